@@ -1,0 +1,28 @@
+"""Waiting for a condition with a deadline, instead of sleeping and hoping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(probe: Callable[[], T], *, within: float = 10.0, every: float = 0.01, what: str = "") -> T:
+    """Call `probe` until it returns something true, and return that; AssertionError after `within` seconds.
+
+    A probe may raise AssertionError to explain what is still missing; the last one is reported.
+    """
+    end = time.monotonic() + within
+    last: object = None
+    while True:
+        try:
+            last = result = probe()
+            if result:
+                return result
+        except AssertionError as error:
+            last = error
+        if time.monotonic() >= end:
+            raise AssertionError(f"not within {within} s: {what or probe}; last seen: {last!r}")
+        time.sleep(every)

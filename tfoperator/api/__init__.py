@@ -1,0 +1,1 @@
+"""The TFJob resource: types, defaults, validation and the CRD made from them."""

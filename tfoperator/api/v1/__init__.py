@@ -1,0 +1,1 @@
+"""TFJob kubeflow.org/v1: the hub and storage version."""

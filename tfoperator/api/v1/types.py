@@ -1,0 +1,202 @@
+"""TFJob `kubeflow.org/v1` as types: the hub version, a drop-in for the Go operator's resource.
+
+The structs are frozen views shared between threads. A replica's pod template stays undecoded JSON (`msgspec.Raw`):
+it is only read when a pod has to be made, and a job that waits in the cache should not cost its weight in
+dictionaries. Fields are optional here even where the CRD requires them, because a TFJob may be older than the
+CRD that now guards the door; `tfoperator.api.validation` says what is wrong with one, and `decode_tfjob` never raises.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from tfoperator.kube.objects import HasMetadata, ObjectMeta
+from tfoperator.kube.resources import Resource
+
+__all__ = [
+    "TFJOBS",
+    "CleanPodPolicy",
+    "ConditionType",
+    "JobCondition",
+    "ReplicaSpec",
+    "ReplicaStatus",
+    "ReplicaType",
+    "RestartPolicy",
+    "RunPolicy",
+    "SchedulingPolicy",
+    "SuccessPolicy",
+    "TFJob",
+    "TFJobSpec",
+    "TFJobStatus",
+    "decode_tfjob",
+]
+
+TFJOBS = Resource("kubeflow.org", "v1", "TFJob", "tfjobs")
+
+
+class ReplicaType(StrEnum):
+    """The roles a process can have in a TensorFlow cluster, as spelled in `tfReplicaSpecs`.
+
+    The lower-case form (`ReplicaType.lower()`) is what TF_CONFIG, object names and labels use.
+    """
+
+    PS = "PS"
+    WORKER = "Worker"
+    CHIEF = "Chief"
+    MASTER = "Master"
+    EVALUATOR = "Evaluator"
+
+
+class RestartPolicy(StrEnum):
+    """What happens to a replica that fails. ExitCode: 1-127 is permanent, 128-255 retryable."""
+
+    ALWAYS = "Always"
+    ON_FAILURE = "OnFailure"
+    NEVER = "Never"
+    EXIT_CODE = "ExitCode"
+
+
+class CleanPodPolicy(StrEnum):
+    """Which pods (and their services) are deleted when a job has ended."""
+
+    ALL = "All"
+    RUNNING = "Running"
+    NONE = "None"
+
+
+class SuccessPolicy(StrEnum):
+    """When a job without chief has succeeded: worker 0 (the empty default) or every worker."""
+
+    DEFAULT = ""
+    ALL_WORKERS = "AllWorkers"
+
+
+class ConditionType(StrEnum):
+    """The conditions of a TFJob."""
+
+    CREATED = "Created"
+    RUNNING = "Running"
+    READY = "Ready"
+    RESTARTING = "Restarting"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How many replicas of one type, how they restart, and the pod template each is made from.
+
+    `template` is raw JSON; it is empty (`b""`) when absent and `b"null"` when explicitly null.
+    """
+
+    replicas: int | None = None
+    restart_policy: str | None = None
+    template: msgspec.Raw = msgspec.Raw()
+
+
+class SchedulingPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Gang-scheduling wishes, passed on to the gang scheduler."""
+
+    min_available: int | None = None
+    queue: str | None = None
+    min_resources: dict[str, str | int] | None = None
+    priority_class: str | None = None
+    schedule_timeout_seconds: int | None = None
+
+
+class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Policies over the whole job's life."""
+
+    clean_pod_policy: str | None = None
+    ttl_seconds_after_finished: int | None = None
+    active_deadline_seconds: int | None = None
+    backoff_limit: int | None = None
+    scheduling_policy: SchedulingPolicy | None = None
+    suspend: bool | None = None
+    managed_by: str | None = None
+
+
+class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What the user asks for."""
+
+    tf_replica_specs: dict[str, ReplicaSpec | None] = {}
+    run_policy: RunPolicy | None = None
+    success_policy: str | None = None
+    enable_dynamic_worker: bool | None = None
+
+
+class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One observation about the job; the latest stands last in `TFJobStatus.conditions`."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_update_time: datetime | None = None
+    last_transition_time: datetime | None = None
+
+
+class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What the replicas of one type do.
+
+    `active` counts pods that run (the peer's meaning), `ready` those whose containers are all ready.
+    `restarts` is how often replicas of this type were started again, in place or by recreation, since the job
+    began: the sum that people read. `restart_counts` holds it per index, where it isn't zero, so that it survives
+    pod deletion and operator restarts and a replica's delay grows with its own failures.
+    `completed_indexes` are the indexes that succeeded: they are not run again even if their pod is deleted.
+    `started_indexes` are those that ever had a pod: without one now, their pod has vanished, rather than never been
+    made. Both are written like batch/v1's Job writes them: `"0,2-5"`.
+    """
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    ready: int = 0
+    restarts: int = 0
+    restart_counts: dict[str, int] = {}
+    completed_indexes: str = ""
+    started_indexes: str = ""
+
+
+class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What the operator observed. All times are UTC, whole seconds."""
+
+    phase: str = ""
+    conditions: tuple[JobCondition, ...] = ()
+    replica_statuses: dict[str, ReplicaStatus] = {}
+    start_time: datetime | None = None
+    completion_time: datetime | None = None
+    last_reconcile_time: datetime | None = None
+    observed_generation: int = 0
+
+
+class TFJob(HasMetadata, frozen=True, rename="camel"):
+    """A TFJob. `decode_error` is not part of the API: it says why the spec could not be read (see decode_tfjob)."""
+
+    spec: TFJobSpec = msgspec.field(default_factory=TFJobSpec)
+    status: TFJobStatus = msgspec.field(default_factory=TFJobStatus)
+    decode_error: str = msgspec.field(default="", name="-")
+
+
+class _MetadataOnly(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+
+
+_decode_strictly = msgspec.json.Decoder(TFJob).decode
+_decode_metadata = msgspec.json.Decoder(_MetadataOnly).decode
+
+
+def decode_tfjob(data: bytes) -> TFJob:
+    """Decode a TFJob from JSON without ever failing on its spec.
+
+    A TFJob whose fields have the wrong types (it may predate the CRD's schema) comes back with an empty spec and
+    status and the reason in `decode_error`, so that one bad object can't stop the informer for all the others.
+    Raises msgspec.DecodeError only if even the metadata can't be read.
+    """
+    try:
+        return _decode_strictly(data)
+    except msgspec.ValidationError as error:
+        return TFJob(metadata=_decode_metadata(data).metadata, decode_error=str(error))

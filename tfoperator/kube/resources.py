@@ -1,0 +1,49 @@
+"""Which resources exist and where they live on the API server. Pure: building a path does no I/O."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import msgspec
+
+__all__ = ["CONFIG_MAPS", "EVENTS", "LEASES", "NAMESPACES", "PODS", "SECRETS", "SERVICES", "Resource"]
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """One resource type of the Kubernetes API, e.g. pods in core/v1."""
+
+    group: str  # "" is the core group
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` that its objects carry: `v1`, `kubeflow.org/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of the collection, of one object or of its subresource.
+
+        An empty namespace on a namespaced resource means all namespaces. Every part is percent-encoded, so
+        no name can reach another path.
+        """
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+PODS = Resource("", "v1", "Pod", "pods")
+SERVICES = Resource("", "v1", "Service", "services")
+EVENTS = Resource("", "v1", "Event", "events")
+NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+SECRETS = Resource("", "v1", "Secret", "secrets")
+LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")

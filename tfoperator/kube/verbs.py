@@ -1,0 +1,235 @@
+"""The verbs of an API server as the rest of the house sees them: protocols and values, no I/O.
+
+Components depend on these protocols, so tests hand them a fake and the transport can be replaced.
+`tfoperator.kube.client.Client` is the implementation over HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from tfoperator.kube.errors import Status
+from tfoperator.kube.resources import Resource
+
+__all__ = [
+    "ApiClient",
+    "Body",
+    "Decoder",
+    "ListPage",
+    "ListerWatcher",
+    "PatchType",
+    "WatchEvent",
+    "WatchEventType",
+    "WatchStream",
+    "decoder",
+]
+
+T = TypeVar("T")
+
+Body = bytes | Mapping[str, Any]
+"""What a write sends: ready JSON, or a mapping that is encoded as JSON."""
+
+Decoder = Callable[[bytes], T]
+"""Turns the JSON of one object into a typed view; raises msgspec.DecodeError (or its subclass) if it can't."""
+
+
+def decoder(view: type[T]) -> Decoder[T]:
+    """A reusable decoder for a msgspec Struct type (building one is costly: keep it, don't rebuild it)."""
+    return msgspec.json.Decoder(view).decode
+
+
+class PatchType(StrEnum):
+    """The content types of a PATCH that API servers know."""
+
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class ListPage(msgspec.Struct, Generic[T], frozen=True):
+    """One page of a list. `continue_token` is empty on the last page."""
+
+    items: tuple[T, ...]
+    resource_version: str
+    continue_token: str = ""
+    remaining_item_count: int | None = None
+
+
+class WatchEventType(StrEnum):
+    """The types of watch events."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+    ERROR = "ERROR"
+
+
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
+    """One event of a watch.
+
+    ADDED, MODIFIED and DELETED carry `object`. BOOKMARK carries only `resource_version`, and `initial_events_end`
+    when its annotation `k8s.io/initial-events-end` is "true". ERROR carries only `status`.
+    """
+
+    type: WatchEventType
+    object: T | None = None
+    resource_version: str = ""
+    initial_events_end: bool = False
+    status: Status | None = None
+
+
+class WatchStream(Protocol[T]):
+    """A running watch: iterate over it in one thread, `close()` it from any.
+
+    Iteration ends normally when the server closes the stream cleanly or when `close()` was called. It raises
+    `TransportError` when the connection breaks, a read deadline passes (no event or bookmark for too long), or
+    a line can't be decoded.
+    """
+
+    def __iter__(self) -> Iterator[WatchEvent[T]]:
+        """Yield events in order."""
+        ...
+
+    def close(self) -> None:
+        """End the watch and its socket at once, waking a reader. Idempotent, thread-safe, does not block."""
+        ...
+
+
+class ListerWatcher(Protocol[T]):
+    """What a reflector needs of one resource (with namespace and selectors already chosen)."""
+
+    def list(
+        self,
+        *,
+        resource_version: str = "",
+        resource_version_match: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> ListPage[T]:
+        """GET one page of the collection. `limit` 0 means all. Raises KubeError."""
+        ...
+
+    def watch(
+        self,
+        *,
+        resource_version: str = "",
+        resource_version_match: str = "",
+        timeout_seconds: int = 300,
+        allow_watch_bookmarks: bool = True,
+        send_initial_events: bool | None = None,
+    ) -> WatchStream[T]:
+        """Open a watch; returns once the server has accepted it. Raises KubeError if it refuses."""
+        ...
+
+
+class ApiClient(Protocol):
+    """The verbs on an API server. Thread-safe. Every method may raise `KubeError` (see `errors`).
+
+    `namespace` is "" for cluster-scoped resources and, in list and watch, for all namespaces. Objects come
+    back decoded by `decode`. Only reads, and writes that say so, are retried; a create is never repeated once
+    it may have reached the server.
+    """
+
+    def get(self, resource: Resource, namespace: str, name: str, decode: Decoder[T]) -> T:
+        """GET one object."""
+        ...
+
+    def list(
+        self,
+        resource: Resource,
+        namespace: str,
+        decode: Decoder[T],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        metadata_only: bool = False,
+    ) -> ListPage[T]:
+        """GET one page. With `metadata_only` the server sends PartialObjectMetadata items."""
+        ...
+
+    def create(self, resource: Resource, namespace: str, body: Body, decode: Decoder[T]) -> T:
+        """POST an object."""
+        ...
+
+    def replace(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Body,
+        decode: Decoder[T],
+        *,
+        subresource: str = "",
+    ) -> T:
+        """PUT an object or a subresource."""
+        ...
+
+    def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Body | Sequence[Any],
+        decode: Decoder[T],
+        *,
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+    ) -> T:
+        """PATCH an object or a subresource."""
+        ...
+
+    def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_seconds: int | None = None,
+        propagation_policy: str = "",
+    ) -> None:
+        """DELETE one object; `uid` and `resource_version` are preconditions (409 when they don't hold)."""
+        ...
+
+    def delete_collection(self, resource: Resource, namespace: str, *, label_selector: str) -> None:
+        """DELETE every object that the (non-empty) selector matches."""
+        ...
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str,
+        decode: Decoder[T],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+        timeout_seconds: int = 300,
+        allow_watch_bookmarks: bool = True,
+        send_initial_events: bool | None = None,
+    ) -> WatchStream[T]:
+        """Open a watch on a connection of its own."""
+        ...
+
+    def list_watch(
+        self,
+        resource: Resource,
+        namespace: str,
+        decode: Decoder[T],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> ListerWatcher[T]:
+        """A ListerWatcher for one selection of a resource, for a reflector."""
+        ...
