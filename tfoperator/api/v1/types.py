@@ -162,9 +162,15 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the operator observed. All times are UTC, whole seconds."""
+    """What the operator observed. All times are UTC, whole seconds.
+
+    `phase`, `ready` ("3/4") and `restarts` say in one word or number each what people look for first; `kubectl get
+    tfjobs -o wide` prints them, and a printer column can't add up numbers itself.
+    """
 
     phase: str = ""
+    ready: str = ""
+    restarts: int = 0
     conditions: tuple[JobCondition, ...] = ()
     replica_statuses: dict[str, ReplicaStatus] = {}
     start_time: datetime | None = None

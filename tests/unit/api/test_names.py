@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.api import names
+from tfoperator.api.v1.types import ReplicaType
+
+replicas = st.tuples(st.sampled_from(ReplicaType), st.integers(0, names.MAX_REPLICA_INDEX))
+
+
+def test_a_replica_is_called_job_type_index() -> None:
+    assert names.object_name("mnist", ReplicaType.PS, 0) == "mnist-ps-0"
+    assert names.pod_name("mnist", ReplicaType.WORKER, 11) == names.service_name("mnist", ReplicaType.WORKER, 11)
+
+
+def test_labels_are_those_that_other_programs_select_by() -> None:
+    assert names.replica_labels("mnist", ReplicaType.CHIEF, 0, is_master=True) == {
+        "training.kubeflow.org/operator-name": "tfjob-controller",
+        "training.kubeflow.org/job-name": "mnist",
+        "training.kubeflow.org/replica-type": "chief",
+        "training.kubeflow.org/replica-index": "0",
+        "training.kubeflow.org/job-role": "master",
+    }
+    assert names.LABEL_JOB_ROLE not in names.replica_labels("mnist", ReplicaType.PS, 0, is_master=False)
+
+
+def test_selectors_pick_what_the_labels_say() -> None:
+    labels = names.replica_labels("mnist", ReplicaType.PS, 3, is_master=False)
+    for selector in (names.MANAGED_SELECTOR, names.job_selector("mnist")):
+        assert all(labels[key] == value for key, value in (term.split("=") for term in selector.split(",")))
+    assert "training.kubeflow.org/job-name=mnist" in names.job_selector("mnist")
+
+
+@given(replica=replicas, is_master=st.booleans())
+def test_labels_read_back_as_the_replica_they_were_made_for(replica: tuple[ReplicaType, int], is_master: bool) -> None:
+    assert names.replica_of(names.replica_labels("j", *replica, is_master=is_master)) == replica
+
+
+@pytest.mark.parametrize("spelling", ["worker", "Worker", "WORKER"])
+def test_a_replica_type_is_read_in_any_case(spelling: str) -> None:
+    assert names.parse_replica_type(spelling) is ReplicaType.WORKER
+
+
+@pytest.mark.parametrize("index", ["", "-1", "+1", "01", "1.0", "one", " 1", "٣", "²", "2147483647", "9" * 5000])
+def test_an_index_that_makes_no_sense_is_nobodys(index: str) -> None:
+    labels = names.replica_labels("j", ReplicaType.PS, 0, is_master=False) | {names.LABEL_REPLICA_INDEX: index}
+    assert names.replica_of(labels) is None
+
+
+def test_an_unknown_type_or_missing_label_is_nobodys() -> None:
+    labels = names.replica_labels("j", ReplicaType.PS, 0, is_master=False)
+    assert names.replica_of(labels | {names.LABEL_REPLICA_TYPE: "eval"}) is None
+    assert names.replica_of({}) is None
+    assert names.replica_of({k: v for k, v in labels.items() if k != names.LABEL_REPLICA_INDEX}) is None
+
+
+@given(labels=st.dictionaries(st.sampled_from([names.LABEL_REPLICA_INDEX, names.LABEL_REPLICA_TYPE]), st.text()))
+def test_reading_labels_never_raises(labels: dict[str, str]) -> None:
+    names.replica_of(labels)

@@ -1,0 +1,125 @@
+"""Names and labels of everything that a TFJob makes: pure functions, no I/O.
+
+They are the Go operator's, character by character, because other programs read them: queueing systems select by
+label, users type `{job}-worker-0` into `kubectl logs`, and a job that the Go operator started must be found by us.
+Reading is tolerant, since anybody may write a label: what makes no sense is None, never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfoperator.api.v1.types import ReplicaType
+
+__all__ = [
+    "ANNOTATION_RESTARTS",
+    "DEFAULT_CONTAINER_NAME",
+    "DEFAULT_PORT",
+    "DEFAULT_PORT_NAME",
+    "JOB_ROLE_MASTER",
+    "LABEL_JOB_NAME",
+    "LABEL_JOB_ROLE",
+    "LABEL_OPERATOR_NAME",
+    "LABEL_PREFIX",
+    "LABEL_REPLICA_INDEX",
+    "LABEL_REPLICA_TYPE",
+    "MANAGED_SELECTOR",
+    "MAX_NAME_LENGTH",
+    "MAX_REPLICA_INDEX",
+    "OPERATOR_NAME",
+    "job_selector",
+    "object_name",
+    "parse_replica_index",
+    "parse_replica_type",
+    "pod_name",
+    "replica_labels",
+    "replica_of",
+    "service_name",
+]
+
+LABEL_PREFIX = "training.kubeflow.org/"
+LABEL_OPERATOR_NAME = LABEL_PREFIX + "operator-name"
+LABEL_JOB_NAME = LABEL_PREFIX + "job-name"
+LABEL_REPLICA_TYPE = LABEL_PREFIX + "replica-type"
+LABEL_REPLICA_INDEX = LABEL_PREFIX + "replica-index"
+LABEL_JOB_ROLE = LABEL_PREFIX + "job-role"
+JOB_ROLE_MASTER = "master"
+"""Value of `LABEL_JOB_ROLE` on the pod that leads the job (Chief or Master, else worker 0); others lack the label."""
+
+ANNOTATION_RESTARTS = LABEL_PREFIX + "restarts"
+"""On a pod: how often its replica had been started again before this pod was made."""
+
+OPERATOR_NAME = "tfjob-controller"
+"""Value of `LABEL_OPERATOR_NAME`, and the source of our events."""
+
+MANAGED_SELECTOR = f"{LABEL_OPERATOR_NAME}={OPERATOR_NAME}"
+"""The label selector that picks the pods and services of every TFJob."""
+
+DEFAULT_CONTAINER_NAME = "tensorflow"
+DEFAULT_PORT_NAME = "tfjob-port"
+DEFAULT_PORT = 2222
+
+MAX_NAME_LENGTH = 63
+"""Services are DNS labels (RFC 1035), so neither they nor the pods of the same name can be longer."""
+
+MAX_REPLICA_INDEX = 2**31 - 2
+"""The largest index that an int32 `replicas` can produce; a label beyond it is nobody's work."""
+
+_TYPE_BY_LOWER = {replica_type.lower(): replica_type for replica_type in ReplicaType}
+
+
+def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
+    """The name of a replica's pod and of its service: `{job}-{type lower}-{index}`."""
+    return f"{job_name}-{replica_type.lower()}-{index}"
+
+
+def pod_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
+    """The name of a replica's pod."""
+    return object_name(job_name, replica_type, index)
+
+
+def service_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
+    """The name of a replica's headless service: the same as its pod's."""
+    return object_name(job_name, replica_type, index)
+
+
+def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_master: bool) -> dict[str, str]:
+    """The labels of a replica's pod; its service has the same without the role (`is_master=False`)."""
+    labels = {
+        LABEL_OPERATOR_NAME: OPERATOR_NAME,
+        LABEL_JOB_NAME: job_name,
+        LABEL_REPLICA_TYPE: replica_type.lower(),
+        LABEL_REPLICA_INDEX: str(index),
+    }
+    if is_master:
+        labels[LABEL_JOB_ROLE] = JOB_ROLE_MASTER
+    return labels
+
+
+def job_selector(job_name: str) -> str:
+    """The label selector that picks the pods and services of the jobs of one name (in a namespace: one job)."""
+    return f"{MANAGED_SELECTOR},{LABEL_JOB_NAME}={job_name}"
+
+
+def parse_replica_type(text: str) -> ReplicaType | None:
+    """The replica type that `text` spells in any case (`worker`, `WORKER`, `Worker`), else None."""
+    return _TYPE_BY_LOWER.get(text.lower())
+
+
+def parse_replica_index(text: str) -> int | None:
+    """The index that a label spells, else None.
+
+    Only the canonical spelling counts (`7`, not `07`, `+7` or another script's digits): an object whose label
+    reads differently would not be selected by the service of that index either.
+    """
+    if not (text.isascii() and text.isdigit()) or len(text) > 10 or (text[0] == "0" and text != "0"):
+        return None
+    index = int(text)
+    return index if index <= MAX_REPLICA_INDEX else None
+
+
+def replica_of(labels: Mapping[str, str]) -> tuple[ReplicaType, int] | None:
+    """The replica that an object with these labels stands for; None if they don't name one."""
+    replica_type = parse_replica_type(labels.get(LABEL_REPLICA_TYPE, ""))
+    index = parse_replica_index(labels.get(LABEL_REPLICA_INDEX, ""))
+    return None if replica_type is None or index is None else (replica_type, index)
