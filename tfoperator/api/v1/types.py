@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
+from tfoperator.api.structure import drop_nulls, type_problems
 from tfoperator.kube.objects import HasMetadata, ObjectMeta
 from tfoperator.kube.resources import Resource
 
@@ -188,7 +189,7 @@ class TFJob(HasMetadata, frozen=True, rename="camel"):
 
 
 class _MetadataOnly(msgspec.Struct, frozen=True):
-    metadata: ObjectMeta
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 _decode_strictly = msgspec.json.Decoder(TFJob).decode
@@ -198,11 +199,33 @@ _decode_metadata = msgspec.json.Decoder(_MetadataOnly).decode
 def decode_tfjob(data: bytes) -> TFJob:
     """Decode a TFJob from JSON without ever failing on its spec.
 
-    A TFJob whose fields have the wrong types (it may predate the CRD's schema) comes back with an empty spec and
-    status and the reason in `decode_error`, so that one bad object can't stop the informer for all the others.
+    An explicit null where a value belongs (`conditions: null`, as Go programs write empty lists) means absent.
+
+    A TFJob whose fields have the wrong types (it may predate the CRD's schema) comes back with an empty spec and the
+    reasons in `decode_error`, one `field: message` a line, so that one bad object can't stop the informer for all the
+    others; its status is kept if it can be read, since conditions are added to it.
     Raises msgspec.DecodeError only if even the metadata can't be read.
     """
     try:
         return _decode_strictly(data)
     except msgspec.ValidationError as error:
-        return TFJob(metadata=_decode_metadata(data).metadata, decode_error=str(error))
+        return _decode_leniently(data, error)
+
+
+def _decode_leniently(data: bytes, error: msgspec.ValidationError) -> TFJob:
+    value = msgspec.json.decode(data)
+    if not isinstance(value, dict):
+        raise error
+    value = drop_nulls(value, TFJob)
+    try:
+        # Encoded again rather than converted: a template has to end up as JSON.
+        return _decode_strictly(msgspec.json.encode(value))
+    except msgspec.ValidationError as still:
+        problems = type_problems(value, TFJob)
+        reason = "\n".join(map(str, problems)) or str(still)
+    metadata = _decode_metadata(msgspec.json.encode(value)).metadata
+    try:
+        status = msgspec.convert(value.get("status", {}), TFJobStatus)
+    except msgspec.ValidationError:
+        status = TFJobStatus()
+    return TFJob(metadata=metadata, status=status, decode_error=reason)

@@ -1,0 +1,69 @@
+"""Fills in what a TFJob leaves unsaid. Pure and total: odd input passes through, and validation says what is odd.
+
+The controller defaults in memory, as the Go operator does, although the CRD defaults most of it at the door: a job
+may be older than the CRD. The template's default port is added when a pod is made, not here, so that templates
+stay undecoded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from tfoperator.api.names import parse_replica_type
+from tfoperator.api.v1.types import CleanPodPolicy, ReplicaSpec, RestartPolicy, RunPolicy, SuccessPolicy, TFJob
+
+__all__ = ["default", "normalise_replica_types"]
+
+_EMPTY_RUN_POLICY = RunPolicy()
+
+
+def default(job: TFJob) -> TFJob:
+    """The same job with every default filled in; applying it twice changes nothing.
+
+    Replica keys get their proper case, `replicas` 1, `restartPolicy` Never, `cleanPodPolicy` None, `suspend` false,
+    `successPolicy` "". An empty string counts as unset, as in the Go operator. A null replica spec stays null.
+    """
+    spec = job.spec
+    run_policy = spec.run_policy or _EMPTY_RUN_POLICY
+    return msgspec.structs.replace(
+        job,
+        spec=msgspec.structs.replace(
+            spec,
+            tf_replica_specs={
+                key: _default_replica(replica)
+                for key, replica in normalise_replica_types(spec.tf_replica_specs).items()
+            },
+            run_policy=msgspec.structs.replace(
+                run_policy,
+                clean_pod_policy=run_policy.clean_pod_policy or CleanPodPolicy.NONE,
+                suspend=bool(run_policy.suspend),
+            ),
+            success_policy=spec.success_policy or SuccessPolicy.DEFAULT,
+            enable_dynamic_worker=bool(spec.enable_dynamic_worker),
+        ),
+    )
+
+
+def normalise_replica_types(specs: dict[str, ReplicaSpec | None]) -> dict[str, ReplicaSpec | None]:
+    """Spell the known replica types properly (`worker` becomes `Worker`).
+
+    Unknown keys, and keys that would become the same one, stay as they are: nothing is dropped silently.
+    """
+    proper = {key: parse_replica_type(key) for key in specs}
+    spelled = Counter(replica_type for replica_type in proper.values() if replica_type is not None)
+    return {
+        key if replica_type is None or spelled[replica_type] > 1 else replica_type: specs[key]
+        for key, replica_type in proper.items()
+    }
+
+
+def _default_replica(replica: ReplicaSpec | None) -> ReplicaSpec | None:
+    if replica is None:
+        return None
+    return msgspec.structs.replace(
+        replica,
+        replicas=1 if replica.replicas is None else replica.replicas,
+        restart_policy=replica.restart_policy or RestartPolicy.NEVER,
+    )

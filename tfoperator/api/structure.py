@@ -1,0 +1,180 @@
+"""Compares plain JSON values with msgspec types: wrong types, unknown members, explicit nulls.
+
+msgspec stops at the first wrong type and doesn't say under which map key it found it
+(`$.spec.tfReplicaSpecs[...].replicas`). A user needs every complaint, with its full path. This walk is for slow paths
+only: decoding stays msgspec's work, and this is asked when it has refused, or for a manifest in a person's hands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from tfoperator.api.problems import Problem, member, shown
+
+__all__ = ["UnknownMember", "drop_nulls", "members", "type_problems", "unknown_members"]
+
+
+class UnknownMember(msgspec.Struct, frozen=True):
+    """A member that its struct doesn't have: where it is, and what the struct does have."""
+
+    path: str  # of the struct
+    name: str
+    struct: type
+    known: tuple[str, ...]
+
+
+@cache
+def members(struct: type) -> Mapping[str, inspect.Field]:
+    """The members of a Struct by their name in JSON; `-` marks one that isn't part of the API."""
+    info = inspect.type_info(struct)
+    assert isinstance(info, inspect.StructType)
+    return {field.encode_name: field for field in info.fields if field.encode_name != "-"}
+
+
+def type_problems(value: object, struct: type, path: str = "") -> list[Problem]:
+    """Every place where `value` doesn't have the type that `struct` asks for.
+
+    An explicit null counts as absent, as Go programs write it, save where the type itself knows null.
+    """
+    return list(_type_problems(value, inspect.type_info(struct), path))
+
+
+def unknown_members(value: object, struct: type, path: str = "") -> list[UnknownMember]:
+    """Every member of `value`, at any depth that the types describe, that no type knows."""
+    return list(_unknown_members(value, inspect.type_info(struct), path))
+
+
+def drop_nulls(value: Any, struct: type) -> Any:
+    """A copy of `value` without the members whose null the types don't admit: null means absent."""
+    return _without_nulls(value, inspect.type_info(struct))
+
+
+def _type_problems(value: object, info: inspect.Type, path: str) -> Iterator[Problem]:
+    info, nullable = _unwrap(info)
+    if isinstance(info, inspect.RawType | inspect.AnyType) or (value is None and nullable):
+        return
+    expected, fits = _expectation(value, info)
+    if not fits:
+        yield Problem(path, f"must be {expected}, but is {_what(value)}")
+        return
+    for child, child_info, child_path, required in _children(value, info, path):
+        # Null is absence where a default exists; a missing or null required member is reported below.
+        if child is not None or required:
+            yield from _type_problems(child, child_info, child_path)
+    if isinstance(info, inspect.StructType) and isinstance(value, dict):
+        for name, field in members(info.cls).items():
+            if field.required and name not in value:
+                yield Problem(member(path, name), "is required")
+
+
+def _unknown_members(value: object, info: inspect.Type, path: str) -> Iterator[UnknownMember]:
+    info, _ = _unwrap(info)
+    if isinstance(info, inspect.StructType) and isinstance(value, dict):
+        known = members(info.cls)
+        for name in value:
+            if name not in known:
+                yield UnknownMember(path, str(name), info.cls, tuple(known))
+    for child, child_info, child_path, _ in _children(value, info, path):
+        yield from _unknown_members(child, child_info, child_path)
+
+
+def _without_nulls(value: Any, info: inspect.Type) -> Any:
+    info, _ = _unwrap(info)
+    match value, info:
+        case dict(), inspect.StructType():
+            known = members(info.cls)
+            return {
+                name: _without_nulls(child, known[name].type) if name in known else child
+                for name, child in value.items()
+                if child is not None or name not in known or _unwrap(known[name].type)[1]
+            }
+        case dict(), inspect.DictType():
+            nullable = _unwrap(info.value_type)[1]
+            return {
+                key: _without_nulls(child, info.value_type)
+                for key, child in value.items()
+                if child is not None or nullable
+            }
+        case list(), inspect.VarTupleType() | inspect.ListType():
+            return [_without_nulls(child, info.item_type) for child in value if child is not None]
+    return value
+
+
+def _children(value: object, info: inspect.Type, path: str) -> Iterator[tuple[object, inspect.Type, str, bool]]:
+    """The typed parts of a value: part, its type, its path, and whether it must be there."""
+    match value, info:
+        case dict(), inspect.StructType():
+            known = members(info.cls)
+            for name, child in value.items():
+                if name in known:
+                    yield child, known[name].type, member(path, name), known[name].required
+        case dict(), inspect.DictType():
+            for key, child in value.items():
+                yield child, info.value_type, f"{path}[{key}]", False
+        case list(), inspect.VarTupleType() | inspect.ListType():
+            for position, child in enumerate(value):
+                yield child, info.item_type, f"{path}[{position}]", False
+
+
+def _unwrap(info: inspect.Type) -> tuple[inspect.Type, bool]:
+    """The type without `| None`, and whether it had that. Other unions stay as they are."""
+    if isinstance(info, inspect.UnionType):
+        others = [t for t in info.types if not isinstance(t, inspect.NoneType)]
+        nullable = len(others) < len(info.types)
+        return (others[0] if len(others) == 1 else inspect.UnionType(tuple(others))), nullable
+    return info, False
+
+
+_EXPECTATIONS: dict[type[inspect.Type], tuple[str, tuple[type, ...]]] = {
+    inspect.StructType: ("an object", (dict,)),
+    inspect.DictType: ("an object", (dict,)),
+    inspect.VarTupleType: ("a list", (list,)),
+    inspect.ListType: ("a list", (list,)),
+    inspect.StrType: ("a string", (str,)),
+    inspect.DateTimeType: ("a time such as 2026-01-31T12:00:00Z", (str,)),
+    inspect.IntType: ("a whole number", (int,)),
+    inspect.FloatType: ("a number", (int, float)),
+    inspect.BoolType: ("true or false", (bool,)),
+}
+
+
+def _expectation(value: object, info: inspect.Type) -> tuple[str, bool]:
+    """What a type wants, in words, and whether the value is that."""
+    if isinstance(info, inspect.UnionType):
+        options = [_expectation(value, option) for option in info.types]
+        return " or ".join(words for words, _ in options), any(fits for _, fits in options)
+    words, types = _EXPECTATIONS.get(type(info), ("another type", ()))
+    fits = isinstance(value, types) and (not isinstance(value, bool) or isinstance(info, inspect.BoolType))
+    if fits and isinstance(info, inspect.DateTimeType):
+        fits = _is_time(value)
+    return words, fits
+
+
+def _is_time(value: object) -> bool:
+    try:
+        msgspec.convert(value, datetime)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _what(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case bool():
+            return shown(value)
+        case str():
+            return f"the string {shown(value)}"
+        case _:
+            return f"the number {shown(value)}"
