@@ -1,0 +1,162 @@
+"""The values that go into `plan()` and come out of it.
+
+They are plain frozen data, so a decision can be compared, printed and tested without a cluster, and whoever
+executes a plan needs to know nothing of why it says what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+from tfoperator.api import names
+from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, TFJobStatus
+from tfoperator.kube.objects import Pod, Service
+
+__all__ = [
+    "DeleteReason",
+    "ObjectName",
+    "Observed",
+    "Plan",
+    "PlanOptions",
+    "PlannedEvent",
+    "PodCreate",
+    "PodDelete",
+    "ServiceCreate",
+    "ServiceDelete",
+]
+
+ObjectName = Callable[[TFJob, ReplicaType, int], str]
+"""Names the pod and the service (they share one name) of a replica; must be pure and injective per job."""
+
+
+def _peer_object_name(job: TFJob, replica_type: ReplicaType, index: int) -> str:
+    return names.object_name(job.metadata.name, replica_type, index)
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """What the caches show of one job.
+
+    `job` is defaulted (`tfoperator.api.defaults.default`). `pods` and `services` are those whose controller is this
+    job's UID, in any order, terminating ones included. `problems` is what validation has against the job (and the
+    lines of `decode_error`), each as `field: message`.
+    """
+
+    job: TFJob
+    pods: tuple[Pod, ...] = ()
+    services: tuple[Service, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class PlanOptions(msgspec.Struct, frozen=True):
+    """What an administrator chooses for all jobs. Times are seconds.
+
+    `cluster_domain` is appended to the host names in TF_CONFIG (`cluster.local`; empty: the resolver's search path
+    is enough, as the Go operator assumes). A replica's n-th restart waits `restart_delay_base * 2**(n-1)` after its
+    end, at most `restart_delay_cap`; 0 restarts at once. A pod on a lost node is deleted by force `node_lost_margin`
+    after the moment its graceful deletion should have been over. `evaluator_in_cluster` lists the evaluators in
+    TF_CONFIG's cluster, which the Go operator does and some training loops object to.
+    """
+
+    cluster_domain: str = ""
+    restart_delay_base: float = 1.0
+    restart_delay_cap: float = 300.0
+    node_lost_margin: float = 30.0
+    evaluator_in_cluster: bool = True
+    object_name: ObjectName = _peer_object_name
+
+
+class DeleteReason(StrEnum):
+    """Why a pod or service is deleted; for logs, metrics and event messages."""
+
+    RESTART = "restart"
+    NODE_LOST = "node-lost"
+    SCALE_DOWN = "scale-down"
+    DUPLICATE = "duplicate"
+    SUSPEND = "suspend"
+    FINISHED = "job-finished"
+
+
+class ServiceCreate(msgspec.Struct, frozen=True):
+    """A service to create. `body` may share parts with other bodies of the plan: encode it, don't change it."""
+
+    replica_type: ReplicaType
+    index: int
+    name: str
+    body: dict[str, Any]
+
+
+class PodCreate(msgspec.Struct, frozen=True):
+    """A pod to create. `body` may share parts with other bodies of the plan: encode it, don't change it."""
+
+    replica_type: ReplicaType
+    index: int
+    name: str
+    body: dict[str, Any]
+
+
+class PodDelete(msgspec.Struct, frozen=True):
+    """A pod to delete, by name with `uid` as precondition.
+
+    `grace_period_seconds` None means the pod's own; 0 is a forced deletion. `replica_type` and `index` are None for
+    a pod of ours whose labels don't say which replica it is.
+    """
+
+    name: str
+    uid: str
+    replica_type: ReplicaType | None
+    index: int | None
+    grace_period_seconds: int | None
+    reason: DeleteReason
+
+
+class ServiceDelete(msgspec.Struct, frozen=True):
+    """A service to delete, by name with `uid` as precondition."""
+
+    name: str
+    uid: str
+    replica_type: ReplicaType | None
+    index: int | None
+    reason: DeleteReason
+
+
+class PlannedEvent(msgspec.Struct, frozen=True):
+    """An event about the job, to be emitted once the plan's status write (if any) has succeeded."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to do about a job now. Execute it in the order of the fields.
+
+    1. `delete_job`: the job's time to live is over; delete it (background propagation) and nothing else.
+    2. `write_status_first`: `status` must be durable before anything is deleted (it records a restart, a
+       suspension or the job's end); if the write fails, stop here and retry.
+    3. Services before pods, so that no process starts before its name can resolve.
+    4. `write_status`: whether `status`, the complete desired status, differs from the observed one in a way worth a
+       write. Without it `status` may still carry news (started indexes) that ride along with any other write.
+    5. `events`, only after a needed status write has succeeded, so that a retry doesn't repeat them.
+    6. `requeue_after`: seconds until time alone changes the decision; None when only an event can.
+
+    `absent` names pods that were there and are gone without our doing. Creations and failures in this plan rest on
+    that; a shell that fears a stale cache can look them up live before it acts.
+    `transitions` are the conditions that become True with this plan's status.
+    """
+
+    status: TFJobStatus
+    delete_job: bool = False
+    write_status_first: bool = False
+    delete_pods: tuple[PodDelete, ...] = ()
+    delete_services: tuple[ServiceDelete, ...] = ()
+    create_services: tuple[ServiceCreate, ...] = ()
+    create_pods: tuple[PodCreate, ...] = ()
+    write_status: bool = False
+    events: tuple[PlannedEvent, ...] = ()
+    requeue_after: float | None = None
+    absent: tuple[str, ...] = ()
+    transitions: frozenset[ConditionType] = frozenset()
