@@ -1,0 +1,59 @@
+"""Fixtures for the operator on a real API server. The test plays the kubelet, so no pod really runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tfoperator.api.crd import crd
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+
+from hack.controlplane import ControlPlane
+from tests.support.cluster import Cluster
+from tests.support.controlplane import control_plane
+from tests.support.operator_process import OperatorProcess
+
+OPERATOR_USER = "system:serviceaccount:tfoperator-system:tfoperator"
+OPERATOR_GROUPS = "system:serviceaccounts,system:serviceaccounts:tfoperator-system,system:authenticated"
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    with control_plane(users={OPERATOR_USER: OPERATOR_GROUPS}) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def admin(plane: ControlPlane) -> Iterator[Client]:
+    client = Client(load_config(str(plane.kubeconfig)), qps=-1)
+    Cluster(client).install_crd(crd())
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def cluster(admin: Client) -> Cluster:
+    one = Cluster(admin)
+    one.create_namespace()
+    return one
+
+
+@pytest.fixture
+def start_operator(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., OperatorProcess]]:
+    """Starts operators that look after the test's namespace only; whatever still runs is killed afterwards."""
+    started: list[OperatorProcess] = []
+
+    def start(*flags: str, kubeconfig: Path | None = None) -> OperatorProcess:
+        name = f"operator-{len(started)}"
+        namespace = f"--namespace={cluster.namespace}"
+        one = OperatorProcess(kubeconfig or plane.kubeconfig, tmp_path, name, namespace, *flags)
+        started.append(one)
+        return one.start().wait_ready()
+
+    yield start
+    for one in started:
+        if one.process is not None and one.process.poll() is None:
+            one.kill()
+        print(f"--- {one.log.name}\n{one.tail(60)}")

@@ -1,0 +1,167 @@
+"""The operator as a process on a real kube-apiserver; the test plays the kubelet by writing pod status."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from hack.controlplane import ControlPlane
+from tests.support.cluster import Cluster, decode, tfjob
+from tests.support.eventually import eventually
+from tests.support.operator_process import OperatorProcess
+from tests.support.tcp_proxy import TcpProxy
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import InvalidError
+from tfoperator.kube.resources import LEASES
+
+pytestmark = pytest.mark.controlplane
+
+Start = Callable[..., OperatorProcess]
+
+
+def test_a_job_goes_from_created_over_running_to_succeeded(cluster: Cluster, start_operator: Start) -> None:
+    operator = start_operator()
+    cluster.submit(tfjob("mnist", PS=1, Worker=2))
+    pods = cluster.wait_pods(3)
+    assert set(pods) == {"mnist-ps-0", "mnist-worker-0", "mnist-worker-1"} == set(cluster.services())
+    cluster.wait_condition("mnist", "Created")
+    for name in pods:
+        cluster.set_phase(name, "Running")
+    cluster.wait_condition("mnist", "Running")
+    for name in ("mnist-worker-0", "mnist-worker-1"):
+        cluster.set_phase(name, "Succeeded")
+    cluster.wait_condition("mnist", "Succeeded")
+    status = cluster.job("mnist")["status"]
+    assert status["conditions"][-1]["type"] == "Succeeded"
+    assert {c["type"]: c["status"] for c in status["conditions"]}["Running"] == "False"
+    assert status["completionTime"] >= status["startTime"]
+    created = 'training_operator_jobs_created_total{framework="tensorflow",job_namespace="%s"}' % cluster.namespace
+    eventually(lambda: operator.metrics().get(created) == 1, what="the job is counted once")
+    reasons = {event["reason"] for event in cluster.events()}
+    assert {"SuccessfulCreatePod", "TFJobSucceeded"} <= reasons
+    assert operator.stop() == 0
+
+
+def test_a_permanent_failure_ends_the_job_and_names_the_replica(cluster: Cluster, start_operator: Start) -> None:
+    start_operator()
+    cluster.submit(tfjob("broken", restart_policy="ExitCode", run_policy={"cleanPodPolicy": "Running"}, PS=1, Worker=1))
+    for name in cluster.wait_pods(2):
+        cluster.set_phase(name, "Running")
+    cluster.set_phase("broken-worker-0", "Failed", exit_code=1)
+    condition = cluster.wait_condition("broken", "Failed")
+    assert "Worker" in condition["message"]
+    eventually(lambda: set(cluster.pods()) == {"broken-worker-0"}, what="the parameter server is stopped")
+
+
+def test_a_retryable_failure_brings_the_replica_back_and_is_counted(cluster: Cluster, start_operator: Start) -> None:
+    start_operator()
+    cluster.submit(tfjob("flaky", restart_policy="ExitCode", Worker=2))
+    first = cluster.wait_pods(2)
+    for name in first:
+        cluster.set_phase(name, "Running")
+    cluster.set_phase("flaky-worker-1", "Failed", exit_code=137)
+
+    def replaced() -> bool:
+        pod = cluster.pods().get("flaky-worker-1")
+        return pod is not None and pod["metadata"]["uid"] != first["flaky-worker-1"]["metadata"]["uid"]
+
+    eventually(replaced, within=20, what="worker 1 is made again")
+    statuses = eventually(lambda: cluster.job("flaky")["status"].get("replicaStatuses"), what="statuses")
+    assert statuses is not None
+    assert statuses["Worker"]["restarts"] == 1
+
+
+def test_sigkill_while_creating_fifty_replicas_loses_and_doubles_nothing(
+    cluster: Cluster, start_operator: Start
+) -> None:
+    operator = start_operator("--kube-api-qps=60", "--kube-api-burst=10")
+    cluster.submit(tfjob("big", Worker=50))
+    eventually(lambda: len(cluster.pods()) >= 10, every=0.005, what="the first pods")
+    operator.kill()
+    assert len(cluster.pods()) < 50, "the kill came too late to prove anything"
+    start_operator()
+    cluster.wait_pods(50)
+    eventually(lambda: len(cluster.services()) == 50, what="50 services")
+    for name in cluster.pods():
+        cluster.set_phase(name, "Running")
+    cluster.wait_condition("big", "Running", within=30)
+    names = {f"big-worker-{index}" for index in range(50)}
+    assert set(cluster.pods()) == names == set(cluster.services())
+
+
+@pytest.mark.parametrize(("how", "within"), [(signal.SIGKILL, 20.0), (signal.SIGTERM, 4.0)])
+def test_the_standby_takes_over(cluster: Cluster, start_operator: Start, how: signal.Signals, within: float) -> None:
+    elect = ("--leader-elect", f"--leader-elect-namespace={cluster.namespace}")
+    operators = {}
+    for _ in range(2):
+        one = start_operator(*elect)
+        assert one.process is not None
+        operators[one.process.pid] = one
+    [lease] = eventually(lambda: cluster.client.list(LEASES, cluster.namespace, decode).items, what="a lease") or ()
+    leading = [one for one in operators.values() if one.metrics().get("tfoperator_leader") == 1]
+    assert len(leading) == 1, lease
+    [standby] = [one for one in operators.values() if one is not leading[0]]
+    assert leading[0].process is not None
+    leading[0].process.send_signal(how)
+    cluster.submit(tfjob("handover", Worker=1))
+    cluster.wait_pods(1, within=within)
+    assert standby.metrics()["tfoperator_leader"] == 1
+
+
+def test_a_change_made_while_the_api_server_was_unreachable_is_noticed(
+    plane: ControlPlane, cluster: Cluster, start_operator: Start, tmp_path: object
+) -> None:
+    proxy = TcpProxy(("127.0.0.1", plane.port))
+    try:
+        config = plane.kubeconfig.read_text().replace(plane.url, f"https://127.0.0.1:{proxy.port}")
+        through_proxy = plane.folder / f"kubeconfig-proxy-{proxy.port}"
+        through_proxy.write_text(config)
+        start_operator(kubeconfig=through_proxy)
+        cluster.submit(tfjob("cut", Worker=1))
+        cluster.wait_pods(1)
+        proxy.cut()
+        cluster.set_phase("cut-worker-0", "Running")
+        proxy.restore()
+        cluster.wait_condition("cut", "Running", within=15)
+    finally:
+        proxy.close()
+
+
+def test_an_api_server_that_restarts_is_found_again(
+    plane: ControlPlane, cluster: Cluster, start_operator: Start
+) -> None:
+    start_operator()
+    cluster.submit(tfjob("restart", Worker=1))
+    cluster.wait_pods(1)
+    plane.stop_api_server()
+    plane.start_api_server()
+    cluster.set_phase("restart-worker-0", "Running")
+    cluster.wait_condition("restart", "Running", within=15)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"Gpu": 1}, "tfReplicaSpecs"),
+        ({"Worker": -1}, "replicas"),
+        ({"Chief": 1, "Master": 1}, "tfReplicaSpecs"),
+    ],
+)
+def test_the_api_server_refuses_a_bad_job_and_names_the_field(
+    cluster: Cluster, change: dict[str, int], field: str
+) -> None:
+    with pytest.raises(InvalidError) as caught:
+        cluster.submit(tfjob("bad", **change))
+    assert field in str(caught.value)
+
+
+def test_deleting_a_job_takes_its_pods_and_services_with_it(cluster: Cluster, start_operator: Start) -> None:
+    start_operator()
+    cluster.submit(tfjob("gone", Worker=2))
+    cluster.wait_pods(2)
+    cluster.client.delete(TFJOBS, cluster.namespace, "gone")
+    eventually(lambda: not cluster.services(), within=30, what="services are collected")
+    # No kubelet confirms the end of a pod here, but a pod without a node is deleted at once.
+    eventually(lambda: not cluster.pods(), within=30, what="pods are collected")

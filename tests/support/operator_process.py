@@ -1,0 +1,81 @@
+"""The operator as a real process, as a Deployment would start it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from tests.support.eventually import eventually
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class OperatorProcess:
+    """`python -m tfoperator.operator` against a kubeconfig; its log goes to a file that failures can show."""
+
+    def __init__(self, kubeconfig: Path, folder: Path, name: str = "operator", *flags: str) -> None:
+        self.log = folder / f"{name}.log"
+        self.metrics_port = free_port()
+        self.health_port = free_port()
+        self._command = [
+            sys.executable, "-m", "tfoperator.operator", f"--kubeconfig={kubeconfig}",
+            f"--metrics-bind-address=127.0.0.1:{self.metrics_port}",
+            f"--health-probe-bind-address=127.0.0.1:{self.health_port}", *flags,
+        ]  # fmt: skip
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> OperatorProcess:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return self
+
+    def wait_ready(self, within: float = 20) -> OperatorProcess:
+        def ready() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, f"the operator ended:\n{self.tail()}"
+            return self._get(self.health_port, "/readyz") is not None
+
+        eventually(ready, within=within, every=0.02, what="the operator is ready")
+        return self
+
+    def metrics(self) -> dict[str, float]:
+        """Every sample of /metrics, by its name with labels."""
+        text = self._get(self.metrics_port, "/metrics") or ""
+        lines = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
+        return {name: float(value) for name, _, value in lines}
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self, within: float = 30) -> int:
+        """SIGTERM; returns the exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(within)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(10)
+            raise AssertionError(f"the operator did not stop in {within} s:\n{self.tail()}") from None
+
+    def tail(self, lines: int = 30) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    @staticmethod
+    def _get(port: int, path: str) -> str | None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return None
