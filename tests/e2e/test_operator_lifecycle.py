@@ -37,7 +37,7 @@ def test_a_job_goes_from_created_over_running_to_succeeded(cluster: Cluster, sta
     assert status["conditions"][-1]["type"] == "Succeeded"
     assert {c["type"]: c["status"] for c in status["conditions"]}["Running"] == "False"
     assert status["completionTime"] >= status["startTime"]
-    created = 'training_operator_jobs_created_total{framework="tensorflow",job_namespace="%s"}' % cluster.namespace
+    created = f'training_operator_jobs_created_total{{framework="tensorflow",job_namespace="{cluster.namespace}"}}'
     eventually(lambda: operator.metrics().get(created) == 1, what="the job is counted once")
     reasons = {event["reason"] for event in cluster.events()}
     assert {"SuccessfulCreatePod", "TFJobSucceeded"} <= reasons
