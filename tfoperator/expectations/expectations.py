@@ -1,0 +1,220 @@
+"""What a controller has asked for and not yet seen: stops a sync from acting on a cache older than its own writes.
+
+Without this, a sync that runs before the watch has delivered the pods it just created would create them again.
+Expectations are kept per owner, replica type and kind, so one slow replica type doesn't hold up the others. They
+expire (5 minutes, as in Kubernetes' own controllers), so that an event lost for ever can delay a job but never
+wedge it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cachetools import TTLCache
+
+from tfoperator.clock import Clock, SystemClock
+
+__all__ = ["DEFAULT_MAX_KEYS", "DEFAULT_TTL", "ExpectationKey", "Expectations"]
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_TTL = 300.0
+"""Seconds after which an expectation no longer counts; the value of Kubernetes' controllers."""
+
+DEFAULT_MAX_KEYS = 1 << 20
+"""Bound on the keys held. A job uses at most ten (five replica types, two kinds), so this is 100,000 jobs that all
+created something within one TTL: reaching it means a leak, not load."""
+
+
+class ExpectationKey(NamedTuple):
+    """Whose objects are awaited."""
+
+    owner_uid: str
+    replica_type: str
+    kind: str
+    """`pods` or `services`."""
+
+
+class _Outstanding:
+    """What is still awaited under one key; mutable, guarded by the lock of its `Expectations`."""
+
+    __slots__ = ("creations", "deletions")
+
+    def __init__(self) -> None:
+        self.creations = 0  # negative when more was seen than expected
+        self.deletions: set[str] = set()
+
+    @property
+    def fulfilled(self) -> bool:
+        return self.creations <= 0 and not self.deletions
+
+
+class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
+    """A TTLCache that also knows the keys of each owner, whichever way an entry leaves. Not thread-safe."""
+
+    def __init__(self, maxsize: int, ttl: float, clock: Clock) -> None:
+        super().__init__(maxsize, ttl, timer=clock.monotonic)
+        self._keys_of: dict[str, set[ExpectationKey]] = {}
+        self.evicted: list[tuple[ExpectationKey, _Outstanding]] = []  # unfulfilled ones, for the owner to report
+
+    def keys_of(self, owner_uid: str) -> tuple[ExpectationKey, ...]:
+        return tuple(self._keys_of.get(owner_uid, ()))
+
+    def put(self, key: ExpectationKey, value: _Outstanding) -> None:
+        """Store and restart the key's time to live."""
+        self[key] = value
+        self._keys_of.setdefault(key.owner_uid, set()).add(key)
+
+    def discard(self, key: ExpectationKey) -> None:
+        self.pop(key, None)
+        self._unindex(key)
+
+    def expire(self, time: float | None = None) -> list[tuple[ExpectationKey, _Outstanding]]:
+        gone = list(super().expire(time))
+        for key, _ in gone:
+            self._unindex(key)
+        return gone
+
+    def popitem(self) -> tuple[ExpectationKey, _Outstanding]:
+        """Called by the cache itself to make room when it is full."""
+        key, value = super().popitem()
+        self._unindex(key)
+        if not value.fulfilled:
+            self.evicted.append((key, value))
+        return key, value
+
+    def _unindex(self, key: ExpectationKey) -> None:
+        keys = self._keys_of.get(key.owner_uid)
+        if keys is not None:
+            keys.discard(key)
+            if not keys:
+                del self._keys_of[key.owner_uid]
+
+
+class Expectations:
+    """A thread-safe, bounded record of creations and deletions that a controller has yet to see in its cache.
+
+    Order matters: expect *before* the API call, and observe either in the event handler or, when the call
+    failed, right after it. A key that was never set, was forgotten or has expired is satisfied.
+
+    At the bound the least recently used key is dropped, and counts as satisfied from then on; if something was
+    still outstanding a warning says so. The worst that follows is a create that the API server refuses with
+    AlreadyExists, because replica names are deterministic.
+    """
+
+    def __init__(
+        self, *, ttl: float = DEFAULT_TTL, max_keys: int = DEFAULT_MAX_KEYS, clock: Clock | None = None
+    ) -> None:
+        if ttl <= 0 or max_keys < 1:
+            raise ValueError(f"need ttl > 0 and max_keys >= 1, got ttl={ttl} and max_keys={max_keys}")
+        self._lock = threading.Lock()  # guards _cache and every _Outstanding in it
+        self._cache = _OwnerIndexedCache(max_keys, ttl, clock or SystemClock())
+
+    def expect_creations(self, key: ExpectationKey, count: int) -> None:
+        """Expect `count` objects to appear, replacing what creations were expected before; restarts the TTL.
+
+        Deletions still pending under the key stay: one sync may both create and delete.
+        """
+        with self._lock:
+            self._renewed(key).creations = count
+            evicted = self._take_evicted()
+        self._report(evicted)
+
+    def expect_deletions(self, key: ExpectationKey, uids: Iterable[str]) -> None:
+        """Expect the objects with these UIDs to vanish, replacing the deletions expected before; restarts the TTL.
+
+        Creations still pending under the key stay. Deletions are tracked by UID because one object is often
+        seen to go twice (marked for deletion, then gone), which a counter would take for two.
+        """
+        pending = set(uids)
+        with self._lock:
+            self._renewed(key).deletions = pending
+            evicted = self._take_evicted()
+        self._report(evicted)
+
+    def raise_creations(self, key: ExpectationKey, count: int) -> None:
+        """Expect `count` more creations under a key that is set; no-op otherwise. The TTL runs on."""
+        with self._lock:
+            outstanding = self._cache.get(key)
+            if outstanding is not None:
+                outstanding.creations += count
+
+    def raise_deletions(self, key: ExpectationKey, uids: Iterable[str]) -> None:
+        """Expect more deletions under a key that is set; no-op otherwise. The TTL runs on."""
+        more = tuple(uids)
+        with self._lock:
+            outstanding = self._cache.get(key)
+            if outstanding is not None:
+                outstanding.deletions.update(more)
+
+    def creation_observed(self, key: ExpectationKey) -> None:
+        """One creation was seen, or failed and won't be. No-op under a key that isn't set; may go below zero."""
+        self.raise_creations(key, -1)
+
+    def deletion_observed(self, key: ExpectationKey, uid: str) -> None:
+        """The deletion of `uid` was seen, or failed and won't be. Only a UID that is pending counts."""
+        with self._lock:
+            outstanding = self._cache.get(key)
+            if outstanding is not None:
+                outstanding.deletions.discard(uid)
+
+    def satisfied(self, key: ExpectationKey) -> bool:
+        """Whether the cache can be trusted for this key: nothing is outstanding, or it has been for too long."""
+        with self._lock:
+            return self._satisfied(key)
+
+    def owner_satisfied(self, owner_uid: str) -> bool:
+        """Whether every key of this owner is satisfied. O(keys of the owner)."""
+        with self._lock:
+            return all(self._satisfied(key) for key in self._cache.keys_of(owner_uid))
+
+    def pending(self, key: ExpectationKey) -> tuple[int, frozenset[str]] | None:
+        """The creations (negative if over-observed) and deletions outstanding; None if not set or expired."""
+        with self._lock:
+            outstanding = self._cache.get(key)
+            return None if outstanding is None else (outstanding.creations, frozenset(outstanding.deletions))
+
+    def forget(self, key: ExpectationKey) -> None:
+        """Expect nothing more under this key."""
+        with self._lock:
+            self._cache.discard(key)
+
+    def forget_owner(self, owner_uid: str) -> None:
+        """Expect nothing more for this owner: it is gone. O(keys of the owner)."""
+        with self._lock:
+            for key in self._cache.keys_of(owner_uid):
+                self._cache.discard(key)
+
+    def __len__(self) -> int:
+        """How many keys are held, satisfied ones that have not expired included."""
+        with self._lock:
+            return len(self._cache)
+
+    def _renewed(self, key: ExpectationKey) -> _Outstanding:
+        outstanding = self._cache.get(key)
+        # A fulfilled record may hold a negative count, which must not swallow what is expected from now on.
+        if outstanding is None or outstanding.fulfilled:
+            outstanding = _Outstanding()
+        self._cache.put(key, outstanding)
+        return outstanding
+
+    def _take_evicted(self) -> list[tuple[ExpectationKey, _Outstanding]]:
+        evicted, self._cache.evicted = self._cache.evicted, []
+        return evicted
+
+    def _report(self, evicted: list[tuple[ExpectationKey, _Outstanding]]) -> None:
+        for key, outstanding in evicted:
+            logger.warning(
+                "over %d expectations are held: no longer waiting for %d creations and %d deletions of %s",
+                self._cache.maxsize,
+                max(0, outstanding.creations),
+                len(outstanding.deletions),
+                "/".join(key),
+            )
+
+    def _satisfied(self, key: ExpectationKey) -> bool:
+        outstanding = self._cache.get(key)
+        return outstanding is None or outstanding.fulfilled

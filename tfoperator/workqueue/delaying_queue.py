@@ -1,0 +1,126 @@
+"""A queue that also accepts items for later: the base of every retry and of every `requeue_after`.
+
+One thread per queue sleeps until the earliest deadline. It needs no heartbeat, since a deadline on a monotonic
+clock stays right however long the sleep lasts and every change of the earliest deadline wakes it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Hashable
+from itertools import count
+from typing import TypeVar
+
+from tfoperator.clock import Clock
+from tfoperator.workqueue.metrics import MetricsProvider
+from tfoperator.workqueue.queue import Queue
+
+__all__ = ["DelayingQueue"]
+
+T = TypeVar("T", bound=Hashable)
+
+_MIN_COMPACTION = 64  # below this many outdated heap entries, rebuilding the heap is not worth it
+
+
+class DelayingQueue(Queue[T]):
+    """A `Queue` with `add_after`. Its thread starts with the first delayed item and ends with either shutdown.
+
+    A plain `add` does not cancel a delayed one: the item is then delivered twice, now and later.
+    """
+
+    def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: MetricsProvider | None = None) -> None:
+        super().__init__(name=name, clock=clock, metrics=metrics)
+        self._changed = threading.Condition()  # guards the fields below; never held together with Queue's lock
+        self._sequence = count()
+        # An item that is re-added with an earlier deadline leaves its old heap entry behind; an entry counts only
+        # if its sequence number is the one in _due.
+        self._heap: list[tuple[float, int, T]] = []
+        self._due: dict[T, tuple[float, int]] = {}
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def add_after(self, item: T, seconds: float) -> None:
+        """Add an item when `seconds` have passed; at once if that is not positive. Never blocks.
+
+        If it is already waiting for its time, the earlier of both times holds. Ignored after shutdown.
+        """
+        with self._changed:
+            if self._stopped:
+                return
+            if seconds > 0:
+                self._schedule(item, self._clock.monotonic() + seconds)
+        self._retries.inc()
+        if seconds <= 0:
+            self.add(item)
+
+    @property
+    def delayed(self) -> int:
+        """How many items wait for their time."""
+        with self._changed:
+            return len(self._due)
+
+    def shut_down(self) -> None:
+        """As `Queue.shut_down`; items that wait for their time are dropped and the thread is joined."""
+        self._stop_delaying()
+        super().shut_down()
+
+    def shut_down_with_drain(self, timeout: float | None = None) -> bool:
+        """As `Queue.shut_down_with_drain`; items that wait for their time are dropped and the thread is joined."""
+        self._stop_delaying()
+        return super().shut_down_with_drain(timeout)
+
+    def _schedule(self, item: T, deadline: float) -> None:
+        known = self._due.get(item)
+        if known is not None and known[0] <= deadline:
+            return
+        entry = (deadline, next(self._sequence))
+        self._due[item] = entry
+        heapq.heappush(self._heap, (*entry, item))
+        if len(self._heap) > 2 * len(self._due) + _MIN_COMPACTION:
+            self._heap = [(*current, waiting) for waiting, current in self._due.items()]
+            heapq.heapify(self._heap)
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._deliver, name=f"workqueue-delay-{self._name or 'unnamed'}", daemon=True
+            )
+            self._thread.start()
+        if self._heap[0][1] == entry[1]:
+            self._changed.notify_all()
+
+    def _stop_delaying(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._heap.clear()
+            self._due.clear()
+            self._changed.notify_all()
+            thread = self._thread
+        # The thread takes no lock but ours and calls nobody's code: the join is a matter of microseconds.
+        if thread is not None:
+            thread.join()
+
+    def _deliver(self) -> None:
+        while True:
+            with self._changed:
+                while not self._stopped and not (ready := self._take_due()):
+                    self._clock.wait_until(self._changed, self._heap[0][0] if self._heap else None)
+                if self._stopped:
+                    return
+            for item in ready:
+                self.add(item)
+            # A sleeping thread must not keep delivered items alive.
+            del ready, item
+
+    def _take_due(self) -> list[T]:
+        now = self._clock.monotonic()
+        ready: list[T] = []
+        while self._heap:
+            deadline, sequence, item = self._heap[0]
+            current = self._due.get(item)
+            if current is not None and current[1] == sequence:
+                if deadline > now:
+                    break
+                del self._due[item]
+                ready.append(item)
+            heapq.heappop(self._heap)
+        return ready

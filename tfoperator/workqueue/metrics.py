@@ -1,0 +1,114 @@
+"""What a queue reports about itself, and the protocol through which somebody else publishes it.
+
+Counters and histograms are pushed as things happen. Gauges are *pulled*: the provider gets a function to call
+when it is scraped. A pulled gauge is exact at the moment it is read, and it needs neither a thread that
+refreshes it twice a second nor a decision about what it should show once that thread has stopped.
+
+Published names and units (a provider prefixes `workqueue_` and labels by the queue's name): `depth`,
+`adds_total`, `queue_duration_seconds`, `work_duration_seconds`, `unfinished_work_seconds`,
+`longest_running_processor_seconds`, `retries_total`. Dashboards for Go controllers expect exactly these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = ["DURATION_BUCKETS", "Counter", "Histogram", "MetricsProvider", "NoMetrics"]
+
+DURATION_BUCKETS: tuple[float, ...] = tuple(10.0**exponent for exponent in range(-6, 4))
+"""Upper bounds in seconds for both duration histograms: ten buckets from 1 microsecond, each ten times the last."""
+
+
+class Counter(Protocol):
+    """A number that only grows. A labelled `prometheus_client.Counter` fits as it is."""
+
+    def inc(self, amount: float = 1) -> None:
+        """Add `amount`. Must be thread-safe and quick."""
+        ...
+
+
+class Histogram(Protocol):
+    """A distribution. A labelled `prometheus_client.Histogram` fits as it is."""
+
+    def observe(self, amount: float) -> None:
+        """Record one value. Must be thread-safe and quick."""
+        ...
+
+
+class MetricsProvider(Protocol):
+    """Makes the metrics of one queue; every method is called once, when a queue with a name is built.
+
+    The functions given for gauges are thread-safe, take microseconds for an ordinary queue, and keep the queue
+    alive for as long as the provider keeps them. No metric is ever updated while a queue's lock is held.
+    """
+
+    def depth(self, name: str, read: Callable[[], int]) -> None:
+        """Items that wait, those marked again while being processed included (so it may exceed `len`)."""
+        ...
+
+    def adds(self, name: str) -> Counter:
+        """Items accepted; an add that found its item waiting already does not count."""
+        ...
+
+    def queue_duration(self, name: str) -> Histogram:
+        """Seconds from an item's add to its `get`."""
+        ...
+
+    def work_duration(self, name: str) -> Histogram:
+        """Seconds from an item's `get` to its `done`."""
+        ...
+
+    def unfinished_work(self, name: str, read: Callable[[], float]) -> None:
+        """Seconds that the items now being processed have taken so far, summed. Growing steadily: stuck workers."""
+        ...
+
+    def longest_running_processor(self, name: str, read: Callable[[], float]) -> None:
+        """Seconds that the longest-running item now being processed has taken so far."""
+        ...
+
+    def retries(self, name: str) -> Counter:
+        """Delayed adds, rate-limited ones included."""
+        ...
+
+
+class _Nothing:
+    """A counter and histogram that forgets."""
+
+    def inc(self, amount: float = 1) -> None:
+        """Do nothing."""
+
+    def observe(self, amount: float) -> None:
+        """Do nothing."""
+
+
+_NOTHING = _Nothing()
+
+
+class NoMetrics:
+    """A `MetricsProvider` that publishes nothing: for tests, and for queues without a name."""
+
+    def depth(self, name: str, read: Callable[[], int]) -> None:
+        """Drop the gauge."""
+
+    def adds(self, name: str) -> Counter:  # noqa: ARG002 - the protocol's signature
+        """A counter that forgets."""
+        return _NOTHING
+
+    def queue_duration(self, name: str) -> Histogram:  # noqa: ARG002 - the protocol's signature
+        """A histogram that forgets."""
+        return _NOTHING
+
+    def work_duration(self, name: str) -> Histogram:  # noqa: ARG002 - the protocol's signature
+        """A histogram that forgets."""
+        return _NOTHING
+
+    def unfinished_work(self, name: str, read: Callable[[], float]) -> None:
+        """Drop the gauge."""
+
+    def longest_running_processor(self, name: str, read: Callable[[], float]) -> None:
+        """Drop the gauge."""
+
+    def retries(self, name: str) -> Counter:  # noqa: ARG002 - the protocol's signature
+        """A counter that forgets."""
+        return _NOTHING

@@ -1,0 +1,162 @@
+"""A deduplicating FIFO: an item is never processed by two workers at once, and never lost while it is.
+
+This is what makes a level-triggered controller cheap: a thousand events about one job cost one sync, and an
+event that arrives during a sync causes exactly one more afterwards. An item is *dirty* from its add until a
+worker takes it, and *processing* from then until `done`; it may be both.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.workqueue.metrics import MetricsProvider, NoMetrics
+
+__all__ = ["Queue", "ShutDown"]
+
+T = TypeVar("T", bound=Hashable)
+
+
+class ShutDown(Exception):
+    """The queue is shut down and empty: the worker that asked can end."""
+
+
+class Queue(Generic[T]):
+    """A thread-safe queue of hashable items with deduplication and orderly shutdown.
+
+    Workers loop over `item = get()`, work, `done(item)` (in a `finally`). A queue without a name reports no
+    metrics.
+    """
+
+    def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: MetricsProvider | None = None) -> None:
+        self._name = name
+        self._clock: Clock = clock or SystemClock()
+        self._lock = threading.Lock()  # guards all fields below down to the metrics; held for O(1) work only
+        self._available = threading.Condition(self._lock)  # an item was pushed, or shutdown began
+        self._idle = threading.Condition(self._lock)  # nothing is processing any more, or the drain was called off
+        self._fifo: deque[T] = deque()
+        self._dirty: dict[T, float] = {}  # to the time it was added
+        self._processing: dict[T, float] = {}  # to the time it was taken
+        self._shutting_down = False
+        self._draining = False
+        provider: MetricsProvider = metrics if metrics is not None and name else NoMetrics()
+        self._adds = provider.adds(name)
+        self._queue_duration = provider.queue_duration(name)
+        self._work_duration = provider.work_duration(name)
+        self._retries = provider.retries(name)
+        provider.depth(name, self.depth)
+        provider.unfinished_work(name, self.unfinished_work_seconds)
+        provider.longest_running_processor(name, self.longest_running_processor_seconds)
+
+    @property
+    def name(self) -> str:
+        """The name given at construction; may be empty."""
+        return self._name
+
+    def add(self, item: T) -> None:
+        """Mark an item for processing. Never blocks.
+
+        Nothing happens if it waits already (the item first added is the one delivered) or if the queue is
+        shutting down. If it is being processed now, it is delivered again after its `done`.
+        """
+        with self._lock:
+            if self._shutting_down or item in self._dirty:
+                return
+            self._dirty[item] = self._clock.monotonic()
+            if item not in self._processing:
+                self._fifo.append(item)
+                self._available.notify()
+        self._adds.inc()
+
+    def get(self) -> T:
+        """Take the next item, blocking until there is one. Raises `ShutDown` once shut down *and* empty.
+
+        Every item taken must be given back with `done`.
+        """
+        with self._lock:
+            while not self._fifo:
+                if self._shutting_down:
+                    raise ShutDown(f"queue {self._name or '(unnamed)'} is shut down")
+                self._clock.wait_until(self._available, None)
+            item = self._fifo.popleft()
+            now = self._clock.monotonic()
+            added = self._dirty.pop(item)
+            self._processing[item] = now
+        self._queue_duration.observe(now - added)
+        return item
+
+    def done(self, item: T) -> None:
+        """Say that processing an item has ended; if it was added meanwhile it is queued again, even in shutdown.
+
+        An item that is not being processed is ignored: queueing it could hand one item to two workers.
+        """
+        with self._lock:
+            taken = self._processing.pop(item, None)
+            if taken is None:
+                return
+            now = self._clock.monotonic()
+            if item in self._dirty:
+                self._fifo.append(item)
+                self._available.notify()
+            if not self._processing:
+                self._idle.notify_all()
+        self._work_duration.observe(now - taken)
+
+    def __len__(self) -> int:
+        """Items that a `get` could take now."""
+        with self._lock:
+            return len(self._fifo)
+
+    @property
+    def shutting_down(self) -> bool:
+        """Whether either shutdown has been called."""
+        with self._lock:
+            return self._shutting_down
+
+    def shut_down(self) -> None:
+        """Reject further adds and let workers end once what is queued is taken; does not wait. Idempotent.
+
+        Releases a `shut_down_with_drain` that is waiting.
+        """
+        with self._lock:
+            self._shutting_down = True
+            self._draining = False
+            self._available.notify_all()
+            self._idle.notify_all()
+
+    def shut_down_with_drain(self, timeout: float | None = None) -> bool:
+        """Reject further adds and wait until nothing is being processed, at most `timeout` seconds.
+
+        Items that no worker has taken don't hold it up. Returns whether nothing was being processed at the end:
+        False when the time passed or a `shut_down` called the waiting off.
+        """
+        deadline = None if timeout is None else self._clock.monotonic() + timeout
+        with self._lock:
+            self._shutting_down = True
+            self._draining = True
+            self._available.notify_all()
+            while self._processing and self._draining:
+                if not self._clock.wait_until(self._idle, deadline):
+                    break
+            return not self._processing
+
+    def depth(self) -> int:
+        """Items waiting to be worked on, counting those marked again while being processed."""
+        with self._lock:
+            return len(self._dirty)
+
+    def unfinished_work_seconds(self) -> float:
+        """How long the items being processed have taken so far, summed, in seconds. O(workers)."""
+        with self._lock:
+            now = self._clock.monotonic()
+            return sum(now - taken for taken in self._processing.values())
+
+    def longest_running_processor_seconds(self) -> float:
+        """How long the item that is longest in processing has taken so far, in seconds; 0 if none is. O(workers)."""
+        with self._lock:
+            if not self._processing:
+                return 0.0
+            return self._clock.monotonic() - min(self._processing.values())
