@@ -63,15 +63,36 @@ class FakeClock:
     def wait_for_waiters(self, count: int = 1, *, timed: bool = True, limit: float = 10.0) -> None:
         """Block (really) until `count` threads wait on this clock; `timed` counts only those with a deadline.
 
+        A thread whose deadline has come does not count: it is about to wake, not at rest.
+
         Raises AssertionError after `limit` real seconds.
         """
         end = time.monotonic() + limit
         with self._changed:
             while True:
-                waiting = sum(1 for _, d in self._waiters.values() if d is not None or not timed)
+                waiting = sum(1 for _, d in self._waiters.values() if (not timed if d is None else d > self._elapsed))
                 if waiting >= count:
                     return
                 left = end - time.monotonic()
                 if left <= 0:
                     raise AssertionError(f"only {waiting} of {count} threads wait on the clock after {limit} s")
+                self._changed.wait(left)
+
+    def wait_for_deadline(self, deadline: float | None, *, limit: float = 10.0) -> None:
+        """Block (really) until a thread waits for exactly this time on `monotonic()`, or without limit for None.
+
+        Stricter than `wait_for_waiters`, which can't tell a thread at rest from one that was notified but has not
+        run yet: that one still waits for its *old* deadline. Raises AssertionError after `limit` real seconds.
+        """
+        end = time.monotonic() + limit
+        with self._changed:
+            while True:
+                deadlines = [d for _, d in self._waiters.values()]
+                if any(
+                    d is None if deadline is None else d is not None and abs(d - deadline) < 1e-9 for d in deadlines
+                ):
+                    return
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise AssertionError(f"no thread waits for {deadline} after {limit} s, but for {deadlines}")
                 self._changed.wait(left)

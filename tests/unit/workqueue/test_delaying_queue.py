@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.unit.workqueue.support import InThread, drain
+from tfoperator.workqueue import DelayingQueue
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def queue(clock: FakeClock) -> Iterator[DelayingQueue[str]]:
+    queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=clock)
+    yield queue
+    queue.shut_down()
+
+
+def advance(
+    clock: FakeClock, queue: DelayingQueue[str], seconds: float, *, until: float, then: float | None = None
+) -> list[str]:
+    """Once the queue's thread sleeps `until`, let time pass; once it sleeps until `then`, take what arrived."""
+    clock.wait_for_deadline(until)
+    clock.advance(seconds)
+    clock.wait_for_deadline(then)
+    return drain(queue)
+
+
+def test_an_item_arrives_once_when_its_time_has_come(clock: FakeClock, queue: DelayingQueue[str]) -> None:
+    queue.add_after("foo", 0.05)
+    assert len(queue) == 0
+    assert advance(clock, queue, 0.06, until=0.05) == ["foo"]
+    assert queue.delayed == 0
+    clock.advance(10)
+    clock.wait_for_deadline(None)
+    assert len(queue) == 0
+
+
+def test_nothing_arrives_early(clock: FakeClock, queue: DelayingQueue[str]) -> None:
+    queue.add_after("foo", 0.0625)
+    assert advance(clock, queue, 0.0615, until=0.0625, then=0.0625) == []
+    assert advance(clock, queue, 0.001, until=0.0625) == ["foo"]
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.05, 0.07), (0.05, 0.03)])
+def test_of_two_deadlines_of_one_item_the_earlier_holds(
+    clock: FakeClock, queue: DelayingQueue[str], first: float, second: float
+) -> None:
+    queue.add_after("foo", first)
+    queue.add_after("foo", second)
+    assert queue.delayed == 1
+    assert advance(clock, queue, min(first, second), until=min(first, second)) == ["foo"]
+    clock.advance(max(first, second))
+    clock.wait_for_deadline(None)
+    assert len(queue) == 0
+
+
+def test_a_short_delay_overtakes_a_long_one(clock: FakeClock, queue: DelayingQueue[str]) -> None:
+    queue.add_after("foo", 1)
+    clock.wait_for_deadline(1)
+    queue.add_after("bar", 0.5)
+    assert advance(clock, queue, 0.5, until=0.5, then=1) == ["bar"]
+    assert queue.delayed == 1
+    assert advance(clock, queue, 0.5, until=1) == ["foo"]
+
+
+def test_delayed_items_emerge_sorted_by_time(clock: FakeClock, queue: DelayingQueue[str]) -> None:
+    for item, seconds in (("three", 3), ("one", 1), ("two", 2)):
+        queue.add_after(item, seconds)
+    assert advance(clock, queue, 3, until=1) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_a_delay_that_is_not_positive_adds_at_once(queue: DelayingQueue[str], seconds: float) -> None:
+    queue.add_after("foo", seconds)
+    assert drain(queue) == ["foo"]
+
+
+def test_a_plain_add_does_not_cancel_a_delayed_one(clock: FakeClock, queue: DelayingQueue[str]) -> None:
+    queue.add_after("foo", 5)
+    queue.add("foo")
+    assert drain(queue) == ["foo"]
+    assert advance(clock, queue, 5, until=5) == ["foo"]
+
+
+def test_a_queue_that_never_delayed_anything_starts_no_thread() -> None:
+    before = threading.active_count()
+    queue: DelayingQueue[str] = DelayingQueue()
+    queue.add("foo")
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_shutdown_drops_delayed_items_and_ends_the_thread(clock: FakeClock, drained: bool) -> None:
+    before = set(threading.enumerate())
+    queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=clock)
+    queue.add_after("foo", 1)
+    assert [t.name for t in threading.enumerate() if t not in before] == ["workqueue-delay-jobs"]
+    if drained:
+        assert queue.shut_down_with_drain()
+    else:
+        queue.shut_down()
+    assert set(threading.enumerate()) <= before
+    queue.add_after("bar", 0)
+    queue.add_after("bar", 1)
+    clock.advance(2)
+    assert (len(queue), queue.delayed) == (0, 0)
+
+
+def test_a_drain_of_a_delaying_queue_waits_for_processing(clock: FakeClock, queue: DelayingQueue[str]) -> None:
+    queue.add("foo")
+    queue.get()
+    draining = InThread(queue.shut_down_with_drain)
+    clock.wait_for_waiters(1, timed=False)
+    assert draining.running
+    queue.done("foo")
+    assert draining.result() is True
+
+
+def test_deadlines_that_move_forward_again_and_again_do_not_pile_up(queue: DelayingQueue[str]) -> None:
+    queue.add_after("far", 1e6)
+    for step in range(10_000):
+        queue.add_after("foo", 10_000 - step)
+    assert queue.delayed == 2
+    assert len(queue._heap) < 200
+
+
+def test_an_item_replaced_by_an_earlier_deadline_is_delivered_once_even_after_many(
+    clock: FakeClock, queue: DelayingQueue[str]
+) -> None:
+    for step in range(500):
+        queue.add_after("foo", 1000 - step)
+    assert advance(clock, queue, 501, until=501) == ["foo"]
+    clock.advance(1000)
+    clock.wait_for_deadline(None)
+    assert len(queue) == 0
+
+
+def test_a_delivered_item_can_be_garbage_collected(clock: FakeClock) -> None:
+    class Item:
+        pass
+
+    queue: DelayingQueue[Item] = DelayingQueue(clock=clock)
+    item = Item()
+    gone = weakref.ref(item)
+    queue.add_after(item, 1)
+    del item
+    clock.wait_for_waiters(1)
+    clock.advance(1)
+    queue.done(queue.get())
+
+    def collected() -> bool:
+        gc.collect()
+        return gone() is None
+
+    eventually(collected)
+    queue.shut_down()

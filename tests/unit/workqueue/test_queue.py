@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from decimal import Decimal
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.unit.workqueue.support import InThread, drain, work_until_shut_down
+from tfoperator.workqueue import Queue, ShutDown
+
+
+def test_items_come_out_in_the_order_they_went_in() -> None:
+    queue: Queue[str] = Queue()
+    for item in "cab":
+        queue.add(item)
+    assert drain(queue) == ["c", "a", "b"]
+
+
+def test_len_ignores_duplicates() -> None:
+    queue: Queue[str] = Queue()
+    for item in ("foo", "bar", "foo", "foo"):
+        queue.add(item)
+    assert len(queue) == 2
+
+
+def test_adds_before_a_get_collapse_into_one_and_the_first_object_is_delivered() -> None:
+    first, second = Decimal("1.0"), Decimal("1.00")
+    assert first == second
+    queue: Queue[Decimal] = Queue()
+    queue.add(first)
+    queue.add(second)
+    assert queue.get() is first
+    queue.done(first)
+    assert len(queue) == 0
+
+
+def test_an_item_added_while_it_is_processed_runs_once_more_after_done() -> None:
+    queue: Queue[str] = Queue()
+    queue.add("foo")
+    queue.get()
+    queue.add("foo")
+    queue.add("foo")
+    assert len(queue) == 0
+    queue.done("foo")
+    assert drain(queue) == ["foo"]
+
+
+def test_a_second_worker_gets_a_readded_item_only_when_the_first_is_done() -> None:
+    clock = FakeClock()
+    queue: Queue[str] = Queue(clock=clock)
+    queue.add("foo")
+    assert queue.get() == "foo"
+    queue.add("foo")
+    second = InThread(queue.get)
+    clock.wait_for_waiters(1, timed=False)
+    assert second.running
+    queue.done("foo")
+    assert second.result() == "foo"
+    queue.done("foo")
+
+
+def test_a_worker_may_readd_the_item_it_works_on_itself() -> None:
+    queue: Queue[str] = Queue()
+    queue.add("foo")
+    for _ in range(3):
+        item = queue.get()
+        queue.add(item)
+        queue.done(item)
+    assert drain(queue) == ["foo"]
+
+
+def test_done_for_an_item_that_nobody_took_changes_nothing() -> None:
+    queue: Queue[str] = Queue()
+    queue.add("foo")
+    queue.done("foo")
+    queue.done("bar")
+    assert drain(queue) == ["foo"]
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item(drained: bool) -> None:
+    queue: Queue[int] = Queue()
+    lock = threading.Lock()
+    active: set[int] = set()
+    seen: set[int] = set()
+    shared: list[int] = []
+
+    def work(item: int) -> None:
+        with lock:
+            if item in active:
+                shared.append(item)
+            active.add(item)
+            seen.add(item)
+        with lock:
+            active.remove(item)
+
+    def produce(number: int) -> None:
+        for repeat in range(20):
+            queue.add(number * 10 + repeat % 10)
+
+    consumers = [InThread(lambda: work_until_shut_down(queue, work)) for _ in range(10)]
+    producers = [InThread(lambda number=number: produce(number)) for number in range(50)]
+    for producer in producers:
+        producer.result()
+    if drained:
+        assert queue.shut_down_with_drain()
+    else:
+        queue.shut_down()
+    queue.add(-1)
+    for consumer in consumers:
+        consumer.result()
+    assert shared == []
+    assert seen == set(range(500))
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_what_is_added_after_shutdown_never_appears(drained: bool) -> None:
+    queue: Queue[str] = Queue()
+    queue.add("before")
+    if drained:
+        assert queue.shut_down_with_drain()
+    else:
+        queue.shut_down()
+    queue.add("after")
+    assert queue.shutting_down
+    assert drain(queue) == ["before"]
+    with pytest.raises(ShutDown):
+        queue.get()
+
+
+def test_shutdown_wakes_every_waiting_worker() -> None:
+    clock = FakeClock()
+    queue: Queue[str] = Queue(name="jobs", clock=clock)
+    workers = [InThread(queue.get) for _ in range(3)]
+    clock.wait_for_waiters(3, timed=False)
+    queue.shut_down()
+    for worker in workers:
+        with pytest.raises(ShutDown, match="jobs"):
+            worker.result()
+
+
+def test_shutdown_does_not_wait_for_items_in_processing() -> None:
+    queue: Queue[str] = Queue()
+    queue.add("foo")
+    queue.get()
+    queue.shut_down()
+    queue.done("foo")
+
+
+def test_a_drain_waits_until_every_item_in_processing_is_done() -> None:
+    clock = FakeClock()
+    queue: Queue[str] = Queue(clock=clock)
+    queue.add("foo")
+    queue.add("bar")
+    queue.get()
+    queue.get()
+    draining = InThread(queue.shut_down_with_drain)
+    clock.wait_for_waiters(1, timed=False)
+    queue.done("foo")
+    assert draining.running
+    queue.done("bar")
+    assert draining.result() is True
+
+
+def test_a_drain_does_not_wait_for_items_that_nobody_took() -> None:
+    queue: Queue[str] = Queue()
+    queue.add("foo")
+    assert queue.shut_down_with_drain() is True
+    assert drain(queue) == ["foo"]
+
+
+def test_a_shutdown_calls_a_drain_off() -> None:
+    clock = FakeClock()
+    queue: Queue[str] = Queue(clock=clock)
+    queue.add("foo")
+    queue.get()
+    drains = [InThread(queue.shut_down_with_drain) for _ in range(2)]
+    clock.wait_for_waiters(2, timed=False)
+    queue.shut_down()
+    assert [draining.result() for draining in drains] == [False, False]
+
+
+def test_a_drain_gives_up_when_its_time_has_passed() -> None:
+    clock = FakeClock()
+    queue: Queue[str] = Queue(clock=clock)
+    queue.add("foo")
+    queue.get()
+    draining = InThread(lambda: queue.shut_down_with_drain(timeout=30))
+    clock.wait_for_waiters(1)
+    clock.advance(29)
+    clock.wait_for_waiters(1)
+    assert draining.running
+    clock.advance(1)
+    assert draining.result() is False
+
+
+def test_a_drain_delivers_an_item_once_more_that_was_added_while_processed() -> None:
+    clock = FakeClock()
+    queue: Queue[str] = Queue(clock=clock)
+    queue.add("foo")
+    queue.get()
+    queue.add("foo")
+    draining = InThread(queue.shut_down_with_drain)
+    clock.wait_for_waiters(1, timed=False)
+    queue.done("foo")
+    assert draining.result() is True
+    assert drain(queue) == ["foo"]
+    with pytest.raises(ShutDown):
+        queue.get()
+
+
+def test_a_finished_item_can_be_garbage_collected() -> None:
+    class Item:
+        pass
+
+    queue: Queue[Item] = Queue()
+    item = Item()
+    gone = weakref.ref(item)
+    queue.add(item)
+    queue.done(queue.get())
+    del item
+
+    def collected() -> bool:
+        gc.collect()
+        return gone() is None
+
+    eventually(collected)

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from tests.support.clock import FakeClock
+from tests.unit.workqueue.support import RecordingMetrics, drain
+from tfoperator.workqueue import ExponentialFailureRateLimiter, RateLimitingQueue
+
+
+def test_failures_come_back_later_and_later_until_forgotten() -> None:
+    clock = FakeClock()
+    metrics = RecordingMetrics()
+    queue: RateLimitingQueue[str] = RateLimitingQueue(
+        ExponentialFailureRateLimiter(base=1, cap=60), name="jobs", clock=clock, metrics=metrics
+    )
+    for wait in (1, 2, 4):
+        queue.add_rate_limited("foo")
+        due = clock.monotonic() + wait
+        clock.wait_for_deadline(due)
+        clock.advance(wait / 2)
+        clock.wait_for_deadline(due)
+        assert len(queue) == 0
+        clock.advance(wait / 2)
+        assert queue.get() == "foo"
+        queue.done("foo")
+    assert queue.num_requeues("foo") == 3
+    assert metrics.pushed["retries"].total == 3
+    queue.forget("foo")
+    assert queue.num_requeues("foo") == 0
+    queue.shut_down()
+
+
+def test_forget_leaves_the_items_place_in_the_queue_alone() -> None:
+    queue: RateLimitingQueue[str] = RateLimitingQueue(ExponentialFailureRateLimiter(), clock=FakeClock())
+    queue.add("foo")
+    queue.forget("foo")
+    assert drain(queue) == ["foo"]
+    queue.shut_down()
