@@ -1,0 +1,111 @@
+"""Random histories of expectations against a model without cache, index or lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from tests.support.clock import FakeClock
+from tfoperator.expectations import ExpectationKey, Expectations
+
+KEYS = [ExpectationKey(owner, kind, "pods") for owner in ("uid-1", "uid-2") for kind in ("PS", "Worker")]
+TTL = 10
+
+
+@dataclass
+class Entry:
+    since: int
+    creations: int = 0
+    deletions: set[str] = field(default_factory=set)
+
+    @property
+    def fulfilled(self) -> bool:
+        return self.creations <= 0 and not self.deletions
+
+
+keys = st.sampled_from(KEYS)
+counts = st.integers(min_value=0, max_value=3)
+uid = st.sampled_from("xyz")
+uids = st.sets(uid)
+
+
+class ExpectationsModel(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock()
+        self.expectations = Expectations(ttl=TTL, clock=self.clock)
+        self.now = 0
+        self.entries: dict[ExpectationKey, Entry] = {}
+
+    def _set(self, key: ExpectationKey) -> Entry:
+        entry = self.entries.get(key)
+        if entry is None or entry.fulfilled:
+            entry = self.entries[key] = Entry(self.now)
+        entry.since = self.now
+        return entry
+
+    @rule(key=keys, count=counts)
+    def expect_creations(self, key: ExpectationKey, count: int) -> None:
+        self.expectations.expect_creations(key, count)
+        self._set(key).creations = count
+
+    @rule(key=keys, uids=uids)
+    def expect_deletions(self, key: ExpectationKey, uids: set[str]) -> None:
+        self.expectations.expect_deletions(key, uids)
+        self._set(key).deletions = set(uids)
+
+    @rule(key=keys, count=counts, uids=uids)
+    def raise_both(self, key: ExpectationKey, count: int, uids: set[str]) -> None:
+        self.expectations.raise_creations(key, count)
+        self.expectations.raise_deletions(key, uids)
+        if key in self.entries:
+            self.entries[key].creations += count
+            self.entries[key].deletions |= uids
+
+    @rule(key=keys)
+    def observe_creation(self, key: ExpectationKey) -> None:
+        self.expectations.creation_observed(key)
+        if key in self.entries:
+            self.entries[key].creations -= 1
+
+    @rule(key=keys, uid=uid)
+    def observe_deletion(self, key: ExpectationKey, uid: str) -> None:
+        self.expectations.deletion_observed(key, uid)
+        if key in self.entries:
+            self.entries[key].deletions.discard(uid)
+
+    @rule(key=keys)
+    def forget(self, key: ExpectationKey) -> None:
+        self.expectations.forget(key)
+        self.entries.pop(key, None)
+
+    @rule(owner=st.sampled_from(["uid-1", "uid-2"]))
+    def forget_owner(self, owner: str) -> None:
+        self.expectations.forget_owner(owner)
+        self.entries = {key: entry for key, entry in self.entries.items() if key.owner_uid != owner}
+
+    @rule(seconds=st.integers(min_value=1, max_value=TTL + 1))
+    def pass_time(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+        self.now += seconds
+        self.entries = {key: entry for key, entry in self.entries.items() if self.now - entry.since < TTL}
+
+    @invariant()
+    def agrees_with_the_model(self) -> None:
+        for key in KEYS:
+            entry = self.entries.get(key)
+            assert self.expectations.pending(key) == (
+                None if entry is None else (entry.creations, frozenset(entry.deletions))
+            )
+            assert self.expectations.satisfied(key) == (entry is None or entry.fulfilled)
+        for owner in ("uid-1", "uid-2"):
+            mine = [entry for key, entry in self.entries.items() if key.owner_uid == owner]
+            assert self.expectations.owner_satisfied(owner) == all(entry.fulfilled for entry in mine)
+        assert len(self.expectations) == len(self.entries)
+
+
+TestExpectationsModel = ExpectationsModel.TestCase
+TestExpectationsModel.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
