@@ -1,0 +1,70 @@
+"""Which process is meant: a process id alone is not enough, since the system uses it again after its end.
+
+The id together with the process's start time is unique for as long as the machine runs. That pair is what gets
+written down for `tfoperator local down`, so that it can never kill a stranger that inherited an id.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+__all__ = ["ProcessIdentity", "identify", "is_alive", "signal_process"]
+
+
+_PROC = Path("/proc/self/stat")
+
+
+class ProcessIdentity(msgspec.Struct, frozen=True):
+    """A process id and when it was started, in the units of the system (compare only)."""
+
+    pid: int
+    started: str
+
+
+def identify(pid: int) -> ProcessIdentity | None:
+    """The identity of a process that runs now, None if there is none. A zombie counts as ended."""
+    if _PROC.exists():
+        return _identify_linux(pid)
+    return _identify_with_ps(pid)
+
+
+def is_alive(identity: ProcessIdentity) -> bool:
+    """Whether this very process still runs."""
+    return identify(identity.pid) == identity
+
+
+def signal_process(identity: ProcessIdentity, number: signal.Signals, *, group: bool = False) -> bool:
+    """Signal this process, or the process group that it leads; False if it is gone or not ours."""
+    if not is_alive(identity):
+        return False
+    try:
+        if group:
+            os.killpg(identity.pid, number)
+        else:
+            os.kill(identity.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _identify_linux(pid: int) -> ProcessIdentity | None:
+    try:
+        # The second field is the name in parentheses and may hold anything: count fields after the last one.
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    state, started = fields[0], fields[19]  # proc(5): fields 3 and 22
+    return None if state in "ZX" else ProcessIdentity(pid, started)
+
+
+def _identify_with_ps(pid: int) -> ProcessIdentity | None:
+    answer = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False, timeout=10
+    )
+    state, _, started = answer.stdout.strip().partition(" ")
+    return None if not state or state.startswith("Z") else ProcessIdentity(pid, started.strip())

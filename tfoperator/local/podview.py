@@ -1,0 +1,194 @@
+"""What the node agent reads of a pod: more than the controller does, because it has to run it.
+
+Fields that the local runtimes can't honour (probes, resources, security contexts, affinity) are left out on purpose:
+docs/local.md lists them, so nobody has to guess from silence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tfoperator.kube.objects import HasMetadata, PodStatus
+
+__all__ = [
+    "Container",
+    "DownwardFile",
+    "EnvFrom",
+    "EnvSource",
+    "EnvVar",
+    "FieldRef",
+    "KeyRef",
+    "KeyToPath",
+    "LocalPod",
+    "LocalPodSpec",
+    "ObjectRef",
+    "Volume",
+    "VolumeMount",
+    "decode_pod",
+]
+
+
+class KeyRef(msgspec.Struct, frozen=True):
+    """One key of a ConfigMap or Secret."""
+
+    key: str
+    name: str = ""
+    optional: bool = False
+
+
+class FieldRef(msgspec.Struct, frozen=True, rename="camel"):
+    """A field of the pod itself, e.g. `metadata.labels['app']`."""
+
+    field_path: str
+
+
+class EnvSource(msgspec.Struct, frozen=True, rename="camel"):
+    """Where the value of a variable comes from; exactly one member is set."""
+
+    field_ref: FieldRef | None = None
+    config_map_key_ref: KeyRef | None = None
+    secret_key_ref: KeyRef | None = None
+    resource_field_ref: dict[str, Any] | None = None
+
+
+class EnvVar(msgspec.Struct, frozen=True, rename="camel"):
+    """One environment variable."""
+
+    name: str
+    value: str | None = None
+    value_from: EnvSource | None = None
+
+
+class ObjectRef(msgspec.Struct, frozen=True):
+    """A whole ConfigMap or Secret."""
+
+    name: str = ""
+    optional: bool = False
+
+
+class EnvFrom(msgspec.Struct, frozen=True, rename="camel"):
+    """Every key of a ConfigMap or Secret as a variable."""
+
+    prefix: str = ""
+    config_map_ref: ObjectRef | None = None
+    secret_ref: ObjectRef | None = None
+
+
+class VolumeMount(msgspec.Struct, frozen=True, rename="camel"):
+    """A volume's place in a container."""
+
+    name: str
+    mount_path: str
+    sub_path: str = ""
+
+
+class Container(msgspec.Struct, frozen=True, rename="camel"):
+    """One container. `command` is None when the image's own entry point is meant."""
+
+    name: str
+    image: str = ""
+    command: tuple[str, ...] | None = None
+    args: tuple[str, ...] | None = None
+    working_dir: str = ""
+    env: tuple[EnvVar, ...] | None = None
+    env_from: tuple[EnvFrom, ...] | None = None
+    volume_mounts: tuple[VolumeMount, ...] | None = None
+
+
+class KeyToPath(msgspec.Struct, frozen=True):
+    """One key of a ConfigMap or Secret as a file; `mode` holds permission bits."""
+
+    key: str
+    path: str
+    mode: int | None = None
+
+
+class DownwardFile(msgspec.Struct, frozen=True, rename="camel"):
+    """One field of the pod as a file."""
+
+    path: str
+    field_ref: FieldRef | None = None
+    mode: int | None = None
+
+
+class ObjectSource(msgspec.Struct, frozen=True, rename="camel"):
+    """A ConfigMap (`name`) or Secret (`secretName` in a volume, `name` in a projection) as files."""
+
+    name: str = ""
+    secret_name: str = ""
+    items: tuple[KeyToPath, ...] | None = None
+    optional: bool = False
+    default_mode: int | None = None
+
+
+class DownwardSource(msgspec.Struct, frozen=True):
+    """Fields of the pod as files."""
+
+    items: tuple[DownwardFile, ...] | None = None
+
+
+class HostPathSource(msgspec.Struct, frozen=True):
+    """A path of this machine. `type` is Kubernetes' check on it, e.g. `DirectoryOrCreate`."""
+
+    path: str
+    type: str = ""
+
+
+class ClaimSource(msgspec.Struct, frozen=True, rename="camel"):
+    """A PersistentVolumeClaim by name."""
+
+    claim_name: str
+
+
+class Projection(msgspec.Struct, frozen=True, rename="camel"):
+    """One source of a projected volume."""
+
+    config_map: ObjectSource | None = None
+    secret: ObjectSource | None = None
+    downward_api: DownwardSource | None = None
+
+
+class ProjectedSource(msgspec.Struct, frozen=True):
+    """Several sources in one directory."""
+
+    sources: tuple[Projection, ...] = ()
+
+
+class Volume(msgspec.Struct, frozen=True, rename="camel"):
+    """One volume of a pod; one of the sources is set, unless it is of a kind that no local runtime knows."""
+
+    name: str
+    empty_dir: dict[str, Any] | None = None
+    host_path: HostPathSource | None = None
+    config_map: ObjectSource | None = None
+    secret: ObjectSource | None = None
+    downward_api: DownwardSource | None = msgspec.field(default=None, name="downwardAPI")
+    persistent_volume_claim: ClaimSource | None = None
+    projected: ProjectedSource | None = None
+
+
+class LocalPodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """How to run a pod."""
+
+    node_name: str = ""
+    restart_policy: str = "Always"
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] | None = None
+    volumes: tuple[Volume, ...] | None = None
+    termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+    service_account_name: str = ""
+    host_network: bool = False
+
+
+class LocalPod(HasMetadata, frozen=True):
+    """A pod as the node agent sees it."""
+
+    spec: LocalPodSpec = msgspec.field(default_factory=LocalPodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+decode_pod = msgspec.json.Decoder(LocalPod).decode
+"""Decodes one pod from JSON; raises msgspec.DecodeError if it isn't one."""

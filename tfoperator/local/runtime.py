@@ -1,0 +1,81 @@
+"""What the node agent asks of a container runtime. The process runtime is one; Docker fits the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+import msgspec
+
+from tfoperator.local.logs import LogFile
+from tfoperator.local.podview import Container, LocalPod
+from tfoperator.local.volumes import Mount
+
+__all__ = ["ContainerProcess", "ContainerRun", "LaunchError", "OnExit", "Runtime"]
+
+OnExit = Callable[[int], None]
+"""Called once, from a thread of the runtime, with the exit code; 128 + the signal's number for a killed process."""
+
+
+class LaunchError(Exception):
+    """A container can't be started, now or later. `exit_code` follows the shell: 126 not executable, 127 not found.
+
+    Both are below 128: the policy `ExitCode` rightly takes them as permanent.
+    """
+
+    def __init__(self, message: str, exit_code: int = 127) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class ContainerRun(msgspec.Struct, frozen=True):
+    """Everything that is needed to start a container once."""
+
+    pod: LocalPod
+    container: Container
+    command: tuple[str, ...]
+    """Command and arguments, expanded; empty when only the image knows."""
+    environment: dict[str, str]
+    mounts: tuple[Mount, ...]
+    log: LogFile
+    services: Collection[tuple[str, str]] = frozenset()
+    """(namespace, name) of the services that exist."""
+
+
+class ContainerProcess(Protocol):
+    """A started container. Thread-safe; both methods do nothing once it has ended."""
+
+    def terminate(self) -> None:
+        """Ask it to end (SIGTERM)."""
+        ...
+
+    def kill(self) -> None:
+        """End it, with everything that it has started (SIGKILL)."""
+        ...
+
+
+class Runtime(Protocol):
+    """Starts containers. Thread-safe."""
+
+    def start(self) -> None:
+        """Acquire what it needs. Called once, before any launch."""
+        ...
+
+    def launch(self, run: ContainerRun, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:
+        """Start a container. Raises LaunchError.
+
+        `warn(reason, message)` is called for what the container wants and can't have, but may do without.
+        """
+        ...
+
+    def release_service(self, namespace: str, name: str) -> None:
+        """A service is gone: give back what was held for it."""
+        ...
+
+    def release_pod(self, pod: LocalPod) -> None:
+        """A pod is over: give back what was held for it."""
+        ...
+
+    def stop(self) -> None:
+        """Give everything back; whatever still runs is killed. Idempotent."""
+        ...
