@@ -1,8 +1,8 @@
 """Errors of talking to an API server: one hierarchy, one class per kind of answer that callers tell apart.
 
 `KubeError` is the root. Below it `ConfigError` (no usable configuration or credentials), `TransportError` (no
-answer came) and `ApiError` (the server answered with a status other than 2xx). Every message reads well to a
-user and names the object it is about; credentials are never part of one.
+answer came, or none that can be used) and `ApiError` (the server answered with a status other than 2xx). Every message
+reads well to a user and names the object it is about; credentials are never part of one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ __all__ = [
     "AlreadyExistsError",
     "ApiError",
     "BadRequestError",
+    "ClientClosed",
     "ConfigError",
     "ConflictError",
     "ConnectionRefused",
+    "DeadlineExceeded",
     "ForbiddenError",
     "GoneError",
     "InvalidError",
     "KubeError",
+    "MalformedResponse",
     "NotFoundError",
     "ServerError",
     "Status",
@@ -73,6 +76,18 @@ class TransportError(KubeError):
 
 class ConnectionRefused(TransportError):
     """Nobody listens at the server's address: the request was certainly not processed."""
+
+
+class DeadlineExceeded(TransportError):
+    """The server was silent, or a stream went on, for longer than was agreed; the connection itself was sound."""
+
+
+class MalformedResponse(TransportError):
+    """What came is not what was asked for: not JSON, of another shape, or larger than the limit."""
+
+
+class ClientClosed(TransportError):
+    """`close()` was called before the answer came; unless it was sent before, the request was not processed."""
 
 
 class ApiError(KubeError):

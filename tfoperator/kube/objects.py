@@ -1,16 +1,21 @@
 """Typed, trimmed views of the Kubernetes objects that the operator reads.
 
 A view holds only the fields that somebody here reads: msgspec skips the rest while decoding, which makes a
-cached pod about 2 KB instead of 28 KB of dictionaries and a watch event 4 us instead of 15. Views are frozen and
-use tuples, so sharing one between threads needs no copy; `gc=False` is sound because none can form a cycle.
+cached pod about 3.5 KB instead of 28 KB of dictionaries and a watch event 5 us instead of 15. Two thirds of that
+is the same in many pods; `decode_pod` shares it, for 4 us more and 1 KB in all. Views are frozen and use tuples,
+so sharing one between threads needs no copy; `gc=False` is sound because none can form a cycle.
 To *write* an object send a dict or bytes; never re-encode a trimmed view, for it would lose fields.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from sys import intern
+from typing import TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 __all__ = [
     "ContainerState",
@@ -28,6 +33,9 @@ __all__ = [
     "Service",
     "ServicePort",
     "ServiceSpec",
+    "decode_partial",
+    "decode_pod",
+    "decode_service",
 ]
 
 
@@ -170,3 +178,75 @@ class Service(HasMetadata, frozen=True, gc=False):
     """A service, trimmed."""
 
     spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
+
+
+# Decoding for caches. Pods and services of one job, and of one operator, say the same things: label keys, owner,
+# conditions, container states. They share them, and keep only our own annotations: nobody here reads the others.
+
+_OUR_ANNOTATIONS = "training.kubeflow.org/"
+
+# Equal values seen before. They stay alive until the table is full and starts anew; views that hold them don't mind.
+_SHARED_MAX = 4096
+_shared: dict[object, object] = {}
+
+_NO_STRINGS: dict[str, str] = {}
+
+H = TypeVar("H")
+V = TypeVar("V", bound=HasMetadata)
+
+
+def _share(value: H) -> H:
+    """The first value seen that equals this one. Needs no lock: each step is one atomic dict operation."""
+    if len(_shared) >= _SHARED_MAX:
+        _shared.clear()
+    return _shared.setdefault(value, value)  # type: ignore[return-value]  # equal values of views have one type
+
+
+def _interned(strings: dict[str, str], prefix: str = "") -> dict[str, str]:
+    kept = {intern(key): intern(value) for key, value in strings.items() if key.startswith(prefix)}
+    return kept or _NO_STRINGS
+
+
+def _compacting(view: type[V]) -> Callable[[bytes], V]:
+    decode = msgspec.json.Decoder(view).decode
+
+    def decode_compact(data: bytes) -> V:
+        decoded = decode(data)
+        # Changing a frozen struct is sound here: no other code has seen it yet.
+        meta = decoded.metadata
+        force_setattr(meta, "namespace", intern(meta.namespace))
+        force_setattr(meta, "labels", _interned(meta.labels))
+        force_setattr(meta, "annotations", _interned(meta.annotations, _OUR_ANNOTATIONS))
+        force_setattr(meta, "owner_references", _share(meta.owner_references))
+        force_setattr(meta, "finalizers", _share(meta.finalizers))
+        return decoded
+
+    return decode_compact
+
+
+_decode_pod = _compacting(Pod)
+_decode_service = _compacting(Service)
+
+decode_partial: Callable[[bytes], PartialObject] = _compacting(PartialObject)
+"""Decode any object's metadata for keeping: shared, only our annotations. Raises msgspec.DecodeError."""
+
+
+def decode_pod(data: bytes) -> Pod:
+    """Decode a pod for keeping: trimmed, shared, only our annotations. Raises msgspec.DecodeError."""
+    pod = _decode_pod(data)
+    force_setattr(pod, "spec", _share(pod.spec))
+    status = pod.status
+    force_setattr(status, "phase", intern(status.phase))
+    force_setattr(status, "conditions", _share(status.conditions))
+    force_setattr(status, "container_statuses", _share(status.container_statuses))
+    force_setattr(status, "init_container_statuses", _share(status.init_container_statuses))
+    if status.start_time == pod.metadata.creation_timestamp:
+        force_setattr(status, "start_time", pod.metadata.creation_timestamp)
+    return pod
+
+
+def decode_service(data: bytes) -> Service:
+    """Decode a service for keeping: trimmed, shared, only our annotations. Raises msgspec.DecodeError."""
+    service = _decode_service(data)
+    force_setattr(service, "spec", _share(service.spec))
+    return service

@@ -9,6 +9,9 @@ import msgspec
 __all__ = ["CONFIG_MAPS", "EVENTS", "LEASES", "NAMESPACES", "PODS", "SECRETS", "SERVICES", "Resource"]
 
 
+_DOTS = frozenset((".", ".."))
+
+
 class Resource(msgspec.Struct, frozen=True):
     """One resource type of the Kubernetes API, e.g. pods in core/v1."""
 
@@ -26,9 +29,11 @@ class Resource(msgspec.Struct, frozen=True):
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL path of the collection, of one object or of its subresource.
 
-        An empty namespace on a namespaced resource means all namespaces. Every part is percent-encoded, so
-        no name can reach another path.
+        An empty namespace on a namespaced resource means all namespaces. Every part is percent-encoded, and
+        `.` and `..`, which a proxy may resolve, raise ValueError: no name can reach another path.
         """
+        if namespace in _DOTS or name in _DOTS:
+            raise ValueError(f"{(name if name in _DOTS else namespace)!r} is no name of an object")
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", quote(namespace, safe="")]
