@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tfoperator.events import CorrelatedEvent, Correlator, ObjectReference, Occurrence
+from tfoperator.events.correlator import MAX_MESSAGE, bounded
+
+JOB = ObjectReference("kubeflow.org/v1", "TFJob", "team", "mnist", "uid-1")
+PREFIX = "(combined from similar events): "
+
+
+class Source:
+    """Feeds a correlator on a virtual clock."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.correlator = Correlator()
+
+    def report(
+        self,
+        message: str = "created",
+        *,
+        reason: str = "Created",
+        event_type: str = "Normal",
+        regarding: ObjectReference = JOB,
+    ) -> CorrelatedEvent | None:
+        occurrence = Occurrence(regarding, event_type, reason, message, self.clock.now(), self.clock.monotonic())
+        return self.correlator.correlate(occurrence)
+
+    def written(self, message: str = "created", **more) -> CorrelatedEvent:
+        event = self.report(message, **more)
+        assert event is not None, "filtered as spam"
+        return event
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+def test_a_single_event_is_created(source: Source) -> None:
+    event = source.written()
+    assert (event.count, event.message, event.type, event.reason) == (1, "created", "Normal", "Created")
+    assert event.first_seen == event.last_seen == source.clock.now()
+    assert event.regarding == JOB
+
+
+def test_its_name_is_the_objects_with_the_time_in_hex(source: Source) -> None:
+    nanoseconds = int(source.clock.now().timestamp()) * 10**9
+    assert source.written().name == f"mnist.{nanoseconds:x}"
+
+
+def test_two_events_of_one_moment_have_different_names(source: Source) -> None:
+    assert source.written("one").name != source.written("two").name
+
+
+def test_the_name_stays_legal_for_an_object_whose_name_is_as_long_as_can_be(source: Source) -> None:
+    regarding = ObjectReference("v1", "Pod", "team", ("a" * 235) + "-." + "b" * 16, "uid")
+    name = source.written(regarding=regarding).name
+    assert len(name) <= 253
+    stem, _, stamp = name.rpartition(".")
+    assert stem == "a" * 235
+    int(stamp, 16)
+
+
+def test_the_same_event_again_is_only_counted(source: Source) -> None:
+    first = source.written()
+    source.clock.advance(60)
+    second = source.written()
+    assert (second.name, second.count) == (first.name, 2)
+    assert (second.first_seen, second.last_seen) == (first.first_seen, source.clock.now())
+
+
+def test_the_same_event_is_only_counted_however_often_it_comes(source: Source) -> None:
+    events = [source.written() for _ in range(20)]
+    assert {event.message for event in events} == {"created"}
+    assert events[-1].count == 20
+    assert len({event.name for event in events}) == 1
+
+
+def test_events_with_different_reasons_stay_apart(source: Source) -> None:
+    events = [source.written(f"message {n}", reason=f"Reason{n}") for n in range(20)]
+    assert {event.count for event in events} == {1}
+    assert not any(event.message.startswith(PREFIX) for event in events)
+
+
+def test_the_tenth_distinct_message_is_combined_with_its_predecessors(source: Source) -> None:
+    events = [source.written(f"message {n}") for n in range(10)]
+    assert not any(event.message.startswith(PREFIX) for event in events[:9])
+    assert events[9].message == PREFIX + "message 9"
+    assert events[9].count == 1
+
+
+def test_further_messages_are_counted_on_the_combined_event(source: Source) -> None:
+    events = [source.written(f"message {n}") for n in range(15)]
+    assert [event.count for event in events[9:]] == [1, 2, 3, 4, 5, 6]
+    assert len({event.name for event in events[9:]}) == 1
+    assert events[-1].message == PREFIX + "message 14"
+
+
+def test_messages_with_events_of_their_own_go_on_being_counted_there(source: Source) -> None:
+    events = [source.written(f"message {n}") for n in range(12)]
+    again = source.written("message 3")
+    assert (again.name, again.count, again.message) == (events[3].name, 2, "message 3")
+
+
+def test_equal_messages_about_different_containers_are_different_events(source: Source) -> None:
+    one = source.written(regarding=ObjectReference(**_fields(JOB), field_path="spec.containers{one}"))
+    two = source.written(regarding=ObjectReference(**_fields(JOB), field_path="spec.containers{two}"))
+    assert one.name != two.name
+    assert two.count == 1
+
+
+def test_similar_events_after_ten_quiet_minutes_are_not_combined(source: Source) -> None:
+    for number in range(9):
+        source.written(f"message {number}")
+    source.clock.advance(601)
+    event = source.written("message 9")
+    assert (event.message, event.count) == ("message 9", 1)
+
+
+def test_the_quiet_time_runs_from_the_last_similar_event(source: Source) -> None:
+    for number in range(9):
+        source.written(f"message {number}")
+        source.clock.advance(599)
+    assert source.written("message 9").message == PREFIX + "message 9"
+
+
+def test_a_combined_message_is_bounded_too(source: Source) -> None:
+    long = "x" * MAX_MESSAGE
+    for number in range(9):
+        source.written(f"message {number}")
+    message = source.written(long).message
+    assert len(message) == MAX_MESSAGE
+    assert message.startswith(PREFIX)
+    assert message.endswith("…")
+
+
+def test_a_message_within_the_bound_is_left_alone() -> None:
+    assert bounded("x" * MAX_MESSAGE) == "x" * MAX_MESSAGE
+    assert bounded("x" * (MAX_MESSAGE + 1)) == "x" * (MAX_MESSAGE - 1) + "…"
+
+
+def test_an_object_may_burst_25_events_and_then_one_in_five_minutes(source: Source) -> None:
+    assert all(source.report() for _ in range(25))
+    assert source.report() is None
+    source.clock.advance(299)
+    assert source.report() is None
+    source.clock.advance(2)
+    assert source.written().count == 28
+    assert source.report() is None
+
+
+def test_other_objects_are_not_held_up_by_a_noisy_one(source: Source) -> None:
+    for _ in range(26):
+        source.report()
+    other = ObjectReference("kubeflow.org/v1", "TFJob", "team", "mnist", "uid-2")
+    assert source.report(regarding=other) is not None
+
+
+def test_warnings_are_not_held_up_by_noisy_normal_events(source: Source) -> None:
+    for _ in range(26):
+        source.report(event_type="Normal")
+    assert source.report(event_type="Warning") is not None
+
+
+def test_reasons_and_messages_share_the_allowance_of_their_object_and_type(source: Source) -> None:
+    results = [source.report(f"message {n}", reason=f"Reason{n}") for n in range(26)]
+    assert results[:25].count(None) == 0
+    assert results[25] is None
+
+
+def test_what_is_remembered_is_bounded(source: Source) -> None:
+    for number in range(5000):
+        source.report(regarding=ObjectReference("v1", "Pod", "team", f"pod-{number}", str(number)))
+    correlator = source.correlator
+    assert len(correlator._similar) == len(correlator._counted) == len(correlator._allowances) == 4096
+
+
+def _fields(reference: ObjectReference) -> dict[str, str]:
+    return {name: getattr(reference, name) for name in ("api_version", "kind", "namespace", "name", "uid")}

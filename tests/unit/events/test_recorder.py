@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.support.fake_api import Call, FakeApi, api_error
+from tfoperator.events import EventRecorder, ObjectReference
+from tfoperator.kube.errors import ConfigError, ForbiddenError, Status, StatusCause, StatusDetails, TransportError
+from tfoperator.kube.resources import EVENTS
+
+JOB = ObjectReference("kubeflow.org/v1", "TFJob", "team", "mnist", "uid-1")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def api(clock: FakeClock) -> FakeApi:
+    return FakeApi(clock.now)
+
+
+@pytest.fixture
+def recorder(api: FakeApi, clock: FakeClock) -> Iterator[EventRecorder]:
+    recorder = EventRecorder(api, component="tfjob-controller", host="host-1", clock=clock, rng=random.Random(1))
+    yield recorder
+    assert recorder.stop()
+
+
+class Gate:
+    """Holds every request to the API server until it is opened."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.reached = threading.Event()
+        self._open = threading.Event()
+        api.react(self._pass)
+
+    def _pass(self, call: Call) -> None:
+        self.reached.set()
+        assert self._open.wait(10)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def test_an_event_is_written_as_core_v1(recorder: EventRecorder, api: FakeApi, clock: FakeClock) -> None:
+    clock.advance(0.75)
+    recorder.event(JOB, "Warning", "JobFailed", "worker 1 exited with 1")
+    recorder.start()
+    assert recorder.stop()
+    [event] = api.objects(EVENTS)
+    name = event["metadata"]["name"]
+    assert name.startswith("mnist.")
+    for server_side in ("uid", "resourceVersion", "creationTimestamp", "generation"):
+        del event["metadata"][server_side]
+    assert event == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "team"},
+        "involvedObject": {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "TFJob",
+            "namespace": "team",
+            "name": "mnist",
+            "uid": "uid-1",
+        },
+        "type": "Warning",
+        "reason": "JobFailed",
+        "message": "worker 1 exited with 1",
+        "count": 1,
+        "firstTimestamp": "2026-01-01T00:00:00Z",
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+        "source": {"component": "tfjob-controller", "host": "host-1"},
+        "reportingComponent": "tfjob-controller",
+        "reportingInstance": "host-1",
+    }
+
+
+def test_a_repeated_event_is_patched_with_its_count_and_time(
+    recorder: EventRecorder, api: FakeApi, clock: FakeClock
+) -> None:
+    recorder.start()
+    recorder.event(JOB, "Normal", "Created", "created")
+    clock.advance(90)
+    recorder.event(JOB, "Normal", "Created", "created")
+    assert recorder.stop()
+    [event] = api.objects(EVENTS)
+    assert event["count"] == 2
+    assert event["firstTimestamp"] == "2026-01-01T00:00:00Z"
+    assert event["lastTimestamp"] == "2026-01-01T00:01:30Z"
+    assert (api.count("create"), api.count("patch")) == (1, 1)
+
+
+def test_an_event_that_the_server_has_expired_is_created_again_with_its_count(
+    recorder: EventRecorder, api: FakeApi
+) -> None:
+    recorder.start()
+    recorder.event(JOB, "Normal", "Created", "created")
+    name = eventually(lambda: api.names(EVENTS))[0]
+    api.remove(EVENTS, "team", name)
+    recorder.event(JOB, "Normal", "Created", "created")
+    assert recorder.stop()
+    [event] = api.objects(EVENTS)
+    assert (event["metadata"]["name"], event["count"]) == (name, 2)
+
+
+def test_an_event_about_a_cluster_scoped_object_lives_in_default(recorder: EventRecorder, api: FakeApi) -> None:
+    recorder.event(ObjectReference("v1", "Node", name="node-1"), "Normal", "Seen", "seen")
+    recorder.start()
+    assert recorder.stop()
+    [event] = api.objects(EVENTS)
+    assert event["metadata"]["namespace"] == "default"
+
+
+def test_a_long_message_is_cut(recorder: EventRecorder, api: FakeApi) -> None:
+    recorder.event(JOB, "Normal", "Created", "x" * 5000)
+    recorder.start()
+    assert recorder.stop()
+    assert len(api.objects(EVENTS)[0]["message"]) == 1024
+
+
+@pytest.mark.parametrize("code", [400, 403, 404, 409, 422, 429, 500, 503])
+def test_any_answer_of_the_server_is_final(recorder: EventRecorder, api: FakeApi, code: int) -> None:
+    api.fail("create", "events", api_error(code), times=100)
+    recorder.start()
+    recorder.event(JOB, "Normal", "Created", "created")
+    recorder.event(JOB, "Normal", "Other", "other")
+    assert recorder.stop()
+    assert api.count("create") == 2
+
+
+def test_a_broken_configuration_is_final(
+    recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.fail("create", "events", ConfigError("the exec plugin is gone"))
+    recorder.start()
+    recorder.event(JOB, "Normal", "Created", "created")
+    assert recorder.stop()
+    assert "exec plugin is gone" in caplog.text
+    assert api.count("create") == 1
+
+
+def test_a_namespace_that_is_being_deleted_is_not_worth_a_warning(
+    recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    details = StatusDetails(causes=(StatusCause(reason="NamespaceTerminating"),))
+    api.fail("create", "events", ForbiddenError(Status(403, "Forbidden", "being terminated", details)))
+    api.fail("create", "events", api_error(403, "Forbidden", "no rights"), times=2)
+    recorder.start()
+    recorder.event(JOB, "Normal", "Created", "created")
+    recorder.event(JOB, "Normal", "Other", "other")
+    assert recorder.stop()
+    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "no rights" in record.message
+    assert "TFJob team/mnist" in record.message
+
+
+def test_a_write_without_an_answer_is_tried_12_times_10_seconds_apart_the_first_pause_random(
+    recorder: EventRecorder, api: FakeApi, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.fail("create", "events", TransportError("connection reset"), times=100)
+    recorder.start()
+    recorder.event(JOB, "Normal", "Created", "created")
+    due = 10 * random.Random(1).random()
+    for tries in range(1, 12):
+        clock.wait_for_deadline(due)
+        assert api.count("create") == tries
+        clock.advance(due - clock.monotonic())
+        due = clock.monotonic() + 10
+    eventually(lambda: "given up" in caplog.text)
+    assert api.count("create") == 12
+    assert recorder.stop()
+    assert api.count("create") == 12
+
+
+def test_a_write_that_succeeds_at_the_second_try_is_not_tried_again(
+    recorder: EventRecorder, api: FakeApi, clock: FakeClock
+) -> None:
+    api.fail("create", "events", TransportError("connection reset"), times=1)
+    recorder.start()
+    recorder.event(JOB, "Normal", "Created", "created")
+    clock.wait_for_waiters(1)
+    clock.advance(10)
+    eventually(lambda: api.names(EVENTS))
+    assert recorder.stop()
+    assert api.count("create") == 2
+
+
+def test_an_event_whose_creation_was_not_acknowledged_is_not_reported_as_a_failure(
+    recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.fail("create", "events", api_error(409, "AlreadyExists"))
+    recorder.start()
+    recorder.event(JOB, "Normal", "Created", "created")
+    assert recorder.stop()
+    assert caplog.records == []
+
+
+def test_stopping_ends_the_pause_between_tries_and_drops_the_rest(
+    recorder: EventRecorder, api: FakeApi, clock: FakeClock
+) -> None:
+    api.fail("create", "events", TransportError("connection reset"), times=100)
+    recorder.start()
+    for reason in ("One", "Two", "Three"):
+        recorder.event(JOB, "Normal", reason, "something")
+    clock.wait_for_waiters(1)
+    assert recorder.stop()
+    assert api.count("create") == 1
+    assert recorder.dropped == 3
+
+
+def test_stopping_writes_what_is_queued(recorder: EventRecorder, api: FakeApi) -> None:
+    for number in range(50):
+        recorder.event(ObjectReference("v1", "Pod", "team", f"pod-{number}", str(number)), "Normal", "Seen", "seen")
+    recorder.start()
+    assert recorder.stop()
+    assert len(api.names(EVENTS)) == 50
+    assert recorder.dropped == 0
+
+
+def test_flushing_ends_at_the_timeout(recorder: EventRecorder, api: FakeApi, clock: FakeClock) -> None:
+    gate = Gate(api)
+    recorder.start()
+    for reason in ("One", "Two", "Three"):
+        recorder.event(JOB, "Normal", reason, "something")
+    assert gate.reached.wait(10)
+    assert not recorder.stop(timeout=0.01)
+    clock.advance(1)
+    gate.open()
+    assert recorder.stop()
+    assert api.count("create") == 1
+    assert recorder.dropped == 2
+
+
+def test_a_full_queue_drops_events_counts_them_and_says_so_once_per_burst(
+    recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    for burst in (1, 2):
+        for number in range(1010):
+            pod = ObjectReference("v1", "Pod", "team", f"pod-{burst}-{number}", f"{burst}-{number}")
+            recorder.event(pod, "Normal", "Seen", "seen")
+        assert recorder.dropped == 10 * burst
+        assert caplog.text.count("1000 events wait") == burst
+        if burst == 1:
+            recorder.start()
+            eventually(lambda: len(api.names(EVENTS)) == 1000)
+            gate = Gate(api)
+            # One event is on its way, so exactly a thousand fit into the queue behind it.
+            recorder.event(JOB, "Normal", "Created", "created")
+            assert gate.reached.wait(10)
+    gate.open()
+    assert recorder.stop()
+    assert len(api.names(EVENTS)) == 2001
+
+
+def test_a_thousand_events_from_many_threads_are_all_written(recorder: EventRecorder, api: FakeApi) -> None:
+    recorder.start()
+
+    def report(worker: int) -> None:
+        for number in range(100):
+            pod = ObjectReference("v1", "Pod", "team", f"pod-{worker}-{number}", f"{worker}-{number}")
+            recorder.event(pod, "Normal", "Seen", "seen")
+
+    threads = [threading.Thread(target=report, args=(worker,)) for worker in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert recorder.stop()
+    assert len(set(api.names(EVENTS))) == 1000
+
+
+def test_a_flood_about_one_object_is_cut_off(recorder: EventRecorder, api: FakeApi) -> None:
+    for _ in range(1000):
+        recorder.event(JOB, "Normal", "Created", "created")
+    recorder.start()
+    assert recorder.stop()
+    assert api.count("create") + api.count("patch") == 25
+
+
+def test_an_unexpected_error_loses_one_event_and_not_the_recorder(
+    recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.fail("create", "events", ZeroDivisionError("a bug"))
+    recorder.start()
+    recorder.event(JOB, "Normal", "One", "one")
+    recorder.event(JOB, "Normal", "Two", "two")
+    assert recorder.stop()
+    assert [event["reason"] for event in api.objects(EVENTS)] == ["Two"]
+    assert "event One about TFJob team/mnist is lost" in caplog.text
+
+
+def test_reporting_after_the_stop_is_counted_and_does_no_harm(recorder: EventRecorder, api: FakeApi) -> None:
+    recorder.start()
+    assert recorder.stop()
+    recorder.event(JOB, "Normal", "Created", "created")
+    assert recorder.dropped == 1
+    assert api.calls == []
+
+
+def test_a_recorder_that_was_never_started_can_be_stopped(recorder: EventRecorder) -> None:
+    recorder.event(JOB, "Normal", "Created", "created")
+    assert recorder.stop()
+    assert recorder.dropped == 1
+
+
+def test_starting_twice_is_refused(recorder: EventRecorder) -> None:
+    recorder.start()
+    with pytest.raises(RuntimeError, match="started before"):
+        recorder.start()

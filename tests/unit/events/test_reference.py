@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import msgspec
+
+from tfoperator.events import ObjectReference
+from tfoperator.kube.objects import ObjectMeta
+
+
+def test_a_reference_is_made_from_an_objects_metadata_and_encodes_as_kubernetes_does() -> None:
+    metadata = ObjectMeta(name="mnist", namespace="team", uid="uid-1", resource_version="7")
+    reference = ObjectReference.to("kubeflow.org/v1", "TFJob", metadata)
+    assert msgspec.json.decode(msgspec.json.encode(reference)) == {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "namespace": "team",
+        "name": "mnist",
+        "uid": "uid-1",
+        "resourceVersion": "7",
+    }
+    assert str(reference) == "TFJob team/mnist"
+
+
+def test_a_reference_to_an_object_without_namespace_reads_well() -> None:
+    assert str(ObjectReference("v1", "Node", name="n1")) == "Node n1"

@@ -1,0 +1,169 @@
+"""Turns a stream of occurrences into few events: similar ones are combined, equal ones counted, floods cut off.
+
+Events live in etcd and every one costs an API call, so a job that fails the same way for hours must cost neither.
+The three steps and their numbers are client-go's, and run in its order: aggregate, count, filter. Pure but for
+the state it keeps: time comes with each occurrence. A correlator serves one source (component and host), hence
+no key holds the source.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from cachetools import LRUCache
+
+from tfoperator.events.reference import ObjectReference
+
+__all__ = ["MAX_MESSAGE", "CorrelatedEvent", "Correlator", "Occurrence", "bounded"]
+
+MAX_MESSAGE = 1024
+"""Characters that a message may have; longer ones are cut, as the events API does not take more."""
+
+AGGREGATED_PREFIX = "(combined from similar events): "
+
+_LRU_SIZE = 4096  # keys remembered by each step
+_SIMILAR_LIMIT = 10  # the so-many-th distinct message about one thing is combined with its predecessors
+_SIMILAR_SECONDS = 600.0  # silence after which similar occurrences are no longer combined
+_SPAM_BURST = 25  # events at once about one object, per type
+_SPAM_REFILL = 1 / 300  # events per second afterwards
+_MAX_NAME = 253  # a DNS subdomain, which an event's name has to be
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_Key = tuple[str, ...]
+
+
+class Occurrence(msgspec.Struct, frozen=True):
+    """Something happened to an object."""
+
+    regarding: ObjectReference
+    type: str
+    reason: str
+    message: str
+    at: datetime
+    """Wall-clock time, for people."""
+    monotonic: float
+    """The same moment in seconds on a clock that never jumps, for intervals."""
+
+
+class CorrelatedEvent(msgspec.Struct, frozen=True):
+    """What the API server should hold: a new event if `count` is 1, else the next state of the event `name`."""
+
+    name: str
+    regarding: ObjectReference
+    type: str
+    reason: str
+    message: str
+    count: int
+    first_seen: datetime
+    last_seen: datetime
+
+
+class _Similar:
+    """The distinct messages lately seen for one object, type and reason."""
+
+    __slots__ = ("last", "messages")
+
+    def __init__(self, last: float) -> None:
+        self.messages: set[str] = set()
+        self.last = last
+
+
+class _Counted:
+    """One event on the API server."""
+
+    __slots__ = ("count", "first_seen", "name")
+
+    def __init__(self, name: str, first_seen: datetime) -> None:
+        self.name = name
+        self.first_seen = first_seen
+        self.count = 0
+
+
+class _Allowance:
+    """A token bucket."""
+
+    __slots__ = ("tokens", "updated")
+
+    def __init__(self, updated: float) -> None:
+        self.tokens = float(_SPAM_BURST)
+        self.updated = updated
+
+    def take(self, now: float) -> bool:
+        self.tokens = min(float(_SPAM_BURST), self.tokens + (now - self.updated) * _SPAM_REFILL)
+        self.updated = now
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+class Correlator:
+    """The state of all three steps, each bounded to the 4096 keys used last. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._similar: LRUCache[_Key, _Similar] = LRUCache(_LRU_SIZE)
+        self._counted: LRUCache[_Key, _Counted] = LRUCache(_LRU_SIZE)
+        self._allowances: LRUCache[_Key, _Allowance] = LRUCache(_LRU_SIZE)
+        self._last_stamp = 0
+
+    def correlate(self, occurrence: Occurrence) -> CorrelatedEvent | None:
+        """What to write for this occurrence; None if there were too many about its object."""
+        key, message = self._aggregate(occurrence)
+        counted = self._count(key, occurrence)
+        if not self._allow(occurrence):
+            return None
+        return CorrelatedEvent(
+            name=counted.name,
+            regarding=occurrence.regarding,
+            type=occurrence.type,
+            reason=occurrence.reason,
+            message=message,
+            count=counted.count,
+            first_seen=counted.first_seen,
+            last_seen=occurrence.at,
+        )
+
+    def _aggregate(self, occurrence: Occurrence) -> tuple[_Key, str]:
+        group = (*_object_key(occurrence.regarding), occurrence.type, occurrence.reason)
+        now = occurrence.monotonic
+        similar = self._similar.get(group)
+        if similar is None or now - similar.last > _SIMILAR_SECONDS:
+            similar = self._similar[group] = _Similar(now)
+        similar.last = now
+        similar.messages.add(occurrence.message)
+        if len(similar.messages) < _SIMILAR_LIMIT:
+            return (*group, occurrence.regarding.field_path, occurrence.message), occurrence.message
+        # The newcomer is the one not remembered: messages that have events of their own go on being counted there.
+        similar.messages.discard(occurrence.message)
+        return group, bounded(AGGREGATED_PREFIX + occurrence.message)
+
+    def _count(self, key: _Key, occurrence: Occurrence) -> _Counted:
+        counted = self._counted.get(key)
+        if counted is None:
+            counted = self._counted[key] = _Counted(self._new_name(occurrence), occurrence.at)
+        counted.count += 1
+        return counted
+
+    def _allow(self, occurrence: Occurrence) -> bool:
+        key = (*_object_key(occurrence.regarding), occurrence.type)
+        allowance = self._allowances.get(key)
+        if allowance is None:
+            allowance = self._allowances[key] = _Allowance(occurrence.monotonic)
+        return allowance.take(occurrence.monotonic)
+
+    def _new_name(self, occurrence: Occurrence) -> str:
+        """`{object}.{nanoseconds in hex}`; two events of one moment still get different names."""
+        stamp = (occurrence.at - _EPOCH) // timedelta(microseconds=1) * 1000
+        self._last_stamp = stamp = max(stamp, self._last_stamp + 1)
+        suffix = f".{stamp:x}"
+        return occurrence.regarding.name[: _MAX_NAME - len(suffix)].rstrip(".-") + suffix
+
+
+def bounded(message: str) -> str:
+    """The message, cut with an ellipsis if it is longer than an event may carry."""
+    return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+
+
+def _object_key(regarding: ObjectReference) -> _Key:
+    return (regarding.api_version, regarding.kind, regarding.namespace, regarding.name, regarding.uid)

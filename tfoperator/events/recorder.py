@@ -1,0 +1,215 @@
+"""Writes events to the API server, off the caller's path: reporting what happened must never delay or break work.
+
+Callers put occurrences into a bounded queue; one thread correlates and writes them. Events are a courtesy to
+people, so when the server can't keep up they are dropped, counted, and said so once.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections import deque
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.events.correlator import CorrelatedEvent, Correlator, Occurrence, bounded
+from tfoperator.events.reference import ObjectReference
+from tfoperator.kube.errors import AlreadyExistsError, ApiError, KubeError, NotFoundError, TransportError
+from tfoperator.kube.resources import EVENTS
+from tfoperator.kube.verbs import ApiClient
+
+__all__ = ["EventRecorder", "EventType"]
+
+logger = logging.getLogger(__name__)
+
+EventType = Literal["Normal", "Warning"]
+
+_QUEUE_SIZE = 1000
+_MAX_TRIES = 12
+_RETRY_SECONDS = 10.0
+_NAMESPACE_OF_CLUSTER_OBJECTS = "default"  # an Event must live in a namespace, even one about a Node
+
+
+class EventRecorder:
+    """Records events of one source. Thread-safe.
+
+    `start()` once, `stop()` once; what is reported before the start waits in the queue, what comes after the stop
+    is dropped. A write that gets no answer is tried again, 12 times in all, 10 s apart (the first pause is
+    random, so that operators don't retry in step); any answer of the API server is final.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        *,
+        component: str,
+        host: str = "",
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._client = client
+        self._component = component
+        self._host = host
+        self._clock: Clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._correlator = Correlator()  # used by the thread alone
+        self._stop = StopSignal()
+        self._changed = threading.Condition()  # guards the fields below
+        self._queue: deque[Occurrence] = deque()
+        self._dropped = 0
+        self._overflowing = False  # from the first drop until the thread has caught up
+        self._flush_until = float("inf")
+        self._thread: threading.Thread | None = None
+
+    @property
+    def dropped(self) -> int:
+        """How many occurrences were not written because the queue was full or the recorder stopped."""
+        with self._changed:
+            return self._dropped
+
+    def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the API's name
+        """Report something about an object: `reason` in CamelCase for machines, `message` for people.
+
+        Never blocks and never raises. A message is cut at 1024 characters.
+        """
+        occurrence = Occurrence(regarding, type, reason, bounded(message), self._clock.now(), self._clock.monotonic())
+        with self._changed:
+            full = len(self._queue) >= _QUEUE_SIZE
+            if full or self._stop.is_set():
+                self._dropped += 1
+                announce = full and not self._overflowing
+                self._overflowing = self._overflowing or full
+            else:
+                announce = False
+                self._queue.append(occurrence)
+                self._changed.notify()
+        if announce:
+            logger.warning("%d events wait to be written: dropping further ones until that is done", _QUEUE_SIZE)
+
+    def start(self) -> None:
+        """Begin to write. Raises RuntimeError if called twice."""
+        with self._changed:
+            if self._thread is not None:
+                raise RuntimeError("this event recorder has been started before")
+            self._thread = threading.Thread(target=self._run, name="event-recorder", daemon=True)
+            self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> bool:
+        """Write what is queued, for at most `timeout` seconds and without retrying, then end. Idempotent.
+
+        Returns whether the thread has ended (it can be held up by a request in flight).
+        """
+        with self._changed:
+            if not self._stop.is_set():
+                self._flush_until = self._clock.monotonic() + timeout
+            self._stop.set()
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is None:
+            self._discard_queue()
+            return True
+        thread.join(timeout)
+        return not thread.is_alive()
+
+    def _run(self) -> None:
+        while (occurrence := self._next()) is not None:
+            try:
+                event = self._correlator.correlate(occurrence)
+                if event is not None:
+                    self._write(event)
+            except Exception:
+                # One event that can't be written, for whatever reason, must not end all others.
+                logger.exception("event %s about %s is lost", occurrence.reason, occurrence.regarding)
+
+    def _next(self) -> Occurrence | None:
+        with self._changed:
+            while not self._queue and not self._stop.is_set():
+                self._clock.wait_until(self._changed, None)
+            if self._queue and self._clock.monotonic() < self._flush_until:
+                if len(self._queue) == 1:
+                    self._overflowing = False
+                return self._queue.popleft()
+        self._discard_queue()
+        return None
+
+    def _write(self, event: CorrelatedEvent) -> None:
+        for attempt in range(1, _MAX_TRIES + 1):
+            try:
+                self._send(event)
+                return
+            except TransportError as error:
+                logger.debug("event %s about %s, try %d: %s", event.reason, event.regarding, attempt, error)
+                last = error
+            except AlreadyExistsError:
+                # The answer to an earlier try was lost: the event is there.
+                return
+            except ApiError as error:
+                log = logger.debug if _namespace_ends(error) else logger.warning
+                log("the server refuses event %s about %s: %s", event.reason, event.regarding, error)
+                return
+            except KubeError as error:
+                logger.warning("event %s about %s is not written: %s", event.reason, event.regarding, error)
+                return
+            pause = _RETRY_SECONDS * self._rng.random() if attempt == 1 else _RETRY_SECONDS
+            if attempt < _MAX_TRIES and self._stop.wait(self._clock, pause):
+                # The server is away, so each further event would cost another time-out.
+                self._discard_queue(also=1)
+                return
+        logger.warning("event %s about %s is given up: %s", event.reason, event.regarding, last)
+
+    def _send(self, event: CorrelatedEvent) -> None:
+        namespace = event.regarding.namespace or _NAMESPACE_OF_CLUSTER_OBJECTS
+        if event.count > 1:
+            change = {"count": event.count, "lastTimestamp": _timestamp(event.last_seen), "message": event.message}
+            try:
+                self._client.patch(EVENTS, namespace, event.name, change, _ignore)
+                return
+            except NotFoundError:
+                # The API server deletes events after an hour; this one begins anew, its count kept.
+                pass
+        self._client.create(EVENTS, namespace, self._manifest(event, namespace), _ignore)
+
+    def _manifest(self, event: CorrelatedEvent, namespace: str) -> dict[str, Any]:
+        source = {"component": self._component, "host": self._host} if self._host else {"component": self._component}
+        return {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": event.name, "namespace": namespace},
+            "involvedObject": msgspec.to_builtins(event.regarding),
+            "reason": event.reason,
+            "message": event.message,
+            "type": event.type,
+            "count": event.count,
+            "firstTimestamp": _timestamp(event.first_seen),
+            "lastTimestamp": _timestamp(event.last_seen),
+            "source": source,
+            "reportingComponent": self._component,
+            "reportingInstance": self._host,
+        }
+
+    def _discard_queue(self, also: int = 0) -> None:
+        with self._changed:
+            lost = len(self._queue) + also
+            self._dropped += lost
+            self._queue.clear()
+        if lost:
+            logger.warning("%d events are not written: the recorder is stopping", lost)
+
+
+def _ignore(_: bytes) -> None:
+    """Decode nothing: the server's copy of an event is of no use here."""
+
+
+def _timestamp(time: datetime) -> str:
+    """`metav1.Time` has whole seconds."""
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _namespace_ends(error: ApiError) -> bool:
+    """Whether the write was refused because its namespace is being deleted, which is nobody's fault."""
+    details = error.status.details
+    return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes)
