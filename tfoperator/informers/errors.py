@@ -1,0 +1,35 @@
+"""The errors of this package. Errors of the API server never get here: a reflector outlives them all."""
+
+from __future__ import annotations
+
+__all__ = ["IndexConflict", "IndexFunctionError", "InformerError", "InformerStopped", "ObjectNotFound", "UnknownIndex"]
+
+
+class InformerError(Exception):
+    """Root of the errors of `tfoperator.informers`."""
+
+
+class ObjectNotFound(InformerError, LookupError):
+    """The cache holds no such object, which says nothing certain about the API server."""
+
+    def __init__(self, resource: str, namespace: str, name: str) -> None:
+        self.resource = resource
+        self.namespace = namespace
+        self.name = name
+        super().__init__(f"{resource} {f'{namespace}/{name}' if namespace else name!s} is not in the cache")
+
+
+class UnknownIndex(InformerError, LookupError):
+    """No index of that name was added: a mistake of the caller, not of the data."""
+
+
+class IndexConflict(InformerError, ValueError):
+    """An index of that name exists with another function."""
+
+
+class IndexFunctionError(InformerError):
+    """An index function raised. Fatal: an object that can't be indexed would be missed for ever, without a word."""
+
+
+class InformerStopped(InformerError, RuntimeError):
+    """A handler or an index was to be added to an informer that has been stopped."""

@@ -1,0 +1,117 @@
+"""Changes on their way from the reflector to the cache, strictly in the order in which the server told them.
+
+Each change is queued by itself: nothing is merged or reordered, and a whole new state (`Replaced`) is one entry that
+is compared with the cache when its turn comes. So no entry can go stale in the queue, and an object that vanishes
+between two lists is reported deleted once. The queue decouples reading the socket from what a change sets off.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Generic, NamedTuple, TypeVar
+
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.kube.objects import HasMetadata
+
+__all__ = ["Delta", "DeltaFifo", "DeltaType", "FifoClosed"]
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class DeltaType(Enum):
+    """What happened. Whether an upsert adds or updates is for the cache to say when its turn comes."""
+
+    UPSERTED = "upserted"
+    DELETED = "deleted"
+    REPLACED = "replaced"
+
+
+class Delta(NamedTuple, Generic[T]):
+    """One change: `objects` holds the one object of an upsert or delete, or the whole new state of a replace."""
+
+    type: DeltaType
+    objects: Sequence[T]
+
+
+class FifoClosed(Exception):
+    """The queue was closed; nothing comes any more."""
+
+
+class DeltaFifo(Generic[T]):
+    """An unbounded queue of deltas between one producer (a reflector) and one consumer. Thread-safe.
+
+    `synced` turns true when the first whole state has been *processed*, not when it was queued: only then does the
+    cache show it.
+    """
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._condition = threading.Condition()  # guards everything below
+        self._deltas: deque[Delta[T]] = deque()
+        self._closed = False
+        self._poked = False
+        self._synced = False
+
+    def __len__(self) -> int:
+        return len(self._deltas)
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first replace has been processed."""
+        return self._synced
+
+    def upsert(self, obj: T) -> None:
+        """An object was added or changed."""
+        self._push(Delta(DeltaType.UPSERTED, (obj,)))
+
+    def delete(self, obj: T) -> None:
+        """An object was deleted; `obj` is its last state."""
+        self._push(Delta(DeltaType.DELETED, (obj,)))
+
+    def replace(self, objects: Sequence[T]) -> None:
+        """The server holds exactly these objects."""
+        self._push(Delta(DeltaType.REPLACED, objects))
+
+    def pop(self, process: Callable[[Delta[T]], None], deadline: float | None = None) -> bool:
+        """Wait for a delta and process it, outside the lock. For one consumer.
+
+        Returns False, with nothing processed, if `deadline` (on the clock's `monotonic()`) has passed or `poke()` was
+        called. Raises FifoClosed, and whatever `process` raises.
+        """
+        with self._condition:
+            while not self._deltas:
+                if self._closed:
+                    raise FifoClosed
+                if self._poked or not self._clock.wait_until(self._condition, deadline):
+                    self._poked = False
+                    return False
+            if self._closed:
+                raise FifoClosed
+            delta = self._deltas.popleft()
+        process(delta)
+        if delta.type is DeltaType.REPLACED:
+            self._synced = True
+        return True
+
+    def poke(self) -> None:
+        """Make a waiting `pop` return, so that its caller can compute another deadline."""
+        with self._condition:
+            self._poked = True
+            self._condition.notify_all()
+
+    def close(self) -> None:
+        """Drop what is queued, refuse what comes, and end `pop`. Idempotent."""
+        with self._condition:
+            self._closed = True
+            self._deltas.clear()
+            self._condition.notify_all()
+
+    def _push(self, delta: Delta[T]) -> None:
+        with self._condition:
+            if self._closed:
+                return
+            self._deltas.append(delta)
+            self._condition.notify_all()

@@ -1,0 +1,295 @@
+"""A cache of one collection that many share: one watch on the server, any number of handlers and readers.
+
+Order of things for every change: the cache first, then the handlers, so that a handler which reads the cache finds
+at least what it is being told. Threads: one reads the server (reflector), one changes the cache, one per handler.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
+
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.informers.delivery import Delivery, Notice, Notification, Registration
+from tfoperator.informers.errors import InformerStopped
+from tfoperator.informers.fifo import Delta, DeltaFifo, DeltaType, FifoClosed
+from tfoperator.informers.indexer import Indexer
+from tfoperator.informers.indexes import IndexFunction
+from tfoperator.informers.lister import Lister
+from tfoperator.informers.metrics import InformerMetrics, NoMetrics
+from tfoperator.informers.processor import Processor
+from tfoperator.informers.protocols import ResourceEventHandler, Transform
+from tfoperator.informers.reflector import Reflector
+from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.verbs import ListerWatcher
+
+__all__ = ["MIN_RESYNC_PERIOD", "SharedInformer"]
+
+T = TypeVar("T", bound=HasMetadata)
+
+logger = logging.getLogger(__name__)
+
+MIN_RESYNC_PERIOD = 1.0
+"""Seconds; a shorter resync period (but 0, which is none) is raised to this."""
+
+
+class SharedInformer(Generic[T]):
+    """Mirrors one collection and tells handlers about it, from `start()` to `stop()`; not to be started again.
+
+    All methods are thread-safe; `stop` and `remove_handler` may be called from a handler.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListerWatcher[T],
+        *,
+        name: str,
+        indexers: Mapping[str, IndexFunction[T]] | None = None,
+        resync_period: float = 0,
+        transform: Transform[T] | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        metrics: InformerMetrics | None = None,
+        use_watch_list: bool = True,
+    ) -> None:
+        """`name` stands in logs, thread names and metrics; `resync_period` (seconds) is the default of handlers."""
+        self._name = name
+        self._resync_period = resync_period
+        self._clock = clock or SystemClock()
+        self._metrics = metrics or NoMetrics()
+        self._indexer: Indexer[T] = Indexer(indexers)
+        self._lister = Lister([self._indexer], resource=name)
+        self._fifo: DeltaFifo[T] = DeltaFifo(clock=self._clock)
+        self._reflector = Reflector(
+            list_watch,
+            self._fifo,
+            name=name,
+            transform=transform,
+            use_watch_list=use_watch_list,
+            clock=self._clock,
+            rng=rng,
+            metrics=self._metrics,
+        )
+        self._threads = [
+            threading.Thread(target=self._reflector.run, name=f"informer {name}: reflector", daemon=True),
+            threading.Thread(target=self._process_deltas, name=f"informer {name}: cache", daemon=True),
+        ]
+        # Guards the cache and the handlers as one: while it is held, no handler joins between a change of the cache
+        # and its notification. Also guards what follows. Under it only memory is touched; waiters get notified.
+        self._state = threading.Condition()
+        self._processor: Processor[T] = Processor()
+        self._registered = 0
+        self._announced = False
+        self._started = False
+        self._stopped = False
+        self._failure: Exception | None = None
+
+    # --- reading
+
+    @property
+    def name(self) -> str:
+        """As given."""
+        return self._name
+
+    @property
+    def indexer(self) -> Indexer[T]:
+        """The cache. Only the informer writes to it."""
+        return self._indexer
+
+    @property
+    def lister(self) -> Lister[T]:
+        """The cache, read as by namespace and name."""
+        return self._lister
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the cache shows (at least) the server's state at the time of the start. False after a failure."""
+        return self._fifo.synced and self._failure is None
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the cache is no longer kept, if so: an index function that raised. No server can cause it."""
+        return self._failure
+
+    @property
+    def started(self) -> bool:
+        """Whether `start()` has been called."""
+        return self._started
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop()` has been called."""
+        return self._stopped
+
+    @property
+    def last_sync_resource_version(self) -> str:
+        """The version that the reflector has reached; the cache follows at once. Empty before the first list."""
+        return self._reflector.last_sync_resource_version
+
+    def add_indexers(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
+        """Add indexes, also to a filled cache. Raises IndexConflict if a name is taken, InformerStopped after stop."""
+        with self._state:
+            if self._stopped:
+                raise InformerStopped(f"informer {self._name} has been stopped: no index can be added")
+            self._indexer.add_indexers(indexers)
+
+    # --- handlers
+
+    def add_handler(
+        self, handler: ResourceEventHandler[T], *, resync_period: float | None = None, name: str = ""
+    ) -> Registration[T]:
+        """Tell `handler` about every change from now on, after an initial add for each object that is there already.
+
+        Every `resync_period` seconds (None: the informer's own; 0: never) it gets an update of every object with
+        itself. Adding one handler twice makes two registrations. Raises InformerStopped after `stop()`.
+        """
+        period = self._resync_period if resync_period is None else resync_period
+        if 0 < period < MIN_RESYNC_PERIOD:
+            logger.warning("%s: resync period %s s raised to %s s", self._name, period, MIN_RESYNC_PERIOD)
+            period = MIN_RESYNC_PERIOD
+        with self._state:
+            if self._stopped:
+                raise InformerStopped(f"informer {self._name} has been stopped: no handler can be added")
+            self._registered += 1
+            delivery = Delivery(
+                handler,
+                informer=self._name,
+                name=name or f"{type(handler).__name__}-{self._registered}",
+                resync_period=period,
+                clock=self._clock,
+                metrics=self._metrics,
+            )
+            if self._started:
+                for obj in self._indexer.list():
+                    delivery.push(Notification(Notice.INITIAL, obj))
+                if self._fifo.synced:
+                    delivery.upstream_synced()
+                delivery.start()
+            self._processor.add(delivery)
+        self._fifo.poke()  # its resync may be due before the one that the cache thread waits for
+        return Registration([delivery], clock=self._clock)
+
+    def remove_handler(self, registration: Registration[T]) -> None:
+        """Tell it nothing any more. Does not wait for a call in progress. Foreign or removed ones are ignored."""
+        with self._state:
+            self._processor.remove(registration.deliveries)
+
+    # --- life
+
+    def start(self) -> None:
+        """Start following the server. A second start, or one after `stop()`, is ignored with a warning."""
+        with self._state:
+            if self._started or self._stopped:
+                logger.warning("%s: informer was %s before", self._name, "stopped" if self._stopped else "started")
+                return
+            self._started = True
+            self._processor.start()
+            for thread in self._threads:
+                thread.start()
+
+    def signal_stop(self) -> None:
+        """Begin to stop, without waiting: closes the watch, cuts waits short, drops what handlers have not got yet."""
+        with self._state:
+            self._stopped = True
+            self._processor.close()
+            self._state.notify_all()
+        self._reflector.stop()
+        self._fifo.close()
+
+    def stop(self, timeout: float = 10) -> bool:
+        """Stop, and wait up to `timeout` real seconds for every thread to end. Idempotent.
+
+        False if one is still busy: a handler that does not return, or a request that the transport can't cancel.
+        """
+        self.signal_stop()
+        deadline = time.monotonic() + timeout
+        with self._state:
+            threads = [*self._threads] if self._started else []
+            deliveries = self._processor.all
+        ended = True
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(max(deadline - time.monotonic(), 0))
+                ended = ended and not thread.is_alive()
+        for delivery in deliveries:
+            ended = delivery.join(deadline - time.monotonic()) and ended
+        if not ended:
+            logger.warning("%s: informer did not stop within %s s", self._name, timeout)
+        return ended
+
+    def wait_for_sync(self, timeout: float | None = None) -> bool:
+        """Wait up to `timeout` seconds of the clock (None: without limit) until `has_synced`; returns that.
+
+        Returns early when the informer is stopped or has failed.
+        """
+        deadline = None if timeout is None else self._clock.monotonic() + timeout
+        with self._state:
+            while not self._announced and not self._stopped and self._failure is None:
+                if not self._clock.wait_until(self._state, deadline):
+                    break
+        return self.has_synced
+
+    # --- the cache thread
+
+    def _process_deltas(self) -> None:
+        try:
+            while True:
+                self._fifo.pop(self._process, self._next_resync())
+                if self._fifo.synced and not self._announced:
+                    self._announce_sync()
+                self._resync()
+        except FifoClosed:
+            return
+        except Exception as error:
+            # Going on would leave an object out of the cache for ever: better to be seen failing.
+            logger.critical("%s: the cache can't be kept any longer: %s", self._name, error, exc_info=True)
+            self._reflector.stop()
+            self._fifo.close()
+            with self._state:
+                self._failure = error
+                self._state.notify_all()
+
+    def _process(self, delta: Delta[T]) -> None:
+        with self._state:
+            if delta.type is DeltaType.REPLACED:
+                self._replace(delta.objects)
+            elif delta.type is DeltaType.UPSERTED:
+                (obj,) = delta.objects
+                self._processor.upserted(self._indexer.add(obj), obj, initial=False)
+            else:
+                (obj,) = delta.objects
+                self._indexer.delete(obj.metadata.key)
+                self._processor.deleted(obj, final_state_unknown=False)
+            size = len(self._indexer)
+        self._metrics.store_size(self._name, size)
+
+    def _replace(self, objects: Sequence[T]) -> None:
+        old = self._indexer.replace(objects)
+        for key, obj in old.items():
+            if self._indexer.get(key) is None:
+                self._processor.deleted(obj, final_state_unknown=True)
+        # A relist shows every object, so it does for a resync that is due.
+        resyncing = self._processor.take_due(self._clock.monotonic())
+        initial = not self._fifo.synced
+        for obj in self._indexer.list():
+            self._processor.upserted(old.get(obj.metadata.key), obj, initial=initial, resyncing=resyncing)
+
+    def _announce_sync(self) -> None:
+        with self._state:
+            self._announced = True
+            self._processor.upstream_synced()
+            self._state.notify_all()
+        logger.debug("%s: cache synced with %d objects", self._name, len(self._indexer))
+
+    def _next_resync(self) -> float | None:
+        with self._state:
+            return self._processor.next_resync()
+
+    def _resync(self) -> None:
+        # Out of the cache as it is now, in turn with the deltas: a resync can't bring old news after new.
+        with self._state:
+            self._processor.resync(self._indexer.list(), self._clock.monotonic())
