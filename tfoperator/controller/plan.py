@@ -1,13 +1,20 @@
 """Decides everything that happens to a TFJob: values in, value out.
 
 `plan()` has no clock, no client and no log, so its behaviour can be tested by tables and properties, and a sync is
-"look, decide, act" with all the deciding in one place.
+"look, decide, act" with all the deciding in one place. It is level-triggered: it looks at the whole observed state,
+never at what just happened, so a missed event or a crash between two actions changes nothing but the time.
+
+Read it from top to bottom as the life of a job: not ours, ended, invalid, suspended, active, and how it ends.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
+from tfoperator.api.rules import MANAGED_BY_OPERATOR, MAX_REPLICAS
+from tfoperator.api.templates import is_absent
+from tfoperator.api.v1.types import ConditionType, TFJob, TFJobStatus
 from tfoperator.controller.actions import (
     DeleteReason,
     ObjectName,
@@ -20,6 +27,17 @@ from tfoperator.controller.actions import (
     ServiceCreate,
     ServiceDelete,
 )
+from tfoperator.controller.cleanup import clean_up_finished, delete_everything, expire
+from tfoperator.controller.conditions import find_condition, is_finished
+from tfoperator.controller.draft import Draft
+from tfoperator.controller.invalid import REASON_INVALID, plan_invalid
+from tfoperator.controller.job_state import deadline_left, failure_of_job, has_succeeded
+from tfoperator.controller.progress import report_end, report_progress, report_suspension
+from tfoperator.controller.replicas import ReplicaGroup, observe_replicas
+from tfoperator.controller.scaling import plan_replicas
+from tfoperator.controller.status import Stage, build_status
+from tfoperator.controller.templates import TemplateError
+from tfoperator.controller.times import whole_second
 
 __all__ = [
     "DeleteReason",
@@ -38,4 +56,120 @@ __all__ = [
 
 def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
     """What to do about the job at `now` (UTC). Never raises, whatever the job or its pods look like."""
-    return Plan(status=observed.job.status)
+    job = observed.job
+    if job.metadata.deletion_timestamp is not None or _is_managed_by_others(job):
+        # A deleted job's pods and services go with it: the garbage collector follows the owner references.
+        return Plan(status=job.status)
+    draft = Draft(observed, now, options)
+    if is_finished(job.status.conditions):
+        return _plan_finished(draft)
+    problems = observed.problems or _unusable(job)
+    if problems:
+        return plan_invalid(draft, problems)
+    groups = observe_replicas(job, observed.pods, now, options)
+    if job.spec.run_policy is not None and job.spec.run_policy.suspend:
+        return _plan_suspended(draft, groups)
+    try:
+        return _plan_active(draft, groups)
+    except TemplateError as error:
+        # A fresh draft: nothing of the half-made plan may be carried out.
+        return plan_invalid(Draft(observed, now, options), (str(error),))
+
+
+def _is_managed_by_others(job: TFJob) -> bool:
+    policy = job.spec.run_policy
+    return policy is not None and bool(policy.managed_by) and policy.managed_by != MANAGED_BY_OPERATOR
+
+
+def _unusable(job: TFJob) -> tuple[str, ...]:
+    """What keeps us from acting on the spec at all, should validation not have looked."""
+    if job.decode_error:
+        return tuple(job.decode_error.splitlines())
+    problems = []
+    for key, replica in job.spec.tf_replica_specs.items():
+        path = f"spec.tfReplicaSpecs[{key}]"
+        if replica is None:
+            problems.append(f"{path}: must not be null")
+        elif is_absent(replica.template):
+            problems.append(f"{path}.template: is required")
+        elif replica.replicas is not None and not 0 <= replica.replicas <= MAX_REPLICAS:
+            problems.append(f"{path}.replicas: must be from 0 to {MAX_REPLICAS}")
+    return tuple(problems)
+
+
+def _plan_finished(draft: Draft) -> Plan:
+    """A finished job: its pods are cleaned up, in time it is deleted, and nothing else ever happens to it."""
+    status = draft.job.status
+    expire(draft, status)
+    failed = find_condition(status.conditions, ConditionType.FAILED)
+    is_failed = failed is not None and failed.status == "True"
+    if draft.delete_job:
+        return draft.finish(status)
+    # Of a job that never made sense, or does no more, we don't know what it would have cleaned up.
+    unreadable = bool(draft.job.decode_error) or (is_failed and failed is not None and failed.reason == REASON_INVALID)
+    if not unreadable:
+        clean_up_finished(draft, failed=is_failed)
+    return draft.finish(status)
+
+
+def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Plan:
+    """A suspended job lets go of everything it has, unless it had already ended when it was suspended."""
+    job = draft.job
+    if has_succeeded(job, groups):
+        return _end(draft, groups, None, job.status.start_time)
+    failure = failure_of_job(job, groups, None, draft.now)
+    if failure is not None:
+        return _end(draft, groups, failure.message, job.status.start_time)
+    report_suspension(draft)
+    draft.free_lost_pods()
+    delete_everything(draft, DeleteReason.SUSPEND)
+    return draft.finish(
+        build_status(
+            job,
+            groups,
+            draft.conditions.result(),
+            Stage.SUSPENDED,
+            start_time=job.status.start_time,
+            completion_time=None,
+        )
+    )
+
+
+def _plan_active(draft: Draft, groups: Sequence[ReplicaGroup]) -> Plan:
+    """A job that is to run: end it if it is over, else bring its pods and services to what the spec asks for."""
+    job, now = draft.job, draft.now
+    resumed = draft.conditions.is_true(ConditionType.SUSPENDED)
+    start = whole_second(now) if resumed or job.status.start_time is None else job.status.start_time
+    if has_succeeded(job, groups):
+        return _end(draft, groups, None, start)
+    failure = failure_of_job(job, groups, start, now)
+    if failure is not None:
+        return _end(draft, groups, failure.message, start)
+    draft.free_lost_pods()
+    plan_replicas(draft, groups)
+    report_progress(draft, groups, resumed=resumed)
+    left = deadline_left(job, start, now)
+    if left is not None:
+        draft.requeue_in(left)
+    status = build_status(job, groups, draft.conditions.result(), Stage.ACTIVE, start_time=start, completion_time=None)
+    return draft.finish(status)
+
+
+def _end(draft: Draft, groups: Sequence[ReplicaGroup], failure: str | None, start: datetime | None) -> Plan:
+    """The job is over: say so, once and for all, and clean up in the same breath."""
+    job = draft.job
+    report_end(draft, groups, failure)
+    end = whole_second(draft.now)
+    status: TFJobStatus = build_status(
+        job,
+        groups,
+        draft.conditions.result(),
+        Stage.SUCCEEDED if failure is None else Stage.FAILED,
+        start_time=start,
+        completion_time=end,
+    )
+    clean_up_finished(draft, failed=failure is not None)
+    expire_later = job.spec.run_policy.ttl_seconds_after_finished if job.spec.run_policy else None
+    if expire_later is not None:
+        draft.requeue_in(max(expire_later, 0))
+    return draft.finish(status)

@@ -1,0 +1,93 @@
+"""Makes the creations of one plan: decodes each template at most once, and renders TF_CONFIG's cluster once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.controller.actions import PlanOptions, PodCreate, ServiceCreate
+from tfoperator.controller.job_state import CHIEF_TYPES
+from tfoperator.controller.pods import pod_body, pod_restart_policy
+from tfoperator.controller.replicas import ReplicaGroup
+from tfoperator.controller.services import service_body
+from tfoperator.controller.templates import Template, TemplateError
+from tfoperator.controller.tf_config import TFConfig
+
+__all__ = ["Bodies"]
+
+
+class Bodies:
+    """The creations of one job in one plan. Its methods raise TemplateError if a template can't be used."""
+
+    def __init__(self, job: TFJob, groups: Sequence[ReplicaGroup], options: PlanOptions) -> None:
+        self._job = job
+        self._groups = groups
+        self._options = options
+        self._templates: dict[ReplicaType, Template] = {}
+        self._has_chief = any(group.type in CHIEF_TYPES and group.size > 0 for group in groups)
+
+    def name(self, group: ReplicaGroup, index: int) -> str:
+        """The name of a replica's pod and service."""
+        return self._options.object_name(self._job, group.type, index)
+
+    def pod(self, group: ReplicaGroup, index: int, restarts: int) -> PodCreate:
+        """The pod of a replica that has been restarted `restarts` times, this start included."""
+        name = self.name(group, index)
+        body = pod_body(
+            self._job,
+            self._template(group),
+            group.type,
+            index,
+            name=name,
+            policy=group.policy,
+            is_master=self._is_master(group.type, index),
+            tf_config=None if self._tf_config is None else self._tf_config.render(group.type, index),
+            restarts=restarts,
+        )
+        return PodCreate(group.type, index, name, body)
+
+    def service(self, group: ReplicaGroup, index: int) -> ServiceCreate:
+        """The service of a replica."""
+        name = self.name(group, index)
+        body = service_body(self._job, self._template(group), group.type, index, name=name)
+        return ServiceCreate(group.type, index, name, body)
+
+    def overrules_restart_policy(self, group: ReplicaGroup) -> bool:
+        """Whether the template asks for another restart policy than the pods get."""
+        own = self._template(group).restart_policy
+        return bool(own) and own != pod_restart_policy(group.policy)
+
+    @cached_property
+    def _tf_config(self) -> TFConfig | None:
+        """None for a job of a single replica: it has nobody to find (the Go operator's rule)."""
+        if sum(group.size for group in self._groups) == 1:
+            return None
+        namespace = self._job.metadata.namespace
+        domain = f".{self._options.cluster_domain}" if self._options.cluster_domain else ""
+        hosts = {
+            group.type: [
+                f"{self.name(group, index)}.{namespace}.svc{domain}:{self._template(group).port}"
+                for index in range(group.size)
+            ]
+            for group in self._groups
+            if group.size > 0
+        }
+        return TFConfig(
+            hosts,
+            sparse=bool(self._job.spec.enable_dynamic_worker),
+            evaluator_in_cluster=self._options.evaluator_in_cluster,
+        )
+
+    def _template(self, group: ReplicaGroup) -> Template:
+        template = self._templates.get(group.type)
+        if template is None:
+            if group.spec is None:
+                raise TemplateError(f"spec.tfReplicaSpecs[{group.type}]: must not be null")
+            template = self._templates[group.type] = Template(group.type, group.spec)
+        return template
+
+    def _is_master(self, replica_type: ReplicaType, index: int) -> bool:
+        if self._has_chief:
+            return replica_type in CHIEF_TYPES
+        return replica_type is ReplicaType.WORKER and index == 0

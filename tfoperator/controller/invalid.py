@@ -1,0 +1,75 @@
+"""A job whose spec makes no sense: it is told so once, and nothing is created or deleted for it.
+
+One that never started has Failed, with the problems in the message: whoever waits for it should know at once, and
+an API server with our CRD would have refused it. One that has started is frozen instead: its pods and services stay
+as they are until the spec makes sense again, because a slip in an edit (or a newer operator that asks for more) must
+not cost days of training. Running is Unknown meanwhile, and so is the phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.controller.actions import Plan
+from tfoperator.controller.conditions import Conditions
+from tfoperator.controller.draft import Draft
+from tfoperator.controller.messages import problems_text
+from tfoperator.controller.progress import report_created
+from tfoperator.controller.status import phase_of
+from tfoperator.controller.times import whole_second
+
+__all__ = ["REASON_INVALID", "plan_invalid"]
+
+REASON_INVALID = "TFJobInvalid"
+
+
+def plan_invalid(draft: Draft, problems: Sequence[str]) -> Plan:
+    """Report the problems (one or more, each `field: message`), and leave everything else alone."""
+    job = draft.job
+    draft.conditions = Conditions(job.status.conditions, _moment(draft))
+    report_created(draft)
+    text = problems_text(problems)
+    if job.status.start_time is None and not draft.observed.pods:
+        return _fail(draft, f"TFJob {draft.key} is invalid: {text}")
+    message = f"TFJob {draft.key} is left alone until its spec is valid again: {text}"
+    if draft.conditions.set(ConditionType.RUNNING, "Unknown", REASON_INVALID, message):
+        draft.event("Warning", REASON_INVALID, message)
+    conditions = draft.conditions.result()
+    return draft.finish(
+        msgspec.structs.replace(
+            job.status,
+            phase=phase_of(conditions, job.status.replica_statuses.values()),
+            conditions=conditions,
+            observed_generation=job.metadata.generation,
+        )
+    )
+
+
+def _fail(draft: Draft, message: str) -> Plan:
+    draft.conditions.set(ConditionType.FAILED, "True", REASON_INVALID, message)
+    draft.event("Warning", REASON_INVALID, message)
+    return draft.finish(
+        msgspec.structs.replace(
+            draft.job.status,
+            phase="Failed",
+            conditions=draft.conditions.result(),
+            completion_time=whole_second(_moment(draft)),
+            observed_generation=draft.job.metadata.generation,
+        )
+    )
+
+
+def _moment(draft: Draft) -> datetime:
+    """When the report is made.
+
+    A job whose status can't be decoded either shows no conditions, so this report looks new at every sync. With a
+    time that stays the same its write changes nothing, and a write that changes nothing causes no event: no loop.
+    """
+    job: TFJob = draft.job
+    if job.decode_error and not job.status.conditions and job.metadata.creation_timestamp is not None:
+        return job.metadata.creation_timestamp
+    return draft.now

@@ -1,0 +1,122 @@
+"""Whether a job has succeeded, has failed, runs or is ready, from what its replicas do.
+
+Success is looked for first, and a verdict is one or the other, never both: a job whose chief is done has succeeded
+even if the same glance shows a worker that failed, for the chief decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.v1.types import ReplicaType, RunPolicy, SuccessPolicy, TFJob
+from tfoperator.controller.replicas import Replica, ReplicaGroup, Standing
+from tfoperator.controller.times import seconds_between
+
+__all__ = ["CHIEF_TYPES", "Failure", "deadline_left", "failure_of_job", "has_succeeded", "is_ready", "is_running"]
+
+CHIEF_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER)
+"""The types that lead a job; with neither, worker 0 does."""
+
+_LISTED_CAUSES = 3
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a job has failed, as the condition and the event say it."""
+
+    message: str
+
+
+def has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
+    """Whether the job has reached its success policy.
+
+    With chiefs all of them must have succeeded; else worker 0, or every worker under AllWorkers; in a job that has
+    neither chief nor worker everything must. Types scaled to zero count as absent: no work done is no success.
+    """
+    present = [group for group in groups if group.size > 0]
+    chiefs = [group for group in present if group.type in CHIEF_TYPES]
+    if chiefs:
+        return all(group.succeeded == group.size for group in chiefs)
+    for group in present:
+        if group.type is ReplicaType.WORKER:
+            if job.spec.success_policy != SuccessPolicy.ALL_WORKERS and 0 in group.completed:
+                return True
+            return group.succeeded == group.size
+    return bool(present) and all(group.succeeded == group.size for group in present)
+
+
+def failure_of_job(job: TFJob, groups: Sequence[ReplicaGroup], start: datetime | None, now: datetime) -> Failure | None:
+    """Why the job must end, if it must: a replica that failed for good, too many restarts, or too much time.
+
+    `start` is when the job (last) started to run; None while it doesn't, and its deadline stands still.
+    """
+    lost = next((group for group in groups if _is_fatal(job, groups, group)), None)
+    if lost is not None:
+        return Failure(_replicas_failed_message(job, lost))
+    policy = job.spec.run_policy or RunPolicy()
+    restarts = sum(group.restarts for group in groups)
+    limit = policy.backoff_limit
+    # The Go operator's rule: the limit itself is one too many, except that 0 allows none just the same.
+    if limit is not None and limit >= 0 and restarts >= max(limit, 1):
+        return Failure(_job_failed_because(job, "it has reached the specified backoff limit"))
+    left = deadline_left(job, start, now)
+    if left is not None and left <= 0:
+        return Failure(_job_failed_because(job, "it was active longer than specified deadline"))
+    return None
+
+
+def deadline_left(job: TFJob, start: datetime | None, now: datetime) -> float | None:
+    """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start.
+
+    A start in the future (the clock was set back) counts as now, so this is never more than the deadline itself.
+    """
+    policy = job.spec.run_policy
+    if policy is None or policy.active_deadline_seconds is None or start is None:
+        return None
+    return max(policy.active_deadline_seconds, 0) - max(seconds_between(start, now), 0.0)
+
+
+def is_running(groups: Sequence[ReplicaGroup]) -> bool:
+    """The Go operator's Running: a chief runs; without chiefs any worker; without either, anything."""
+    chiefs = [group for group in groups if group.type in CHIEF_TYPES and group.size > 0]
+    workers = [group for group in groups if group.type is ReplicaType.WORKER and group.size > 0]
+    return any(r.standing is Standing.RUNNING for group in chiefs or workers or groups for r in group.replicas)
+
+
+def is_ready(replica: Replica) -> bool:
+    """Whether the replica runs with all its containers ready."""
+    if replica.standing is not Standing.RUNNING or replica.pod is None:
+        return False
+    status = replica.pod.status
+    for condition in status.conditions:
+        if condition.type == "Ready":
+            return condition.status == "True"
+    return all(container.ready for container in status.container_statuses)
+
+
+def _is_fatal(job: TFJob, groups: Sequence[ReplicaGroup], group: ReplicaGroup) -> bool:
+    failed = group.count(Standing.FAILED)
+    if failed == 0:
+        return False
+    if group.type is not ReplicaType.WORKER or not job.spec.enable_dynamic_worker:
+        return True
+    # Dynamic workers may come and go, as in the Go operator; but when none is left to do the work and no chief
+    # decides, waiting would never end.
+    led = any(other.type in CHIEF_TYPES and other.size > 0 for other in groups)
+    return not led and failed + group.succeeded == group.size
+
+
+def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
+    failed = [replica for replica in group.replicas if replica.standing is Standing.FAILED]
+    causes = [f"{group.type}-{r.index}: {r.cause}" for r in failed[:_LISTED_CAUSES] if r.cause]
+    more = f"; and {len(failed) - _LISTED_CAUSES} more" if len(failed) > _LISTED_CAUSES else ""
+    return (
+        f"TFJob {job.metadata.namespace}/{job.metadata.name} has failed because {len(failed)} {group.type} replica(s) "
+        f"failed. {'; '.join(causes)}{more}"
+    ).rstrip()
+
+
+def _job_failed_because(job: TFJob, cause: str) -> str:
+    return f"Job {job.metadata.name} has failed because {cause}"

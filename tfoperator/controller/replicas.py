@@ -1,0 +1,253 @@
+"""Turns a heap of pods into replicas: what each index of each replica type is doing, and what that counts for.
+
+The one subtle thing is a pod that goes away. `startedIndexes` in the status remembers for which indexes the loss of
+the pod would be a loss to the job: an index enters when its pod is seen and leaves when the operator itself lets
+go of the pod (restart, scale-down, suspension), always in a status write that precedes the deletion. So a pod of a
+started index that terminates or is gone was taken from us; any other one is on its way out by our own will.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+from enum import Enum
+
+from tfoperator.api.indexes import parse_indexes
+from tfoperator.api.names import parse_replica_index, replica_of
+from tfoperator.api.rules import MAX_REPLICAS
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, ReplicaType, RestartPolicy, TFJob
+from tfoperator.controller.actions import PlanOptions
+from tfoperator.controller.restart import (
+    ended_by_deletion,
+    ending_of,
+    is_permanent,
+    restart_wait,
+    restarts_before,
+    restarts_in_place,
+)
+from tfoperator.controller.times import epoch_seconds
+from tfoperator.kube.objects import Pod
+
+__all__ = ["Replica", "ReplicaGroup", "Standing", "observe_replicas"]
+
+_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER)
+"""The order in which the Go operator looks at the types; the first failure it meets names the job's failure."""
+
+_PHASE_RANK = {"Succeeded": 4, "Running": 3, "Pending": 2, "": 1}
+_NO_STATUS = ReplicaStatus()
+_POLICIES = {policy.value: policy for policy in RestartPolicy}
+
+
+class Standing(Enum):
+    """What one replica is doing."""
+
+    MISSING = "has no pod and needs one"
+    VANISHED = "had a pod that is gone without our doing, and needs a new one"
+    PENDING = "its pod has not started"
+    RUNNING = "its pod runs"
+    SUCCEEDED = "finished well, now or earlier; its pod may be gone"
+    FAILED = "failed for good"
+    RESTARTING = "its pod has failed or is being taken away, and it will be started again"
+    LEAVING = "its pod terminates, which counts for nothing; it waits until the pod is gone"
+
+
+class Replica:
+    """One index of a replica type. Built for one plan and not shared; `wait` is seconds until a failed pod's restart.
+
+    `restarts` is how often the replica has been restarted, the restart that it needs now included.
+    """
+
+    __slots__ = ("cause", "exit_code", "index", "newly_restarting", "pod", "restarts", "standing", "wait")
+
+    def __init__(self, index: int, pod: Pod | None, standing: Standing, restarts: int) -> None:
+        self.index = index
+        self.pod = pod
+        self.standing = standing
+        self.restarts = restarts
+        self.cause = ""
+        self.exit_code: int | None = None
+        self.wait: float | None = None
+        self.newly_restarting = False
+
+
+class ReplicaGroup:
+    """All replicas of one type: `replicas` in index order, and the pods that stand for none of them.
+
+    `completed` are the indexes known to have succeeded, also those beyond a size that was reduced since. `counts`
+    are the restart counts to record.
+    """
+
+    __slots__ = (
+        "completed",
+        "counts",
+        "duplicates",
+        "kept_started",
+        "policy",
+        "replicas",
+        "size",
+        "spec",
+        "started_before",
+        "surplus",
+        "type",
+    )
+
+    def __init__(self, replica_type: ReplicaType, spec: ReplicaSpec | None, old: ReplicaStatus) -> None:
+        self.type = replica_type
+        self.spec = spec
+        wanted = spec.replicas if spec is not None else 0
+        self.size = min(max(1 if wanted is None else wanted, 0), MAX_REPLICAS)
+        policy = spec.restart_policy if spec is not None else None
+        self.policy = _POLICIES.get(policy or "", RestartPolicy.NEVER)
+        self.started_before = parse_indexes(old.started_indexes) if old.started_indexes else frozenset()
+        self.kept_started: set[int] = set()
+        self.completed = set(parse_indexes(old.completed_indexes)) if old.completed_indexes else set()
+        self.counts = _read_counts(old.restart_counts) if old.restart_counts else {}
+        self.replicas: list[Replica] = []
+        self.surplus: list[tuple[int, Pod]] = []
+        self.duplicates: list[tuple[int, Pod]] = []
+
+    def count(self, standing: Standing) -> int:
+        """How many replicas are doing this."""
+        return sum(1 for replica in self.replicas if replica.standing is standing)
+
+    @property
+    def succeeded(self) -> int:
+        """How many of the wanted replicas have succeeded."""
+        return self.count(Standing.SUCCEEDED)
+
+    @property
+    def restarts(self) -> int:
+        """Restarts of all replicas, those decided on now included."""
+        noted = sum(self.counts.values())
+        # A vanished pod's restart is recorded once its successor (which carries the new count) has been seen.
+        return noted + sum(r.restarts - self.counts.get(r.index, 0) for r in self.replicas)
+
+
+def observe_replicas(job: TFJob, pods: Iterable[Pod], now: datetime, options: PlanOptions) -> list[ReplicaGroup]:
+    """The job's replicas by type, in a fixed order.
+
+    A type that the spec no longer has, but whose pods exist, appears with size 0. A pod whose labels name no replica
+    is left out: it stands for nothing, and goes when the job does.
+    """
+    by_type: dict[ReplicaType, dict[int, list[Pod]]] = {}
+    for pod in pods:
+        replica = replica_of(pod.metadata.labels)
+        if replica is not None:
+            by_type.setdefault(replica[0], defaultdict(list))[replica[1]].append(pod)
+    groups = []
+    specs = job.spec.tf_replica_specs
+    for replica_type in _ORDER:
+        if replica_type in specs or replica_type in by_type:
+            old = job.status.replica_statuses.get(replica_type) or _NO_STATUS
+            group = ReplicaGroup(replica_type, specs.get(replica_type), old)
+            _fill(group, by_type.get(replica_type) or {}, now, options)
+            groups.append(group)
+    return groups
+
+
+def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, options: PlanOptions) -> None:
+    for index in range(group.size):
+        pods = by_index.get(index)
+        if not pods:
+            group.replicas.append(_without_pod(group, index))
+            continue
+        if len(pods) > 1:
+            pods.sort(key=_precedence)
+            group.duplicates.extend((index, pod) for pod in pods[1:])
+        replica = _with_pod(group, index, pods[0], now, options)
+        if replica.standing is not Standing.VANISHED:
+            group.counts[index] = replica.restarts
+        group.replicas.append(replica)
+    for index in sorted(by_index, reverse=True):
+        if index < group.size:
+            break
+        group.surplus.extend((index, pod) for pod in by_index[index])
+
+
+def _without_pod(group: ReplicaGroup, index: int) -> Replica:
+    restarts = group.counts.get(index, 0)
+    if index in group.completed:
+        return Replica(index, None, Standing.SUCCEEDED, restarts)
+    if index not in group.started_before:
+        return Replica(index, None, Standing.MISSING, restarts)
+    group.kept_started.add(index)
+    replica = Replica(index, None, Standing.VANISHED, restarts + 1)
+    replica.cause = "its pod was deleted"
+    if group.policy is RestartPolicy.NEVER:
+        replica.standing, replica.restarts = Standing.FAILED, restarts
+    return replica
+
+
+def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options: PlanOptions) -> Replica:
+    noted = group.counts.get(index, 0)
+    so_far = restarts_before(pod) + restarts_in_place(pod)
+    replica = Replica(index, pod, Standing.PENDING, max(noted, so_far))
+    if index in group.completed:
+        replica.standing = Standing.SUCCEEDED
+        return replica
+    if pod.metadata.deletion_timestamp is not None and (
+        pod.status.phase not in ("Succeeded", "Failed") or ended_by_deletion(pod)
+    ):
+        _judge_terminating(group, replica, so_far, noted)
+        return replica
+    phase = pod.status.phase
+    if phase == "Failed" or (phase == "Unknown" and group.policy is not RestartPolicy.NEVER):
+        _judge_failed(group, replica, pod, so_far, noted)
+        if replica.standing is Standing.RESTARTING and pod.metadata.deletion_timestamp is None:
+            replica.wait = restart_wait(pod, so_far + 1, now, options)
+        return replica
+    if phase == "Succeeded":
+        replica.standing = Standing.SUCCEEDED
+        group.completed.add(index)
+    elif phase == "Running":
+        replica.standing = Standing.RUNNING
+    # Under Never a pod of phase Unknown may come back when its node does: losing it is failing, so it may wait.
+    group.kept_started.add(index)
+    return replica
+
+
+def _judge_terminating(group: ReplicaGroup, replica: Replica, so_far: int, noted: int) -> None:
+    replica.standing = Standing.LEAVING
+    started = replica.index in group.started_before
+    if group.policy is RestartPolicy.NEVER:
+        # It has failed only once it is gone: then its index is started and has no pod.
+        if started:
+            group.kept_started.add(replica.index)
+    elif started or noted > so_far:
+        _restart(replica, so_far, noted, "its pod is being deleted")
+
+
+def _judge_failed(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, noted: int) -> None:
+    ending = ending_of(pod)
+    replica.exit_code = ending.exit_code
+    if is_permanent(ending, group.policy):
+        replica.standing = Standing.FAILED
+        replica.cause = str(ending)
+        group.kept_started.add(replica.index)
+    else:
+        _restart(replica, so_far, noted, str(ending))
+
+
+def _restart(replica: Replica, so_far: int, noted: int, cause: str) -> None:
+    replica.standing = Standing.RESTARTING
+    replica.restarts = max(noted, so_far + 1)
+    replica.newly_restarting = noted <= so_far
+    replica.cause = cause
+
+
+def _precedence(pod: Pod) -> tuple[bool, int, float, str, str]:
+    """Sort key: of several pods for one index the first is kept, the most advanced, then the oldest."""
+    return (
+        pod.metadata.deletion_timestamp is not None,
+        -_PHASE_RANK.get(pod.status.phase, 0),
+        epoch_seconds(pod.metadata.creation_timestamp),
+        pod.metadata.name,
+        pod.metadata.uid,
+    )
+
+
+def _read_counts(counts: dict[str, int]) -> dict[int, int]:
+    """Restart counts as numbers; keys that are no index and counts that aren't positive are dropped."""
+    read = {parse_replica_index(key): count for key, count in counts.items() if count > 0}
+    return {index: min(count, 1_000_000) for index, count in read.items() if index is not None}

@@ -1,0 +1,82 @@
+"""One replica type's pod template as plain data, checked just enough that bodies can be made from it.
+
+Templates are decoded when something has to be created and at no other time. Whatever is built from one shares its
+parts, so nothing here or later changes them in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT, DEFAULT_PORT_NAME
+from tfoperator.api.templates import template_dict
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
+
+__all__ = ["Template", "TemplateError"]
+
+
+class TemplateError(ValueError):
+    """No pod can be made from a template. The text is `field: message`."""
+
+
+class Template:
+    """The template of one replica type.
+
+    `container` is the position of the training container: the one named `tensorflow`, else the first. `ports` are its
+    ports with the default one (`tfjob-port`, 2222) added where no port has that name, and `port` is the number of
+    that one. Raises TemplateError for a template without containers or of the wrong shape.
+    """
+
+    def __init__(self, replica_type: ReplicaType, spec: ReplicaSpec) -> None:
+        self._path = f"spec.tfReplicaSpecs[{replica_type}].template"
+        try:
+            template = template_dict(spec.template)
+        except msgspec.DecodeError as error:
+            raise TemplateError(f"{self._path}: {error}") from None
+        metadata = self._object(template.get("metadata"), "metadata")
+        self.labels = self._object(metadata.get("labels"), "metadata.labels")
+        self.annotations = self._object(metadata.get("annotations"), "metadata.annotations")
+        self.spec = self._object(template.get("spec"), "spec")
+        self.containers = self._containers()
+        self.container = next(
+            (i for i, container in enumerate(self.containers) if container.get("name") == DEFAULT_CONTAINER_NAME), 0
+        )
+        self.env = self._list_of_objects("env")
+        ports = self._list_of_objects("ports")
+        named = next((p for p in ports if p.get("name") == DEFAULT_PORT_NAME), None)
+        if named is None:
+            named = {"name": DEFAULT_PORT_NAME, "containerPort": DEFAULT_PORT}
+            ports = [*ports, named]
+        self.ports = ports
+        self.port = named.get("containerPort")
+
+    @property
+    def restart_policy(self) -> object:
+        """What the template itself says about restarting, which the replica's policy overrules."""
+        return self.spec.get("restartPolicy")
+
+    def _containers(self) -> list[dict[str, Any]]:
+        containers = self.spec.get("containers")
+        if not isinstance(containers, list) or not containers:
+            raise TemplateError(f"{self._path}.spec.containers: must have at least one container")
+        for position, container in enumerate(containers):
+            if not isinstance(container, dict):
+                raise TemplateError(f"{self._path}.spec.containers[{position}]: must be an object")
+        return containers
+
+    def _object(self, value: object, field: str) -> dict[str, Any]:
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise TemplateError(f"{self._path}.{field}: must be an object")
+        return value
+
+    def _list_of_objects(self, field: str) -> list[dict[str, Any]]:
+        value = self.containers[self.container].get(field)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise TemplateError(f"{self._path}.spec.containers[{self.container}].{field}: must be a list of objects")
+        return value
