@@ -13,10 +13,17 @@ __all__ = ["Guardian"]
 logger = logging.getLogger(__name__)
 
 
-class Guardian:
-    """Sees to it that no process group outlives this process. Thread-safe; `start()` before anything else."""
+_PROGRAM = Path(__file__).with_name("guardian_main.py")
 
-    def __init__(self) -> None:
+
+class Guardian:
+    """Sees to it that no process group outlives this process. Thread-safe; `start()` before anything else.
+
+    `grace` is how many seconds containers have between SIGTERM and SIGKILL when the agent has died.
+    """
+
+    def __init__(self, *, grace: float = 5.0) -> None:
+        self._grace = grace
         self._lock = threading.Lock()  # guards writes to the pipe, which are far smaller than its buffer
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -25,7 +32,7 @@ class Guardian:
         with self._lock:
             if self._process is None:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(Path(__file__).with_name("guardian_main.py"))],
+                    [sys.executable, "-I", "-S", str(_PROGRAM), str(self._grace)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

@@ -1,8 +1,8 @@
 """The guardian: a tiny process that kills the agent's containers if the agent itself is killed.
 
-It runs as `python -I -S guardian_main.py`, imports nothing but the standard library's smallest parts (it starts in
+It runs as `python -I -S guardian_main.py SECONDS`, imports nothing but the standard library's smallest parts (it starts in
 some 20 ms) and reads its standard input: `+ PGID` and `- PGID` say which process groups are alive. When the input
-ends, the agent is gone, in order or not, and what is left of its groups is ended: SIGTERM, five seconds, SIGKILL.
+ends, the agent is gone, in order or not, and what is left of its groups is ended: SIGTERM, so many seconds, SIGKILL.
 PR_SET_PDEATHSIG would not do: it is Linux only, reaches one process instead of a group, and fires when the *thread*
 that started the process ends.
 """
@@ -12,8 +12,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
-
-GRACE = 5.0
 
 
 def alive(group: int) -> bool:
@@ -48,7 +46,7 @@ def main() -> None:
         elif action == "-":
             groups.discard(int(group))
     send(groups, signal.SIGTERM)
-    end = time.monotonic() + GRACE
+    end = time.monotonic() + float(sys.argv[1])
     while any(map(alive, groups)) and time.monotonic() < end:
         time.sleep(0.05)
     send(filter(alive, groups), signal.SIGKILL)

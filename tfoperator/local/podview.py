@@ -147,7 +147,7 @@ class Projection(msgspec.Struct, frozen=True, rename="camel"):
 
     config_map: ObjectSource | None = None
     secret: ObjectSource | None = None
-    downward_api: DownwardSource | None = None
+    downward_api: DownwardSource | None = msgspec.field(default=None, name="downwardAPI")
 
 
 class ProjectedSource(msgspec.Struct, frozen=True):

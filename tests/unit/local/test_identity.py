@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+from tests.support.eventually import eventually
+from tests.unit.local.pods import python
+from tfoperator.local.identity import ProcessIdentity, identify, is_alive, signal_process
+
+
+def test_a_process_is_known_by_more_than_its_id() -> None:
+    mine = identify(os.getpid())
+    assert mine is not None
+    assert is_alive(mine)
+    assert not is_alive(ProcessIdentity(mine.pid, "another time"))
+
+
+def test_only_the_very_process_is_signalled() -> None:
+    process = subprocess.Popen(python("import time; time.sleep(60)"), start_new_session=True)
+    try:
+        identity = identify(process.pid)
+        assert identity is not None
+        assert not signal_process(ProcessIdentity(process.pid, "1"), signal.SIGKILL)
+        assert process.poll() is None
+        assert signal_process(identity, signal.SIGKILL, group=True)
+        eventually(lambda: identify(process.pid) is None, what="a zombie counts as ended")
+        assert not signal_process(identity, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.unit.local.pods import container, manifest, view
+from tfoperator.local.logs import LogStore
+from tfoperator.local.pod_worker import PodWorker, backoff
+from tfoperator.local.podview import LocalPod
+from tfoperator.local.runtime import ContainerRun, LaunchError
+from tfoperator.local.volumes import VolumeManager
+
+
+class FakeProcess:
+    """A container that ends when the test says so, or when it is killed."""
+
+    def __init__(self, run: ContainerRun, on_exit: Any) -> None:
+        self.name = run.container.name
+        self.run = run
+        self.signals: list[str] = []
+        self.obedient = True
+        self._on_exit = on_exit
+
+    def exit(self, code: int) -> None:
+        threading.Thread(target=self._on_exit, args=(code,)).start()
+
+    def terminate(self) -> None:
+        self.signals.append("TERM")
+        if self.obedient:
+            self.exit(143)
+
+    def kill(self) -> None:
+        self.signals.append("KILL")
+        self.exit(137)
+
+
+class FakeRuntime:
+    def __init__(self) -> None:
+        self.processes: list[FakeProcess] = []
+        self.refuse: LaunchError | None = None
+        self.released: list[str] = []
+
+    def launch(self, run: ContainerRun, on_exit: Any, warn: Any) -> FakeProcess:
+        if self.refuse:
+            raise self.refuse
+        self.processes.append(FakeProcess(run, on_exit))
+        return self.processes[-1]
+
+    def release_pod(self, pod: LocalPod) -> None:
+        self.released.append(pod.metadata.name)
+
+
+class FakePodApi:
+    def __init__(self) -> None:
+        self.reports: list[dict[str, Any]] = []
+        self.finalised: list[str] = []
+        self.events: list[tuple[str, str]] = []
+        self.data: dict[tuple[str, str], Any] = {}
+        self.binds = True
+
+    def bind(self, pod: LocalPod) -> bool:
+        return self.binds
+
+    def report(self, pod: LocalPod, status: dict[str, Any]) -> None:
+        self.reports.append(status)
+
+    def finalise(self, pod: LocalPod) -> None:
+        self.finalised.append(pod.metadata.name)
+
+    def sources(self, namespace: str) -> Any:
+        return lambda kind, name: self.data.get((kind, name))
+
+    def services(self) -> frozenset[tuple[str, str]]:
+        return frozenset()
+
+    def event(self, pod: LocalPod, kind: str, reason: str, message: str) -> None:
+        self.events.append((reason, message))
+
+
+class Bench:
+    def __init__(self, root: Path) -> None:
+        self.clock = FakeClock()
+        self.runtime = FakeRuntime()
+        self.api = FakePodApi()
+        self.logs = LogStore(root / "logs", clock=self.clock)
+        self.volumes = VolumeManager(root / "volumes")
+        self.workers: list[PodWorker] = []
+
+    def start(self, *containers: dict[str, Any], **spec: Any) -> PodWorker:
+        pod = view(manifest("p", *(containers or (container(command=["x"]),)), **spec))
+        worker = PodWorker(
+            pod,
+            api=self.api,
+            runtime=self.runtime,  # type: ignore[arg-type]
+            volumes=self.volumes,
+            logs=self.logs,
+            clock=self.clock,
+        )
+        self.workers.append(worker)
+        worker.start()
+        return worker
+
+    def process(self, index: int) -> FakeProcess:
+        eventually(lambda: len(self.runtime.processes) > index, what=f"process {index} starts")
+        return self.runtime.processes[index]
+
+    def phase(self) -> str:
+        return self.api.reports[-1]["phase"] if self.api.reports else ""
+
+    def state(self, index: int = 0) -> dict[str, Any]:
+        return self.api.reports[-1]["containerStatuses"][index] if self.api.reports else {}
+
+    def until(self, phase: str) -> None:
+        eventually(lambda: self.phase() == phase, what=f"phase {phase}")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    for worker in bench.workers:
+        worker.abandon()
+        assert worker.join(10)
+
+
+def test_a_pod_runs_and_succeeds(bench: Bench) -> None:
+    worker = bench.start()
+    process = bench.process(0)
+    bench.until("Running")
+    status = bench.api.reports[-1]
+    assert status["podIP"] == "127.0.0.1"
+    assert bench.state()["ready"] is True
+    assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
+    process.exit(0)
+    bench.until("Succeeded")
+    assert bench.state()["state"]["terminated"]["exitCode"] == 0
+    assert worker.join(10)
+    assert worker.stop() is False
+    assert bench.api.finalised == []
+    assert bench.runtime.released == ["p"]
+
+
+@pytest.mark.parametrize("code", [1, 137])
+def test_a_container_that_fails_fails_its_pod_under_never(bench: Bench, code: int) -> None:
+    bench.start()
+    bench.process(0).exit(code)
+    bench.until("Failed")
+    assert bench.state()["state"]["terminated"]["exitCode"] == code
+    assert bench.state()["restartCount"] == 0
+
+
+def test_restarts_wait_longer_each_time_and_are_counted(bench: Bench) -> None:
+    bench.start(restartPolicy="OnFailure")
+    bench.process(0).exit(1)
+    bench.process(1).exit(2)  # the first restart is immediate
+    eventually(lambda: bench.state().get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff")
+    assert bench.state()["restartCount"] == 1
+    assert bench.state()["lastState"]["terminated"]["exitCode"] == 2
+    bench.clock.wait_for_waiters()
+    bench.clock.advance(1.0)
+    bench.process(2).exit(3)
+    eventually(lambda: bench.state()["lastState"].get("terminated", {}).get("exitCode") == 3)
+    bench.clock.wait_for_waiters()
+    bench.clock.advance(1.9)
+    bench.clock.wait_for_waiters()
+    assert len(bench.runtime.processes) == 3
+    bench.clock.advance(0.1)
+    bench.process(3).exit(0)
+    bench.until("Succeeded")
+    assert bench.state()["restartCount"] == 3
+    assert [log.attempt for log in bench.logs.attempts("ns", "p", "tensorflow")] == [0, 1, 2, 3]
+    assert [reason for reason, _ in bench.api.events] == ["BackOff", "BackOff"]
+
+
+def test_backoff_doubles_up_to_five_minutes() -> None:
+    assert [backoff(n) for n in (1, 2, 3, 4, 5)] == [0, 1, 2, 4, 8]
+    assert backoff(40) == 300
+
+
+def test_a_long_run_resets_the_backoff(bench: Bench) -> None:
+    bench.start(restartPolicy="Always")
+    bench.process(0).exit(1)
+    bench.process(1)
+    bench.clock.advance(601)
+    bench.process(1).exit(1)
+    bench.process(2)
+
+
+def test_always_restarts_a_success_and_on_failure_does_not(bench: Bench) -> None:
+    bench.start(restartPolicy="Always")
+    bench.process(0).exit(0)
+    bench.process(1)
+    bench.start(restartPolicy="OnFailure")
+    bench.process(2).exit(0)
+    bench.until("Succeeded")
+    assert len(bench.runtime.processes) == 3
+
+
+def test_init_containers_run_one_after_another_before_the_others(bench: Bench) -> None:
+    bench.start(
+        container("main", command=["x"]),
+        initContainers=[container("first", command=["x"]), container("second", command=["x"])],
+    )
+    assert bench.process(0).name == "first"
+    eventually(lambda: bench.api.reports[-1]["initContainerStatuses"][0]["state"].get("running"))
+    assert bench.phase() == "Pending"
+    bench.process(0).exit(0)
+    assert bench.process(1).name == "second"
+    bench.process(1).exit(0)
+    assert bench.process(2).name == "main"
+    bench.until("Running")
+
+
+def test_an_init_container_that_fails_under_never_fails_the_pod(bench: Bench) -> None:
+    bench.start(container("main", command=["x"]), initContainers=[container("first", command=["x"])])
+    bench.process(0).exit(1)
+    bench.until("Failed")
+    assert bench.state()["state"]["waiting"]["reason"] == "ContainerCreating"
+    assert len(bench.runtime.processes) == 1
+
+
+def test_a_pod_with_several_containers_ends_when_all_have(bench: Bench) -> None:
+    bench.start(container("a", command=["x"]), container("b", command=["x"]))
+    bench.process(0).exit(0)
+    eventually(lambda: "terminated" in bench.state(0).get("state", {}))
+    assert bench.phase() == "Running"
+    assert bench.api.reports[-1]["conditions"][-1]["status"] == "False"
+    bench.process(1).exit(0)
+    bench.until("Succeeded")
+
+
+def test_stop_asks_waits_the_grace_period_and_kills(bench: Bench) -> None:
+    worker = bench.start(terminationGracePeriodSeconds=7)
+    process = bench.process(0)
+    process.obedient = False
+    bench.until("Running")
+    assert worker.stop()
+    eventually(lambda: process.signals == ["TERM"])
+    bench.clock.wait_for_waiters()
+    bench.clock.advance(6.9)
+    bench.clock.wait_for_waiters()
+    assert process.signals == ["TERM"]
+    bench.clock.advance(0.1)
+    assert worker.join(10)
+    assert process.signals == ["TERM", "KILL"]
+    assert bench.phase() == "Failed"
+    assert bench.state()["state"]["terminated"]["exitCode"] == 137
+    assert bench.api.finalised == ["p"]
+
+
+def test_a_second_stop_can_only_shorten_the_grace_period(bench: Bench) -> None:
+    worker = bench.start()
+    process = bench.process(0)
+    process.obedient = False
+    worker.stop(5)
+    worker.stop(50)
+    eventually(lambda: process.signals == ["TERM"])
+    worker.stop(0)
+    assert worker.join(10)
+    assert process.signals == ["TERM", "KILL"]
+
+
+def test_a_stopped_pod_is_not_restarted(bench: Bench) -> None:
+    worker = bench.start(restartPolicy="Always")
+    bench.process(0)
+    worker.stop()
+    assert worker.join(10)
+    assert len(bench.runtime.processes) == 1
+
+
+def test_a_pod_whose_object_is_gone_is_killed_without_a_word(bench: Bench) -> None:
+    worker = bench.start()
+    process = bench.process(0)
+    process.obedient = False
+    bench.until("Running")
+    worker.abandon()
+    assert worker.join(10)
+    assert process.signals[-1] == "KILL"
+    assert bench.phase() == "Running"
+    assert bench.api.finalised == []
+
+
+def test_a_pod_that_can_not_be_bound_is_left_alone(bench: Bench) -> None:
+    bench.api.binds = False
+    assert bench.start().join(10)
+    assert not bench.api.reports
+    assert not bench.runtime.processes
+
+
+def test_a_pod_waits_for_a_missing_config_map(bench: Bench) -> None:
+    bench.start(container(command=["x"], envFrom=[{"configMapRef": {"name": "later"}}]))
+    eventually(lambda: bench.state().get("state", {}).get("waiting", {}).get("reason") == "CreateContainerConfigError")
+    assert bench.phase() == "Pending"
+    assert bench.api.events == [("Failed", "Error: ConfigMap 'later' not found")]
+    bench.api.data["ConfigMap", "later"] = {"A": b"1"}
+    bench.clock.wait_for_waiters()
+    bench.clock.advance(1)
+    assert bench.process(0).run.environment == {"A": "1"}
+    bench.until("Running")
+    assert bench.state()["restartCount"] == 0
+
+
+def test_a_container_that_can_not_start_fails_with_the_reason_in_its_log(bench: Bench) -> None:
+    bench.runtime.refuse = LaunchError("no such program", 127)
+    bench.start()
+    bench.until("Failed")
+    terminated = bench.state()["state"]["terminated"]
+    assert (terminated["exitCode"], terminated["reason"], terminated["message"]) == (
+        127,
+        "StartError",
+        "no such program",
+    )
+    assert b"".join(bench.logs.read("ns", "p", "tensorflow")) == b"tfoperator: no such program\n"
+
+
+def test_a_volume_that_can_not_exist_here_fails_the_pod(bench: Bench) -> None:
+    bench.start(volumes=[{"name": "v", "nfs": {"server": "s", "path": "/"}}])
+    bench.until("Failed")
+    assert "volume 'v'" in bench.state()["state"]["terminated"]["message"]
+
+
+def test_a_pod_that_takes_too_long_fails(bench: Bench) -> None:
+    bench.start(activeDeadlineSeconds=60)
+    process = bench.process(0)
+    bench.until("Running")
+    bench.clock.wait_for_waiters()
+    bench.clock.advance(60)
+    bench.until("Failed")
+    assert bench.api.reports[-1]["reason"] == "DeadlineExceeded"
+    assert process.signals == ["TERM"]
+    assert bench.api.finalised == []
