@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.unit.workqueue.support import InThread
+from tfoperator.leaderelection.attempt import call_with_deadline
+
+
+def test_the_result_is_passed_on() -> None:
+    assert call_with_deadline(lambda: 42, clock=FakeClock(), deadline=1, name="call") == 42
+
+
+def test_an_error_is_passed_on() -> None:
+    def fail() -> None:
+        raise LookupError("gone")
+
+    with pytest.raises(LookupError, match="gone"):
+        call_with_deadline(fail, clock=FakeClock(), deadline=1, name="call")
+
+
+def test_a_call_that_hangs_is_abandoned_at_the_deadline() -> None:
+    clock = FakeClock()
+    let_go = threading.Event()
+    waiting = InThread(
+        lambda: call_with_deadline(lambda: let_go.wait(10), clock=clock, deadline=5, name="lease kubeflow/tfoperator")
+    )
+    clock.wait_for_deadline(5)
+    clock.advance(5)
+    with pytest.raises(TimeoutError, match="lease kubeflow/tfoperator got no answer"):
+        waiting.result()
+    let_go.set()

@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.fake_api import FakeApi, api_error
+from tfoperator.kube.errors import TransportError
+from tfoperator.kube.resources import LEASES
+from tfoperator.leaderelection import LeaseLock
+from tfoperator.leaderelection.candidate import Candidate, Seen
+
+
+class One:
+    """A candidate that remembers what it saw."""
+
+    def __init__(self, api: FakeApi, clock: FakeClock, identity: str) -> None:
+        lock = LeaseLock(api, namespace="kubeflow", name="tfoperator", identity=identity)
+        self.candidate = Candidate(lock, lease_duration=15, clock=clock)
+        self.seen = Seen()
+
+    def attempt(self) -> bool:
+        held, self.seen = self.candidate.attempt(self.seen)
+        return held
+
+    def release(self) -> bool:
+        return self.candidate.release()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def api(clock: FakeClock) -> FakeApi:
+    return FakeApi(clock.now)
+
+
+@pytest.fixture
+def me(api: FakeApi, clock: FakeClock) -> One:
+    return One(api, clock, "me")
+
+
+@pytest.fixture
+def other(api: FakeApi, clock: FakeClock) -> One:
+    return One(api, clock, "other")
+
+
+def spec(api: FakeApi) -> dict[str, Any]:
+    [lease] = api.objects(LEASES)
+    return lease["spec"]
+
+
+def put(api: FakeApi, **fields: Any) -> None:
+    api.put(LEASES, {"metadata": {"namespace": "kubeflow", "name": "tfoperator"}, "spec": fields})
+
+
+def calls(api: FakeApi) -> list[str]:
+    made = [call.verb for call in api.calls]
+    api.calls.clear()
+    return made
+
+
+def test_an_absent_lease_is_created(api: FakeApi, me: One) -> None:
+    assert me.attempt()
+    assert spec(api) == {
+        "holderIdentity": "me",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:00.000000Z",
+        "renewTime": "2026-01-01T00:00:00.000000Z",
+        "leaseTransitions": 0,
+    }
+
+
+def test_a_lease_without_a_record_is_taken(api: FakeApi, me: One) -> None:
+    put(api)
+    assert me.attempt()
+    assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("me", 1)
+
+
+@pytest.mark.parametrize("holder", ["", None])
+def test_an_unheld_lease_is_taken_at_once_however_fresh(api: FakeApi, me: One, holder: str | None) -> None:
+    put(api, holderIdentity=holder, leaseDurationSeconds=3600, leaseTransitions=4)
+    assert me.attempt()
+    assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("me", 5)
+
+
+def test_a_held_lease_is_respected(api: FakeApi, me: One, other: One, clock: FakeClock) -> None:
+    assert other.attempt()
+    assert not me.attempt()
+    clock.advance(14.9)
+    assert not me.attempt()
+    assert me.seen.holder == "other"
+    assert spec(api)["holderIdentity"] == "other"
+
+
+def test_a_lease_unchanged_for_its_duration_is_taken_over(api: FakeApi, me: One, other: One, clock: FakeClock) -> None:
+    assert other.attempt()
+    assert not me.attempt()
+    clock.advance(15)
+    assert me.attempt()
+    assert spec(api) == {
+        "holderIdentity": "me",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:15.000000Z",
+        "renewTime": "2026-01-01T00:00:15.000000Z",
+        "leaseTransitions": 1,
+    }
+
+
+def test_the_duration_that_the_holder_wrote_itself_counts(api: FakeApi, me: One, clock: FakeClock) -> None:
+    put(api, holderIdentity="other", leaseDurationSeconds=1, renewTime="2026-01-01T00:00:00.000000Z")
+    assert not me.attempt()
+    clock.advance(1)
+    assert me.attempt()
+
+
+def test_a_holder_that_wrote_no_duration_gets_ours(api: FakeApi, me: One, clock: FakeClock) -> None:
+    put(api, holderIdentity="other")
+    assert not me.attempt()
+    clock.advance(14)
+    assert not me.attempt()
+    clock.advance(1)
+    assert me.attempt()
+
+
+def test_every_renewal_starts_the_wait_anew(me: One, other: One, clock: FakeClock) -> None:
+    for _ in range(5):
+        assert other.attempt()
+        assert not me.attempt()
+        clock.advance(10)
+
+
+def test_an_old_renew_time_of_another_clock_is_no_reason_to_take_over(api: FakeApi, me: One, clock: FakeClock) -> None:
+    put(api, holderIdentity="other", leaseDurationSeconds=15, renewTime="2001-01-01T00:00:00.000000Z")
+    assert not me.attempt()
+    clock.jump_wall(3600)
+    assert not me.attempt()
+
+
+def test_a_change_beside_the_record_does_not_prolong_a_lease(
+    api: FakeApi, me: One, other: One, clock: FakeClock
+) -> None:
+    assert other.attempt()
+    assert not me.attempt()
+    clock.advance(15)
+    api.edit(LEASES, "kubeflow", "tfoperator", {"metadata": {"labels": {"a": "b"}}})
+    assert me.attempt()
+
+
+def test_a_renewal_is_one_request_and_keeps_acquire_time_and_transitions(
+    api: FakeApi, me: One, clock: FakeClock
+) -> None:
+    put(api, holderIdentity="", leaseTransitions=6)
+    assert me.attempt()
+    calls(api)
+    clock.advance(2)
+    assert me.attempt()
+    assert calls(api) == ["replace"]
+    assert spec(api) == {
+        "holderIdentity": "me",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:00.000000Z",
+        "renewTime": "2026-01-01T00:00:02.000000Z",
+        "leaseTransitions": 7,
+    }
+
+
+def test_a_renewal_that_meets_a_conflict_fetches_and_writes_again(api: FakeApi, me: One) -> None:
+    assert me.attempt()
+    api.edit(LEASES, "kubeflow", "tfoperator", {"metadata": {"labels": {"a": "b"}}})
+    calls(api)
+    assert me.attempt()
+    assert calls(api) == ["replace", "get", "replace"]
+    assert spec(api)["leaseTransitions"] == 0
+
+
+def test_a_leader_that_finds_another_in_the_lease_has_lost_it(api: FakeApi, me: One) -> None:
+    assert me.attempt()
+    put(api, holderIdentity="other", leaseDurationSeconds=15)
+    assert not me.attempt()
+    assert me.seen.holder == "other"
+    assert spec(api)["holderIdentity"] == "other"
+
+
+def test_a_leader_whose_lease_ran_out_untouched_fetches_it_before_it_renews(
+    api: FakeApi, me: One, clock: FakeClock
+) -> None:
+    assert me.attempt()
+    clock.advance(100)
+    calls(api)
+    assert me.attempt()
+    assert calls(api) == ["get", "replace"]
+    assert spec(api)["leaseTransitions"] == 0
+
+
+def test_a_leader_whose_lease_was_deleted_creates_it_again(api: FakeApi, me: One) -> None:
+    assert me.attempt()
+    api.remove(LEASES, "kubeflow", "tfoperator")
+    assert me.attempt()
+    assert spec(api)["holderIdentity"] == "me"
+
+
+def test_a_process_that_finds_its_own_identity_goes_on_as_holder(api: FakeApi, me: One) -> None:
+    put(api, holderIdentity="me", leaseDurationSeconds=15, leaseTransitions=2)
+    assert me.attempt()
+    assert spec(api)["leaseTransitions"] == 2
+
+
+def test_of_two_candidates_that_race_for_a_free_lease_one_wins(api: FakeApi, me: One, other: One) -> None:
+    put(api, holderIdentity="")
+    raced = []
+
+    def race(call) -> None:
+        if call.verb == "replace" and not raced:
+            raced.append(call)
+            assert other.attempt()
+
+    api.react(race)
+    assert not me.attempt()
+    assert spec(api)["holderIdentity"] == "other"
+
+
+@pytest.mark.parametrize("verb", ["get", "create"])
+@pytest.mark.parametrize("error", [TransportError("reset"), api_error(500), api_error(403)])
+def test_a_failing_server_means_no_lease_and_no_exception(
+    api: FakeApi, me: One, verb: str, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.fail(verb, "leases", error)
+    assert not me.attempt()
+    assert "kubeflow/tfoperator" in caplog.text
+    assert me.attempt()
+
+
+def test_a_failing_renewal_leaves_the_lease_where_it_was(api: FakeApi, me: One, clock: FakeClock) -> None:
+    assert me.attempt()
+    before = me.seen
+    api.fail("replace", "leases", TransportError("reset"), times=2)
+    clock.advance(2)
+    assert not me.attempt()
+    assert me.candidate.holds(me.seen)
+    assert me.seen.since == before.since
+    assert me.attempt()
+
+
+def test_a_renewal_whose_answer_was_lost_does_not_prolong_what_we_believe(
+    api: FakeApi, me: One, clock: FakeClock
+) -> None:
+    assert me.attempt()
+    since = me.seen.since
+    clock.advance(5)
+    renewed = spec(api) | {"renewTime": "2026-01-01T00:00:04.000000Z"}
+    api.edit(LEASES, "kubeflow", "tfoperator", {"spec": renewed})
+    api.fail("replace", "leases", TransportError("reset"), times=2)
+    assert not me.attempt()
+    assert me.seen.since == since
+
+
+def test_a_lease_that_cannot_be_read_is_left_alone(api: FakeApi, me: One, caplog: pytest.LogCaptureFixture) -> None:
+    put(api, leaseDurationSeconds="much")
+    assert not me.attempt()
+    assert "can't be read" in caplog.text
+
+
+def test_a_released_lease_can_be_taken_at_once(api: FakeApi, me: One, other: One) -> None:
+    assert me.attempt()
+    assert not other.attempt()
+    assert me.release()
+    assert (spec(api)["holderIdentity"], spec(api)["leaseDurationSeconds"]) == ("", 1)
+    assert spec(api)["leaseTransitions"] == 0
+    assert other.attempt()
+    assert spec(api)["leaseTransitions"] == 1
+
+
+def test_releasing_an_absent_lease_does_nothing(api: FakeApi, me: One) -> None:
+    assert me.attempt()
+    api.remove(LEASES, "kubeflow", "tfoperator")
+    assert me.release()
+    assert api.objects(LEASES) == []
+
+
+def test_a_release_never_takes_the_lease_from_a_new_leader(api: FakeApi, me: One) -> None:
+    assert me.attempt()
+    put(api, holderIdentity="other", leaseDurationSeconds=15)
+    calls(api)
+    assert me.release()
+    assert calls(api) == ["get"]
+    assert spec(api)["holderIdentity"] == "other"
+
+
+def test_a_release_that_meets_a_conflict_looks_again(api: FakeApi, me: One) -> None:
+    assert me.attempt()
+    api.fail("replace", "leases", api_error(409, "Conflict"), times=4)
+    calls(api)
+    assert me.release()
+    assert calls(api) == ["get", "replace"] * 5
+    assert spec(api)["holderIdentity"] == ""
+
+
+def test_a_release_does_not_fight_conflicts_for_ever(api: FakeApi, me: One, caplog: pytest.LogCaptureFixture) -> None:
+    assert me.attempt()
+    api.fail("replace", "leases", api_error(409, "Conflict"), times=100)
+    assert not me.release()
+    assert "will expire" in caplog.text
+
+
+@pytest.mark.parametrize("verb", ["get", "replace"])
+def test_a_release_that_the_server_does_not_answer_is_left_to_expiry(api: FakeApi, me: One, verb: str) -> None:
+    assert me.attempt()
+    api.fail(verb, "leases", TransportError("reset"))
+    assert not me.release()
+    assert spec(api)["holderIdentity"] == "me"

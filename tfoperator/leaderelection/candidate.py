@@ -1,0 +1,139 @@
+"""One attempt at the lease: what a candidate reads, concludes and writes. No loop, no thread.
+
+Times in the lease come from other machines' clocks and are never compared. What counts is the *local* monotonic
+time at which this candidate last saw the record change: a holder that has not renewed for the duration it wrote
+itself, measured here, is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import msgspec
+
+from tfoperator.clock import Clock
+from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
+from tfoperator.leaderelection.lease import Lease, LeaseLock, LeaseRecord
+
+__all__ = ["Candidate", "Seen"]
+
+logger = logging.getLogger(__name__)
+
+_RELEASE_TRIES = 5
+_FAILURES = (KubeError, msgspec.MsgspecError)  # no answer, a refusal, or a Lease that can't be read
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """The lease as last seen, and since when (locally, monotonic) its record has been so."""
+
+    lease: Lease | None = None
+    since: float = -math.inf
+
+    @property
+    def holder(self) -> str:
+        """Who holds the lease; empty if nobody does or none was seen."""
+        return self.lease.record.holder if self.lease else ""
+
+
+class Candidate:
+    """Competes for one lease. Keeps no state between attempts, so one that hangs can be abandoned safely.
+
+    Methods don't raise KubeError: a server that fails is a reason to try again, and logged.
+    """
+
+    def __init__(self, lock: LeaseLock, *, lease_duration: float, clock: Clock) -> None:
+        self._lock = lock
+        self._lease_duration = lease_duration
+        self._clock = clock
+
+    def holds(self, seen: Seen) -> bool:
+        """Whether the lease, as seen, is this candidate's."""
+        return seen.holder == self._lock.identity
+
+    def attempt(self, seen: Seen) -> tuple[bool, Seen]:
+        """Acquire or renew the lease: whether it is ours now, and what was seen of it."""
+        # Our own lease counts from before the request: others can see the renewal no earlier than that.
+        started = self._clock.monotonic()
+        if seen.lease is not None and self.holds(seen) and self._valid(seen, started):
+            # Most renewals find nothing changed, so one request is enough.
+            try:
+                return True, self._write(seen.lease, started)
+            except _FAILURES as error:
+                logger.debug("lease %s has to be fetched before it can be renewed: %s", self._lock, error)
+        try:
+            lease = self._lock.get()
+        except NotFoundError:
+            return self._create(seen, started)
+        except _FAILURES as error:
+            logger.warning("lease %s can't be read: %s", self._lock, error)
+            return False, seen
+        seen = self._look(lease, seen)
+        if seen.holder and not self.holds(seen) and self._valid(seen, started):
+            return False, seen
+        try:
+            return True, self._write(lease, started)
+        except ConflictError:
+            logger.debug("lease %s was written by somebody else", self._lock)
+        except _FAILURES as error:
+            logger.warning("lease %s can't be written: %s", self._lock, error)
+        return False, seen
+
+    def release(self) -> bool:
+        """Give the lease up if it is ours, so that another can take it at once; whether it is not ours any more.
+
+        The holder that counts is the one *fetched*: the one last seen may be outdated, and releasing on its word
+        would take the lease from a new leader.
+        """
+        for _ in range(_RELEASE_TRIES):
+            try:
+                lease = self._lock.get()
+                if lease.record.holder != self._lock.identity:
+                    return True
+                now = self._clock.now()
+                self._lock.update(lease, LeaseRecord("", 1, now, now, lease.record.transitions))
+            except NotFoundError:
+                return True
+            except ConflictError:
+                # Fetching again is all that this asks for: nobody competes for a lease that is held.
+                continue
+            except _FAILURES as error:
+                logger.warning("lease %s is not released and will expire: %s", self._lock, error)
+                return False
+            logger.info("released lease %s", self._lock)
+            return True
+        logger.warning("lease %s is not released and will expire: it changed %d times", self._lock, _RELEASE_TRIES)
+        return False
+
+    def _look(self, lease: Lease, before: Seen) -> Seen:
+        same = before.lease is not None and before.lease.record == lease.record
+        # A renewal of ours whose answer was lost counts from the one before it: when it was made is not known.
+        if same or lease.record.holder == self._lock.identity:
+            return Seen(lease, before.since)
+        return Seen(lease, self._clock.monotonic())
+
+    def _create(self, seen: Seen, started: float) -> tuple[bool, Seen]:
+        try:
+            return True, Seen(self._lock.create(self._record(LeaseRecord(acquired=self._clock.now()))), started)
+        except _FAILURES as error:
+            logger.warning("lease %s can't be created: %s", self._lock, error)
+            return False, seen
+
+    def _write(self, lease: Lease, started: float) -> Seen:
+        term = lease.record
+        if term.holder != self._lock.identity:
+            term = LeaseRecord(acquired=self._clock.now(), transitions=term.transitions + 1)
+        return Seen(self._lock.update(lease, self._record(term)), started)
+
+    def _record(self, term: LeaseRecord) -> LeaseRecord:
+        return LeaseRecord(
+            holder=self._lock.identity,
+            duration_seconds=math.ceil(self._lease_duration),
+            acquired=term.acquired,
+            renewed=self._clock.now(),
+            transitions=term.transitions,
+        )
+
+    def _valid(self, seen: Seen, now: float) -> bool:
+        duration = seen.lease.record.duration_seconds if seen.lease else 0
+        return now < seen.since + (duration or self._lease_duration)

@@ -1,0 +1,217 @@
+"""Elects one leader among the operator's replicas, so that two never act on the same jobs.
+
+A leader renews its lease every `retry_period`; whoever sees a lease unchanged for the lease's own duration takes it
+over. A leader that can't renew gives up `renew_deadline` after its last renewal, which is before anybody else may
+take over at `lease_duration`: what lies between is the time its work has to end.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+
+from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.leaderelection.attempt import call_with_deadline
+from tfoperator.leaderelection.candidate import Candidate, Seen
+from tfoperator.leaderelection.lease import LeaseLock
+
+__all__ = ["LeaderElector"]
+
+logger = logging.getLogger(__name__)
+
+_JITTER = 1.2  # candidates wait retry_period * (1 to 2.2), so that they don't ask in step
+
+
+class _Work:
+    """The leader's work in a thread of its own."""
+
+    def __init__(self, body: Callable[[StopSignal], None]) -> None:
+        self.stop = StopSignal()
+        self.ended = StopSignal()
+        self.error: Exception | None = None
+        self._body = body
+        self._thread = threading.Thread(target=self._run, name="leading", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._body(self.stop)
+        except Exception as error:
+            logger.exception("the leader's work has failed: giving up the lease")
+            self.error = error
+        finally:
+            self.ended.set()
+
+
+class LeaderElector:
+    """Competes for a lease, works while holding it, and says so.
+
+    - `on_started_leading(stop)` runs in a thread of its own once the lease is ours. It must not return before its
+      work has ended, and must end it when `stop` is set: the lease is renewed until it returns, and only then
+      released. If it raises, the lease is released and `run` raises the same error.
+    - `on_stopped_leading()` is called exactly once, when `run` ends for whatever reason, even if it never led.
+    - `on_new_leader(identity)` is called whenever another holder is seen, this one included. It must be quick.
+
+    Durations are in seconds; `lease_duration > renew_deadline > 1.2 * retry_period` must hold (ValueError
+    otherwise), so that a leader can miss a renewal and still notice in time that it has lost. Properties may be
+    read from any thread.
+    """
+
+    def __init__(
+        self,
+        lock: LeaseLock,
+        *,
+        on_started_leading: Callable[[StopSignal], None],
+        on_stopped_leading: Callable[[], None],
+        on_new_leader: Callable[[str], None] | None = None,
+        lease_duration: float = 15.0,
+        renew_deadline: float = 10.0,
+        retry_period: float = 2.0,
+        release_on_stop: bool = True,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        if retry_period <= 0:
+            raise ValueError(f"retry_period must be more than 0 s, is {retry_period}")
+        if renew_deadline <= _JITTER * retry_period:
+            raise ValueError(
+                f"renew_deadline must be more than {_JITTER} * retry_period ({_JITTER * retry_period:g} s), "
+                f"is {renew_deadline:g}"
+            )
+        if lease_duration < 1 or lease_duration <= renew_deadline:
+            raise ValueError(
+                f"lease_duration must be at least 1 s and more than renew_deadline ({renew_deadline:g} s), "
+                f"is {lease_duration:g}"
+            )
+        self._lock = lock
+        self._on_started_leading = on_started_leading
+        self._on_stopped_leading = on_stopped_leading
+        self._on_new_leader = on_new_leader
+        self._lease_duration = lease_duration
+        self._renew_deadline = renew_deadline
+        self._retry_period = retry_period
+        self._release_on_stop = release_on_stop
+        self._clock: Clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._candidate = Candidate(lock, lease_duration=lease_duration, clock=self._clock)
+        # Written by the thread in `run` alone and replaced whole, so other threads may read without a lock.
+        self._seen = Seen()
+        self._over = False
+        self._reported = ""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process may act as leader *now*: it holds the lease and the lease is still good.
+
+        Turns False by itself when the lease runs out, even if `run` is held up.
+        """
+        seen = self._seen
+        return (
+            not self._over
+            and self._candidate.holds(seen)
+            and self._clock.monotonic() < seen.since + self._lease_duration
+        )
+
+    @property
+    def leader_identity(self) -> str:
+        """Who was last seen to lead; empty if nobody was."""
+        return self._seen.holder
+
+    def run(self, stop: StopSignal) -> None:
+        """Wait for the lease, lead, and return when stopped or when the lease is lost.
+
+        Blocks. A stop is noticed at once, unless a request hangs: then after `renew_deadline` at most. After a
+        lost lease the process should exit, since work it could not stop in time may still be going on. Not to be
+        called twice.
+        """
+        try:
+            if self._acquire(stop):
+                self._lead(stop)
+        finally:
+            self._over = True
+            self._on_stopped_leading()
+
+    def _acquire(self, stop: StopSignal) -> bool:
+        logger.info("waiting for lease %s as %s", self._lock, self._lock.identity)
+        while not stop.is_set():
+            if self._attempt_until(self._clock.monotonic() + self._renew_deadline):
+                logger.info("acquired lease %s as %s", self._lock, self._lock.identity)
+                return True
+            stop.wait(self._clock, self._retry_period * (1 + _JITTER * self._rng.random()))
+        return False
+
+    def _lead(self, stop: StopSignal) -> None:
+        work = _Work(self._on_started_leading)
+        # The lease is kept while the work winds down: another leader must not start before this one has ended.
+        kept = self._keep(stop, work)
+        work.stop.set()
+        kept = kept and self._keep(work.ended, work)
+        if not kept:
+            self._over = True
+            logger.error("lost lease %s: no longer leading", self._lock)
+            if self._candidate.holds(self._seen):
+                left = self._seen.since + self._lease_duration - self._clock.monotonic()
+                work.ended.wait(self._clock, max(0.0, left))
+            return
+        work.join()
+        if self._release_on_stop:
+            self._release()
+        if work.error is not None:
+            raise work.error
+
+    def _keep(self, until: StopSignal, work: _Work) -> bool:
+        """Renew the lease until the signal is set or the work has failed; False as soon as the lease is lost."""
+        renewed = self._seen.since
+        while not until.wait(self._clock, self._pause(renewed)) and work.error is None:
+            deadline = renewed + self._renew_deadline
+            if self._attempt_until(deadline):
+                renewed = self._seen.since
+            elif not self._candidate.holds(self._seen) or self._clock.monotonic() >= deadline:
+                return False
+        return True
+
+    def _pause(self, renewed: float) -> float:
+        return max(0.0, min(self._retry_period, renewed + self._renew_deadline - self._clock.monotonic()))
+
+    def _attempt_until(self, deadline: float) -> bool:
+        if self._clock.monotonic() >= deadline:
+            return False
+        seen = self._seen
+        try:
+            held, self._seen = call_with_deadline(
+                lambda: self._candidate.attempt(seen), clock=self._clock, deadline=deadline, name=f"lease {self._lock}"
+            )
+        except TimeoutError as error:
+            logger.warning("%s", error)
+            return False
+        self._report()
+        return held
+
+    def _release(self) -> None:
+        deadline = self._clock.monotonic() + self._renew_deadline
+        try:
+            call_with_deadline(
+                self._candidate.release, clock=self._clock, deadline=deadline, name=f"lease {self._lock}"
+            )
+        except TimeoutError as error:
+            logger.warning("%s: it is not released and will expire", error)
+
+    def _report(self) -> None:
+        holder = self._seen.holder
+        if holder == self._reported:
+            return
+        self._reported = holder
+        if not holder:
+            return
+        logger.info("lease %s is held by %s", self._lock, holder)
+        if self._on_new_leader is not None:
+            try:
+                self._on_new_leader(holder)
+            except Exception:
+                # A listener's failure must not cost the leader its lease.
+                logger.exception("the listener for new leaders has failed")

@@ -1,0 +1,122 @@
+"""The Lease object that candidates compete for, and how it is read and written.
+
+Optimistic concurrency is the whole trick: every write carries the resourceVersion that was read, so of two
+candidates that want the same lease the API server lets exactly one win. `LeaseLock` keeps no state; what was
+read travels in a `Lease`, so an attempt that was given up on can't disturb a later one.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tfoperator.kube.resources import LEASES
+from tfoperator.kube.verbs import ApiClient
+
+__all__ = ["Lease", "LeaseLock", "LeaseRecord"]
+
+
+class LeaseRecord(msgspec.Struct, frozen=True):
+    """Who holds the lease, since when, and for how long it is good without a renewal."""
+
+    holder: str = ""
+    """Empty: nobody."""
+    duration_seconds: int = 0
+    acquired: datetime | None = None
+    renewed: datetime | None = None
+    transitions: int = 0
+    """How often the lease went to a new holder."""
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """One state of the Lease object: its record, and the whole object with its resourceVersion for the next write."""
+
+    record: LeaseRecord
+    manifest: dict[str, Any]
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    """`coordination.k8s.io/v1 LeaseSpec` as far as an election needs it."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: datetime | None = None
+    renew_time: datetime | None = None
+    lease_transitions: int | None = None
+
+
+class LeaseLock:
+    """Reads and writes one Lease for one candidate. Thread-safe; raises KubeError as the client does.
+
+    `identity` must be unique among all processes that ever compete (host name plus something random): a
+    process that finds its own identity in the lease believes that it leads.
+    """
+
+    def __init__(self, client: ApiClient, *, namespace: str, name: str, identity: str) -> None:
+        for field, value in (("namespace", namespace), ("name", name), ("identity", identity)):
+            if not value:
+                raise ValueError(f"leader election needs a lease {field}: it must not be empty")
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+
+    @property
+    def identity(self) -> str:
+        """Who this candidate is."""
+        return self._identity
+
+    def __str__(self) -> str:
+        return f"{self._namespace}/{self._name}"
+
+    def get(self) -> Lease:
+        """Fetch the lease. Raises NotFoundError if there is none."""
+        return self._client.get(LEASES, self._namespace, self._name, _decode)
+
+    def create(self, record: LeaseRecord) -> Lease:
+        """Create the lease. Raises AlreadyExistsError if another candidate was faster."""
+        manifest = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": _spec(record),
+        }
+        return self._client.create(LEASES, self._namespace, manifest, _decode)
+
+    def update(self, lease: Lease, record: LeaseRecord) -> Lease:
+        """Write a new record over exactly this state of the lease; everything else in it is kept.
+
+        Raises ConflictError if the lease has changed since it was read.
+        """
+        manifest = {**lease.manifest, "spec": {**(lease.manifest.get("spec") or {}), **_spec(record)}}
+        return self._client.replace(LEASES, self._namespace, self._name, manifest, _decode)
+
+
+def _decode(data: bytes) -> Lease:
+    manifest = msgspec.json.decode(data, type=dict[str, Any])
+    spec = msgspec.convert(manifest.get("spec") or {}, _Spec)
+    record = LeaseRecord(
+        holder=spec.holder_identity or "",
+        duration_seconds=spec.lease_duration_seconds or 0,
+        acquired=spec.acquire_time,
+        renewed=spec.renew_time,
+        transitions=spec.lease_transitions or 0,
+    )
+    return Lease(record, manifest)
+
+
+def _spec(record: LeaseRecord) -> dict[str, Any]:
+    return {
+        "holderIdentity": record.holder,
+        "leaseDurationSeconds": record.duration_seconds,
+        "acquireTime": _micro_time(record.acquired),
+        "renewTime": _micro_time(record.renewed),
+        "leaseTransitions": record.transitions,
+    }
+
+
+def _micro_time(time: datetime | None) -> str | None:
+    """`metav1.MicroTime`: RFC 3339 with exactly six digits of fraction."""
+    return None if time is None else f"{time:%Y-%m-%dT%H:%M:%S.%fZ}"
