@@ -1,0 +1,132 @@
+"""Whose pods and services are whose: adoption of orphans that carry a job's labels, release of objects that lost them.
+
+Ownership is a UID in an owner reference, never a name: a job that was deleted and made anew under its old name must
+not inherit what the garbage collector is about to remove. Everything is read from the cache; only an orphan that is
+to be adopted costs a live look at the job, as in Kubernetes' own controllers, for a job seen in a stale cache may be
+gone, and adopting for it would keep the orphan from whoever comes next.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from tfoperator.api import names
+from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister
+from tfoperator.kube.errors import InvalidError, NotFoundError
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, PartialObject, Pod, Service
+from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.verbs import ApiClient, Decoder, decoder
+
+__all__ = ["DECODE_POD", "DECODE_SERVICE", "Claimer", "matches", "owner_reference"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=HasMetadata)
+
+DECODE_POD = decoder(Pod)
+DECODE_SERVICE = decoder(Service)
+_DECODE_PARTIAL = decoder(PartialObject)
+
+
+def matches(labels: Mapping[str, str], job_name: str) -> bool:
+    """Whether these labels are those of an object of the job of this name (in the same namespace)."""
+    return labels.get(names.LABEL_JOB_NAME) == job_name and labels.get(names.LABEL_OPERATOR_NAME) == names.OPERATOR_NAME
+
+
+def owner_reference(job: TFJob) -> OwnerReference:
+    """The reference that makes a job the controller of an object."""
+    meta = job.metadata
+    return OwnerReference(
+        api_version=TFJOBS.api_version,
+        kind=TFJOBS.kind,
+        name=meta.name,
+        uid=meta.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+class Claimer:
+    """Finds a job's pods and services in the cache, and adopts or releases where labels and owners disagree."""
+
+    def __init__(self, client: ApiClient, pods: Lister[Pod], services: Lister[Service]) -> None:
+        self._client = client
+        self._pods = pods
+        self._services = services
+
+    def claim(self, job: TFJob) -> tuple[tuple[Pod, ...], tuple[Service, ...]]:
+        """The pods and services that the job controls. Without orphans or strays this makes no API call.
+
+        Raises KubeError (a ConflictError when the cache is behind) if an adoption or release fails.
+        """
+        return (
+            self._claim(job, PODS, self._pods, DECODE_POD),
+            self._claim(job, SERVICES, self._services, DECODE_SERVICE),
+        )
+
+    def can_adopt(self, job: TFJob) -> bool:
+        """Whether the job is still there and not being deleted: asks the API server."""
+        meta = job.metadata
+        try:
+            live = self._client.get(TFJOBS, meta.namespace, meta.name, _DECODE_PARTIAL)
+        except NotFoundError:
+            return False
+        return live.metadata.uid == meta.uid and live.metadata.deletion_timestamp is None
+
+    def adopt(self, job: TFJob, resource: Resource, orphan: ObjectMeta, decode: Decoder[T]) -> T | None:
+        """Make the job the orphan's controller; None if the orphan is gone. Raises ConflictError if it has changed."""
+        logger.info("adopting %s %s", resource.kind.lower(), orphan.key, extra={"job": job.metadata.key})
+        return self._set_owners(resource, orphan, (*orphan.owner_references, owner_reference(job)), decode)
+
+    def _claim(self, job: TFJob, resource: Resource, lister: Lister[T], decode: Decoder[T]) -> tuple[T, ...]:
+        meta = job.metadata
+        claimed: list[T] = []
+        for owned in lister.by_index(CONTROLLER_UID_INDEX, meta.uid):
+            if matches(owned.metadata.labels, meta.name):
+                claimed.append(owned)
+            else:
+                self.release(job, resource, owned.metadata, decode)
+        orphans = [
+            orphan
+            for orphan in lister.by_index(ORPHANS_INDEX, meta.namespace)
+            if matches(orphan.metadata.labels, meta.name) and orphan.metadata.deletion_timestamp is None
+        ]
+        if orphans and self.can_adopt(job):
+            adopted = (self.adopt(job, resource, orphan.metadata, decode) for orphan in orphans)
+            claimed += [one for one in adopted if one is not None]
+        return tuple(claimed)
+
+    def release(self, job: TFJob, resource: Resource, owned: ObjectMeta, decode: Decoder[Any]) -> None:
+        """Give up control of an object whose labels are no longer the job's."""
+        logger.info(
+            "releasing %s %s: its labels are no longer this job's",
+            resource.kind.lower(),
+            owned.key,
+            extra={"job": job.metadata.key},
+        )
+        others = tuple(reference for reference in owned.owner_references if reference.uid != job.metadata.uid)
+        try:
+            self._set_owners(resource, owned, others, decode)
+        except InvalidError as error:
+            # It can't be changed, e.g. because it is being deleted: then it needs no release either.
+            logger.debug("not released: %s", error, extra={"job": job.metadata.key})
+
+    def _set_owners(
+        self, resource: Resource, meta: ObjectMeta, owners: tuple[OwnerReference, ...], decode: Decoder[T]
+    ) -> T | None:
+        change = {
+            "metadata": {
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+                "ownerReferences": [msgspec.to_builtins(owner) for owner in owners],
+            }
+        }
+        try:
+            return self._client.patch(resource, meta.namespace, meta.name, change, decode)
+        except NotFoundError:
+            return None

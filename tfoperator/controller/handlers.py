@@ -1,0 +1,131 @@
+"""From watch events to keys: which job has to be looked at because of what changed.
+
+Handlers decide nothing else. They find the owner by UID, tell the expectations what has arrived, and put the job's
+key into the queue, which collapses a burst of events into one sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tfoperator.api import names
+from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.controller.claim import matches
+from tfoperator.controller.metrics import ChildKind
+from tfoperator.expectations import ExpectationKey, Expectations
+from tfoperator.informers import Lister, ObjectNotFound
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference
+
+__all__ = ["ChildHandler", "JobHandler", "expectation_key"]
+
+T = TypeVar("T", bound=HasMetadata)
+
+Enqueue = Callable[[str], None]
+
+
+def expectation_key(owner_uid: str, replica_type: str, kind: ChildKind) -> ExpectationKey:
+    """The key under which objects of one replica type are awaited; `replica_type` in any case, "" if unknown."""
+    return ExpectationKey(owner_uid, replica_type.lower(), kind)
+
+
+class JobHandler:
+    """Queues every job that is new or changed; tells `gone` about those that were deleted."""
+
+    def __init__(self, enqueue: Enqueue, gone: Callable[[TFJob], None]) -> None:
+        self._enqueue = enqueue
+        self._gone = gone
+
+    def on_add(self, obj: TFJob, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """A job is there."""
+        self._enqueue(obj.metadata.key)
+
+    def on_update(self, old: TFJob, new: TFJob) -> None:
+        """A job changed, perhaps into another one of the same name. Resyncs are the reconciler's business."""
+        if old.metadata.uid != new.metadata.uid:
+            self._gone(old)
+        elif old.metadata.resource_version == new.metadata.resource_version:
+            return
+        self._enqueue(new.metadata.key)
+
+    def on_delete(self, obj: TFJob, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """A job is gone."""
+        self._gone(obj)
+
+
+class ChildHandler(Generic[T]):
+    """Queues the job that controls a pod or service, or that might adopt it."""
+
+    def __init__(self, kind: ChildKind, jobs: Lister[TFJob], expectations: Expectations, enqueue: Enqueue) -> None:
+        self._kind: ChildKind = kind
+        self._jobs = jobs
+        self._expectations = expectations
+        self._enqueue = enqueue
+
+    def on_add(self, obj: T, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """An object is there: perhaps one that was awaited, perhaps an orphan."""
+        meta = obj.metadata
+        owner = meta.controller
+        if meta.deletion_timestamp is not None:
+            # After a restart an object may first be seen on its way out.
+            self._observe_deletion(meta)
+        elif owner is not None:
+            replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")
+            self._expectations.creation_observed(expectation_key(owner.uid, replica_type, self._kind))
+        self._enqueue_job_of(meta)
+
+    def on_update(self, old: T, new: T) -> None:
+        """An object changed; what nobody reads (the views are equal) changes nothing."""
+        if old.metadata.uid != new.metadata.uid:
+            self.on_delete(old, final_state_unknown=True)
+            self.on_add(new, initial=False)
+            return
+        if _same_view(old, new):
+            return
+        if new.metadata.deletion_timestamp is not None:
+            self._observe_deletion(new.metadata)
+        if old.metadata.owner_references != new.metadata.owner_references:
+            self._enqueue_job_of(old.metadata)
+        self._enqueue_job_of(new.metadata)
+
+    def on_delete(self, obj: T, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """An object is gone."""
+        self._observe_deletion(obj.metadata)
+        self._enqueue_job_of(obj.metadata)
+
+    def _observe_deletion(self, meta: ObjectMeta) -> None:
+        owner = meta.controller
+        if owner is not None:
+            replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")
+            self._expectations.deletion_observed(expectation_key(owner.uid, replica_type, self._kind), meta.uid)
+
+    def _enqueue_job_of(self, meta: ObjectMeta) -> None:
+        owner = meta.controller
+        name = meta.labels.get(names.LABEL_JOB_NAME, "") if owner is None else _job_name(owner)
+        if not name:
+            return
+        try:
+            job = self._jobs.get(meta.namespace, name)
+        except ObjectNotFound:
+            # Its own arrival will queue it.
+            return
+        if owner is None:
+            if matches(meta.labels, name):
+                self._enqueue(job.metadata.key)
+        elif owner.uid == job.metadata.uid:
+            self._enqueue(job.metadata.key)
+
+
+def _job_name(owner: OwnerReference) -> str:
+    group = owner.api_version.partition("/")[0]
+    return owner.name if owner.kind == TFJOBS.kind and group == TFJOBS.group else ""
+
+
+def _same_view(old: HasMetadata, new: HasMetadata) -> bool:
+    """Whether nothing differs that a view shows, but for the resourceVersion."""
+    version = new.metadata.resource_version
+    if old.metadata.resource_version == version:
+        return True
+    return msgspec.structs.replace(old, metadata=msgspec.structs.replace(old.metadata, resource_version=version)) == new

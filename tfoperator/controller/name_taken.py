@@ -1,0 +1,74 @@
+"""What to do when a create finds its name taken: the object may be ours, may be adopted, or is in the way.
+
+It is ours after a crash between a create and the watch event that shows it, or when an answer was lost. This is the one
+path on which a sync reads from the API server: the cache has just been proven wrong or incomplete.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from typing import NamedTuple
+
+from tfoperator.api.v1.types import TFJob
+from tfoperator.controller.claim import Claimer, matches
+from tfoperator.kube.errors import KubeError, NotFoundError
+from tfoperator.kube.objects import ObjectMeta, PartialObject
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import ApiClient, decoder
+
+__all__ = ["NameTaken", "Occupant", "Taken", "resolve"]
+
+logger = logging.getLogger(__name__)
+
+_decode = decoder(PartialObject)
+
+
+class NameTaken(KubeError):
+    """A name that the job needs belongs to an object of somebody else, so the replica has to wait."""
+
+
+class Taken(Enum):
+    """Whose object has the name."""
+
+    OURS = "it is controlled by this job, or is now"
+    LEAVING = "it is being deleted, or gone by now"
+    FOREIGN = "it is somebody else's"
+
+
+class Occupant(NamedTuple):
+    """The outcome; `message` is for people and only set for FOREIGN."""
+
+    taken: Taken
+    message: str = ""
+
+
+def resolve(client: ApiClient, claimer: Claimer, job: TFJob, resource: Resource, name: str) -> Occupant:
+    """Look at the object that has the name, and adopt it if it is a matching orphan. Raises KubeError."""
+    try:
+        meta = client.get(resource, job.metadata.namespace, name, _decode).metadata
+    except NotFoundError:
+        return Occupant(Taken.LEAVING)
+    if meta.deletion_timestamp is not None:
+        return Occupant(Taken.LEAVING)
+    matching = matches(meta.labels, job.metadata.name)
+    if meta.controller is not None and meta.controller.uid == job.metadata.uid:
+        if matching:
+            return Occupant(Taken.OURS)
+        # Without our labels we never see it again: it is not one of the job's any more, but still has the name.
+        claimer.release(job, resource, meta, _decode)
+        return Occupant(Taken.FOREIGN, _explain(resource, meta, "no longer has the job's labels"))
+    if meta.controller is not None:
+        owner = meta.controller
+        return Occupant(Taken.FOREIGN, _explain(resource, meta, f"belongs to {owner.kind} {owner.name}"))
+    if matching and claimer.can_adopt(job):
+        claimer.adopt(job, resource, meta, _decode)
+        return Occupant(Taken.OURS)
+    return Occupant(Taken.FOREIGN, _explain(resource, meta, "was not made by this job"))
+
+
+def _explain(resource: Resource, meta: ObjectMeta, why: str) -> str:
+    return (
+        f"{resource.kind} {meta.key} is in the way: it {why}. "
+        "Delete or rename it; the replica is created once the name is free"
+    )
