@@ -1,0 +1,127 @@
+"""Custom resources: a CRD's names, schema, printer columns and subresource, served without an apiextensions server.
+
+The schema says what OpenAPI can say; what the CRD says in CEL comes as a validator in Python, asked when the schema
+has nothing to object, as in kube-apiserver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.local.apiserver.errors import FieldProblem
+from tfoperator.local.apiserver.kinds import ResourceType
+from tfoperator.local.apiserver.schema import StructuralSchema
+from tfoperator.local.apiserver.strategies import Strategy
+
+__all__ = ["CustomResource", "CustomStrategy", "PrinterColumn", "custom_resource"]
+
+_Dict = dict[str, Any]
+
+Validator = Callable[[_Dict, _Dict | None], Iterable[FieldProblem]]
+"""What is wrong with an object, given its old version in an update (None in a create)."""
+
+
+class PrinterColumn(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
+    """One of `additionalPrinterColumns`."""
+
+    name: str
+    type: str
+    json_path: str
+    description: str = ""
+    priority: int = 0
+    format: str = ""
+
+
+class CustomResource(msgspec.Struct, frozen=True):
+    """A CRD made ready to serve: its storage version, which is the one served."""
+
+    resource: ResourceType
+    openapi: Mapping[str, Any]
+    columns: tuple[PrinterColumn, ...]
+    strategy: Strategy
+
+
+def custom_resource(crd: Mapping[str, Any], validator: Validator | None = None) -> CustomResource:
+    """Read a `CustomResourceDefinition` (apiextensions.k8s.io/v1)."""
+    spec = crd["spec"]
+    version = next(v for v in spec["versions"] if v.get("storage"))
+    names, status = spec["names"], "status" in (version.get("subresources") or {})
+    resource = ResourceType(
+        spec["group"],
+        version["name"],
+        names["kind"],
+        names["plural"],
+        namespaced=spec["scope"] == "Namespaced",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        has_status=status,
+        generation=True,
+        custom=True,
+        unconditional_update=False,
+        subresources=("status",) if status else (),
+        fields=tuple(f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()),
+    )
+    openapi = version["schema"]["openAPIV3Schema"]
+    columns = tuple(msgspec.convert(c, PrinterColumn) for c in version.get("additionalPrinterColumns") or ())
+    return CustomResource(resource, openapi, columns, CustomStrategy(StructuralSchema(openapi), status, validator))
+
+
+class CustomStrategy(Strategy):
+    """The rules of apiextensions-apiserver, from a structural schema."""
+
+    def __init__(self, schema: StructuralSchema, has_status: bool, validator: Validator | None) -> None:
+        """`has_status`: the CRD has the status subresource, so the main endpoint leaves the status alone."""
+        self._schema = schema
+        self._status_schema = schema.only("status")
+        self._has_status = has_status
+        self._validator = validator
+
+    def prune(self, obj: _Dict) -> list[str]:
+        """Drop what the schema doesn't know."""
+        return self._schema.prune(obj)
+
+    def prepare_create(self, obj: _Dict) -> None:
+        """Default; a new object has no status."""
+        if self._has_status:
+            obj.pop("status", None)
+        self._schema.default(obj)
+
+    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+        """Default, and keep the old status."""
+        if self._has_status:
+            if "status" in old:
+                new["status"] = old["status"]
+            else:
+                new.pop("status", None)
+        self._schema.default(new)
+
+    def prepare_status_update(self, new: _Dict, old: _Dict) -> None:
+        """Take nothing but the status: unlike built-in kinds, not even labels."""
+        status = new.get("status")
+        new.clear()
+        new.update(msgspec.json.decode(msgspec.json.encode(old)))  # a copy: defaulting changes it in place
+        if status is None:
+            new.pop("status", None)
+        else:
+            new["status"] = status
+        self._schema.default(new)
+
+    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+        """What the schema objects to; if nothing, what the CEL rules' stand-in does.
+
+        A spec that an update leaves as it is was good enough before, as in kube-apiserver, where unchanged values are
+        exempt from rules that came later; this also makes status writes cheap.
+        """
+        if old is not None and _spec(obj) == _spec(old):
+            return self._status_schema.validate(obj)
+        problems = self._schema.validate(obj)
+        if problems or self._validator is None:
+            return problems
+        return self._validator(obj, old)
+
+
+def _spec(obj: _Dict) -> _Dict:
+    return {field: value for field, value in obj.items() if field not in ("metadata", "status")}

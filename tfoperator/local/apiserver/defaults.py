@@ -1,0 +1,117 @@
+"""What kube-apiserver fills in for pods and services: the defaults that clients and node agents rely on.
+
+Every function changes the dictionary it is given and can be applied again without effect.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["cluster_ip", "default_pod", "default_service", "initial_pod_status"]
+
+_Dict = dict[str, Any]
+
+
+def default_pod(pod: _Dict) -> None:
+    """The defaults of a pod's spec."""
+    spec = pod["spec"]
+    for field, value in (
+        ("restartPolicy", "Always"),
+        ("dnsPolicy", "ClusterFirst"),
+        ("schedulerName", "default-scheduler"),
+        ("terminationGracePeriodSeconds", 30),
+        ("enableServiceLinks", True),
+    ):
+        _set(spec, field, value)
+    _set(spec, "securityContext", {})
+    for container in containers_of(spec):
+        _default_container(container)
+    for volume in spec.get("volumes") or ():
+        for source in ("configMap", "secret", "projected", "downwardAPI"):
+            if isinstance(volume.get(source), dict):
+                _set(volume[source], "defaultMode", 420)
+    for toleration in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        _tolerate(spec, toleration)
+
+
+def containers_of(spec: _Dict) -> Iterable[_Dict]:
+    """The init containers and the containers of a pod spec."""
+    yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()
+
+
+def _set(target: _Dict, field: str, value: object) -> None:
+    if target.get(field) is None:
+        target[field] = value
+
+
+def _default_container(container: _Dict) -> None:
+    image = (container.get("image") or "").rpartition("/")[2]
+    tagged = "@" in image or (":" in image and not image.endswith(":latest"))
+    _set(container, "imagePullPolicy", "IfNotPresent" if tagged else "Always")
+    _set(container, "terminationMessagePath", "/dev/termination-log")
+    _set(container, "terminationMessagePolicy", "File")
+    _set(container, "resources", {})
+    resources = container["resources"]
+    if limits := resources.get("limits"):
+        # A limit without a request requests as much, as the scheduler assumes.
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+    for port in container.get("ports") or ():
+        _set(port, "protocol", "TCP")
+    for variable in container.get("env") or ():
+        reference = (variable.get("valueFrom") or {}).get("fieldRef")
+        if isinstance(reference, dict):
+            _set(reference, "apiVersion", "v1")
+
+
+def _tolerate(spec: _Dict, key: str) -> None:
+    """Stay five minutes on a node that is gone, as the DefaultTolerationSeconds admission plugin has it."""
+    tolerations = spec.get("tolerations") or []
+    if any(t.get("key") in (None, "", key) for t in tolerations):
+        return
+    spec["tolerations"] = [
+        *tolerations,
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+    ]
+
+
+def initial_pod_status(spec: _Dict) -> _Dict:
+    """The status of a pod that nobody has looked at yet."""
+    return {"phase": "Pending", "qosClass": _qos_class(spec)}
+
+
+def _qos_class(spec: _Dict) -> str:
+    resources = [c.get("resources") or {} for c in containers_of(spec)]
+    if not any(r.get("requests") or r.get("limits") for r in resources):
+        return "BestEffort"
+    for resource in resources:
+        limits, requests = resource.get("limits") or {}, resource.get("requests") or {}
+        if any(name not in limits or requests.get(name) != limits[name] for name in ("cpu", "memory")):
+            return "Burstable"
+    return "Guaranteed"
+
+
+def default_service(service: _Dict, rng: random.Random) -> None:
+    """The defaults of a service. A service that isn't headless gets an address that leads nowhere."""
+    spec = service["spec"]
+    _set(spec, "type", "ClusterIP")
+    _set(spec, "sessionAffinity", "None")
+    for port in spec.get("ports") or ():
+        _set(port, "protocol", "TCP")
+        _set(port, "targetPort", port.get("port"))
+    if spec["type"] != "ExternalName":
+        if not spec.get("clusterIP"):
+            spec["clusterIP"] = cluster_ip(rng)
+        _set(spec, "clusterIPs", [spec["clusterIP"]])
+        _set(spec, "ipFamilies", ["IPv4"])
+        _set(spec, "ipFamilyPolicy", "SingleStack")
+        _set(spec, "internalTrafficPolicy", "Cluster")
+    if not isinstance(service.get("status"), dict):
+        service["status"] = {"loadBalancer": {}}
+
+
+def cluster_ip(rng: random.Random) -> str:
+    """An address of 10.96.0.0/12, the usual service network."""
+    return f"10.{96 + rng.randrange(16)}.{rng.randrange(256)}.{1 + rng.randrange(254)}"

@@ -1,0 +1,248 @@
+"""The embedded API server as a thing to start and stop: a thread with an event loop that listens on loopback.
+
+It holds everything in memory and forgets it when it stops. Nothing but loopback is ever listened on, and every request
+needs the bearer token, because any user of the machine can connect to a loopback port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import random
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.local.apiserver.api import Api
+from tfoperator.local.apiserver.bodies import MAX_BODY
+from tfoperator.local.apiserver.custom_resources import CustomResource
+from tfoperator.local.apiserver.discovery import Discovery
+from tfoperator.local.apiserver.garbage_collector import GarbageCollector
+from tfoperator.local.apiserver.kinds import BUILTIN, NAMESPACES
+from tfoperator.local.apiserver.logs import LogPump, LogReader
+from tfoperator.local.apiserver.openapi import OpenAPI
+from tfoperator.local.apiserver.registry import Registry, WriteOptions
+from tfoperator.local.apiserver.store import Store
+from tfoperator.local.apiserver.strategies import builtin_strategies
+from tfoperator.local.apiserver.tables import table_formats
+from tfoperator.local.apiserver.tfjobs import tfjobs
+
+__all__ = ["EmbeddedApiServer"]
+
+logger = logging.getLogger(__name__)
+
+_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_SHUTDOWN_SECONDS = 2.0  # for answers under way; watches and logs are ended first
+
+
+class EmbeddedApiServer:
+    """A Kubernetes API in memory, on loopback.
+
+    Thread-safe. `start()` once; `stop()` any number of times; both wait until it is done. The address is known, and
+    reserved, from construction on.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: str | None = None,
+        clock: Clock | None = None,
+        log_reader: LogReader | None = None,
+        custom_resources: Sequence[CustomResource] | None = None,
+        history_limit: int = 2000,
+        bookmark_interval: float = 60.0,
+    ) -> None:
+        """Reserve the address. Port 0 takes a free one; no token makes a random one; no custom resources means TFJobs.
+
+        `history_limit` is how many events of each resource type a watch can be resumed over; `bookmark_interval` is
+        in seconds. Raises ValueError for a host that isn't loopback, OSError if the port is taken.
+        """
+        address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+        if not address.is_loopback:
+            raise ValueError(f"the embedded API server listens on loopback only, not on {host}")
+        self._socket = _listen(str(address), port)
+        shown = f"[{address}]" if address.version == 6 else str(address)
+        self._url = f"http://{shown}:{self._socket.getsockname()[1]}"
+        self._token = token or secrets.token_urlsafe(32)
+        self._clock = clock or SystemClock()
+        self._log_reader = log_reader
+        self._custom = tuple(custom_resources) if custom_resources is not None else (tfjobs(),)
+        self._history_limit = history_limit
+        self._bookmark_interval = bookmark_interval
+        self._logs = LogPump()
+        self._thread: threading.Thread | None = None
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        # Set by the thread before `_ready`, and used by others only through call_soon_threadsafe.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_event: asyncio.Event | None = None
+        self._api: Api | None = None
+        self._store: Store | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens, e.g. `http://127.0.0.1:41234`."""
+        return self._url
+
+    @property
+    def token(self) -> str:
+        """The bearer token that every request needs."""
+        return self._token
+
+    def kubeconfig(self) -> dict[str, Any]:
+        """A kubeconfig that leads here, for `kubectl` and every other client."""
+        name = "tfoperator-local"
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": {"server": self._url}}],
+            "users": [{"name": name, "user": {"token": self._token}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+            "current-context": name,
+        }
+
+    def set_log_reader(self, reader: LogReader | None) -> None:
+        """Who reads pod logs from now on, usually the node agent; see `LogReader`."""
+        self._log_reader = reader
+        self._call(lambda: self._set_reader(reader))
+
+    def start(self) -> None:
+        """Serve. Returns when requests are answered; raises what kept it from that."""
+        if self._thread is not None:
+            raise RuntimeError("an embedded API server can be started only once")
+        self._thread = threading.Thread(target=self._run, name="apiserver", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+
+    def stop(self) -> None:
+        """End all watches and logs, answer what is under way, and wait for the thread. Idempotent."""
+        self._socket.close() if self._thread is None else self._shut_down(self._thread)
+
+    def compact(self) -> None:
+        """Forget all history, as etcd's compaction does: every resourceVersion seen so far has expired (410)."""
+        self._call(lambda: self._store.compact() if self._store is not None else None)
+
+    def __enter__(self) -> EmbeddedApiServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.stop()
+
+    def _shut_down(self, thread: threading.Thread) -> None:
+        event = self._stop_event
+        if event is not None:
+            self._post(event.set)
+        self._logs.stop(_SHUTDOWN_SECONDS)
+        thread.join()
+
+    def _post(self, action: Callable[[], object]) -> bool:
+        """Have the event loop do something soon; False if it has ended."""
+        if self._loop is None:
+            return False
+        try:
+            self._loop.call_soon_threadsafe(action)
+        except RuntimeError:
+            return False
+        return True
+
+    def _call(self, action: Callable[[], object]) -> None:
+        """Have the event loop do something, and wait for it."""
+        done = threading.Event()
+
+        def run() -> None:
+            action()
+            done.set()
+
+        thread = self._thread
+        if thread is None or not self._post(run):
+            return
+        while thread.is_alive() and not done.wait(0.1):
+            pass
+
+    def _set_reader(self, reader: LogReader | None) -> None:
+        if self._api is not None:
+            self._api.log_reader = reader
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if self._ready.is_set():
+                logger.exception("the embedded API server broke down")
+            self._failure = error
+        finally:
+            self._socket.close()
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop_event = asyncio.Event()
+        api = self._api = self._assemble()
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", "/{path:.*}", api.handle)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            handler_cancellation=True,  # a watch whose client is gone must not wait for its next event
+            shutdown_timeout=_SHUTDOWN_SECONDS,
+            max_line_size=1 << 16,  # selectors can be long
+            max_field_size=1 << 16,
+        )
+        await runner.setup()
+        try:
+            await web.SockSite(runner, self._socket).start()
+            self._ready.set()
+            await self._stop_event.wait()
+            api.close_watches()
+        finally:
+            await runner.cleanup()
+
+    def _assemble(self) -> Api:
+        rng = random.Random()
+        resources = (*BUILTIN, *(c.resource for c in self._custom))
+        strategies = builtin_strategies(rng) | {c.resource: c.strategy for c in self._custom}
+        # Milliseconds since 1970: later than any revision of an earlier server, short of 1000 writes a second.
+        revision = int(self._clock.now().timestamp() * 1000)
+        store = self._store = Store(resources, first_revision=revision, history_limit=self._history_limit)
+        registry = Registry(store, strategies, clock=self._clock, rng=rng)
+        GarbageCollector(store, registry, asyncio.get_running_loop().call_soon)
+        for name in _NAMESPACES:
+            registry.create(NAMESPACES, "", {"metadata": {"name": name}}, WriteOptions())
+        return Api(
+            store,
+            registry,
+            token=self._token,
+            tables=table_formats(resources, self._custom),
+            discovery=Discovery(resources),
+            openapi=OpenAPI(resources, self._custom),
+            logs=self._logs,
+            log_reader=self._log_reader,
+            clock=self._clock,
+            rng=rng,
+            bookmark_interval=self._bookmark_interval,
+        )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(128)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
