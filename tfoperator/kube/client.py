@@ -1,0 +1,445 @@
+"""The verbs of an API server over HTTP: which path and parameters a verb has, and what its answer decodes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.kube.cluster import ClusterConfig
+from tfoperator.kube.errors import MalformedResponse
+from tfoperator.kube.observer import NoObserver, RequestObserver
+from tfoperator.kube.ratelimit import TokenBucket
+from tfoperator.kube.resources import PODS, Resource
+from tfoperator.kube.session import Call, Session
+from tfoperator.kube.stream import ByteStream
+from tfoperator.kube.transport import MAX_RESPONSE_BYTES, Response, Transport
+from tfoperator.kube.verbs import Body, Decoder, ListerWatcher, ListPage, PatchType
+from tfoperator.kube.watch import MAX_LINE_BYTES, HttpWatch
+
+__all__ = ["DEFAULT_BURST", "DEFAULT_QPS", "Client", "LogStream"]
+
+T = TypeVar("T")
+
+DEFAULT_QPS = 50.0
+DEFAULT_BURST = 100
+"""More than client-go's 5 and 10, which were chosen before API servers had priority and fairness (429) of their own."""
+
+REQUEST_TIMEOUT = 60.0
+"""Seconds without a byte of an answer; an API server itself gives up after 60."""
+WATCH_READ_DEADLINE = 90.0
+"""Seconds without event or bookmark: API servers send bookmarks every 60 s, plus up to a quarter."""
+WATCH_GRACE = 30.0
+"""Seconds by which a watch may outlive its timeoutSeconds."""
+
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None
+
+
+class _Page(msgspec.Struct):
+    """A list, its items left as they came: each is decoded from a copy of its own, so that none keeps the page."""
+
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+_decode_page = msgspec.json.Decoder(_Page).decode
+
+
+def _as_dict(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} can't be written as JSON")
+
+
+_encode_json = msgspec.json.Encoder(enc_hook=_as_dict).encode
+
+
+class Client:
+    """An `tfoperator.kube.verbs.ApiClient` over HTTP; also a context manager. Thread-safe: one per process will do.
+
+    Requests wait for a client-side rate limit of `qps` with bursts (a negative `qps`: no limit); watches don't.
+    `request_timeout` is how long a request may go without a byte of an answer: leader election wants it short.
+    """
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        qps: float = DEFAULT_QPS,
+        burst: int = DEFAULT_BURST,
+        user_agent: str = "",
+        request_timeout: float = REQUEST_TIMEOUT,
+        watch_read_deadline: float = WATCH_READ_DEADLINE,
+        watch_grace: float = WATCH_GRACE,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+        max_watch_line_bytes: int = MAX_LINE_BYTES,
+        clock: Clock | None = None,
+        observer: RequestObserver | None = None,
+    ) -> None:
+        self._clock: Clock = clock or SystemClock()
+        self._request_timeout = request_timeout
+        self._watch_read_deadline = watch_read_deadline
+        self._watch_grace = watch_grace
+        self._max_watch_line_bytes = max_watch_line_bytes
+        self._session = Session(
+            config,
+            limiter=TokenBucket(qps, burst, clock=self._clock),
+            observer=observer or NoObserver(),
+            transport=Transport(
+                config.server,
+                config.tls,
+                proxy_url=config.proxy_url,
+                timeout=request_timeout,
+                max_response_bytes=max_response_bytes,
+                clock=self._clock,
+            ),
+            user_agent=user_agent,
+            clock=self._clock,
+        )
+        self.server = config.server
+        self.namespace = config.namespace
+        """The namespace that the configuration names for when the user names none."""
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.server!r})"
+
+    def close(self) -> None:
+        """End everything at once: requests raise ClientClosed, watches and logs end. Idempotent, from any thread."""
+        self._session.close()
+
+    # Verbs: see ApiClient.
+
+    def get(self, resource: Resource, namespace: str, name: str, decode: Decoder[T]) -> T:
+        """GET one object."""
+        call = Call("GET", _object_path(resource, namespace, name), _what("get", resource, namespace, name))
+        return self._decoded(call, decode)
+
+    def list(
+        self,
+        resource: Resource,
+        namespace: str,
+        decode: Decoder[T],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        metadata_only: bool = False,
+    ) -> ListPage[T]:
+        """GET one page. With `metadata_only` the server sends PartialObjectMetadata items."""
+        query = _query(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            resourceVersion=resource_version,
+            resourceVersionMatch=resource_version_match,
+            limit=str(limit or ""),
+            **{"continue": continue_token},
+        )
+        call = Call(
+            "GET",
+            resource.path(namespace) + query,
+            _what("list", resource, namespace),
+            accept=_METADATA_ONLY if metadata_only else "application/json",
+        )
+        page = self._decoded(call, _decode_page)
+        try:
+            items = tuple([decode(bytes(item)) for item in page.items or ()])
+        except msgspec.DecodeError as error:
+            raise MalformedResponse(f"{call.what}: an item can't be decoded: {error}") from error
+        meta = page.metadata
+        return ListPage(items, meta.resource_version, meta.continue_token, meta.remaining_item_count)
+
+    def create(self, resource: Resource, namespace: str, body: Body, decode: Decoder[T], *, dry_run: bool = False) -> T:
+        """POST an object. With `dry_run` the server checks and completes it, but stores nothing."""
+        call = Call(
+            "POST",
+            resource.path(namespace) + (_query(dryRun="All") if dry_run else ""),
+            _what("create", resource, namespace, _name_in(body)),
+            _encode(body),
+        )
+        return self._decoded(call, decode)
+
+    def replace(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Body,
+        decode: Decoder[T],
+        *,
+        subresource: str = "",
+    ) -> T:
+        """PUT an object or a subresource."""
+        path = _object_path(resource, namespace, name, subresource)
+        return self._decoded(
+            Call("PUT", path, _what("replace", resource, namespace, name, subresource), _encode(body)), decode
+        )
+
+    def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Body | Sequence[Any],
+        decode: Decoder[T],
+        *,
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+    ) -> T:
+        """PATCH an object or a subresource."""
+        call = Call(
+            "PATCH",
+            _object_path(resource, namespace, name, subresource),
+            _what("patch", resource, namespace, name, subresource),
+            _encode(patch),
+            content_type=patch_type.value,
+        )
+        return self._decoded(call, decode)
+
+    def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_seconds: int | None = None,
+        propagation_policy: str = "",
+    ) -> None:
+        """DELETE one object; `uid` and `resource_version` are preconditions (409 when they don't hold)."""
+        options: dict[str, Any] = {}
+        if preconditions := {
+            key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value
+        }:
+            options["preconditions"] = preconditions
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        if propagation_policy:
+            options["propagationPolicy"] = propagation_policy
+        body = _encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}) if options else None
+        path = _object_path(resource, namespace, name)
+        self._session.call(Call("DELETE", path, _what("delete", resource, namespace, name), body))
+
+    def delete_collection(self, resource: Resource, namespace: str, *, label_selector: str) -> None:
+        """DELETE every object that the (non-empty) selector matches."""
+        if not label_selector or (resource.namespaced and not namespace):
+            raise ValueError("deleting a collection needs a namespace and a label selector: refusing to delete it all")
+        target = resource.path(namespace) + _query(labelSelector=label_selector)
+        self._session.call(Call("DELETE", target, _what("delete all", resource, namespace)))
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str,
+        decode: Decoder[T],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+        timeout_seconds: int = 300,
+        allow_watch_bookmarks: bool = True,
+        send_initial_events: bool | None = None,
+    ) -> HttpWatch[T]:
+        """Open a watch on a connection of its own. Without bookmarks, silence is no sign of a broken connection."""
+        query = _query(
+            watch="true",
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            resourceVersion=resource_version,
+            resourceVersionMatch=resource_version_match,
+            timeoutSeconds=str(timeout_seconds),
+            allowWatchBookmarks="true" if allow_watch_bookmarks else "",
+            sendInitialEvents="" if send_initial_events is None else str(send_initial_events).lower(),
+        )
+        what = _what("watch", resource, namespace)
+        stream = self._session.stream(Call("GET", resource.path(namespace) + query, what, limited=False))
+        return HttpWatch(
+            stream,
+            decode,
+            what=what,
+            read_deadline=self._watch_read_deadline if allow_watch_bookmarks else None,
+            total_deadline=timeout_seconds + self._watch_grace,
+            clock=self._clock,
+            max_line_bytes=self._max_watch_line_bytes,
+        )
+
+    def list_watch(
+        self,
+        resource: Resource,
+        namespace: str,
+        decode: Decoder[T],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> ListerWatcher[T]:
+        """A ListerWatcher for one selection of a resource, for a reflector."""
+        return _ListWatch(self, resource, namespace, decode, label_selector, field_selector)
+
+    # Beyond ApiClient.
+
+    def get_raw(self, path: str, *, accept: str = "application/json") -> bytes:
+        """GET any path, with its query, e.g. `/version` or `/readyz`; the answer as it came."""
+        return self._session.call(Call("GET", path, f"get {path}", accept=accept)).body
+
+    def pod_log(
+        self,
+        namespace: str,
+        name: str,
+        container: str = "",
+        *,
+        follow: bool = False,
+        previous: bool = False,
+        tail_lines: int | None = None,
+        timestamps: bool = False,
+    ) -> LogStream:
+        """The log of a container (that of a pod's only one if not named), as far as it is there or, with `follow`, on.
+
+        `previous` is the log of the container's last run. Raises KubeError, e.g. 400 if it has not started.
+        """
+        query = _query(
+            container=container,
+            follow="true" if follow else "",
+            previous="true" if previous else "",
+            tailLines="" if tail_lines is None else str(tail_lines),
+            timestamps="true" if timestamps else "",
+        )
+        target = _object_path(PODS, namespace, name, "log") + query
+        stream = self._session.stream(Call("GET", target, _what("get", PODS, namespace, name, "log"), accept="*/*"))
+        # A program may be silent for hours: with `follow`, only TCP keepalive tells that the server is gone.
+        return LogStream(stream, None if follow else self._request_timeout)
+
+    def _decoded(self, call: Call, decode: Decoder[T]) -> T:
+        answer: Response = self._session.call(call)
+        try:
+            return decode(answer.body)
+        except msgspec.DecodeError as error:
+            raise MalformedResponse(f"{call.what}: the answer can't be decoded: {error}") from error
+
+
+class LogStream:
+    """The bytes of a log, in pieces of any size: iterate in one thread, `close()` from any; also a context manager.
+
+    Iteration ends with the log or when closed, and raises TransportError when the connection breaks.
+    """
+
+    def __init__(self, stream: ByteStream, timeout: float | None) -> None:
+        self._stream = stream
+        self._timeout = timeout
+
+    def __enter__(self) -> LogStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield pieces as they come."""
+        try:
+            while data := self._stream.read(self._timeout):
+                yield data
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End it at once. Idempotent, thread-safe, does not block."""
+        self._stream.close()
+
+
+class _ListWatch(Generic[T]):
+    """The lists and watches of one selection."""
+
+    def __init__(
+        self, client: Client, resource: Resource, namespace: str, decode: Decoder[T], labels: str, fields: str
+    ) -> None:
+        self._client = client
+        self._selection = (resource, namespace, decode)
+        self._labels = labels
+        self._fields = fields
+
+    def list(
+        self,
+        *,
+        resource_version: str = "",
+        resource_version_match: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> ListPage[T]:
+        return self._client.list(
+            *self._selection,
+            label_selector=self._labels,
+            field_selector=self._fields,
+            resource_version=resource_version,
+            resource_version_match=resource_version_match,
+            limit=limit,
+            continue_token=continue_token,
+        )
+
+    def watch(
+        self,
+        *,
+        resource_version: str = "",
+        resource_version_match: str = "",
+        timeout_seconds: int = 300,
+        allow_watch_bookmarks: bool = True,
+        send_initial_events: bool | None = None,
+    ) -> HttpWatch[T]:
+        return self._client.watch(
+            *self._selection,
+            label_selector=self._labels,
+            field_selector=self._fields,
+            resource_version=resource_version,
+            resource_version_match=resource_version_match,
+            timeout_seconds=timeout_seconds,
+            allow_watch_bookmarks=allow_watch_bookmarks,
+            send_initial_events=send_initial_events,
+        )
+
+
+def _object_path(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
+    if not name:
+        raise ValueError(f"a name is needed: without one, the path would be that of all {resource.plural}")
+    return resource.path(namespace, name, subresource)
+
+
+def _query(**parameters: str) -> str:
+    given = {key: value for key, value in parameters.items() if value}
+    return "?" + urlencode(given, quote_via=quote) if given else ""
+
+
+def _encode(body: Body | Sequence[Any]) -> bytes:
+    return body if isinstance(body, bytes) else _encode_json(body)
+
+
+def _name_in(body: Body) -> str:
+    metadata = body.get("metadata") if isinstance(body, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        return ""
+    return str(metadata.get("name") or f"{metadata.get('generateName', '')}*")
+
+
+def _what(verb: str, resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
+    kind = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    if name:
+        return f"{verb} {kind} {namespace}/{name}" if namespace else f"{verb} {kind} {name}"
+    return f"{verb} {kind} in {namespace}" if namespace else f"{verb} {kind}"

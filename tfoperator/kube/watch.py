@@ -1,0 +1,160 @@
+"""A watch: events from an answer that goes on, one JSON document per line.
+
+What makes watches hang for ever in practice is a connection that died without a word. So a watch has two
+deadlines: for the next event or bookmark (API servers send a bookmark about once a minute), and for the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tfoperator.clock import Clock
+from tfoperator.kube.errors import DeadlineExceeded, KubeError, MalformedResponse, Status, TransportError
+from tfoperator.kube.stream import ByteStream
+from tfoperator.kube.verbs import Decoder, WatchEvent, WatchEventType
+
+__all__ = ["MAX_LINE_BYTES", "HttpWatch", "LineSplitter"]
+
+T = TypeVar("T")
+
+MAX_LINE_BYTES = 16 << 20
+"""etcd takes 1.5 MB per object by default, an API server 3 MB: more than this is no event."""
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class _Line(msgspec.Struct):
+    """One line of a watch. Raw still refers to the line: decode a copy, or the view may keep all of it alive."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class _BookmarkMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _BookmarkMeta
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
+_decode_status = msgspec.json.Decoder(Status).decode
+
+_OBJECT_EVENTS = {kind.value: kind for kind in (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED)}
+
+
+class LineSplitter:
+    """Cuts a stream of bytes into lines, each once, in time linear to its length."""
+
+    def __init__(self, limit: int) -> None:
+        """Lines longer than `limit` bytes raise MalformedResponse."""
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes, without their ends; empty lines are left out."""
+        first, *rest = data.split(b"\n")
+        lines = []
+        if rest:
+            lines.append(b"".join((*self._parts, first)))
+            lines += rest[:-1]
+            self._parts, self._size = [], 0
+            first = rest[-1]
+        if first:
+            self._parts.append(first)
+            self._size += len(first)
+        if self._size > self._limit or any(len(line) > self._limit for line in lines):
+            raise MalformedResponse(f"a line of the watch is longer than {self._limit} bytes, which is the limit")
+        return [line for line in lines if line]
+
+    @property
+    def pending(self) -> int:
+        """How many bytes of an unfinished line there are."""
+        return self._size
+
+
+class HttpWatch(Generic[T]):
+    """A `tfoperator.kube.verbs.WatchStream` over HTTP; also a context manager.
+
+    Iteration raises DeadlineExceeded after `read_deadline` seconds (None: no such limit) without an event and
+    when the watch outlives `total_deadline` seconds; MalformedResponse for a line that can't be decoded; other
+    TransportErrors when the connection breaks. Each closes the watch.
+    """
+
+    def __init__(
+        self,
+        stream: ByteStream,
+        decode: Decoder[T],
+        *,
+        what: str,
+        read_deadline: float | None,
+        total_deadline: float,
+        clock: Clock,
+        max_line_bytes: int = MAX_LINE_BYTES,
+    ) -> None:
+        self._stream = stream
+        self._decode = decode
+        self._what = what
+        self._read_deadline = read_deadline
+        self._clock = clock
+        self._ends_at = clock.monotonic() + total_deadline
+        self._lines = LineSplitter(max_line_bytes)
+        self._closed = False
+
+    def __enter__(self) -> HttpWatch[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the watch and its connection at once, waking a reader. Idempotent, thread-safe, does not block."""
+        self._closed = True
+        self._stream.close()
+
+    def __iter__(self) -> Iterator[WatchEvent[T]]:
+        """Yield events in order, until the server ends the watch or `close()` is called."""
+        try:
+            while data := self._read():
+                for line in self._lines.feed(data):
+                    if self._closed:
+                        return
+                    yield self._event(line)
+            if self._lines.pending and not self._closed:
+                raise TransportError("the server closed the connection in the middle of an event")
+        except KubeError as error:
+            if not self._closed:
+                raise type(error)(f"{self._what}: {error}") from error
+        finally:
+            self.close()
+
+    def _read(self) -> bytes:
+        left = self._ends_at - self._clock.monotonic()
+        if left <= 0:
+            raise DeadlineExceeded("the server has not ended the watch when it was due")
+        try:
+            return self._stream.read(left if self._read_deadline is None else min(left, self._read_deadline))
+        except DeadlineExceeded as error:
+            raise DeadlineExceeded(f"no event and no bookmark for {self._read_deadline or left:.0f} s") from error
+
+    def _event(self, line: bytes) -> WatchEvent[T]:
+        try:
+            raw = _decode_line(line)
+            if kind := _OBJECT_EVENTS.get(raw.type):
+                return WatchEvent(kind, self._decode(bytes(raw.object)))
+            if raw.type == WatchEventType.BOOKMARK:
+                meta = _decode_bookmark(raw.object).metadata
+                ends = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+                return WatchEvent(WatchEventType.BOOKMARK, None, meta.resource_version, ends)
+            if raw.type == WatchEventType.ERROR:
+                return WatchEvent(WatchEventType.ERROR, status=_decode_status(raw.object))
+        except msgspec.DecodeError as error:
+            raise MalformedResponse(f"an event can't be decoded: {error}") from error
+        raise MalformedResponse(f"an event has the unknown type {raw.type[:40]!r}")
