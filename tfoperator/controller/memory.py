@@ -58,7 +58,10 @@ class _Entry:
 
 
 class JobMemory:
-    """Per job (by UID) facts. Thread-safe; grows with the jobs in the cache and is trimmed by `forget`."""
+    """Per job (by UID) facts, kept from `prepare` until `forget`. Thread-safe.
+
+    Only `prepare` begins to remember a job: what is said about one that has been forgotten is dropped.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _entries and every entry in it
@@ -87,23 +90,30 @@ class JobMemory:
     def wrote(self, cached_version: str, answer: TFJob) -> None:
         """A status write was answered with the object as it is now; `cached_version` is what the cache showed then."""
         with self._lock:
-            entry = self._entries.setdefault(answer.metadata.uid, _Entry())
-            entry.written = answer.status
-            entry.written_on = cached_version
-            entry.written_version = answer.metadata.resource_version
+            entry = self._entries.get(answer.metadata.uid)
+            if entry is not None:
+                entry.written = answer.status
+                entry.written_on = cached_version
+                entry.written_version = answer.metadata.resource_version
 
-    def refuse(self, uid: str, generation: int, problem: str) -> None:
-        """The API server called what this generation asks for invalid: a problem like any found by validation."""
+    def refuse(self, uid: str, generation: int, problem: str) -> bool:
+        """The API server called what this generation asks for invalid: a problem like any found by validation.
+
+        False if it can't be remembered, because the job is gone or its generation is not known.
+        """
         with self._lock:
             entry = self._entries.get(uid)
-            if entry is not None and entry.generation == generation and problem not in entry.problems:
+            if entry is None or generation <= 0 or entry.generation != generation:
+                return False
+            if problem not in entry.problems:
                 entry.problems = (*entry.problems, problem)
+            return True
 
     def first_warning(self, uid: str, what: str) -> bool:
         """Whether `what` is said for the first time about this generation of the job."""
         with self._lock:
-            entry = self._entries.setdefault(uid, _Entry())
-            if what in entry.warned:
+            entry = self._entries.get(uid)
+            if entry is None or what in entry.warned:
                 return False
             entry.warned.add(what)
             return True
@@ -111,7 +121,9 @@ class JobMemory:
     def note_reconciled(self, uid: str, note: ReconcileNote) -> None:
         """Record the time of a comparison with the next status write."""
         with self._lock:
-            self._entries.setdefault(uid, _Entry()).note = note
+            entry = self._entries.get(uid)
+            if entry is not None:
+                entry.note = note
 
     def note(self, uid: str) -> ReconcileNote | None:
         """The comparison that waits to be recorded, if any."""

@@ -1,0 +1,47 @@
+"""The TFJob controller: observe (caches), plan (pure), execute (API calls)."""
+
+from tfoperator.controller.actions import (
+    DeleteReason,
+    Observed,
+    Plan,
+    PlannedEvent,
+    PlanOptions,
+    PodCreate,
+    PodDelete,
+    ServiceCreate,
+    ServiceDelete,
+)
+from tfoperator.controller.claim import DECODE_POD, DECODE_SERVICE
+from tfoperator.controller.controller import ControllerInformers, ControllerOptions, StaleCache, TFJobController
+from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder
+from tfoperator.controller.memory import ReconcileNote, is_older
+from tfoperator.controller.metrics import ControllerMetrics, NoControllerMetrics
+from tfoperator.controller.plan import plan
+from tfoperator.controller.status_patch import status_patch
+
+__all__ = [
+    "DECODE_POD",
+    "DECODE_SERVICE",
+    "ControllerInformers",
+    "ControllerMetrics",
+    "ControllerOptions",
+    "DeleteReason",
+    "NoControllerMetrics",
+    "Observed",
+    "Outcome",
+    "Plan",
+    "PlanExecutor",
+    "PlanOptions",
+    "PlannedEvent",
+    "PodCreate",
+    "PodDelete",
+    "ReconcileNote",
+    "Recorder",
+    "ServiceCreate",
+    "ServiceDelete",
+    "StaleCache",
+    "TFJobController",
+    "is_older",
+    "plan",
+    "status_patch",
+]

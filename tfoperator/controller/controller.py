@@ -1,0 +1,335 @@
+"""The TFJob controller: events become keys, worker threads take keys, and a sync is look, decide, act.
+
+A sync looks at the caches only (no API call), lets the pure `plan()` decide, and has the plan executed. It is
+level-triggered: it acts on the whole observed state, so it doesn't matter which event caused it, how often it runs, or
+what was going on when the process was killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from tfoperator.api import names
+from tfoperator.api.rules import MANAGED_BY_OPERATOR
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.controller.actions import Observed, Plan, PlanOptions
+from tfoperator.controller.claim import DECODE_POD, DECODE_SERVICE, Claimer
+from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder, namespace_is_ending
+from tfoperator.controller.handlers import ChildHandler, JobHandler, expectation_key
+from tfoperator.controller.memory import JobMemory, ReconcileNote
+from tfoperator.controller.metrics import ChildKind, ControllerMetrics, NoControllerMetrics
+from tfoperator.controller.plan import plan
+from tfoperator.controller.slow_start import CallPool
+from tfoperator.expectations import Expectations
+from tfoperator.informers import (
+    CONTROLLER_UID_INDEX,
+    ORPHANS_INDEX,
+    InformerGroup,
+    ObjectNotFound,
+    SharedInformerFactory,
+    index_by_controller_uid,
+    index_orphans,
+)
+from tfoperator.kube.errors import ApiError, KubeError, NotFoundError
+from tfoperator.kube.objects import PartialObject, Pod, Service
+from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.workqueue import RateLimitingQueue, ShutDown
+
+__all__ = ["ControllerInformers", "ControllerOptions", "StaleCache", "TFJobController"]
+
+logger = logging.getLogger(__name__)
+
+_decode_partial = decoder(PartialObject)
+
+
+class StaleCache(KubeError):
+    """The cache misses an object that is there; acting on it would count a loss that has not happened."""
+
+
+class ControllerOptions(msgspec.Struct, frozen=True):
+    """How a controller works.
+
+    `threadiness` jobs are synced at a time; `parallelism` bounds the creates and deletes in flight, of all jobs.
+    """
+
+    threadiness: int = 8
+    parallelism: int = 16
+    plan: PlanOptions = PlanOptions()
+
+
+class ControllerInformers(msgspec.Struct, frozen=True):
+    """The caches that a controller reads. Pods and services are only those that carry our label."""
+
+    jobs: InformerGroup[TFJob]
+    pods: InformerGroup[Pod]
+    services: InformerGroup[Service]
+
+    @classmethod
+    def of(cls, factory: SharedInformerFactory) -> ControllerInformers:
+        """The informers of a factory, with the indexes that a controller needs; start the factory afterwards."""
+        selector = names.MANAGED_SELECTOR
+        return cls(
+            jobs=factory.informer(TFJOBS, decode_tfjob),
+            pods=factory.informer(
+                PODS,
+                DECODE_POD,
+                label_selector=selector,
+                indexers={CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans},
+            ),
+            services=factory.informer(
+                SERVICES,
+                DECODE_SERVICE,
+                label_selector=selector,
+                indexers={CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans},
+            ),
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether every cache is complete."""
+        return self.jobs.has_synced and self.pods.has_synced and self.services.has_synced
+
+
+class TFJobController:
+    """Keeps every TFJob in the caches as its spec wants it.
+
+    Handlers are registered on construction, so keys collect while the caches fill and, on a standby, until it leads.
+    `start()` begins to work them off; call it once the caches are complete, for a half-filled cache looks like lost
+    pods. `stop()` lets running syncs finish and takes no new key.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        informers: ControllerInformers,
+        *,
+        queue: RateLimitingQueue[str],
+        expectations: Expectations,
+        recorder: Recorder,
+        clock: Clock | None = None,
+        options: ControllerOptions | None = None,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._client = client
+        self._clock = clock or SystemClock()
+        self._options = options or ControllerOptions()
+        self._metrics = metrics or NoControllerMetrics()
+        self._queue = queue
+        self._expectations = expectations
+        self._memory = JobMemory()
+        self._jobs = informers.jobs.lister
+        self._claimer = Claimer(client, informers.pods.lister, informers.services.lister)
+        self._pool = CallPool(self._options.parallelism)
+        self._executor = PlanExecutor(
+            client,
+            claimer=self._claimer,
+            pool=self._pool,
+            expectations=expectations,
+            memory=self._memory,
+            recorder=recorder,
+            clock=self._clock,
+            metrics=self._metrics,
+        )
+        self._workers: list[threading.Thread] = []
+        self._stopping = threading.Event()
+        informers.jobs.add_handler(JobHandler(queue.add, self._gone), resync_period=0, name="controller")
+        informers.pods.add_handler(
+            ChildHandler[Pod]("pods", self._jobs, expectations, queue.add), resync_period=0, name="controller"
+        )
+        informers.services.add_handler(
+            ChildHandler[Service]("services", self._jobs, expectations, queue.add), resync_period=0, name="controller"
+        )
+
+    # Life.
+
+    def start(self) -> None:
+        """Start the workers. Raises RuntimeError if called twice."""
+        if self._workers:
+            raise RuntimeError("this controller has been started before")
+        self._workers = [
+            threading.Thread(target=self._work, name=f"tfjob-worker-{number}", daemon=True)
+            for number in range(self._options.threadiness)
+        ]
+        for worker in self._workers:
+            worker.start()
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Take no new key, wait up to `timeout` real seconds for running syncs; False if one is still running."""
+        self._stopping.set()
+        finished = self._queue.shut_down_with_drain(timeout)
+        if finished:
+            for worker in self._workers:
+                worker.join()
+            self._pool.close()
+        return finished
+
+    def enqueue(self, key: str) -> None:
+        """Have a job (`namespace/name`) looked at soon."""
+        self._queue.add(key)
+
+    def enqueue_after(self, key: str, seconds: float) -> None:
+        """Have a job looked at after a while."""
+        self._queue.add_after(key, seconds)
+
+    def note_reconciled(self, uid: str, note: ReconcileNote) -> None:
+        """Have the time of a comparison with the live state recorded; queue the job, too, if it needs a write."""
+        self._memory.note_reconciled(uid, note)
+
+    # Work.
+
+    def _work(self) -> None:
+        while True:
+            try:
+                key = self._queue.get()
+            except ShutDown:
+                return
+            try:
+                if not self._stopping.is_set():
+                    self._process(key)
+            finally:
+                self._queue.done(key)
+
+    def _process(self, key: str) -> None:
+        try:
+            self.sync_tfjob(key)
+        except KubeError as error:
+            self._retry(key, [error])
+        except Exception as error:
+            logger.exception("the sync failed unexpectedly", extra={"job": key})
+            self._metrics.sync_failed(type(error).__name__)
+            self._queue.add_rate_limited(key)
+
+    def sync_tfjob(self, key: str) -> None:
+        """Bring one job (`namespace/name`) closer to what it should be. At most one call per key at a time.
+
+        Reads the caches only, unless an orphan is to be adopted, a name is taken or a pod has vanished. Raises
+        KubeError if the job's objects can't be claimed; what fails later has been requeued on return.
+        """
+        namespace, _, name = key.rpartition("/")
+        try:
+            cached = self._jobs.get(namespace, name)
+        except ObjectNotFound:
+            self._queue.forget(key)
+            return
+        if cached.metadata.deletion_timestamp is not None or _is_managed_by_others(cached):
+            self._queue.forget(key)
+            return
+        job, problems = self._memory.prepare(cached)
+        pods, services = self._claimer.claim(job)
+        observed = Observed(job=job, pods=pods, services=services, problems=problems)
+        decided = plan(observed, self._clock.now(), self._options.plan)
+        decided = self._gate(job, decided)
+        if decided.absent:
+            self._make_sure_of_absence(job, decided.absent)
+        note = self._memory.note(job.metadata.uid)
+        if note is not None:
+            decided = _with_note(decided, note)
+        outcome = self._executor.execute(job, decided)
+        if note is not None and decided.write_status and not (outcome.errors or outcome.refused):
+            self._memory.note_recorded(job.metadata.uid, note)
+        self._follow_up(key, job, decided, outcome)
+
+    def _follow_up(self, key: str, job: TFJob, decided: Plan, outcome: Outcome) -> None:
+        if outcome.gone:
+            self._queue.forget(key)
+            return
+        meta = job.metadata
+        if outcome.refused and self._memory.refuse(meta.uid, meta.generation, outcome.refused):
+            self._queue.forget(key)
+            self._queue.add(key)
+            return
+        if outcome.errors:
+            self._retry(key, outcome.errors)
+        elif outcome.waiting:
+            self._queue.add_rate_limited(key)
+        else:
+            self._queue.forget(key)
+        if decided.requeue_after is not None:
+            self._queue.add_after(key, decided.requeue_after)
+
+    def _retry(self, key: str, errors: list[KubeError]) -> None:
+        extra = {"job": key}
+        if all(namespace_is_ending(error) for error in errors):
+            logger.info("its namespace is being deleted: nothing more is done about it", extra=extra)
+            self._queue.forget(key)
+            return
+        error = next(one for one in errors if not namespace_is_ending(one))
+        self._metrics.sync_failed(type(error).__name__)
+        wishes = [one.retry_after for one in errors if isinstance(one, ApiError) and one.retry_after is not None]
+        if wishes:
+            logger.warning("%s; trying again in %.0f s as the server asks", error, max(wishes), extra=extra)
+            self._queue.add_after(key, max(wishes))
+            return
+        log = logger.warning if self._queue.num_requeues(key) < 3 else logger.info
+        log("%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
+        self._queue.add_rate_limited(key)
+
+    def _gate(self, job: TFJob, decided: Plan) -> Plan:
+        """Leave out what would act on a cache that has not yet shown our own last writes."""
+        uid = job.metadata.uid
+        if decided.delete_job or self._expectations.owner_satisfied(uid):
+            return decided
+
+        def trusted(replica_type: str | None, kind: ChildKind) -> bool:
+            return self._expectations.satisfied(expectation_key(uid, replica_type or "", kind))
+
+        create_pods = tuple(one for one in decided.create_pods if trusted(one.replica_type, "pods"))
+        if decided.absent and len(create_pods) < len(decided.create_pods):
+            # A pod that is not seen yet must not be counted as lost: wait for the cache with everything.
+            return Plan(status=job.status)
+        return msgspec.structs.replace(
+            decided,
+            create_pods=create_pods,
+            delete_pods=tuple(one for one in decided.delete_pods if trusted(one.replica_type, "pods")),
+            create_services=tuple(one for one in decided.create_services if trusted(one.replica_type, "services")),
+            delete_services=tuple(one for one in decided.delete_services if trusted(one.replica_type, "services")),
+        )
+
+    def _make_sure_of_absence(self, job: TFJob, absent: tuple[str, ...]) -> None:
+        """Look pods up that vanished without our doing. Raises StaleCache if one is there after all.
+
+        A new leader's cache can be behind what its predecessor created. This is rare and costs a GET per pod that
+        has vanished; believing the cache would cost a restart that never was, or under `Never` the job.
+        """
+        calls: list[Callable[[], str]] = [partial(self._is_there, job, name) for name in absent]
+        present = [name for name in self._pool.all(calls) if name]
+        if present:
+            raise StaleCache(f"pod {present[0]} is there, but the cache does not show it yet")
+
+    def _is_there(self, job: TFJob, name: str) -> str:
+        try:
+            found = self._client.get(PODS, job.metadata.namespace, name, _decode_partial)
+        except NotFoundError:
+            return ""
+        owner = found.metadata.controller
+        return name if owner is not None and owner.uid == job.metadata.uid else ""
+
+    def _gone(self, job: TFJob) -> None:
+        """A job was deleted: forget everything about it. Its objects are the garbage collector's."""
+        meta = job.metadata
+        self._expectations.forget_owner(meta.uid)
+        self._memory.forget(meta.uid)
+        self._queue.forget(meta.key)
+        self._metrics.job_deleted(meta.namespace)
+
+
+def _is_managed_by_others(job: TFJob) -> bool:
+    policy = job.spec.run_policy
+    return policy is not None and policy.managed_by not in (None, "", MANAGED_BY_OPERATOR)
+
+
+def _with_note(decided: Plan, note: ReconcileNote) -> Plan:
+    if decided.delete_job:
+        return decided
+    return msgspec.structs.replace(
+        decided,
+        status=msgspec.structs.replace(decided.status, last_reconcile_time=note.time.replace(microsecond=0)),
+        write_status=decided.write_status or note.write,
+    )

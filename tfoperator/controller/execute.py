@@ -1,0 +1,346 @@
+"""Carries a plan out: expectations first, then API calls, and never one more than the plan says.
+
+Nothing is decided here but how to go on when a call fails. A failed call never stops what is independent of it, the
+status is written even so (it says what was observed), and what must be repeated is left to the next sync, which looks
+at the whole state again: that is what makes a crash between any two calls harmless.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Literal, Protocol
+
+import msgspec
+
+from tfoperator.api.v1.types import TFJOBS, ConditionType, ReplicaType, TFJob, decode_tfjob
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.controller.actions import Plan, PlannedEvent, PodCreate, PodDelete, ServiceCreate, ServiceDelete
+from tfoperator.controller.claim import Claimer
+from tfoperator.controller.handlers import expectation_key
+from tfoperator.controller.memory import JobMemory
+from tfoperator.controller.messages import creation_events, deletion_events
+from tfoperator.controller.metrics import ChildKind, ControllerMetrics, NoControllerMetrics
+from tfoperator.controller.name_taken import NameTaken, Occupant, Taken, resolve
+from tfoperator.controller.slow_start import CallPool
+from tfoperator.controller.status_patch import status_patch
+from tfoperator.events import ObjectReference
+from tfoperator.expectations import ExpectationKey, Expectations
+from tfoperator.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+)
+from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.verbs import ApiClient
+
+__all__ = ["Outcome", "PlanExecutor", "Recorder", "namespace_is_ending"]
+
+logger = logging.getLogger(__name__)
+
+_RESOURCES: dict[ChildKind, Resource] = {"pods": PODS, "services": SERVICES}
+
+_Create = PodCreate | ServiceCreate
+_Delete = PodDelete | ServiceDelete
+_Created = KubeError | Occupant | None  # None: it was created
+
+
+class Recorder(Protocol):
+    """Where events go: `tfoperator.events.EventRecorder`, or a list in tests."""
+
+    def event(
+        self,
+        regarding: ObjectReference,
+        type: Literal["Normal", "Warning"],  # noqa: A002 - the API's name
+        reason: str,
+        message: str,
+    ) -> None:
+        """Report something about an object; never blocks, never raises."""
+        ...
+
+
+class Outcome(msgspec.Struct):
+    """How the execution went, as far as it matters for what happens next to the job.
+
+    `errors` are to be repeated with growing delays, `waiting` says that something is in the way that goes away by
+    itself, `refused` is what the API server will never accept of this spec, `gone` that there is no such job any more.
+    """
+
+    errors: list[KubeError] = []
+    waiting: bool = False
+    refused: str = ""
+    gone: bool = False
+
+
+class PlanExecutor:
+    """Executes plans. Thread-safe, for different jobs at a time; the caller sees to one plan per job at a time."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        *,
+        claimer: Claimer,
+        pool: CallPool,
+        expectations: Expectations,
+        memory: JobMemory,
+        recorder: Recorder,
+        clock: Clock | None = None,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._client = client
+        self._claimer = claimer
+        self._pool = pool
+        self._expectations = expectations
+        self._memory = memory
+        self._recorder = recorder
+        self._clock = clock or SystemClock()
+        self._metrics = metrics or NoControllerMetrics()
+
+    def execute(self, job: TFJob, plan: Plan) -> Outcome:
+        """Carry out a plan made for `job`. API errors are in the outcome, not raised."""
+        outcome = Outcome()
+        if plan.delete_job:
+            self._delete_job(job, plan, outcome)
+            return outcome
+        if plan.write_status_first and not self._write_status(job, plan, outcome):
+            return outcome
+        self._delete_all(job, plan, outcome)
+        self._create_all(job, plan, outcome)
+        if outcome.refused:
+            # The plan's status speaks of a job that could be started; the next plan will say what is wrong.
+            return outcome
+        if plan.write_status and not plan.write_status_first and not self._write_status(job, plan, outcome):
+            return outcome
+        self._emit(job, plan.events)
+        return outcome
+
+    def _delete_job(self, job: TFJob, plan: Plan, outcome: Outcome) -> None:
+        meta = job.metadata
+        try:
+            self._client.delete(TFJOBS, meta.namespace, meta.name, uid=meta.uid, propagation_policy="Background")
+        except (NotFoundError, ConflictError):
+            # Another job may have the name by now; this one is gone, which is all that was wanted.
+            outcome.gone = True
+        except KubeError as error:
+            outcome.errors.append(error)
+        else:
+            logger.info("deleted after its time to live", extra={"job": meta.key})
+            self._emit(job, plan.events)
+
+    # Status.
+
+    def _write_status(self, job: TFJob, plan: Plan, outcome: Outcome) -> bool:
+        """Write the plan's status; False if that failed or the job is gone."""
+        patch = status_patch(job.status, plan.status)
+        if patch is None:
+            return True
+        meta = job.metadata
+        # The UID keeps the status of a job that is gone from a new one of the same name.
+        patch["metadata"] = {"uid": meta.uid}
+        try:
+            answer = self._client.patch(TFJOBS, meta.namespace, meta.name, patch, decode_tfjob, subresource="status")
+        except (NotFoundError, ConflictError) as error:
+            logger.info("the status is not written, the job is gone: %s", error, extra={"job": meta.key})
+            outcome.gone = True
+            return False
+        except KubeError as error:
+            outcome.errors.append(error)
+            return False
+        if answer.metadata.resource_version != meta.resource_version:
+            self._memory.wrote(meta.resource_version, answer)
+        self._report_transitions(job, plan)
+        return True
+
+    def _report_transitions(self, job: TFJob, plan: Plan) -> None:
+        if not plan.transitions:
+            return
+        meta = job.metadata
+        self._metrics.job_transitions(meta.namespace, plan.transitions)
+        logger.info("is now %s", ", ".join(sorted(plan.transitions)), extra={"job": meta.key})
+        if meta.creation_timestamp is None:
+            return
+        age = max((self._clock.now() - meta.creation_timestamp).total_seconds(), 0.0)
+        if ConditionType.RUNNING in plan.transitions and not _has_run(job):
+            self._metrics.job_started(age)
+        for condition in (ConditionType.SUCCEEDED, ConditionType.FAILED):
+            if condition in plan.transitions:
+                self._metrics.job_finished(age, succeeded=condition is ConditionType.SUCCEEDED)
+
+    # Deletions.
+
+    def _delete_all(self, job: TFJob, plan: Plan, outcome: Outcome) -> None:
+        self._expect_deletions(job, "pods", plan.delete_pods)
+        self._expect_deletions(job, "services", plan.delete_services)
+        calls = [partial(self._delete_one, job, "pods", pod, pod.grace_period_seconds) for pod in plan.delete_pods]
+        calls += [partial(self._delete_one, job, "services", service, None) for service in plan.delete_services]
+        results = self._pool.all(calls)
+        failures = [error for error in results if error is not None]
+        pods = [one.name for one, error in zip(plan.delete_pods, results, strict=False) if error is None]
+        after = results[len(plan.delete_pods) :]
+        services = [one.name for one, error in zip(plan.delete_services, after, strict=True) if error is None]
+        self._metrics.children_deleted("pods", len(pods))
+        self._metrics.children_deleted("services", len(services))
+        self._emit(job, deletion_events(pods, services))
+        if failures:
+            reason = "FailedDeletePod" if len(pods) < len(plan.delete_pods) else "FailedDeleteService"
+            self._warn(job, reason, f"Error deleting: {_summary(failures)}", failures)
+            outcome.errors += failures
+
+    def _expect_deletions(self, job: TFJob, kind: ChildKind, deletes: Iterable[_Delete]) -> None:
+        uids: dict[ExpectationKey, list[str]] = {}
+        for one in deletes:
+            uids.setdefault(_key(job, one.replica_type, kind), []).append(one.uid)
+        for key, pending in uids.items():
+            self._expectations.expect_deletions(key, pending)
+
+    def _delete_one(self, job: TFJob, kind: ChildKind, one: _Delete, grace: int | None) -> KubeError | None:
+        key = _key(job, one.replica_type, kind)
+        try:
+            self._client.delete(
+                _RESOURCES[kind], job.metadata.namespace, one.name, uid=one.uid, grace_period_seconds=grace
+            )
+        except (NotFoundError, ConflictError):
+            # It is gone, or another one has its name by now.
+            self._expectations.deletion_observed(key, one.uid)
+        except KubeError as error:
+            self._expectations.deletion_observed(key, one.uid)
+            return error
+        else:
+            logger.info("deleted %s %s: %s", kind[:-1], one.name, one.reason, extra={"job": job.metadata.key})
+        return None
+
+    # Creations.
+
+    def _create_all(self, job: TFJob, plan: Plan, outcome: Outcome) -> None:
+        services, blocked, failed = self._create(job, "services", plan.create_services, outcome)
+        pods: list[str] = []
+        if not failed:
+            # A replica whose service can't be made would never be found by the others.
+            ready = [pod for pod in plan.create_pods if pod.name not in blocked]
+            pods, _, _ = self._create(job, "pods", ready, outcome)
+        self._emit(job, creation_events(pods, services))
+
+    def _create(
+        self, job: TFJob, kind: ChildKind, creates: Sequence[_Create], outcome: Outcome
+    ) -> tuple[list[str], set[str], bool]:
+        """Create objects of one kind; returns the names created, those blocked, and whether creating as such failed."""
+        if not creates:
+            return [], set(), False
+        wanted = Counter(_key(job, one.replica_type, kind) for one in creates)
+        for key, count in wanted.items():
+            self._expectations.expect_creations(key, count)
+        try:
+            results = self._pool.slow_start(
+                [partial(self._create_one, job, kind, one) for one in creates],
+                ok=lambda result: not isinstance(result, KubeError),
+            )
+        except BaseException:
+            # How many were created is unknown, and nobody will ever observe those that were not.
+            for key in wanted:
+                self._expectations.forget(key)
+            raise
+        for position in results.skipped:
+            self._expectations.creation_observed(_key(job, creates[position].replica_type, kind))
+        return self._judge(job, kind, creates, results.done, outcome)
+
+    def _create_one(self, job: TFJob, kind: ChildKind, one: _Create) -> _Created:
+        resource = _RESOURCES[kind]
+        try:
+            self._client.create(resource, job.metadata.namespace, one.body, _ignore)
+        except KubeError as error:
+            self._expectations.creation_observed(_key(job, one.replica_type, kind))
+            if not isinstance(error, AlreadyExistsError):
+                return error
+            try:
+                return resolve(self._client, self._claimer, job, resource, one.name)
+            except KubeError as second:
+                return second
+        return None
+
+    def _judge(
+        self, job: TFJob, kind: ChildKind, creates: Sequence[_Create], results: Sequence[_Created], outcome: Outcome
+    ) -> tuple[list[str], set[str], bool]:
+        created: list[str] = []
+        blocked: set[str] = set()
+        failures: list[KubeError] = []
+        for one, result in zip(creates, results, strict=False):
+            if result is None:
+                created.append(one.name)
+            elif isinstance(result, KubeError):
+                failures.append(result)
+                if isinstance(result, InvalidError) and not outcome.refused:
+                    outcome.refused = _refusal(kind, one, result)
+            elif result.taken is Taken.FOREIGN:
+                blocked.add(one.name)
+                self._name_is_taken(job, kind, result.message)
+                outcome.errors.append(NameTaken(result.message))
+            else:
+                outcome.waiting = True
+                if result.taken is Taken.LEAVING:
+                    blocked.add(one.name)
+        self._metrics.children_created(kind, len(created), len(failures) + len(blocked))
+        if failures:
+            what = kind[:-1]
+            self._warn(job, _failed_create(kind), f"Error creating {what}: {_summary(failures)}", failures)
+            outcome.errors += failures
+        return created, blocked, bool(failures)
+
+    def _name_is_taken(self, job: TFJob, kind: ChildKind, message: str) -> None:
+        if self._memory.first_warning(job.metadata.uid, message):
+            logger.warning("%s", message, extra={"job": job.metadata.key})
+            self._emit(job, (PlannedEvent("Warning", _failed_create(kind), message),))
+
+    # Events.
+
+    def _warn(self, job: TFJob, reason: str, message: str, failures: Sequence[KubeError]) -> None:
+        if not all(namespace_is_ending(error) for error in failures):
+            self._emit(job, (PlannedEvent("Warning", reason, message),))
+
+    def _emit(self, job: TFJob, events: Iterable[PlannedEvent]) -> None:
+        for event in events:
+            reference = ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job.metadata)
+            self._recorder.event(reference, event.type, event.reason, event.message)
+
+
+def namespace_is_ending(error: KubeError) -> bool:
+    """Whether a write failed because its namespace is being deleted or gone: the job will follow, no retry helps."""
+    if not isinstance(error, ApiError) or error.status.details is None:
+        return False
+    details = error.status.details
+    if isinstance(error, ForbiddenError):
+        return any(cause.reason == "NamespaceTerminating" for cause in details.causes)
+    return isinstance(error, NotFoundError) and details.kind == "namespaces"
+
+
+def _key(job: TFJob, replica_type: ReplicaType | None, kind: ChildKind) -> ExpectationKey:
+    return expectation_key(job.metadata.uid, replica_type or "", kind)
+
+
+def _failed_create(kind: ChildKind) -> str:
+    return "FailedCreatePod" if kind == "pods" else "FailedCreateService"
+
+
+def _refusal(kind: ChildKind, one: _Create, error: InvalidError) -> str:
+    field = f"spec.tfReplicaSpecs[{one.replica_type}].template"
+    causes = "; ".join(f"{cause.field}: {cause.message}" for cause in error.causes)
+    return f"{field}: the API server refuses the {kind[:-1]}: {causes or error.status.message}"
+
+
+def _summary(failures: Sequence[KubeError]) -> str:
+    more = len(failures) - 1
+    return f"{failures[0]} (and {more} more)" if more else str(failures[0])
+
+
+def _has_run(job: TFJob) -> bool:
+    started = (ConditionType.RUNNING, ConditionType.RESTARTING)
+    return any(one.type in started and one.status != "Unknown" for one in job.status.conditions)
+
+
+def _ignore(_: bytes) -> None:
+    """Decode nothing: the watch brings what was created."""
