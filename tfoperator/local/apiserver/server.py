@@ -1,12 +1,13 @@
 """The embedded API server as a thing to start and stop: a thread with an event loop that listens on loopback.
 
-It holds everything in memory and forgets it when it stops. Nothing but loopback is ever listened on, and every request
-needs the bearer token, because any user of the machine can connect to a loopback port.
+It holds everything in memory and forgets it when it stops. Nothing but loopback is ever listened on, and every
+request needs the bearer token, because any user of the machine can connect to a loopback port.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import ipaddress
 import logging
 import random
@@ -21,6 +22,7 @@ from aiohttp import web
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.local.apiserver.api import Api
 from tfoperator.local.apiserver.bodies import MAX_BODY
+from tfoperator.local.apiserver.certificates import make_certificate
 from tfoperator.local.apiserver.custom_resources import CustomResource
 from tfoperator.local.apiserver.discovery import Discovery
 from tfoperator.local.apiserver.garbage_collector import GarbageCollector
@@ -70,7 +72,8 @@ class EmbeddedApiServer:
             raise ValueError(f"the embedded API server listens on loopback only, not on {host}")
         self._socket = _listen(str(address), port)
         shown = f"[{address}]" if address.version == 6 else str(address)
-        self._url = f"http://{shown}:{self._socket.getsockname()[1]}"
+        self._url = f"https://{shown}:{self._socket.getsockname()[1]}"
+        self._certificate = make_certificate(str(address))
         self._token = token or secrets.token_urlsafe(32)
         self._clock = clock or SystemClock()
         self._log_reader = log_reader
@@ -89,8 +92,13 @@ class EmbeddedApiServer:
 
     @property
     def url(self) -> str:
-        """Where it listens, e.g. `http://127.0.0.1:41234`."""
+        """Where it listens, e.g. `https://127.0.0.1:41234`."""
         return self._url
+
+    @property
+    def certificate(self) -> bytes:
+        """The certificate (PEM) by which clients recognise this server; it is its own authority."""
+        return self._certificate.pem
 
     @property
     def token(self) -> str:
@@ -100,10 +108,12 @@ class EmbeddedApiServer:
     def kubeconfig(self) -> dict[str, Any]:
         """A kubeconfig that leads here, for `kubectl` and every other client."""
         name = "tfoperator-local"
+        authority = base64.b64encode(self._certificate.pem).decode()
+        cluster = {"server": self._url, "certificate-authority-data": authority}
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": name, "cluster": {"server": self._url}}],
+            "clusters": [{"name": name, "cluster": cluster}],
             "users": [{"name": name, "user": {"token": self._token}}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
             "current-context": name,
@@ -203,7 +213,7 @@ class EmbeddedApiServer:
         )
         await runner.setup()
         try:
-            await web.SockSite(runner, self._socket).start()
+            await web.SockSite(runner, self._socket, ssl_context=self._certificate.context).start()
             self._ready.set()
             await self._stop_event.wait()
             api.close_watches()
