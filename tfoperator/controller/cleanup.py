@@ -56,8 +56,7 @@ def expire(draft: Draft, status: TFJobStatus) -> None:
         found = find_condition(status.conditions, condition)
         if ended is None and found is not None and found.status == "True":
             ended = found.last_transition_time
-    ttl = max(ttl, 0)
-    left = 0.0 if ended is None else min(ttl - seconds_between(ended, draft.now), ttl)
+    left = 0.0 if ended is None else max(ttl, 0) - seconds_between(ended, draft.now)
     if left <= 0:
         draft.delete_job = True
     else:

@@ -68,14 +68,11 @@ def failure_of_job(job: TFJob, groups: Sequence[ReplicaGroup], start: datetime |
 
 
 def deadline_left(job: TFJob, start: datetime | None, now: datetime) -> float | None:
-    """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start.
-
-    A start in the future (the clock was set back) counts as now, so this is never more than the deadline itself.
-    """
+    """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start."""
     policy = job.spec.run_policy
     if policy is None or policy.active_deadline_seconds is None or start is None:
         return None
-    return max(policy.active_deadline_seconds, 0) - max(seconds_between(start, now), 0.0)
+    return max(policy.active_deadline_seconds, 0) - seconds_between(start, now)
 
 
 def is_running(groups: Sequence[ReplicaGroup]) -> bool:

@@ -72,7 +72,7 @@ def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], *, resumed: bo
 def report_end(draft: Draft, groups: Sequence[ReplicaGroup], failure: str | None) -> None:
     """The job has ended, well (`failure` is None) or not."""
     report_created(draft)
-    _report_exits(draft, groups)
+    _report_exits(draft, groups, the_end=True)
     conditions = draft.conditions
     if failure is None:
         condition, reason = ConditionType.SUCCEEDED, "TFJobSucceeded"
@@ -101,11 +101,14 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
             draft.event("Warning", "TFJobRestarting", message)
     elif is_running(groups):
         conditions.remove(ConditionType.RESTARTING)
-    _report_exits(draft, groups)
+    _report_exits(draft, groups, the_end=False)
 
 
-def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
-    """Tell the exit codes of pods whose end is news: those that begin to restart, and those that end the job."""
+def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup], *, the_end: bool) -> None:
+    """Tell the exit codes of pods whose end is news: those that begin to restart and, at `the_end`, those to blame.
+
+    A dynamic worker that failed and is done without stays as it is, so telling of it here would never end.
+    """
     namespace = draft.job.metadata.namespace
     exits = [
         f"Pod: {namespace}.{replica.pod.metadata.name} exited with code {replica.exit_code}"
@@ -113,7 +116,7 @@ def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
         for replica in group.replicas
         if replica.pod is not None
         and replica.exit_code is not None
-        and (replica.newly_restarting or replica.standing is Standing.FAILED)
+        and (replica.newly_restarting or (the_end and replica.standing is Standing.FAILED))
     ]
     for message in exits[:_MAX_EXIT_EVENTS]:
         draft.event("Normal", "ExitedWithCode", message)

@@ -187,7 +187,7 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
         replica.standing = Standing.SUCCEEDED
         return replica
     if pod.metadata.deletion_timestamp is not None and (
-        pod.status.phase not in ("Succeeded", "Failed") or ended_by_deletion(pod)
+        index not in group.started_before or pod.status.phase not in ("Succeeded", "Failed") or ended_by_deletion(pod)
     ):
         _judge_terminating(group, replica, so_far, noted)
         return replica

@@ -37,6 +37,9 @@ FIRST_RETRYABLE_EXIT_CODE = 128
 _MAX_COUNT = 1_000_000
 """Larger numbers in an annotation or a status are somebody's joke, and 2**n must stay a number."""
 
+_CLOCK_SKEW = 10.0
+"""Seconds by which the clocks of a node and of the API server may differ before their order of events is believed."""
+
 _INFRASTRUCTURE_REASONS = frozenset(
     {
         "Evicted",
@@ -100,8 +103,9 @@ def ended_by_deletion(pod: Pod) -> bool:
     """Whether a terminating pod's end (if it has ended) came after its deletion was asked for.
 
     A process that is told to go says nothing about its job by how it goes: a trainer that saves a checkpoint on
-    SIGTERM and exits with 0 has not finished, one that exits with 1 has not failed. Within the same second the
-    deletion gets the blame, since a replica that runs again does less harm than a job that ends wrongly.
+    SIGTERM and exits with 0 has not finished, one that exits with 1 has not failed. In doubt the deletion gets the
+    blame, since a replica that runs again does less harm than a job that ends wrongly: the end is read off the
+    node's clock, the deletion off the API server's.
     """
     deletion = pod.metadata.deletion_timestamp
     if deletion is None:
@@ -109,7 +113,7 @@ def ended_by_deletion(pod: Pod) -> bool:
     # The API server sets the timestamp to the request plus the grace period.
     grace = pod.metadata.deletion_grace_period_seconds or 0
     finished = _finished_at(pod)
-    return finished is None or seconds_between(deletion, finished) >= -grace
+    return finished is None or seconds_between(finished, deletion) - grace < _CLOCK_SKEW
 
 
 def restarts_before(pod: Pod) -> int:
@@ -134,11 +138,14 @@ def restart_delay(restart: int, options: PlanOptions) -> float:
 
 
 def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) -> float:
-    """Seconds left until a failed pod may be replaced, 0 if it is time; never more than the delay itself.
+    """Seconds left until a failed pod may be replaced, 0 if it is time; at most twice the delay.
 
     Counted from the end of its containers. A pod that never ran (evicted, refused by the kubelet) has none; its
     start or creation stands in, which only means that one that lived longer than the delay is replaced at once.
     A replica that ran for twice the cap starts over with the shortest delay, like a container under the kubelet.
+
+    The end is read off the node's clock. If that is ahead of ours by more than the delay it says nothing, and a
+    replica that is restarted too early does less harm than one that waits for the clocks to meet.
     """
     started = pod.status.start_time or pod.metadata.creation_timestamp
     ended = _finished_at(pod) or started
@@ -146,7 +153,8 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
         return 0.0
     ran_long = started is not None and seconds_between(started, ended) >= 2 * options.restart_delay_cap
     delay = restart_delay(1 if ran_long else restart, options)
-    return min(max(delay - seconds_between(ended, now), 0.0), delay)
+    left = delay - seconds_between(ended, now)
+    return left if 0 < left <= 2 * delay else 0.0
 
 
 def node_is_lost(pod: Pod) -> bool:

@@ -1,0 +1,221 @@
+"""Jobs, pods and services for tests of the pure part of the controller."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.defaults import default
+from tfoperator.api.names import ANNOTATION_RESTARTS, object_name, replica_labels
+from tfoperator.api.v1.types import (
+    ConditionType,
+    JobCondition,
+    ReplicaType,
+    TFJob,
+    TFJobStatus,
+    decode_tfjob,
+)
+from tfoperator.controller.conditions import find_condition
+from tfoperator.controller.plan import Observed, Plan, PlanOptions, plan
+from tfoperator.kube.objects import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodCondition,
+    PodStatus,
+    Service,
+)
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+OPTIONS = PlanOptions()
+TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
+
+
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def make_job(
+    replicas: Mapping[str, Any],
+    *,
+    status: TFJobStatus | None = None,
+    generation: int = 1,
+    deleted: bool = False,
+    name: str = "mnist",
+    **spec: Any,
+) -> TFJob:
+    """A defaulted job. A replica spec may be just its number of replicas; it gets a valid template."""
+    filled = {
+        key: {"template": TEMPLATE} | ({"replicas": value} if isinstance(value, int) else dict(value))
+        for key, value in replicas.items()
+    }
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "ns",
+        "uid": "job-uid",
+        "generation": generation,
+        "creationTimestamp": NOW.isoformat(),
+    }
+    if deleted:
+        metadata["deletionTimestamp"] = NOW.isoformat()
+    manifest = {"metadata": metadata, "spec": {"tfReplicaSpecs": filled, **spec}}
+    job = default(decode_tfjob(json.dumps(manifest).encode()))
+    assert not job.decode_error, job.decode_error
+    return job if status is None else with_status(job, status)
+
+
+def with_status(job: TFJob, status: TFJobStatus) -> TFJob:
+    return msgspec.structs.replace(job, status=status)
+
+
+def started(job: TFJob, **changes: Any) -> TFJob:
+    """The job as it is after its first sync."""
+    status = planned(job).status
+    return with_status(job, msgspec.structs.replace(status, **changes))
+
+
+def terminated(
+    exit_code: int, *, finished: datetime | None = NOW, reason: str = "", container: str = "tensorflow"
+) -> ContainerStatus:
+    state = ContainerState(terminated=ContainerStateTerminated(exit_code, reason, "", finished))
+    return ContainerStatus(name=container, state=state)
+
+
+def waiting(reason: str, message: str = "", *, restarts: int = 0, container: str = "tensorflow") -> ContainerStatus:
+    state = ContainerState(waiting=ContainerStateWaiting(reason, message))
+    return ContainerStatus(name=container, restart_count=restarts, state=state)
+
+
+def make_pod(
+    replica: str,
+    phase: str = "Running",
+    *,
+    exit_code: int | None = None,
+    finished: datetime | None = NOW,
+    restarts_before: int = 0,
+    in_place: int = 0,
+    ready: bool = True,
+    deleted: datetime | None = None,
+    grace: int = 30,
+    reason: str = "",
+    containers: tuple[ContainerStatus, ...] | None = None,
+    init_containers: tuple[ContainerStatus, ...] = (),
+    conditions: tuple[PodCondition, ...] = (),
+    created: datetime | None = NOW,
+    start: datetime | None = NOW,
+    uid: str = "",
+    name: str = "",
+    job: str = "mnist",
+    labels: dict[str, str] | None = None,
+) -> Pod:
+    """A pod of a replica such as `Worker-1`. `deleted` is when its deletion was asked for."""
+    kind, _, index = replica.rpartition("-")
+    replica_type = ReplicaType(kind)
+    own_name = name or object_name(job, replica_type, int(index))
+    if containers is None:
+        if exit_code is not None:
+            containers = (terminated(exit_code, finished=finished),)
+        elif phase == "Running":
+            containers = (ContainerStatus(name="tensorflow", ready=ready, restart_count=in_place),)
+        else:
+            containers = ()
+    return Pod(
+        metadata=ObjectMeta(
+            name=own_name,
+            namespace="ns",
+            uid=uid or own_name + "-uid",
+            creation_timestamp=created,
+            deletion_timestamp=None if deleted is None else deleted + timedelta(seconds=grace),
+            deletion_grace_period_seconds=None if deleted is None else grace,
+            labels=replica_labels(job, replica_type, int(index), is_master=False) if labels is None else labels,
+            annotations={ANNOTATION_RESTARTS: str(restarts_before)} if restarts_before else {},
+            owner_references=(OwnerReference("kubeflow.org/v1", "TFJob", job, "job-uid", True, True),),
+        ),
+        status=PodStatus(
+            phase=phase,
+            reason=reason,
+            start_time=start,
+            conditions=conditions,
+            init_container_statuses=init_containers,
+            container_statuses=containers,
+        ),
+    )
+
+
+def make_service(
+    replica: str, *, name: str = "", uid: str = "", created: datetime = NOW, deleted: datetime | None = None
+) -> Service:
+    kind, _, index = replica.rpartition("-")
+    replica_type = ReplicaType(kind)
+    own_name = name or object_name("mnist", replica_type, int(index))
+    return Service(
+        metadata=ObjectMeta(
+            name=own_name,
+            namespace="ns",
+            uid=uid or own_name + "-service-uid",
+            creation_timestamp=created,
+            deletion_timestamp=deleted,
+            labels=replica_labels("mnist", replica_type, int(index), is_master=False),
+        )
+    )
+
+
+def services_of(job: TFJob) -> tuple[Service, ...]:
+    """A service for every replica of the job."""
+    return tuple(
+        make_service(f"{key}-{index}")
+        for key, spec in job.spec.tf_replica_specs.items()
+        if spec is not None
+        for index in range(spec.replicas or 0)
+    )
+
+
+def observed(job: TFJob, *pods: Pod, services: tuple[Service, ...] | None = None) -> Observed:
+    return Observed(job, pods, services_of(job) if services is None else services)
+
+
+def planned(job: TFJob, *pods: Pod, now: datetime = NOW, options: PlanOptions = OPTIONS) -> Plan:
+    """The plan for a job that has all its services."""
+    return plan(observed(job, *pods), now, options)
+
+
+def condition(result: Plan, condition_type: ConditionType) -> JobCondition | None:
+    return find_condition(result.status.conditions, condition_type)
+
+
+def is_true(result: Plan, condition_type: ConditionType) -> bool:
+    found = condition(result, condition_type)
+    return found is not None and found.status == "True"
+
+
+def created_pods(result: Plan) -> list[str]:
+    return [f"{create.replica_type}-{create.index}" for create in result.create_pods]
+
+
+def deleted_pods(result: Plan) -> list[str]:
+    return [f"{delete.replica_type}-{delete.index}" for delete in result.delete_pods]
+
+
+def reasons(result: Plan) -> list[str]:
+    return [event.reason for event in result.events]
+
+
+def acts(result: Plan) -> bool:
+    """Whether carrying the plan out would change anything."""
+    return bool(
+        result.delete_job
+        or result.write_status
+        or result.create_pods
+        or result.create_services
+        or result.delete_pods
+        or result.delete_services
+        or result.events
+    )
