@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 
@@ -61,38 +63,48 @@ class FakeClock:
             self._wall_offset += timedelta(seconds=seconds)
 
     def wait_for_waiters(self, count: int = 1, *, timed: bool = True, limit: float = 10.0) -> None:
-        """Block (really) until `count` threads wait on this clock; `timed` counts only those with a deadline.
+        """Block (really) until `count` threads rest on this clock; `timed` counts only those with a deadline.
 
-        A thread whose deadline has come does not count: it is about to wake, not at rest.
+        A thread whose deadline has come, or that was notified, is not at rest: it is about to wake. Raises
+        AssertionError after `limit` real seconds.
+        """
+
+        def enough(deadlines: list[float | None]) -> bool:
+            return sum(1 for deadline in deadlines if deadline is not None or not timed) >= count
+
+        self._wait_for(enough, f"{count} threads do not rest on the clock", limit)
+
+    def wait_for_deadline(self, deadline: float | None, *, limit: float = 10.0) -> None:
+        """Block (really) until a thread rests until exactly this time on `monotonic()`, or without limit for None.
 
         Raises AssertionError after `limit` real seconds.
         """
-        end = time.monotonic() + limit
-        with self._changed:
-            while True:
-                waiting = sum(1 for _, d in self._waiters.values() if (not timed if d is None else d > self._elapsed))
-                if waiting >= count:
-                    return
-                left = end - time.monotonic()
-                if left <= 0:
-                    raise AssertionError(f"only {waiting} of {count} threads wait on the clock after {limit} s")
-                self._changed.wait(left)
 
-    def wait_for_deadline(self, deadline: float | None, *, limit: float = 10.0) -> None:
-        """Block (really) until a thread waits for exactly this time on `monotonic()`, or without limit for None.
+        def found(deadlines: list[float | None]) -> bool:
+            if deadline is None:
+                return None in deadlines
+            return any(each is not None and abs(each - deadline) < 1e-9 for each in deadlines)
 
-        Stricter than `wait_for_waiters`, which can't tell a thread at rest from one that was notified but has not
-        run yet: that one still waits for its *old* deadline. Raises AssertionError after `limit` real seconds.
-        """
+        self._wait_for(found, f"no thread rests until {deadline}", limit)
+
+    def _wait_for(self, enough: Callable[[list[float | None]], bool], complaint: str, limit: float) -> None:
         end = time.monotonic() + limit
+        while not enough(deadlines := self._at_rest()):
+            if time.monotonic() >= end:
+                raise AssertionError(f"{complaint} after {limit} s, but others do until {deadlines}")
+            # A thread that goes from "about to wait" to waiting tells nobody, so look again soon.
+            with self._changed:
+                self._changed.wait(0.001)
+
+    def _at_rest(self) -> list[float | None]:
+        """The deadlines of all threads that wait, and will until time moves or somebody notifies them."""
         with self._changed:
-            while True:
-                deadlines = [d for _, d in self._waiters.values()]
-                if any(
-                    d is None if deadline is None else d is not None and abs(d - deadline) < 1e-9 for d in deadlines
-                ):
-                    return
-                left = end - time.monotonic()
-                if left <= 0:
-                    raise AssertionError(f"no thread waits for {deadline} after {limit} s, but for {deadlines}")
-                self._changed.wait(left)
+            waiters = list(self._waiters.values())
+            elapsed = self._elapsed
+        registered = Counter(id(condition) for condition, _ in waiters)
+        return [
+            deadline
+            for condition, deadline in waiters
+            # A condition forgets a waiter when it is notified; it is still registered here until it runs.
+            if len(condition._waiters) >= registered[id(condition)] and (deadline is None or deadline > elapsed)
+        ]

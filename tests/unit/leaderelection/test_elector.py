@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,23 +20,33 @@ from tfoperator.leaderelection import LeaderElector, LeaseLock
 class Replica:
     """An operator replica that does nothing but lead, and notes what happened to it."""
 
-    def __init__(self, api: Any, clock: FakeClock, identity: str, **options: Any) -> None:
+    def __init__(self, api: FakeApi, clock: FakeClock, identity: str, **options: Any) -> None:
         self.clock = clock
         self.log: list[str] = []
         self.stop = StopSignal()
         self.may_end = threading.Event()
         self.may_end.set()
         self.work: Callable[[StopSignal], None] = self.wait_for_stop
+        self.listen: Callable[[str], None] = lambda leader: self.log.append(f"leader {leader}")
         self.elector = LeaderElector(
             LeaseLock(api, namespace="kubeflow", name="tfoperator", identity=identity),
-            on_started_leading=lambda stop: self.work(stop),
+            on_started_leading=self._lead,
             on_stopped_leading=lambda: self.log.append("stopped"),
-            on_new_leader=lambda leader: self.log.append(f"leader {leader}"),
+            on_new_leader=lambda leader: self.listen(leader),
             clock=clock,
             rng=random.Random(identity),
             **options,
         )
         self.running: InThread | None = None
+        self._leading: StopSignal | None = None
+        self._ended = False
+
+    def _lead(self, stop: StopSignal) -> None:
+        self._leading = stop
+        try:
+            self.work(stop)
+        finally:
+            self._ended = True
 
     def wait_for_stop(self, stop: StopSignal) -> None:
         self.log.append("started")
@@ -53,159 +62,177 @@ class Replica:
         assert self.running is not None
         self.running.result()
 
+    @property
+    def must_wake(self) -> bool:
+        """Whether its work was told to stop and could, but has not got to it yet."""
+        told = self._leading is not None and self._leading.is_set()
+        return told and self.may_end.is_set() and not self._ended
+
+
+class World:
+    """A clock, an API server and the replicas that compete for its lease."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.api = FakeApi(self.clock.now)
+        self.replicas: list[Replica] = []
+
+    def replica(self, identity: str, **options: Any) -> Replica:
+        self.replicas.append(Replica(self.api, self.clock, identity, **options))
+        return self.replicas[-1]
+
+    def leader(self, identity: str, **options: Any) -> Replica:
+        """A replica that has begun to lead."""
+        one = self.replica(identity, **options).start()
+        eventually(lambda: "started" in one.log)
+        return one
+
+    def pass_time_until(
+        self, done: Callable[[], bool], *, step: float = 0.25, limit: float = 200, hanging: bool = False
+    ) -> float:
+        """Let virtual time pass, never faster than the threads can follow; how much passed in the end."""
+        began = self.clock.monotonic()
+        while True:
+            eventually(lambda: done() or self._at_rest(hanging), every=0.0005)
+            if done():
+                return self.clock.monotonic() - began
+            assert self.clock.monotonic() - began < limit, "it never happened"
+            self.clock.advance(step)
+
+    def _at_rest(self, hanging: bool) -> bool:
+        """Every replica waits for time to pass, and no request is on its way (unless requests hang on purpose)."""
+        running = [one for one in self.replicas if one.running is not None and one.running.running]
+        requests = len(self.api.calls)
+        if any(one.must_wake for one in running) or (self._asking() and not hanging):
+            return False
+        try:
+            self.clock.wait_for_waiters(len(running), limit=0)
+        except AssertionError:
+            return False
+        # The threads may have been waiting for the end of a request that has come and gone meanwhile.
+        return hanging or (not self._asking() and requests == len(self.api.calls))
+
+    @staticmethod
+    def _asking() -> bool:
+        return any(thread.name.startswith("lease ") for thread in threading.enumerate())
+
+    @property
+    def holder(self) -> str:
+        leases = self.api.objects(LEASES)
+        return leases[0]["spec"]["holderIdentity"] if leases else ""
+
+    def close(self) -> None:
+        for one in self.replicas:
+            one.may_end.set()
+            one.stop.set()
+        self.pass_time_until(lambda: not any(one.running and one.running.running for one in self.replicas))
+
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.close()
 
 
-@pytest.fixture
-def api(clock: FakeClock) -> FakeApi:
-    return FakeApi(clock.now)
-
-
-@pytest.fixture
-def replica(api: FakeApi, clock: FakeClock) -> Iterator[Callable[..., Replica]]:
-    made: list[Replica] = []
-
-    def make(identity: str, **options: Any) -> Replica:
-        made.append(Replica(options.pop("api", api), clock, identity, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.may_end.set()
-        each.stop.set()
-    for each in made:
-        if each.running is not None:
-            pass_time_until(clock, lambda each=each: not each.running.running)
-
-
-def pass_time_until(clock: FakeClock, done: Callable[[], bool], step: float = 0.25, limit: float = 200) -> float:
-    """Let virtual time pass, slowly enough for threads to follow; how much passed."""
-    began = clock.monotonic()
-    while not done():
-        assert clock.monotonic() - began < limit, "it never happened"
-        clock.advance(step)
-        time.sleep(0.001)
-    return clock.monotonic() - began
-
-
-def holder(api: FakeApi) -> str:
-    leases = api.objects(LEASES)
-    return leases[0]["spec"]["holderIdentity"] if leases else ""
-
-
-def test_a_replica_alone_leads_and_releases_the_lease_when_stopped(api: FakeApi, replica) -> None:
-    one = replica("one").start()
-    eventually(lambda: "started" in one.log)
+def test_a_replica_alone_leads_and_releases_the_lease_when_stopped(world: World) -> None:
+    one = world.leader("one")
     assert one.elector.is_leader
     assert one.elector.leader_identity == "one"
     one.stop.set()
     one.result()
     assert one.log == ["leader one", "started", "ended", "stopped"]
     assert not one.elector.is_leader
-    assert holder(api) == ""
+    assert world.holder == ""
 
 
-def test_the_lease_is_renewed_every_retry_period(api: FakeApi, clock: FakeClock, replica) -> None:
-    one = replica("one").start()
-    eventually(lambda: "started" in one.log)
+def test_the_lease_is_renewed_every_retry_period(world: World) -> None:
+    one = world.leader("one")
     for renewals in range(1, 11):
-        clock.wait_for_deadline(2 * renewals)
-        assert api.count("replace") == renewals - 1
-        clock.advance(2)
-    eventually(lambda: api.count("replace") == 10)
+        world.clock.wait_for_deadline(2 * renewals)
+        assert world.api.count("replace") == renewals - 1
+        world.clock.advance(2)
+    eventually(lambda: world.api.count("replace") == 10)
     assert one.elector.is_leader
 
 
-def test_a_second_replica_takes_over_as_soon_as_the_first_stops_cleanly(
-    api: FakeApi, clock: FakeClock, replica
-) -> None:
-    one = replica("one").start()
-    eventually(lambda: "started" in one.log)
-    two = replica("two").start()
+def test_a_second_replica_takes_over_as_soon_as_the_first_stops_cleanly(world: World) -> None:
+    one = world.leader("one")
+    two = world.replica("two").start()
     eventually(lambda: two.log == ["leader one"])
     assert not two.elector.is_leader
     one.stop.set()
     one.result()
-    assert pass_time_until(clock, lambda: two.elector.is_leader) <= 2 * 2.2 + 0.5
+    assert world.pass_time_until(lambda: two.elector.is_leader) <= 2 * 2.2 + 0.5
     eventually(lambda: two.log == ["leader one", "leader two", "started"])
 
 
-def test_a_second_replica_takes_over_when_the_first_vanishes(api: FakeApi, clock: FakeClock, replica) -> None:
-    api.put(
+def test_a_second_replica_takes_over_when_the_first_vanishes(world: World) -> None:
+    world.api.put(
         LEASES,
         {
             "metadata": {"namespace": "kubeflow", "name": "tfoperator"},
             "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 15},
         },
     )
-    two = replica("two").start()
+    two = world.replica("two").start()
     eventually(lambda: two.log == ["leader dead"])
-    passed = pass_time_until(clock, lambda: two.elector.is_leader)
+    passed = world.pass_time_until(lambda: two.elector.is_leader)
     assert 15 <= passed < 15 + 2 * 2.2 + 1
 
 
-def test_work_ends_before_the_lease_is_released_and_keeps_it_meanwhile(api: FakeApi, clock: FakeClock, replica) -> None:
-    one = replica("one").start()
-    eventually(lambda: "started" in one.log)
+def test_work_ends_before_the_lease_is_released_and_keeps_it_meanwhile(world: World) -> None:
+    one = world.leader("one")
     one.may_end.clear()
     one.stop.set()
-    renewed = api.count("replace")
-    pass_time_until(clock, lambda: api.count("replace") >= renewed + 15)
-    assert holder(api) == "one"
+    renewed = world.api.count("replace")
+    world.pass_time_until(lambda: world.api.count("replace") >= renewed + 15)
+    assert world.holder == "one"
     assert one.elector.is_leader
     one.may_end.set()
-    pass_time_until(clock, lambda: holder(api) == "")
+    world.pass_time_until(lambda: world.holder == "")
     one.result()
     assert one.log[-2:] == ["ended", "stopped"]
 
 
-def test_a_lease_is_left_to_expire_when_it_shall_not_be_released(api: FakeApi, replica) -> None:
-    one = replica("one", release_on_stop=False).start()
-    eventually(lambda: "started" in one.log)
+def test_a_lease_is_left_to_expire_when_it_shall_not_be_released(world: World) -> None:
+    one = world.leader("one", release_on_stop=False)
     one.stop.set()
     one.result()
-    assert holder(api) == "one"
+    assert world.holder == "one"
 
 
 @pytest.mark.parametrize("error", [TransportError("reset"), api_error(500)])
-def test_a_leader_that_cannot_renew_gives_up_before_others_may_take_over(
-    api: FakeApi, clock: FakeClock, replica, error: Exception
-) -> None:
-    one = replica("one").start()
-    eventually(lambda: "started" in one.log)
-    api.fail("replace", "leases", error, times=1000)
-    passed = pass_time_until(clock, lambda: "stopped" in one.log)
+def test_a_leader_that_cannot_renew_gives_up_before_others_may_take_over(world: World, error: Exception) -> None:
+    one = world.leader("one")
+    world.api.fail("replace", "leases", error, times=1000)
+    passed = world.pass_time_until(lambda: "stopped" in one.log)
     one.result()
     assert 9.5 <= passed <= 10.5
     assert one.log == ["leader one", "started", "ended", "stopped"]
     assert not one.elector.is_leader
 
 
-def test_a_leader_survives_failures_that_are_shorter_than_the_deadline(api: FakeApi, clock: FakeClock, replica) -> None:
-    one = replica("one").start()
-    eventually(lambda: "started" in one.log)
+def test_a_leader_survives_failures_that_are_shorter_than_the_deadline(world: World) -> None:
+    one = world.leader("one")
     for _ in range(3):
-        made = api.count("replace")
-        api.fail("replace", "leases", TransportError("reset"), times=3)
-        pass_time_until(clock, lambda made=made: api.count("replace") >= made + 5)
+        made = world.api.count("replace")
+        world.api.fail("replace", "leases", TransportError("reset"), times=3)
+        world.pass_time_until(lambda made=made: world.api.count("replace") >= made + 5)
     assert one.log == ["leader one", "started"]
     assert one.elector.is_leader
 
 
-def test_a_leader_that_is_deposed_stops_at_once(api: FakeApi, clock: FakeClock, replica) -> None:
-    one = replica("one").start()
-    eventually(lambda: "started" in one.log)
-    api.edit(LEASES, "kubeflow", "tfoperator", {"spec": {"holderIdentity": "usurper"}})
-    assert pass_time_until(clock, lambda: "stopped" in one.log) <= 3
+def test_a_leader_that_is_deposed_stops_at_once(world: World) -> None:
+    one = world.leader("one")
+    world.api.edit(LEASES, "kubeflow", "tfoperator", {"spec": {"holderIdentity": "usurper"}})
+    assert world.pass_time_until(lambda: "stopped" in one.log) <= 3
     one.result()
     assert "leader usurper" in one.log
-    assert holder(api) == "usurper"
+    assert world.holder == "usurper"
 
 
-def test_a_hanging_server_costs_the_leader_its_lease_in_time(api: FakeApi, clock: FakeClock, replica) -> None:
+def test_a_hanging_server_costs_the_leader_its_lease_in_time(world: World) -> None:
     let_go = threading.Event()
     hanging = threading.Event()
 
@@ -213,146 +240,126 @@ def test_a_hanging_server_costs_the_leader_its_lease_in_time(api: FakeApi, clock
         if hanging.is_set():
             assert let_go.wait(10)
 
-    api.react(hang)
-    one = replica("one").start()
-    eventually(lambda: "started" in one.log)
+    world.api.react(hang)
+    one = world.leader("one")
     hanging.set()
-    passed = pass_time_until(clock, lambda: "stopped" in one.log)
+    passed = world.pass_time_until(lambda: "stopped" in one.log, hanging=True)
     one.result()
     assert 9.5 <= passed <= 10.5
     let_go.set()
 
 
-def test_work_that_does_not_end_after_a_lost_lease_holds_run_up_only_until_the_lease_has_run_out(
-    api: FakeApi, clock: FakeClock, replica
-) -> None:
-    one = replica("one").start()
-    eventually(lambda: "started" in one.log)
+def test_work_that_does_not_end_after_a_lost_lease_holds_run_up_only_until_the_lease_has_run_out(world: World) -> None:
+    one = world.leader("one")
     one.may_end.clear()
-    api.fail("replace", "leases", TransportError("reset"), times=1000)
-    passed = pass_time_until(clock, lambda: "stopped" in one.log)
+    world.api.fail("replace", "leases", TransportError("reset"), times=1000)
+    passed = world.pass_time_until(lambda: "stopped" in one.log)
     one.result()
     assert 14.5 <= passed <= 15.5
 
 
-def test_is_leader_turns_false_by_itself_when_the_lease_runs_out(api: FakeApi, clock: FakeClock, replica) -> None:
-    one = replica("one").start()
-    eventually(lambda: "started" in one.log)
-    api.fail("replace", "leases", TransportError("reset"), times=1000)
+def test_is_leader_turns_false_by_itself_when_the_lease_runs_out(world: World) -> None:
+    one = world.leader("one")
+    world.api.fail("replace", "leases", TransportError("reset"), times=1000)
     assert one.elector.is_leader
     # One leap, as after a suspended machine: no thread has had a chance to notice.
-    clock.advance(15)
+    world.clock.advance(15)
     assert not one.elector.is_leader
 
 
-def test_work_that_fails_gives_the_lease_up_and_its_error_leaves_run(api: FakeApi, clock: FakeClock, replica) -> None:
-    one = replica("one")
+def test_work_that_fails_gives_the_lease_up_and_its_error_leaves_run(world: World) -> None:
+    one = world.replica("one")
 
     def fail(stop: StopSignal) -> None:
         raise LookupError("a bug")
 
     one.work = fail
     one.start()
-    pass_time_until(clock, lambda: "stopped" in one.log)
+    world.pass_time_until(lambda: "stopped" in one.log)
     with pytest.raises(LookupError, match="a bug"):
         one.result()
-    assert holder(api) == ""
+    assert world.holder == ""
 
 
-def test_work_that_returns_early_does_not_end_the_leadership(api: FakeApi, clock: FakeClock, replica) -> None:
-    one = replica("one")
+def test_work_that_returns_early_does_not_end_the_leadership(world: World) -> None:
+    one = world.replica("one")
     one.work = lambda stop: one.log.append("started")
     one.start()
-    pass_time_until(clock, lambda: api.count("replace") >= 3)
+    world.pass_time_until(lambda: world.api.count("replace") >= 3)
     assert one.elector.is_leader
     one.stop.set()
     one.result()
-    assert holder(api) == ""
+    assert world.holder == ""
 
 
-def test_stopping_a_replica_that_waits_ends_it_at_once_and_still_says_so(api: FakeApi, replica) -> None:
-    one = replica("one").start()
-    eventually(lambda: "started" in one.log)
-    two = replica("two").start()
+def test_stopping_a_replica_that_waits_ends_it_at_once_and_still_says_so(world: World) -> None:
+    world.leader("one")
+    two = world.replica("two").start()
     eventually(lambda: two.log == ["leader one"])
     two.stop.set()
     two.result()
     assert two.log == ["leader one", "stopped"]
-    assert holder(api) == "one"
+    assert world.holder == "one"
 
 
-def test_a_replica_that_is_stopped_before_it_runs_asks_for_nothing(api: FakeApi, replica) -> None:
-    one = replica("one")
+def test_a_replica_that_is_stopped_before_it_runs_asks_for_nothing(world: World) -> None:
+    one = world.replica("one")
     one.stop.set()
     one.start().result()
     assert one.log == ["stopped"]
-    assert api.calls == []
+    assert world.api.calls == []
 
 
-def test_a_listener_that_fails_does_not_cost_the_lease(
-    api: FakeApi, clock: FakeClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    stop = StopSignal()
+def test_a_listener_that_fails_does_not_cost_the_lease(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    one = world.replica("one")
 
     def listen(leader: str) -> None:
         raise LookupError("a bug")
 
-    elector = LeaderElector(
-        LeaseLock(api, namespace="kubeflow", name="tfoperator", identity="one"),
-        on_started_leading=lambda leading: None,
-        on_stopped_leading=lambda: None,
-        on_new_leader=listen,
-        clock=clock,
-    )
-    running = InThread(lambda: elector.run(stop))
-    pass_time_until(clock, lambda: api.count("replace") >= 2)
-    assert elector.is_leader
+    one.listen = listen
+    one.start()
+    world.pass_time_until(lambda: world.api.count("replace") >= 2)
+    assert one.elector.is_leader
     assert "listener" in caplog.text
-    stop.set()
-    running.result()
 
 
-def test_never_two_leaders_among_replicas_that_come_and_go(clock: FakeClock, replica) -> None:
-    api = FakeApi(clock.now)
+def test_never_two_leaders_among_replicas_that_come_and_go(world: World) -> None:
     rng = random.Random(7)
-    working: set[str] = set()
-    clashes: list[set[str]] = []
     lock = threading.Lock()
+    working: set[str] = set()
+    led: set[str] = set()
+    clashes: list[set[str]] = []
 
-    def work_as(identity: str) -> Callable[[StopSignal], None]:
+    def start(identity: str) -> Replica:
         def work(stop: StopSignal) -> None:
             with lock:
                 working.add(identity)
+                led.add(identity)
                 if len(working) > 1:
                     clashes.append(set(working))
-            stop.wait(clock)
+            stop.wait(world.clock)
             with lock:
                 working.discard(identity)
 
-        return work
-
-    def new(number: int) -> Replica:
-        one = replica(f"replica-{number}", api=api)
-        one.work = work_as(f"replica-{number}")
+        one = world.replica(identity)
+        one.work = work
         return one.start()
 
-    def flaky(call: Call) -> None:
+    def fail_now_and_then(call: Call) -> None:
         if rng.random() < 0.2:
             raise TransportError("reset")
 
-    api.react(flaky)
-    replicas = [new(number) for number in range(3)]
-    led: set[str] = set()
-    for number in range(3, 8):
-        pass_time_until(clock, lambda: any(one.elector.is_leader for one in replicas))
-        leader = next((one for one in replicas if one.elector.is_leader), replicas[0])
-        led.add(leader.elector.leader_identity)
+    world.api.react(fail_now_and_then)
+    alive = [start(f"replica-{number}") for number in range(3)]
+    for number in range(3, 10):
+        world.pass_time_until(lambda: any(one.elector.is_leader for one in alive) and bool(working))
+        leader = next(one for one in alive if one.elector.is_leader)
         leader.stop.set()
-        pass_time_until(clock, lambda leader=leader: "stopped" in leader.log)
-        replicas.remove(leader)
-        replicas.append(new(number))
+        world.pass_time_until(lambda leader=leader: "stopped" in leader.log)
+        alive.remove(leader)
+        alive.append(start(f"replica-{number}"))
     assert clashes == []
-    assert len(led) >= 4
+    assert len(led) >= 7
 
 
 @pytest.mark.parametrize(
@@ -364,8 +371,6 @@ def test_never_two_leaders_among_replicas_that_come_and_go(clock: FakeClock, rep
         ({"retry_period": 0}, "retry_period must be more than 0"),
     ],
 )
-def test_durations_that_cannot_work_are_refused(
-    api: FakeApi, clock: FakeClock, durations: dict[str, float], complaint: str
-) -> None:
+def test_durations_that_cannot_work_are_refused(world: World, durations: dict[str, float], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        Replica(api, clock, "one", **durations)
+        Replica(world.api, world.clock, "one", **durations)
