@@ -145,8 +145,8 @@ def test_replica_types_are_good_in_any_case() -> None:
         (
             {"spec.initContainers": [{"name": "a b"}]},
             [
-                f"{WORKER}.template.spec.initContainers[0].name: must consist of at most 63 lower-case letters, digits and "
-                "'-' and neither start nor end with '-', but is \"a b\"",
+                f"{WORKER}.template.spec.initContainers[0].name: must consist of at most 63 lower-case letters, digits "
+                "and '-' and neither start nor end with '-', but is \"a b\"",
                 f"{WORKER}.template.spec.initContainers[0].image: is required",
             ],
         ),

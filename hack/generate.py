@@ -1,0 +1,46 @@
+"""Writes the files that are made from code: manifests/base/crd.yaml from the TFJob types.
+
+python hack/generate.py            write them
+python hack/generate.py --check    say whether they are up to date; exit 1 if not
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tfoperator.api.crd import crd_yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADER = (
+    "# Made by hack/generate.py from tfoperator/api; change the types or tfoperator/api/schema_fields.py instead.\n"
+)
+
+
+def generated() -> dict[Path, str]:
+    """Every generated file and what it should hold."""
+    return {ROOT / "manifests/base/crd.yaml": HEADER + crd_yaml()}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write or check; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing, exit 1 if a file is out of date")
+    check = parser.parse_args(argv).check
+    stale = [path for path, text in generated().items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        if check:
+            print(f"{path.relative_to(ROOT)} is out of date: run python hack/generate.py", file=sys.stderr)
+        else:
+            path.write_text(generated()[path])
+            print(f"wrote {path.relative_to(ROOT)}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+
+from hack import generate
+from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, tfjob
+from tfoperator.api.crd import crd, openapi_schema
+from tfoperator.api.schema import Table, struct_schema
+from tfoperator.api.schema_fields import TABLE
+from tfoperator.api.structure import members
+from tfoperator.api.v1.types import ReplicaType, TFJobSpec, TFJobStatus
+
+
+def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema within a schema, with its path."""
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from nodes(schema[key], f"{path}[]")
+
+
+SCHEMA = openapi_schema()
+NODES = dict(nodes(SCHEMA))
+
+
+def refusals(instance: dict[str, Any]) -> list[str]:
+    return [error.json_path for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(instance)]
+
+
+def test_the_generated_manifest_is_up_to_date() -> None:
+    assert generate.main(["--check"]) == 0
+
+
+def test_the_resource_is_called_as_the_peers_and_has_its_columns() -> None:
+    spec = crd()["spec"]
+    (version,) = spec["versions"]
+    assert (spec["group"], spec["names"]["plural"], spec["scope"], version["name"]) == (
+        "kubeflow.org",
+        "tfjobs",
+        "Namespaced",
+        "v1",
+    )
+    assert spec["names"]["shortNames"] == ["tfj"]
+    assert version["subresources"] == {"status": {}}
+    columns = {column["name"]: column for column in version["additionalPrinterColumns"]}
+    assert list(columns) == ["State", "Ready", "Restarts", "Age"]
+    assert columns["State"]["jsonPath"] == ".status.conditions[-1:].type"
+    assert {name for name, column in columns.items() if column.get("priority")} == {"Ready", "Restarts"}
+
+
+def test_a_printer_column_reads_a_field_that_exists() -> None:
+    for path in (".status.ready", ".status.restarts", ".status.conditions[].type"):
+        assert path in NODES
+
+
+def test_every_field_of_the_peer_passes() -> None:
+    assert refusals(tfjob({}) | {"spec": FULL_SPEC, "status": PEER_STATUS}) == []
+
+
+@pytest.mark.parametrize("path", [".spec", ".status"])
+def test_every_field_of_the_peer_is_kept(path: str) -> None:
+    def walk(value: object, path: str) -> None:
+        schema = NODES[path]
+        if schema.get("x-kubernetes-preserve-unknown-fields"):
+            return
+        if isinstance(value, dict):
+            for name, child in value.items():
+                walk(child, f"{path}[]" if "additionalProperties" in schema else f"{path}.{name}")
+        elif isinstance(value, list):
+            for child in value:
+                walk(child, f"{path}[]")
+
+    walk({".spec": FULL_SPEC, ".status": PEER_STATUS}[path], path)
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"tfReplicaSpecs": {}}, "$.spec.tfReplicaSpecs"),
+        ({"successPolicy": "x"}, "$.spec.successPolicy"),
+        ({"runPolicy": {"cleanPodPolicy": "x"}}, "$.spec.runPolicy.cleanPodPolicy"),
+        ({"runPolicy": {"backoffLimit": -1}}, "$.spec.runPolicy.backoffLimit"),
+        (
+            {"runPolicy": {"schedulingPolicy": {"minResources": {"cpu": "a lot"}}}},
+            "$.spec.runPolicy.schedulingPolicy.minResources.cpu",
+        ),
+        ({"tfReplicaSpecs": {"Worker": {}}}, "$.spec.tfReplicaSpecs.Worker"),
+        (
+            {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": []}}}}},
+            "$.spec.tfReplicaSpecs.Worker.template.spec.containers",
+        ),
+        (
+            {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [{"name": "tensorflow"}]}}}}},
+            "$.spec.tfReplicaSpecs.Worker.template.spec.containers[0]",
+        ),
+    ],
+)
+def test_the_schema_alone_refuses(change: dict[str, Any], path: str) -> None:
+    assert refusals(tfjob({}) | {"spec": FULL_SPEC | change}) == [path]
+
+
+def test_the_schema_is_structural() -> None:
+    for path, schema in NODES.items():
+        typed = "type" in schema or schema.get("x-kubernetes-int-or-string")
+        assert typed, path
+        assert not {"$ref", "definitions", "oneOf", "not", "nullable"} & set(schema), path
+        assert not ("properties" in schema and "additionalProperties" in schema), path
+        assert set(schema.get("required", [])) <= set(schema.get("properties", {})), path
+
+
+def test_every_field_that_is_ours_says_what_it_means() -> None:
+    for path, schema in NODES.items():
+        if path.startswith((".spec.", ".status.")) and not path.endswith("[]"):
+            assert schema.get("description"), path
+
+
+def test_the_table_describes_nothing_that_does_not_exist() -> None:
+    foreign = {
+        f"{struct.__name__}.{name}"
+        for struct, fields in TABLE.fields.items()
+        for name in fields
+        if name not in members(struct)
+    }
+    assert foreign == {"ReplicaStatus.selector", "ReplicaStatus.labelSelector"}
+
+
+def test_a_new_field_without_a_description_is_an_error() -> None:
+    fields = {**TABLE.fields, TFJobStatus: {"phase": TABLE.fields[TFJobStatus]["phase"]}}
+    with pytest.raises(KeyError, match="ready"):
+        struct_schema(TFJobStatus, Table(fields=fields))
+
+
+def test_rules_speak_to_people_and_bound_what_they_walk_over() -> None:
+    rules = [(path, rule) for path, schema in NODES.items() for rule in schema.get("x-kubernetes-validations", [])]
+    assert {path for path, _ in rules} >= {"", ".spec", ".spec.tfReplicaSpecs"}
+    for path, rule in rules:
+        assert rule["message"], path
+    assert NODES[".spec.tfReplicaSpecs"]["maxProperties"] == len(ReplicaType)
+    assert NODES[".spec.tfReplicaSpecs[].template.spec.containers"]["maxItems"]
+
+
+def test_the_pod_template_stays_open() -> None:
+    template = ".spec.tfReplicaSpecs[].template"
+    for path in ("", ".metadata", ".spec", ".spec.containers[]", ".spec.containers[].ports[]"):
+        assert NODES[template + path]["x-kubernetes-preserve-unknown-fields"] is True, path
+
+
+def test_defaults_are_those_of_the_controller() -> None:
+    replica = NODES[".spec.tfReplicaSpecs[]"]["properties"]
+    assert (replica["replicas"]["default"], replica["restartPolicy"]["default"]) == (1, "Never")
+    policy = NODES[".spec.runPolicy"]["properties"]
+    assert (policy["suspend"]["default"], policy["cleanPodPolicy"]["default"]) == (False, "None")
+
+
+def test_a_write_costs_the_api_server_little() -> None:
+    # The peer's schema has 576 KB; the time that an API server takes for a write grows with it.
+    assert len(json.dumps(crd())) < 20_000
+
+
+def test_each_call_makes_a_new_object() -> None:
+    crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clear()
+    struct_schema(TFJobSpec, TABLE)["properties"]["tfReplicaSpecs"]["x-kubernetes-validations"].clear()
+    assert openapi_schema() == SCHEMA

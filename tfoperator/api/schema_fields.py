@@ -1,0 +1,237 @@
+"""What the CRD says about each field of a TFJob that its type doesn't: meaning, bounds, defaults, CEL rules.
+
+Rules exist for what an API server can refuse at the door; `tfoperator.api.rules` says the same in the operator and the
+command line. Every rule is bounded (`maxItems`, `maxProperties`, `maxLength`): API servers refuse a CRD whose rules
+might cost too much.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH
+from tfoperator.api.rules import INT32_MAX, MANAGED_BY, MAX_REPLICAS
+from tfoperator.api.schema import Field, Table
+from tfoperator.api.templates import Container, ContainerPort, PodTemplate, PodTemplateMetadata, PodTemplateSpec
+from tfoperator.api.v1.types import (
+    CleanPodPolicy,
+    JobCondition,
+    ReplicaSpec,
+    ReplicaStatus,
+    ReplicaType,
+    RestartPolicy,
+    RunPolicy,
+    SchedulingPolicy,
+    SuccessPolicy,
+    TFJobSpec,
+    TFJobStatus,
+)
+
+__all__ = ["TABLE"]
+
+_MAX_CONTAINERS = 64
+_QUANTITY = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+_SECONDS = {"minimum": 0, "maximum": INT32_MAX}
+_TYPES = ", ".join(f"'{replica_type.lower()}'" for replica_type in ReplicaType)
+_MANAGED_BY = "has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : ''"
+
+
+def _rule(rule: str, message: str, reason: str = "FieldValueInvalid", **more: str) -> dict[str, str]:
+    return {"rule": rule, "message": message, "reason": reason, **more}
+
+
+def _enum(values: Any) -> list[str]:
+    # The empty string is the Go operator's "unset".
+    return list(dict.fromkeys(["", *(str(value) for value in values)]))
+
+
+_REPLICA_SPECS: dict[str, Any] = {
+    "minProperties": 1,
+    "maxProperties": len(ReplicaType),
+    "x-kubernetes-validations": [
+        _rule(
+            f"self.all(type, type.lowerAscii() in [{_TYPES}])",
+            f"replica types are {', '.join(ReplicaType)}",
+        ),
+        _rule(
+            "self.all(type, self.exists_one(other, other.lowerAscii() == type.lowerAscii()))",
+            "each replica type may be named only once, whatever its case",
+        ),
+        _rule(
+            "!(self.exists(type, type.lowerAscii() == 'chief') && self.exists(type, type.lowerAscii() == 'master'))",
+            "must not have both Chief and Master: they are two names for the one that leads",
+            "FieldValueForbidden",
+        ),
+    ],
+}
+
+_CONTAINERS: dict[str, Any] = {
+    "minItems": 1,
+    "maxItems": _MAX_CONTAINERS,
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["name"],
+    "x-kubernetes-validations": [
+        _rule(
+            f"self.exists(container, container.name == '{DEFAULT_CONTAINER_NAME}')",
+            f'one container must be named "{DEFAULT_CONTAINER_NAME}"',
+            "FieldValueRequired",
+        )
+    ],
+}
+
+_SPEC: dict[type, dict[str, Field]] = {
+    TFJobSpec: {
+        "tfReplicaSpecs": Field(
+            "The replicas by type: PS, Worker, Chief, Master, Evaluator. For example "
+            '{"PS": {...}, "Worker": {...}}. The chief is Chief (or Master), else worker 0.',
+            _REPLICA_SPECS,
+        ),
+        "runPolicy": Field("Policies over the whole job's life: clean-up, limits, suspension, gang scheduling."),
+        "successPolicy": Field(
+            "When a job without chief has succeeded: when worker 0 has (the default) or AllWorkers have.",
+            {"enum": _enum(SuccessPolicy)},
+        ),
+        "enableDynamicWorker": Field(
+            "Each worker's TF_CONFIG names only itself and the parameter servers, so that workers can come and go."
+        ),
+    },
+    ReplicaSpec: {
+        "replicas": Field("How many pods of this type.", {"minimum": 0, "maximum": MAX_REPLICAS, "default": 1}),
+        "restartPolicy": Field(
+            "What happens to a replica that fails. ExitCode: 1-127 fails the job, 128-255 starts it again.",
+            {"enum": _enum(RestartPolicy), "default": RestartPolicy.NEVER.value},
+        ),
+        "template": Field(
+            f"The pod that each replica is made from; its container named {DEFAULT_CONTAINER_NAME} trains.",
+            view=PodTemplate,
+        ),
+    },
+    RunPolicy: {
+        "cleanPodPolicy": Field(
+            "Which pods (and their services) are deleted when the job has ended: All, Running or None.",
+            {"enum": _enum(CleanPodPolicy), "default": CleanPodPolicy.NONE.value},
+        ),
+        "ttlSecondsAfterFinished": Field("Seconds after its end when the job is deleted; never if unset.", _SECONDS),
+        "activeDeadlineSeconds": Field(
+            "Seconds after its start when a job that still runs fails.", {**_SECONDS, "format": "int64"}
+        ),
+        "backoffLimit": Field("How often replicas may be started again before the job fails.", _SECONDS),
+        "schedulingPolicy": Field("Gang-scheduling wishes, passed on to the gang scheduler."),
+        "suspend": Field(
+            "While true the job has no pods. Queueing systems set it until there is room.", {"default": False}
+        ),
+        "managedBy": Field(
+            "Who is in charge of the job, this operator if unset; can't be changed.",
+            {
+                "maxLength": 253,
+                "x-kubernetes-validations": [
+                    _rule(
+                        f"self in [{', '.join(repr(manager) for manager in MANAGED_BY)}]",
+                        f"must be {' or '.join(MANAGED_BY)}",
+                    )
+                ],
+            },
+        ),
+    },
+    SchedulingPolicy: {
+        "minAvailable": Field("How many pods must find room at once; all if unset.", _SECONDS),
+        "queue": Field(
+            "The gang scheduler's queue; can't be changed.",
+            {
+                "maxLength": 253,
+                "x-kubernetes-validations": [_rule("self == oldSelf", "can't be changed", "FieldValueForbidden")],
+            },
+        ),
+        "minResources": Field(
+            "Resources that must be free for the job to start.", {"additionalProperties": {"pattern": _QUANTITY}}
+        ),
+        "priorityClass": Field("The gang's priority class."),
+        "scheduleTimeoutSeconds": Field("Seconds that the gang scheduler waits for room.", _SECONDS),
+    },
+}
+
+_TEMPLATE: dict[type, dict[str, Field]] = {
+    PodTemplate: {
+        "metadata": Field("Labels and annotations of the pods, besides the operator's own labels."),
+        "spec": Field("The pod's spec."),
+    },
+    PodTemplateMetadata: {
+        "labels": Field("Labels of the pods."),
+        "annotations": Field("Annotations of the pods."),
+    },
+    PodTemplateSpec: {
+        "containers": Field(f"The pod's containers; one is named {DEFAULT_CONTAINER_NAME}.", _CONTAINERS),
+        "initContainers": Field("Containers that run one after the other before the others start."),
+        "restartPolicy": Field("Without effect: the replica's own restartPolicy holds."),
+        "schedulerName": Field("The scheduler of the pods."),
+    },
+    Container: {
+        "name": Field("Name of the container.", {"minLength": 1, "maxLength": MAX_NAME_LENGTH}),
+        "image": Field("Container image.", {"minLength": 1}),
+        "ports": Field("Ports that the container listens on; tfjob-port (2222 if there is none) is TensorFlow's."),
+    },
+    ContainerPort: {
+        "name": Field("Name of the port."),
+        "containerPort": Field("Number of the port.", {"minimum": 1, "maximum": 65535}),
+    },
+}
+
+_STATUS: dict[type, dict[str, Field]] = {
+    TFJobStatus: {
+        "phase": Field("Pending, Running, Succeeded, Failed or Unknown: the job's state in one word."),
+        "ready": Field("How many replicas are ready, of how many: 3/4."),
+        "restarts": Field("How often replicas were started again."),
+        "conditions": Field("What was observed about the job; the latest stands last."),
+        "replicaStatuses": Field("What the replicas of each type do."),
+        "startTime": Field("When the job was started (again, after a suspension)."),
+        "completionTime": Field("When the job ended."),
+        "lastReconcileTime": Field("When the job was last compared with what the API server holds."),
+        "observedGeneration": Field("The metadata.generation that this status was made for.", {"format": "int64"}),
+    },
+    JobCondition: {
+        "type": Field("Created, Running, Ready, Restarting, Suspended, Succeeded or Failed."),
+        "status": Field("True, False or Unknown."),
+        "reason": Field("Why, in one word for programs."),
+        "message": Field("Why, in a sentence for people."),
+        "lastUpdateTime": Field("When the condition was last written."),
+        "lastTransitionTime": Field("When its status last changed."),
+    },
+    ReplicaStatus: {
+        "active": Field("How many pods run."),
+        "succeeded": Field("How many have succeeded."),
+        "failed": Field("How many have failed."),
+        "ready": Field("How many are ready."),
+        "restarts": Field("How often replicas of this type were started again."),
+        "restartCounts": Field("How often each replica was started again, by index, where it ever was."),
+        "completedIndexes": Field("Indexes that have succeeded and won't run again: 0,2-5."),
+        "startedIndexes": Field("Indexes that have had a pod: 0-3."),
+        "selector": Field("Written by other operators.", {"type": "string"}),
+        "labelSelector": Field(
+            "Written by other operators.", {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        ),
+    },
+}
+
+TABLE = Table(
+    fields=_SPEC | _TEMPLATE | _STATUS,
+    structs={
+        TFJobSpec: {
+            "required": ["tfReplicaSpecs"],
+            "x-kubernetes-validations": [
+                _rule(
+                    f"({_MANAGED_BY.format('self')}) == ({_MANAGED_BY.format('oldSelf')})",
+                    "runPolicy.managedBy can't be changed",
+                    "FieldValueForbidden",
+                    fieldPath=".runPolicy.managedBy",
+                )
+            ],
+        },
+        ReplicaSpec: {"required": ["template"]},
+        PodTemplate: {"required": ["spec"]},
+        PodTemplateSpec: {"required": ["containers"]},
+        Container: {"required": ["image", "name"]},
+    },
+    open_structs=frozenset(_TEMPLATE),
+)
