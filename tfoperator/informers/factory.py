@@ -43,7 +43,7 @@ class SharedInformerFactory:
         metrics: InformerMetrics | None = None,
         use_watch_list: bool = True,
     ) -> None:
-        """`namespaces` are watched one by one; "" is all of them. `resync_period` (seconds) is the handlers' default."""
+        """`namespaces` are watched one by one; "" is all. `resync_period` (seconds) is the default of handlers."""
         if not namespaces or (len(namespaces) > 1 and "" in namespaces):
             raise ValueError(f'namespaces must be ("",) for all, or names; is {tuple(namespaces)!r}')
         self._client = client

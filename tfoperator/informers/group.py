@@ -92,6 +92,11 @@ class InformerGroup(Generic[T]):
         ended = [informer.stop(max(deadline - time.monotonic(), 0)) for informer in self._informers]
         return all(ended)
 
+    def relist(self) -> None:
+        """As `SharedInformer.relist`, for every member."""
+        for informer in self._informers:
+            informer.relist()
+
     def wait_for_sync(self, timeout: float | None = None) -> bool:
         """Wait up to `timeout` seconds of the clock (None: without limit) until `has_synced`; returns that."""
         deadline = None if timeout is None else self._clock.monotonic() + timeout

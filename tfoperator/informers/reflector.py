@@ -80,8 +80,10 @@ class Reflector(Generic[T]):
         self._version_unavailable = False
         self._server_pages_from_cache = False
         self._stop = StopSignal()
-        self._watch_lock = threading.Lock()  # guards _watch, and that none is set after stop()
+        self._watch_lock = threading.Lock()  # guards the fields below, and that no watch is set after stop()
         self._watch: Watch[T] | None = None
+        self._following = False  # filled, and now living off a watch
+        self._relist_wanted = False
 
     @property
     def last_sync_resource_version(self) -> str:
@@ -110,6 +112,17 @@ class Reflector(Generic[T]):
         if isinstance(self._list_watch, Cancellable):
             self._list_watch.cancel()
 
+    def relist(self) -> None:
+        """Fill the sink anew soon, as if the watch had been found wrong: somebody knows that it has missed a change.
+
+        Nothing to do while the sink is being filled anyway. Thread-safe, does not block.
+        """
+        with self._watch_lock:
+            self._relist_wanted = self._following
+            watch = self._watch if self._following else None
+        if watch is not None:
+            watch.close()
+
     # --- the cycle: fill, then watch until that fails
 
     def _list_and_watch(self) -> None:
@@ -118,12 +131,16 @@ class Reflector(Generic[T]):
         try:
             if watch is None:
                 self._fill_by_list()
+            with self._watch_lock:
+                self._following, self._relist_wanted = True, False
             self._follow(watch)
         finally:
+            with self._watch_lock:
+                self._following = False
             self._forget_watch()
 
     def _follow(self, watch: Watch[T] | None) -> None:
-        while not self._stop.is_set():
+        while not self._must_leave_watch():
             if watch is None:
                 try:
                     watch = self._open_watch(self._last_version)
@@ -136,6 +153,8 @@ class Reflector(Generic[T]):
             fruitless = watch.fruitless
             watch = None
             self._forget_watch()
+            if self._must_leave_watch():
+                return
             if ended is None:
                 if fruitless and not self._stop.is_set():
                     raise _FruitlessWatch(f"watch of {self._name} ended at once without an event")
@@ -145,6 +164,9 @@ class Reflector(Generic[T]):
                 self._pause(ended)
             else:
                 raise ended
+
+    def _must_leave_watch(self) -> bool:
+        return self._stop.is_set() or self._relist_wanted
 
     def _drain(self, watch: Watch[T]) -> KubeError | None:
         """Apply a watch's events until it ends; returns what ended it, None for a clean end."""
@@ -287,9 +309,9 @@ class Reflector(Generic[T]):
         watch = Watch(stream, name=self._name, clock=self._clock, metrics=self._metrics)
         with self._watch_lock:
             self._watch = watch
-            stopped = self._stop.is_set()
-        if stopped:
-            watch.close()  # stop() may have looked before there was a watch to close
+            unwanted = self._stop.is_set() or self._relist_wanted
+        if unwanted:
+            watch.close()  # stop() or relist() may have looked before there was a watch to close
         return watch
 
     def _forget_watch(self) -> None:

@@ -221,6 +221,10 @@ class SharedInformer(Generic[T]):
             logger.warning("%s: informer did not stop within %s s", self._name, timeout)
         return ended
 
+    def relist(self) -> None:
+        """Read everything from the server anew, soon: the cache is known to have missed a change. Does not block."""
+        self._reflector.relist()
+
     def wait_for_sync(self, timeout: float | None = None) -> bool:
         """Wait up to `timeout` seconds of the clock (None: without limit) until `has_synced`; returns that.
 

@@ -1,0 +1,400 @@
+"""What the tests of informers share: objects, a clock that never waits, a scripted server, a server with a memory."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tfoperator.kube.errors import KubeError, Status, StatusCause, StatusDetails, TransportError, error_from_status
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
+from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType
+
+
+def pod(name: str, version: int | str = 1, *, namespace: str = "ns", uid: str = "", owner: str = "") -> Pod:
+    owners = (OwnerReference(uid=owner, controller=True),) if owner else ()
+    return Pod(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            uid=uid or f"uid-{name}",
+            resource_version=str(version),
+            owner_references=owners,
+        )
+    )
+
+
+def status(code: int, message: str = "", *, reason: str = "", cause: str = "", cause_message: str = "") -> Status:
+    causes = (StatusCause(reason=cause, message=cause_message),) if cause or cause_message else ()
+    return Status(code=code, reason=reason, message=message, details=StatusDetails(causes=causes))
+
+
+def api_error(code: int, message: str = "", *, retry_after: float | None = None, **kwargs: str) -> KubeError:
+    return error_from_status(status(code, message, **kwargs), retry_after=retry_after)
+
+
+def page(*objects: Any, version: int | str, token: str = "") -> ListPage[Any]:
+    return ListPage(tuple(objects), str(version), token)
+
+
+def added(obj: Any) -> WatchEvent[Any]:
+    return WatchEvent(WatchEventType.ADDED, obj)
+
+
+def modified(obj: Any) -> WatchEvent[Any]:
+    return WatchEvent(WatchEventType.MODIFIED, obj)
+
+
+def deleted(obj: Any) -> WatchEvent[Any]:
+    return WatchEvent(WatchEventType.DELETED, obj)
+
+
+def bookmark(version: int | str, *, initial_events_end: bool = False) -> WatchEvent[Any]:
+    return WatchEvent(WatchEventType.BOOKMARK, None, str(version), initial_events_end)
+
+
+def error_event(code: int, message: str = "", **kwargs: str) -> WatchEvent[Any]:
+    return WatchEvent(WatchEventType.ERROR, status=status(code, message, **kwargs))
+
+
+class ImpatientClock:
+    """Whoever waits on it with a deadline finds that the deadline has come; `waits` says how long that was."""
+
+    def __init__(self) -> None:
+        self.elapsed = 0.0
+        self.waits: list[float] = []
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return self.elapsed
+
+    def wait_until(self, condition: threading.Condition, deadline: float | None) -> bool:
+        assert deadline is not None, "this would wait for ever"
+        self.waits.append(deadline - self.elapsed)
+        self.elapsed = max(self.elapsed, deadline)
+        return False
+
+    def pass_time(self, seconds: float) -> Callable[[], None]:
+        """For a script: let time go by while a watch is open."""
+
+        def step() -> None:
+            self.elapsed += seconds
+
+        return step
+
+
+Step = WatchEvent[Any] | Exception | Callable[[], None]
+
+
+class ScriptedStream:
+    """Yields the events of a script, runs its functions, raises its exceptions, and ends where the script ends."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = steps
+        self.closed = False
+
+    def __iter__(self) -> Iterator[WatchEvent[Any]]:
+        for step in self._steps:
+            if self.closed:
+                return
+            if isinstance(step, WatchEvent):
+                yield step
+            elif isinstance(step, Exception):
+                raise step
+            else:
+                step()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Script:
+    """A ListerWatcher that answers in the order of a script, and calls `at_end` when it is asked for more."""
+
+    def __init__(
+        self, *, lists: Sequence[ListPage[Any] | Exception] = (), watches: Sequence[Sequence[Step] | Exception] = ()
+    ) -> None:
+        self._lists = deque(lists)
+        self._watches = deque(watches)
+        self.list_calls: list[dict[str, Any]] = []
+        self.watch_calls: list[dict[str, Any]] = []
+        self.streams: list[ScriptedStream] = []
+        self.at_end: Callable[[], None] = lambda: None
+
+    @property
+    def listed_versions(self) -> list[str]:
+        return [call["resource_version"] for call in self.list_calls if not call["continue_token"]]
+
+    @property
+    def watched_versions(self) -> list[str]:
+        return [call["resource_version"] for call in self.watch_calls]
+
+    def list(
+        self,
+        *,
+        resource_version: str = "",
+        resource_version_match: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> ListPage[Any]:
+        options = {
+            "resource_version": resource_version,
+            "resource_version_match": resource_version_match,
+            "limit": limit,
+            "continue_token": continue_token,
+        }
+        if not self._lists:
+            self.at_end()
+            raise TransportError("the script has no further list")
+        self.list_calls.append(options)
+        answer = self._lists.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def watch(self, **options: Any) -> ScriptedStream:
+        if not self._watches:
+            self.at_end()
+            return ScriptedStream([])
+        self.watch_calls.append(options)
+        answer = self._watches.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        self.streams.append(ScriptedStream(answer))
+        return self.streams[-1]
+
+
+class RecordingSink:
+    """A sink that keeps what it was told, and the state that results."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.state: dict[str, Any] = {}
+
+    def upsert(self, obj: Any) -> None:
+        self.calls.append(("upsert", obj.metadata.name))
+        self.state[obj.metadata.key] = obj
+
+    def delete(self, obj: Any) -> None:
+        self.calls.append(("delete", obj.metadata.name))
+        self.state.pop(obj.metadata.key, None)
+
+    def replace(self, objects: Sequence[Any]) -> None:
+        self.calls.append(("replace", sorted(obj.metadata.name for obj in objects)))
+        self.state = {obj.metadata.key: obj for obj in objects}
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(obj.metadata.name for obj in self.state.values())
+
+
+class LiveStream:
+    """A watch of `Server`: what is pushed comes out, until it is ended, broken or closed."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[WatchEvent[Any] | Exception | None] = queue.SimpleQueue()
+        self.closed = threading.Event()
+        self.muted = False
+
+    def push(self, item: WatchEvent[Any] | Exception | None) -> None:
+        if not self.muted:
+            self._queue.put(item)
+
+    def __iter__(self) -> Iterator[WatchEvent[Any]]:
+        while not self.closed.is_set():
+            item = self._queue.get()
+            if item is None or self.closed.is_set():
+                return
+            if isinstance(item, Exception):
+                raise item
+            yield item
+
+    def close(self) -> None:
+        self.closed.set()
+        self._queue.put(None)
+
+
+class Server:
+    """A ListerWatcher over one collection that behaves as an API server does, with faults to be had on request."""
+
+    def __init__(self, *, watch_list: bool = True) -> None:
+        self._lock = threading.Lock()  # guards everything below
+        self._watch_list = watch_list
+        self._version = 1
+        self._oldest = 1
+        self._objects: dict[str, Pod] = {}
+        self._history: list[tuple[int, WatchEvent[Any]]] = []
+        self._streams: list[LiveStream] = []
+        self._uids = itertools.count(1)
+        self.failures: deque[Exception] = deque()
+        self.lists = 0
+        self.watches = 0
+
+    # --- what the reflector calls
+
+    def list(
+        self,
+        *,
+        resource_version: str = "",
+        resource_version_match: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> ListPage[Any]:
+        with self._lock:
+            self._fail_if_asked()
+            self.lists += 1
+            if not continue_token:
+                return self._page(sorted(self._objects.values(), key=lambda o: o.metadata.key), limit, 0)
+            version, offset = continue_token.split(":")
+            if int(version) != self._version:
+                raise api_error(410, "continue token expired", reason="Expired")
+            return self._page(sorted(self._objects.values(), key=lambda o: o.metadata.key), limit, int(offset))
+
+    def _page(self, objects: list[Pod], limit: int, offset: int) -> ListPage[Any]:  # type: ignore[valid-type]
+        end = offset + limit if limit else len(objects)
+        token = f"{self._version}:{end}" if end < len(objects) else ""
+        return ListPage(tuple(objects[offset:end]), str(self._version), token)
+
+    def watch(
+        self,
+        *,
+        resource_version: str = "",
+        resource_version_match: str = "",
+        timeout_seconds: int = 300,
+        allow_watch_bookmarks: bool = True,
+        send_initial_events: bool | None = None,
+    ) -> LiveStream:
+        with self._lock:
+            self._fail_if_asked()
+            self.watches += 1
+            stream = LiveStream()
+            if send_initial_events:
+                if not self._watch_list:
+                    raise api_error(422, "sendInitialEvents is forbidden")
+                for obj in self._objects.values():
+                    stream.push(added(obj))
+                stream.push(bookmark(self._version, initial_events_end=True))
+            elif int(resource_version) < self._oldest:
+                stream.push(error_event(410, "too old resource version", reason="Expired"))
+            else:
+                for version, event in self._history:
+                    if version > int(resource_version):
+                        stream.push(event)
+            self._streams.append(stream)
+            return stream
+
+    def _fail_if_asked(self) -> None:
+        if self.failures:
+            raise self.failures.popleft()
+
+    # --- what the world does
+
+    def put(self, name: str, **kwargs: str) -> Pod:
+        """Create or update."""
+        with self._lock:
+            self._version += 1
+            old = self._objects.get(f"ns/{name}")
+            uid = old.metadata.uid if old else f"uid-{next(self._uids)}"
+            obj = pod(name, self._version, uid=uid, **kwargs)
+            self._objects[obj.metadata.key] = obj
+            self._publish(modified(obj) if old else added(obj))
+            return obj
+
+    def remove(self, name: str) -> None:
+        with self._lock:
+            old = self._objects.pop(f"ns/{name}", None)
+            if old is not None:
+                self._version += 1
+                self._publish(deleted(pod(name, self._version, uid=old.metadata.uid)))
+
+    def _publish(self, event: WatchEvent[Any]) -> None:
+        self._history.append((self._version, event))
+        for stream in self._streams:
+            stream.push(event)
+
+    def send_bookmark(self) -> None:
+        with self._lock:
+            for stream in self._streams:
+                stream.push(bookmark(self._version))
+
+    def compact(self) -> None:
+        """Forget history: a watch from before now gets 410."""
+        with self._lock:
+            self._history.clear()
+            self._oldest = self._version
+
+    def end_watches(self, error: Exception | None = None, *, losing_events: bool = False) -> None:
+        """End every watch; with `losing_events`, what it had not delivered yet is lost."""
+        with self._lock:
+            for stream in self._streams:
+                if losing_events:
+                    stream.close()
+                else:
+                    stream.push(error)
+            self._streams.clear()
+
+    def send_error(self, code: int) -> None:
+        with self._lock:
+            for stream in self._streams:
+                stream.push(error_event(code))
+            self._streams.clear()
+
+    def mute_watches(self) -> None:
+        """Open watches go on without delivering anything: a connection that died without a word."""
+        with self._lock:
+            for stream in self._streams:
+                stream.muted = True
+
+    def unmute_watches(self) -> None:
+        """Open watches deliver again; what happened meanwhile is lost to them."""
+        with self._lock:
+            for stream in self._streams:
+                stream.muted = False
+
+    @property
+    def open_watches(self) -> int:
+        with self._lock:
+            return sum(1 for stream in self._streams if not stream.closed.is_set())
+
+    @property
+    def state(self) -> dict[str, str]:
+        with self._lock:
+            return {key: obj.metadata.resource_version for key, obj in self._objects.items()}
+
+
+class View:
+    """A handler that builds its own picture of the collection out of nothing but its calls, and checks each."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self.flags: list[bool] = []
+        self.objects: dict[str, HasMetadata] = {}
+        self.wrong: list[str] = []
+
+    @property
+    def state(self) -> dict[str, str]:
+        return {key: obj.metadata.resource_version for key, obj in dict(self.objects).items()}
+
+    def on_add(self, obj: Any, *, initial: bool) -> None:
+        self.calls.append(("add", obj.metadata.name))
+        self.flags.append(initial)
+        if obj.metadata.key in self.objects:
+            self.wrong.append(f"added twice: {obj.metadata.key}")
+        self.objects[obj.metadata.key] = obj
+
+    def on_update(self, old: Any, new: Any) -> None:
+        self.calls.append(("update", new.metadata.name))
+        if self.objects.get(new.metadata.key) is not old:
+            self.wrong.append(f"old of an update was never announced: {new.metadata.key}")
+        self.objects[new.metadata.key] = new
+
+    def on_delete(self, obj: Any, *, final_state_unknown: bool) -> None:
+        self.calls.append(("delete", obj.metadata.name))
+        self.flags.append(final_state_unknown)
+        self.objects.pop(obj.metadata.key, None)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.unit.informers.support import Server, View
+from tfoperator.informers import (
+    CONTROLLER_UID_INDEX,
+    ORPHANS_INDEX,
+    SharedInformerFactory,
+    index_by_controller_uid,
+    index_orphans,
+)
+from tfoperator.kube.objects import Pod, Service
+from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.verbs import decoder
+
+DECODE_POD = decoder(Pod)
+DECODE_SERVICE = decoder(Service)
+
+
+class Client:
+    """As much of a client as a factory needs: it hands out one server per selection."""
+
+    def __init__(self) -> None:
+        self.servers: dict[tuple[str, str, str, str], Server] = {}
+
+    def list_watch(
+        self,
+        resource: Resource,
+        namespace: str,
+        decode: Any,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Server:
+        selection = (resource.plural, namespace, label_selector, field_selector)
+        assert selection not in self.servers, "the collection is watched twice"
+        return self.servers.setdefault(selection, Server())
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client()
+
+
+@pytest.fixture
+def factory(client: Client) -> Iterator[SharedInformerFactory]:
+    factory = SharedInformerFactory(client, clock=FakeClock())  # type: ignore[arg-type]
+    yield factory
+    assert factory.stop(5)
+
+
+def test_one_collection_has_one_informer_however_often_it_is_asked_for(
+    factory: SharedInformerFactory, client: Client
+) -> None:
+    first = factory.informer(PODS, DECODE_POD, label_selector="app=x")
+    assert factory.informer(PODS, DECODE_POD, label_selector="app=x") is first
+    assert factory.informer(PODS, DECODE_POD, label_selector="app=y") is not first
+    assert factory.informer(SERVICES, DECODE_SERVICE, label_selector="app=x") is not first
+    assert sorted(client.servers) == [
+        ("pods", "", "app=x", ""),
+        ("pods", "", "app=y", ""),
+        ("services", "", "app=x", ""),
+    ]
+
+
+def test_another_decoder_for_the_same_collection_is_refused(factory: SharedInformerFactory) -> None:
+    factory.informer(PODS, DECODE_POD)
+    with pytest.raises(ValueError, match=r"pods.*another decoder"):
+        factory.informer(PODS, decoder(Service))
+
+
+def test_indexes_asked_for_later_are_added(factory: SharedInformerFactory, client: Client) -> None:
+    factory.informer(PODS, DECODE_POD, indexers={CONTROLLER_UID_INDEX: index_by_controller_uid})
+    client.servers[("pods", "", "", "")].put("a")
+    factory.start()
+    assert factory.wait_for_sync(5)
+    both = {CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans}
+    pods = factory.informer(PODS, DECODE_POD, indexers=both)
+    assert [obj.metadata.name for obj in pods.lister.by_index(ORPHANS_INDEX, "ns")] == ["a"]
+
+
+def test_start_starts_what_has_not_been_started(factory: SharedInformerFactory, client: Client) -> None:
+    pods = factory.informer(PODS, DECODE_POD)
+    factory.start()
+    services = factory.informer(SERVICES, DECODE_SERVICE)
+    assert not services.informers[0].started
+    assert factory.wait_for_sync(0) is False
+    factory.start()
+    assert factory.wait_for_sync(5)
+    assert pods.has_synced
+    assert services.has_synced
+    assert client.servers[("pods", "", "", "")].watches == 1
+
+
+def test_each_namespace_gets_a_watch_of_its_own(client: Client) -> None:
+    factory = SharedInformerFactory(client, namespaces=("n1", "n2", "n1"), clock=FakeClock())  # type: ignore[arg-type]
+    pods = factory.informer(PODS, DECODE_POD)
+    assert [informer.name for informer in pods.informers] == ["pods/n1", "pods/n2"]
+    assert sorted(namespace for _, namespace, _, _ in client.servers) == ["n1", "n2"]
+    factory.start()
+    assert factory.wait_for_sync(5)
+    assert factory.stop(5)
+
+
+@pytest.mark.parametrize("namespaces", [(), ("", "n1")])
+def test_namespaces_that_make_no_sense_are_refused(client: Client, namespaces: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="namespaces"):
+        SharedInformerFactory(client, namespaces=namespaces)  # type: ignore[arg-type]
+
+
+def test_stop_ends_every_watch_and_thread(factory: SharedInformerFactory, client: Client) -> None:
+    view = View()
+    factory.informer(PODS, DECODE_POD).add_handler(view)
+    factory.informer(SERVICES, DECODE_SERVICE)
+    factory.start()
+    assert factory.wait_for_sync(5)
+    client.servers[("pods", "", "", "")].put("a")
+    eventually(lambda: view.calls)
+    assert factory.stop(5)
+    assert [server.open_watches for server in client.servers.values()] == [0, 0]
+
+
+def test_a_failed_informer_shows_in_the_factory(factory: SharedInformerFactory, client: Client) -> None:
+    factory.informer(PODS, DECODE_POD, indexers={"broken": lambda obj: [obj.metadata.labels["absent"]]})
+    factory.start()
+    assert factory.failure is None
+    client.servers[("pods", "", "", "")].put("a")
+    eventually(lambda: factory.failure)

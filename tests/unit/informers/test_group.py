@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.unit.informers.support import Server, View, api_error, pod
+from tfoperator.informers import (
+    CONTROLLER_UID_INDEX,
+    InformerGroup,
+    ObjectNotFound,
+    SharedInformer,
+    index_by_controller_uid,
+)
+from tfoperator.kube.objects import Pod
+
+
+@pytest.fixture
+def servers() -> tuple[Server, Server]:
+    return Server(), Server()
+
+
+@pytest.fixture
+def group(servers: tuple[Server, Server]) -> Iterator[InformerGroup[Pod]]:
+    def into(namespace: str):
+        return lambda obj: pod(
+            obj.metadata.name,
+            obj.metadata.resource_version,
+            namespace=namespace,
+            owner=obj.metadata.controller.uid if obj.metadata.controller else "",
+        )
+
+    clock = FakeClock()
+    members = [
+        SharedInformer[Pod](server, name=f"pods/{namespace}", transform=into(namespace), clock=clock)
+        for server, namespace in zip(servers, ("n1", "n2"), strict=True)
+    ]
+    group = InformerGroup(members, name="pods", clock=clock)
+    yield group
+    assert group.stop(5)
+
+
+def test_a_group_reads_and_tells_as_one(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
+    view = View()
+    servers[0].put("a")
+    servers[1].put("b")
+    registration = group.add_handler(view)
+    assert not group.has_synced
+    group.start()
+    assert group.wait_for_sync(5)
+    assert registration.wait_for_sync(5)
+    assert registration.synced
+    assert sorted(view.objects) == ["n1/a", "n2/b"]
+    assert group.lister.get("n2", "b").metadata.name == "b"
+    assert len(group.lister.list()) == 2
+    assert [obj.metadata.key for obj in group.lister.list("n1")] == ["n1/a"]
+    with pytest.raises(ObjectNotFound, match="pods n2/a"):
+        group.lister.get("n2", "a")
+
+
+def test_a_group_has_synced_when_its_last_member_has(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
+    servers[1].failures.extend([api_error(500, "boom")] * 3)
+    registration = group.add_handler(View())
+    group.start()
+    assert group.informers[0].wait_for_sync(5)
+    assert not group.has_synced
+    assert not registration.synced
+    assert group.wait_for_sync(0) is False
+
+
+def test_a_handler_leaves_every_member(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
+    leaving, staying = View(), View()
+    registration = group.add_handler(leaving)
+    group.add_handler(staying)
+    group.start()
+    assert group.wait_for_sync(5)
+    group.remove_handler(registration)
+    servers[0].put("a")
+    servers[1].put("b")
+    eventually(lambda: len(staying.calls) == 2)
+    assert leaving.calls == []
+
+
+def test_indexes_reach_every_member(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
+    group.add_indexers({CONTROLLER_UID_INDEX: index_by_controller_uid})
+    for server in servers:
+        server.put("a", owner="u1")
+    group.start()
+    assert group.wait_for_sync(5)
+    assert [obj.metadata.key for obj in group.lister.by_index(CONTROLLER_UID_INDEX, "u1")] == ["n1/a", "n2/a"]
+
+
+def test_a_failed_member_is_the_groups_failure(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
+    group.add_indexers({"broken": lambda obj: [obj.metadata.labels["absent"]]})
+    group.start()
+    servers[1].put("b")
+    eventually(lambda: group.failure)
+    assert "broken" in str(group.failure)
+    assert not group.has_synced

@@ -1,0 +1,146 @@
+"""Whatever happens to objects, watches and the server: in the end everybody knows the truth."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.unit.informers.support import Server, View, api_error
+from tfoperator.informers import CONTROLLER_UID_INDEX, SharedInformer, index_by_controller_uid
+from tfoperator.kube.errors import ConnectionRefused, TransportError
+from tfoperator.kube.objects import Pod
+
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+OWNERS = st.sampled_from(["", "u1", "u2"])
+FAILURES = st.sampled_from(
+    [
+        ConnectionRefused("nobody listens"),
+        TransportError("reset"),
+        api_error(429, "slow down", retry_after=3),
+        api_error(410, "too old", reason="Expired"),
+        api_error(500, "etcd has no leader"),
+        api_error(504, "Too large resource version", reason="Timeout"),
+        api_error(403, "roles are not loaded yet"),
+    ]
+)
+
+
+class InformerMachine(RuleBasedStateMachine):
+    """Random histories of a collection, with every fault that a watch can have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads_before = set(threading.enumerate())
+        self.clock = FakeClock()
+        self.views: list[View] = []
+        self.registrations: list[Any] = []
+
+    @initialize(watch_list=st.booleans(), seed=st.integers(0, 1000), names=st.sets(NAMES))
+    def begin(self, watch_list: bool, seed: int, names: set[str]) -> None:
+        self.server = Server(watch_list=watch_list)
+        for name in sorted(names):
+            self.server.put(name)
+        self.informer: SharedInformer[Pod] = SharedInformer(
+            self.server,
+            name="pods",
+            indexers={CONTROLLER_UID_INDEX: index_by_controller_uid},
+            clock=self.clock,
+            rng=random.Random(seed),
+        )
+        self.handler_joins()
+        self.informer.start()
+
+    @rule(name=NAMES, owner=OWNERS)
+    def object_changes(self, name: str, owner: str) -> None:
+        self.server.put(name, owner=owner)
+
+    @rule(name=NAMES)
+    def object_goes(self, name: str) -> None:
+        self.server.remove(name)
+
+    @rule(name=NAMES)
+    def object_is_made_anew(self, name: str) -> None:
+        self.server.remove(name)
+        self.server.put(name)
+
+    @rule()
+    def history_is_compacted(self) -> None:
+        self.server.compact()
+
+    @rule()
+    def bookmark_comes(self) -> None:
+        self.server.send_bookmark()
+
+    @rule()
+    def watches_end(self) -> None:
+        self.server.end_watches()
+
+    @rule()
+    def watches_break_and_lose_events(self) -> None:
+        self.server.end_watches(losing_events=True)
+
+    @rule()
+    def watches_are_cut(self) -> None:
+        self.server.end_watches(TransportError("reset"))
+
+    @rule(code=st.sampled_from([410, 429, 500]))
+    def watches_get_an_error(self, code: int) -> None:
+        self.server.send_error(code)
+
+    @rule(failure=FAILURES, times=st.integers(1, 3))
+    def requests_fail(self, failure: Exception, times: int) -> None:
+        self.server.failures.extend([failure] * times)
+
+    @rule(seconds=st.sampled_from([0.5, 2.0, 10.0, 200.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @precondition(lambda self: len(self.views) < 4)
+    @rule(resync_period=st.sampled_from([0.0, 5.0]))
+    def handler_joins(self, resync_period: float = 0.0) -> None:
+        self.views.append(View())
+        self.registrations.append(self.informer.add_handler(self.views[-1], resync_period=resync_period))
+
+    @rule()
+    def all_settles(self) -> None:
+        truth = self.server.state
+
+        def settled() -> bool:
+            self.clock.advance(10)
+            cached = {obj.metadata.key: obj.metadata.resource_version for obj in self.informer.indexer.list()}
+            return self.informer.has_synced and cached == truth and all(view.state == truth for view in self.views)
+
+        eventually(settled, within=20, every=0.002)
+        eventually(lambda: all(registration.synced for registration in self.registrations))
+        by_owner = {
+            obj.metadata.key
+            for uid in self.informer.indexer.index_values(CONTROLLER_UID_INDEX)
+            for obj in self.informer.indexer.by_index(CONTROLLER_UID_INDEX, uid)
+        }
+        assert by_owner == {o.metadata.key for o in self.informer.indexer.list() if o.metadata.controller is not None}
+
+    @invariant()
+    def no_handler_is_told_nonsense(self) -> None:
+        assert [view.wrong for view in self.views if view.wrong] == []
+
+    def teardown(self) -> None:
+        if not hasattr(self, "informer"):
+            return
+        try:
+            self.all_settles()
+            self.no_handler_is_told_nonsense()
+        finally:
+            assert self.informer.stop(10)
+            assert self.server.open_watches == 0
+            assert set(threading.enumerate()) <= self.threads_before
+
+
+TestInformerModel = InformerMachine.TestCase
+TestInformerModel.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)

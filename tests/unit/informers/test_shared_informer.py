@@ -1,0 +1,709 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.unit.informers.support import Server, View, api_error, pod
+from tfoperator.informers import (
+    CONTROLLER_UID_INDEX,
+    IndexConflict,
+    IndexFunctionError,
+    InformerStopped,
+    NoMetrics,
+    SharedInformer,
+    index_by_controller_uid,
+)
+from tfoperator.kube.errors import ConnectionRefused, TransportError
+from tfoperator.kube.objects import Pod
+
+Make = Callable[..., SharedInformer[Pod]]
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def make(server: Server, clock: FakeClock) -> Iterator[Make]:
+    made: list[SharedInformer[Pod]] = []
+
+    def informer(**options: Any) -> SharedInformer[Pod]:
+        options.setdefault("clock", clock)
+        made.append(SharedInformer(server, name="pods", **options))
+        return made[-1]
+
+    yield informer
+    for each in made:
+        assert each.stop(5)
+
+
+def caught_up(informer: SharedInformer[Pod], server: Server, *views: View) -> None:
+    """Wait until the cache and every view show what the server has."""
+    eventually(lambda: {o.metadata.key: o.metadata.resource_version for o in informer.indexer.list()} == server.state)
+    for view in views:
+        eventually(lambda view=view: view.state == server.state)
+        assert view.wrong == []
+
+
+def recover(informer: SharedInformer[Pod], server: Server, clock: FakeClock, *views: View) -> None:
+    """As `caught_up`, letting time pass for as long as the reflector backs off."""
+
+    def probe() -> bool:
+        clock.advance(10)
+        return {o.metadata.key: o.metadata.resource_version for o in informer.indexer.list()} == server.state
+
+    eventually(probe)
+    caught_up(informer, server, *views)
+
+
+# --- cache and handlers
+
+
+def test_the_cache_and_the_handlers_follow_the_server(make: Make, server: Server) -> None:
+    server.put("a")
+    informer, view = make(), View()
+    registration = informer.add_handler(view)
+    assert not informer.has_synced
+    informer.start()
+    assert informer.wait_for_sync(5)
+    assert registration.wait_for_sync(5)
+    assert view.calls == [("add", "a")]
+    server.put("b")
+    server.put("a")
+    server.remove("b")
+    caught_up(informer, server, view)
+    assert view.calls == [("add", "a"), ("add", "b"), ("update", "a"), ("delete", "b")]
+    assert view.flags == [True, False, False]
+    assert informer.lister.get("ns", "a").metadata.resource_version == server.state["ns/a"]
+    assert informer.last_sync_resource_version == "5"
+
+
+def test_the_cache_has_changed_before_a_handler_hears_of_it(make: Make, server: Server) -> None:
+    informer = make()
+    stale: list[str] = []
+
+    class Reads(View):
+        def on_add(self, obj: Any, *, initial: bool) -> None:
+            if informer.indexer.get(obj.metadata.key) is None:
+                stale.append(obj.metadata.key)
+            super().on_add(obj, initial=initial)
+
+    view = Reads()
+    informer.add_handler(view)
+    informer.start()
+    for number in range(50):
+        server.put(f"p{number}")
+    caught_up(informer, server, view)
+    assert stale == []
+
+
+def test_the_state_flags_tell_where_in_its_life_an_informer_is(make: Make) -> None:
+    informer = make()
+    assert (informer.started, informer.stopped) == (False, False)
+    informer.start()
+    assert (informer.started, informer.stopped) == (True, False)
+    informer.stop()
+    assert (informer.started, informer.stopped) == (True, True)
+
+
+def test_a_second_start_is_ignored_with_a_warning(make: Make, caplog: pytest.LogCaptureFixture, server: Server) -> None:
+    informer = make()
+    informer.start()
+    informer.start()
+    assert "started before" in caplog.text
+    assert informer.wait_for_sync(5)
+    assert server.watches == 1
+
+
+def test_after_stop_neither_start_nor_handler_nor_index(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    informer = make()
+    informer.stop()
+    informer.start()
+    assert "stopped before" in caplog.text
+    assert not informer.started
+    with pytest.raises(InformerStopped, match="pods"):
+        informer.add_handler(View())
+    with pytest.raises(InformerStopped, match="pods"):
+        informer.add_indexers({CONTROLLER_UID_INDEX: index_by_controller_uid})
+
+
+def test_wait_for_sync_gives_up_at_its_time_limit_and_when_stopped(
+    make: Make, server: Server, clock: FakeClock
+) -> None:
+    server.failures.extend([ConnectionRefused("nobody listens")] * 1000)
+    informer = make()
+    informer.start()
+    results: list[bool] = []
+    waiting = threading.Thread(target=lambda: results.append(informer.wait_for_sync(60)))
+    waiting.start()
+    eventually(lambda: clock.advance(3) or results)
+    assert results == [False]
+    waiting.join()
+    endless = threading.Thread(target=lambda: results.append(informer.wait_for_sync()))
+    endless.start()
+    informer.stop()
+    endless.join(5)
+    assert results == [False, False]
+
+
+# --- late, removed and misbehaving handlers
+
+
+def test_a_late_handler_first_hears_of_what_is_there(make: Make, server: Server) -> None:
+    server.put("a")
+    server.put("b")
+    informer, early, late = make(), View(), View()
+    informer.add_handler(early)
+    informer.start()
+    assert informer.wait_for_sync(5)
+    registration = informer.add_handler(late)
+    assert registration.wait_for_sync(5)
+    assert late.calls == [("add", "a"), ("add", "b")]
+    assert late.flags == [True, True]
+    server.put("c")
+    caught_up(informer, server, early, late)
+    assert late.flags == [True, True, False]
+
+
+def test_a_late_handler_is_synced_only_after_its_replay(make: Make, server: Server) -> None:
+    server.put("a")
+    server.put("b")
+    informer = make()
+    informer.start()
+    assert informer.wait_for_sync(5)
+    proceed = threading.Semaphore(0)
+
+    class Slow(View):
+        def on_add(self, obj: Any, *, initial: bool) -> None:
+            assert proceed.acquire(timeout=10)
+            super().on_add(obj, initial=initial)
+
+    view = Slow()
+    registration = informer.add_handler(view)
+    proceed.release()
+    eventually(lambda: len(view.calls) == 1)
+    assert not registration.synced
+    proceed.release()
+    assert registration.wait_for_sync(5)
+
+
+def test_a_handler_is_not_synced_before_the_cache_is(make: Make, server: Server) -> None:
+    informer = make()
+    registration = informer.add_handler(View())
+    assert not registration.synced
+    informer.start()
+    assert registration.wait_for_sync(5)
+
+
+def test_handlers_that_join_while_much_happens_miss_nothing_and_hear_nothing_twice(make: Make, server: Server) -> None:
+    informer = make()
+    informer.start()
+    views = [View() for _ in range(20)]
+    done = threading.Event()
+
+    def change() -> None:
+        number = 0
+        while not done.is_set() and number < 1500:
+            number += 1
+            server.put(f"p{number % 7}")
+            if number % 3 == 0:
+                server.remove(f"p{(number * 5) % 7}")
+
+    changer = threading.Thread(target=change)
+    changer.start()
+    registrations = [informer.add_handler(view) for view in views]
+    assert all(registration.wait_for_sync(10) for registration in registrations)
+    done.set()
+    changer.join()
+    caught_up(informer, server, *views)
+
+
+def test_a_removed_handler_hears_nothing_more_and_the_others_do(make: Make, server: Server) -> None:
+    informer, leaving, staying = make(), View(), View()
+    registration = informer.add_handler(leaving)
+    informer.add_handler(staying)
+    informer.start()
+    server.put("a")
+    caught_up(informer, server, leaving, staying)
+    informer.remove_handler(registration)
+    server.put("b")
+    caught_up(informer, server, staying)
+    assert leaving.calls == [("add", "a")]
+
+
+def test_removing_twice_or_from_another_informer_does_nothing(make: Make, server: Server) -> None:
+    informer, other = make(), make()
+    view = View()
+    registration = informer.add_handler(view)
+    other.remove_handler(registration)
+    informer.start()
+    server.put("a")
+    caught_up(informer, server, view)
+    informer.remove_handler(registration)
+    informer.remove_handler(registration)
+
+
+def test_a_handler_may_be_there_twice_and_leave_once(make: Make, server: Server) -> None:
+    informer = make()
+    calls: list[str] = []
+
+    class Counts(View):
+        def on_add(self, obj: Any, *, initial: bool) -> None:
+            calls.append(obj.metadata.name)
+
+    handler = Counts()
+    first = informer.add_handler(handler)
+    informer.add_handler(handler)
+    informer.start()
+    server.put("a")
+    eventually(lambda: calls == ["a", "a"])
+    informer.remove_handler(first)
+    server.put("b")
+    eventually(lambda: calls == ["a", "a", "b"])
+
+
+def test_a_handler_may_remove_itself(make: Make, server: Server) -> None:
+    informer = make()
+    registered: list[Any] = []
+
+    class Once(View):
+        def on_add(self, obj: Any, *, initial: bool) -> None:
+            super().on_add(obj, initial=initial)
+            informer.remove_handler(registered[0])
+
+    once, other = Once(), View()
+    registered.append(informer.add_handler(once))
+    informer.add_handler(other)
+    server.put("a")
+    server.put("b")
+    informer.start()
+    caught_up(informer, server, other)
+    assert once.calls == [("add", "a")]
+
+
+def test_a_handler_may_stop_the_informer(make: Make, server: Server) -> None:
+    informer = make()
+    stopped: list[bool] = []
+
+    class Stops(View):
+        def on_add(self, obj: Any, *, initial: bool) -> None:
+            stopped.append(informer.stop(5))
+
+    server.put("a")
+    informer.add_handler(Stops())
+    informer.start()
+    eventually(lambda: stopped == [True])
+
+
+class Failures(NoMetrics):
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+
+    def handler_failed(self, informer: str, handler: str) -> None:
+        self.failed.append(f"{informer} {handler}")
+
+
+def test_a_handler_that_raises_is_logged_counted_and_goes_on(
+    make: Make, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    metrics = Failures()
+    informer = make(metrics=metrics)
+
+    class Raises(View):
+        def on_add(self, obj: Any, *, initial: bool) -> None:
+            super().on_add(obj, initial=initial)
+            raise ValueError("bad object")
+
+    server.put("a")
+    server.put("b")
+    view, other = Raises(), View()
+    registration = informer.add_handler(view, name="raises")
+    informer.add_handler(other)
+    informer.start()
+    assert registration.wait_for_sync(5)
+    server.put("c")
+    caught_up(informer, server, view, other)
+    eventually(lambda: metrics.failed == ["pods raises"] * 3)
+    assert "handler raises failed on initial add of ns/a" in caplog.text
+    assert "bad object" in caplog.text
+
+
+def test_a_handler_that_blocks_delays_nobody_else(make: Make, server: Server) -> None:
+    informer = make()
+    release = threading.Event()
+
+    class Blocks(View):
+        def on_add(self, obj: Any, *, initial: bool) -> None:
+            assert release.wait(20)
+            super().on_add(obj, initial=initial)
+
+    blocked, free = Blocks(), View()
+    registration = informer.add_handler(blocked)
+    informer.add_handler(free)
+    informer.start()
+    for number in range(10):
+        server.put(f"p{number}")
+    caught_up(informer, server, free)
+    assert blocked.calls == []
+    assert registration.backlog >= 9
+    release.set()
+    caught_up(informer, server, blocked)
+
+
+def test_stop_says_when_a_handler_does_not_return_and_waits_for_no_other(make: Make, server: Server) -> None:
+    informer = make()
+    release, busy = threading.Event(), threading.Event()
+
+    class Blocks(View):
+        def on_add(self, obj: Any, *, initial: bool) -> None:
+            busy.set()
+            assert release.wait(20)
+            super().on_add(obj, initial=initial)
+
+    blocked = Blocks()
+    informer.add_handler(blocked)
+    server.put("a")
+    server.put("b")
+    informer.start()
+    assert busy.wait(5)
+    assert informer.stop(0.05) is False
+    release.set()
+    assert informer.stop(5) is True
+    assert blocked.calls == [("add", "a")]
+
+
+def test_handlers_come_and_go_from_many_threads_without_harm(make: Make, server: Server) -> None:
+    informer, steady = make(), View()
+    informer.add_handler(steady)
+    informer.start()
+
+    def come_and_go() -> None:
+        for _ in range(20):
+            informer.remove_handler(informer.add_handler(View(), resync_period=5))
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(100):
+        server.put(f"p{number % 9}")
+    for thread in threads:
+        thread.join()
+    caught_up(informer, server, steady)
+
+
+# --- resync
+
+
+def resyncs(view: View) -> int:
+    return sum(1 for kind, _ in view.calls if kind == "update")
+
+
+def test_each_handler_is_resynced_at_its_own_period(make: Make, server: Server, clock: FakeClock) -> None:
+    server.put("a")
+    informer = make(resync_period=2)
+    never, two, three = View(), View(), View()
+    informer.add_handler(never, resync_period=0)
+    informer.add_handler(two)
+    informer.add_handler(three, resync_period=3)
+    informer.start()
+    caught_up(informer, server, never, two, three)
+    expected = [(1, 0, 0), (2, 1, 0), (3, 1, 1), (4, 2, 1), (5, 2, 1), (6, 3, 2)]
+    for _, twos, threes in expected:
+        clock.wait_for_waiters()
+        clock.advance(1)
+        eventually(lambda twos=twos, threes=threes: (resyncs(two), resyncs(three)) == (twos, threes))
+    assert resyncs(never) == 0
+
+
+def test_a_late_handler_is_resynced_at_its_period_too(make: Make, server: Server, clock: FakeClock) -> None:
+    server.put("a")
+    informer = make()
+    informer.start()
+    assert informer.wait_for_sync(5)
+    late = View()
+    informer.add_handler(late, resync_period=4)
+    caught_up(informer, server, late)
+    clock.wait_for_waiters()
+    clock.advance(4)
+    eventually(lambda: resyncs(late) == 1)
+
+
+def test_a_period_below_a_second_is_raised_to_one(
+    make: Make, server: Server, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.put("a")
+    informer, view = make(resync_period=0.1), View()
+    informer.add_handler(view)
+    assert "raised" in caplog.text
+    informer.start()
+    caught_up(informer, server, view)
+    clock.wait_for_waiters()
+    clock.advance(0.9)
+    clock.advance(0.1)
+    eventually(lambda: resyncs(view) == 1)
+    clock.wait_for_waiters()
+    assert resyncs(view) == 1
+
+
+def test_a_resync_gives_the_newest_object_and_never_an_older_one(make: Make, server: Server, clock: FakeClock) -> None:
+    server.put("a")
+    informer = make()
+    versions: list[int] = []
+
+    class Versions(View):
+        def on_update(self, old: Any, new: Any) -> None:
+            super().on_update(old, new)
+            versions.append(int(new.metadata.resource_version))
+
+    view = Versions()
+    informer.add_handler(view, resync_period=1)
+    informer.start()
+    caught_up(informer, server, view)
+    for _ in range(200):
+        server.put("a")
+        clock.advance(1)
+    caught_up(informer, server, view)
+    assert versions == sorted(versions)
+
+
+# --- faults of the server
+
+
+def test_what_a_watch_missed_is_recovered_by_the_next_list(make: Make, server: Server, clock: FakeClock) -> None:
+    server.put("a")
+    server.put("b")
+    informer, view = make(), View()
+    informer.add_handler(view)
+    informer.start()
+    caught_up(informer, server, view)
+    server.mute_watches()
+    server.remove("a")
+    server.put("c")
+    server.put("b")
+    server.compact()
+    server.end_watches(losing_events=True)
+    recover(informer, server, clock, view)
+    assert view.calls[2:] == [("delete", "a"), ("update", "b"), ("add", "c")]
+    assert view.flags == [True, True, True, False], "the delete is of unknown final state, the late add not initial"
+
+
+def test_an_object_made_anew_during_a_gap_comes_as_one_update_with_another_uid(
+    make: Make, server: Server, clock: FakeClock
+) -> None:
+    server.put("a")
+    informer = make()
+    uids: list[tuple[str, str]] = []
+
+    class Uids(View):
+        def on_update(self, old: Any, new: Any) -> None:
+            super().on_update(old, new)
+            uids.append((old.metadata.uid, new.metadata.uid))
+
+    view = Uids()
+    informer.add_handler(view)
+    informer.start()
+    caught_up(informer, server, view)
+    server.mute_watches()
+    server.remove("a")
+    server.put("a")
+    server.compact()
+    server.end_watches(losing_events=True)
+    recover(informer, server, clock, view)
+    assert uids == [("uid-1", "uid-2")]
+
+
+def test_a_relist_that_brings_nothing_new_tells_nobody(make: Make, server: Server, clock: FakeClock) -> None:
+    server.put("a")
+    informer, view = make(), View()
+    informer.add_handler(view)
+    informer.start()
+    caught_up(informer, server, view)
+    server.send_error(500)
+    clock.wait_for_waiters()
+    clock.advance(10)
+    eventually(lambda: server.watches == 2)
+    server.put("b")
+    caught_up(informer, server, view)
+    assert view.calls == [("add", "a"), ("add", "b")]
+
+
+def test_a_relist_does_for_a_resync_that_is_due(make: Make, server: Server, clock: FakeClock) -> None:
+    server.put("a")
+    informer, view, other = make(), View(), View()
+    informer.add_handler(view, resync_period=5)
+    informer.add_handler(other)
+    informer.start()
+    caught_up(informer, server, view)
+    server.send_error(500)
+    clock.wait_for_waiters(2)
+    clock.advance(10)
+    eventually(lambda: server.watches == 2)
+    server.put("b")
+    caught_up(informer, server, view, other)
+    assert resyncs(view) == 1
+    assert resyncs(other) == 0
+
+
+def test_a_deletion_of_an_object_nobody_knew_is_delivered(make: Make, server: Server) -> None:
+    informer, view = make(), View()
+    informer.add_handler(view)
+    informer.start()
+    assert informer.wait_for_sync(5)
+    server.mute_watches()
+    server.put("ghost")
+    server.unmute_watches()
+    server.remove("ghost")
+    eventually(lambda: view.calls == [("delete", "ghost")])
+    assert view.flags == [False]
+
+
+def test_a_server_without_initial_events_by_watch_is_listed(make: Make, clock: FakeClock) -> None:
+    old_server, view = Server(watch_list=False), View()
+    old_server.put("a")
+    informer = SharedInformer(old_server, name="pods", clock=clock)
+    informer.add_handler(view)
+    informer.start()
+    old_server.put("b")
+    caught_up(informer, old_server, view)
+    assert old_server.lists == 1
+    assert informer.stop(5)
+
+
+@pytest.mark.parametrize(
+    "error", [api_error(500, "boom"), api_error(403, "no"), TransportError("reset"), ConnectionRefused("down")]
+)
+def test_a_server_that_is_down_at_first_is_waited_for(
+    make: Make, server: Server, clock: FakeClock, error: Exception
+) -> None:
+    server.failures.extend([error] * 5)
+    server.put("a")
+    informer, view = make(), View()
+    informer.add_handler(view)
+    informer.start()
+    recover(informer, server, clock, view)
+
+
+# --- indexes
+
+
+def test_indexes_can_be_added_before_and_after_the_start(make: Make, server: Server) -> None:
+    server.put("a", owner="u1")
+    informer = make(indexers={"first": index_by_controller_uid})
+    informer.add_indexers({"second": index_by_controller_uid})
+    informer.start()
+    assert informer.wait_for_sync(5)
+    informer.add_indexers({"third": index_by_controller_uid})
+    for name in ("first", "second", "third"):
+        assert [obj.metadata.name for obj in informer.lister.by_index(name, "u1")] == ["a"]
+    with pytest.raises(IndexConflict):
+        informer.add_indexers({"first": index_by_controller_uid})
+
+
+def test_an_index_function_that_fails_ends_the_informer_visibly(
+    make: Make, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    def by_colour(obj: Pod) -> Sequence[str]:
+        if obj.metadata.name == "bad":
+            raise KeyError("colour")
+        return ("red",)
+
+    server.put("good")
+    informer = make(indexers={"colour": by_colour})
+    informer.start()
+    assert informer.wait_for_sync(5)
+    server.put("bad")
+    eventually(lambda: informer.failure)
+    assert isinstance(informer.failure, IndexFunctionError)
+    assert not informer.has_synced
+    assert informer.wait_for_sync(5) is False
+    assert "ns/bad" in caplog.text
+    assert [obj.metadata.name for obj in informer.indexer.list()] == ["good"]
+    eventually(lambda: server.open_watches == 0)
+
+
+def test_objects_are_transformed_before_they_are_stored(make: Make, server: Server) -> None:
+    server.put("a")
+
+    def rename(obj: Pod) -> Pod:
+        return pod(f"{obj.metadata.name}-seen", obj.metadata.resource_version)
+
+    informer, view = make(transform=rename), View()
+    informer.add_handler(view)
+    informer.start()
+    server.put("b")
+    eventually(lambda: view.calls == [("add", "a-seen"), ("add", "b-seen")])
+    assert informer.indexer.keys() == ["ns/a-seen", "ns/b-seen"]
+
+
+# --- metrics and threads
+
+
+class Counting(NoMetrics):
+    def __init__(self) -> None:
+        self.seen: list[tuple[Any, ...]] = []
+
+    def list_finished(self, informer: str, seconds: float, items: int) -> None:
+        self.seen.append(("list", informer, items))
+
+    def watch_started(self, informer: str) -> None:
+        self.seen.append(("watch started", informer))
+
+    def watch_finished(self, informer: str, seconds: float, events: int) -> None:
+        self.seen.append(("watch finished", informer, events))
+
+    def watch_failed(self, informer: str, reason: str) -> None:
+        self.seen.append(("watch failed", informer, reason))
+
+    def event_received(self, informer: str, event_type: str) -> None:
+        self.seen.append(("event", informer, str(event_type)))
+
+    def store_size(self, informer: str, objects: int) -> None:
+        self.seen.append(("size", informer, objects))
+
+
+def test_what_an_informer_does_can_be_measured(make: Make, server: Server, clock: FakeClock) -> None:
+    metrics = Counting()
+    server.failures.append(ConnectionRefused("down"))
+    server.put("a")
+    informer = make(metrics=metrics)
+    informer.start()
+    clock.wait_for_waiters()
+    clock.advance(2)
+    assert informer.wait_for_sync(5)
+    server.remove("a")
+    eventually(lambda: ("size", "pods", 0) in metrics.seen)
+    informer.stop()
+    assert metrics.seen == [
+        ("watch failed", "pods", "ConnectionRefused"),
+        ("watch started", "pods"),
+        ("event", "pods", "ADDED"),
+        ("event", "pods", "BOOKMARK"),
+        ("list", "pods", 1),
+        ("size", "pods", 1),
+        ("event", "pods", "DELETED"),
+        ("size", "pods", 0),
+        ("watch finished", "pods", 3),
+    ]
+
+
+def test_threads_are_named_after_the_informer_and_end_with_it(make: Make, server: Server) -> None:
+    informer = make()
+    informer.add_handler(View(), name="view")
+    informer.start()
+    assert informer.wait_for_sync(5)
+    ours = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("informer pods"))
+    assert ours == ["informer pods: cache", "informer pods: reflector", "informer pods: view"]
+    assert informer.stop(5)
+    assert server.open_watches == 0
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("informer pods")] == []
