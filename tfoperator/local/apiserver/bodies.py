@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from tfoperator.local.apiserver import protobuf
 from tfoperator.local.apiserver.deletion import DeleteOptions
 from tfoperator.local.apiserver.errors import StatusError, bad_request, unsupported_media_type
 from tfoperator.local.apiserver.registry import WriteOptions
@@ -30,6 +31,8 @@ def too_large_body() -> StatusError:
 
 def decode_object(content_type: str, body: bytes) -> dict[str, Any]:
     """The object in a POST or PUT; StatusError 400 or 415."""
+    if content_type == protobuf.MEDIA_TYPE:
+        return _decode_protobuf(body)
     if content_type not in (*_JSON, *_YAML):
         raise unsupported_media_type(("application/json", "application/yaml"))
     try:
@@ -39,6 +42,13 @@ def decode_object(content_type: str, body: bytes) -> dict[str, Any]:
     if not isinstance(obj, dict):
         raise bad_request("the object provided is unrecognized: the body has to be one JSON object")
     return obj
+
+
+def _decode_protobuf(body: bytes) -> dict[str, Any]:
+    try:
+        return protobuf.decode(body)
+    except protobuf.ProtobufError as error:
+        raise unsupported_media_type(_JSON[1:2], str(error)) from error
 
 
 def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, str]) -> DeleteOptions:
@@ -55,7 +65,9 @@ def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, st
             orphan_dependents=orphan == "true" if orphan is not None else None,
             dry_run=dry_run,
         )
-    if content_type not in _JSON:
+    if content_type == protobuf.MEDIA_TYPE:
+        body = msgspec.json.encode(_decode_protobuf(body))
+    elif content_type not in _JSON:
         raise unsupported_media_type(("application/json",))
     try:
         options = _decode_delete_options(body)

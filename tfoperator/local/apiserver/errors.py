@@ -176,9 +176,9 @@ def method_not_allowed(what: str) -> StatusError:
     return StatusError(405, "MethodNotAllowed", f"{what} is not supported on resources of this kind")
 
 
-def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
+def unsupported_media_type(accepted: Sequence[str], detail: str = "") -> StatusError:
     """415: the body's content type is unknown here."""
-    listed = ", ".join(accepted)
+    listed = ", ".join(accepted) + (f" ({detail})" if detail else "")
     return StatusError(
         415,
         "UnsupportedMediaType",

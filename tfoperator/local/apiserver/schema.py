@@ -77,11 +77,13 @@ def _prune(value: object, schema: _Schema, path: str, dropped: list[str], keep: 
         keep = _ALWAYS_KNOWN
     for name in list(value):
         at = f"{path}.{name}" if path else name
+        if name in keep:
+            continue  # object metadata is the server's own; a schema can only restrict it, not list its fields
         if name in properties:
             _prune(value[name], properties[name], at, dropped)
         elif isinstance(others, dict):
             _prune(value[name], others, at, dropped)
-        elif not preserve and name not in keep:
+        elif not preserve:
             dropped.append(at)
             del value[name]
 

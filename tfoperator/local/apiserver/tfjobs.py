@@ -12,14 +12,15 @@ from typing import Any
 from tfoperator.api import decode_tfjob, errors, validate
 from tfoperator.api.crd import crd
 from tfoperator.local.apiserver.custom_resources import CustomResource, custom_resource
-from tfoperator.local.apiserver.errors import FieldProblem, invalid_value
+from tfoperator.local.apiserver.errors import FieldProblem, forbidden
 from tfoperator.local.apiserver.store import encode
 
 __all__ = ["tfjobs"]
 
 _Dict = dict[str, Any]
 
-_IMMUTABLE = (("runPolicy", "managedBy"), ("runPolicy", "schedulingPolicy", "queue"))
+_MANAGED_BY = ("runPolicy", "managedBy")
+_QUEUE = ("runPolicy", "schedulingPolicy", "queue")
 
 
 def tfjobs() -> CustomResource:
@@ -29,12 +30,16 @@ def tfjobs() -> CustomResource:
 
 def _validate(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
     for problem in errors(validate(decode_tfjob(encode(obj)))):
-        yield FieldProblem(problem.field, "FieldValueInvalid", f"Invalid value: {problem.message}")
-    if old is not None:
-        for path in _IMMUTABLE:
-            before, after = _lookup(old["spec"], path), _lookup(obj["spec"], path)
-            if before is not None and after != before:
-                yield invalid_value(f"spec.{'.'.join(path)}", after, "field is immutable")
+        # A job that has a status is older than the rule about its name, which it can't change any more.
+        if not (obj.get("status") and problem.field.startswith("metadata.")):
+            yield FieldProblem(problem.field, "FieldValueInvalid", f"Invalid value: {problem.message}")
+    if old is None:
+        return
+    if (_lookup(old["spec"], _MANAGED_BY) or "") != (_lookup(obj["spec"], _MANAGED_BY) or ""):
+        yield forbidden("spec.runPolicy.managedBy", "can't be changed")
+    before, after = _lookup(old["spec"], _QUEUE), _lookup(obj["spec"], _QUEUE)
+    if before is not None and after is not None and before != after:
+        yield forbidden("spec.runPolicy.schedulingPolicy.queue", "can't be changed")
 
 
 def _lookup(value: Any, path: tuple[str, ...]) -> Any:
