@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed, wait_random
 
 from tfoperator.kube.errors import AlreadyExistsError, ConflictError
 
@@ -30,7 +30,7 @@ def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | N
     """
     retrying = Retrying(
         stop=stop_after_attempt(_ATTEMPTS),
-        wait=wait_exponential_jitter(initial=_DELAY, exp_base=1, jitter=_DELAY * 0.1),
+        wait=wait_fixed(_DELAY) + wait_random(0, _DELAY * 0.1),
         retry=retry_if_exception(_is_conflict),
         reraise=True,
     )

@@ -1,0 +1,79 @@
+"""A certificate authority and certificates made by OpenSSL, and servers that are stopped after the test."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.unit.kube.server import Handler, ScriptedServer
+
+
+class Certificates:
+    """PEM files of one authority: `ca.crt`, and `{name}.crt` with `{name}.key` for each name made."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.ca = directory / "ca.crt"
+        self._openssl(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test-ca "
+            "-keyout ca.key -out ca.crt"
+        )
+
+    def _openssl(self, arguments: str) -> None:
+        subprocess.run(["openssl", *arguments.split()], cwd=self.directory, check=True, capture_output=True, timeout=60)
+
+    def make(self, name: str, *alternatives: str) -> tuple[Path, Path]:
+        subject = f"-subj /O=system:masters/CN={name}"
+        self._openssl(
+            f"req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes {subject} -keyout {name}.key -out {name}.csr"
+        )
+        extensions = self.directory / f"{name}.ext"
+        extensions.write_text(f"subjectAltName={','.join(alternatives)}\n" if alternatives else "")
+        self._openssl(
+            f"x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -out {name}.crt "
+            f"-extfile {name}.ext"
+        )
+        return self.directory / f"{name}.crt", self.directory / f"{name}.key"
+
+    def server_context(self, name: str = "server", *, ask_client: bool = False) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.directory / f"{name}.crt", self.directory / f"{name}.key")
+        if ask_client:
+            context.load_verify_locations(self.ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    made = Certificates(tmp_path_factory.mktemp("certificates"))
+    made.make("server", "IP:127.0.0.1", "DNS:localhost")
+    made.make("named", "DNS:kube.test")
+    made.make("alice")
+    made.make("bob")
+    return made
+
+
+Serve = Callable[..., ScriptedServer]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts servers: `serve(handler, tls=context)`."""
+    with ExitStack() as stack:
+
+        def start(handler: Handler, tls: ssl.SSLContext | None = None) -> ScriptedServer:
+            return stack.enter_context(ScriptedServer(handler, tls))
+
+        yield start
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from tfoperator.kube import errors
+from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "expected"),
+    [
+        (400, "BadRequest", errors.BadRequestError),
+        (401, "Unauthorized", errors.UnauthorizedError),
+        (403, "Forbidden", errors.ForbiddenError),
+        (404, "NotFound", errors.NotFoundError),
+        (405, "MethodNotAllowed", errors.ApiError),
+        (409, "Conflict", errors.ConflictError),
+        (409, "AlreadyExists", errors.AlreadyExistsError),
+        (410, "Expired", errors.GoneError),
+        (415, "UnsupportedMediaType", errors.UnsupportedMediaTypeError),
+        (422, "Invalid", errors.InvalidError),
+        (429, "TooManyRequests", errors.TooManyRequestsError),
+        (500, "InternalError", errors.ServerError),
+        (504, "Timeout", errors.ServerError),
+    ],
+)
+def test_each_kind_of_answer_has_its_class(code: int, reason: str, expected: type) -> None:
+    error = error_from_status(Status(code=code, reason=reason, message="m"), "get pods a/b")
+    assert type(error) is expected
+    assert (error.code, error.reason, str(error)) == (code, reason, "get pods a/b: m")
+
+
+def test_an_invalid_object_names_its_fields() -> None:
+    causes = (StatusCause(reason="FieldValueInvalid", message="must be positive", field="spec.replicas"),)
+    error = error_from_status(Status(code=422, reason="Invalid", details=StatusDetails(causes=causes)))
+    assert isinstance(error, errors.InvalidError)
+    assert [cause.field for cause in error.causes] == ["spec.replicas"]
+    assert errors.InvalidError(Status(code=422)).causes == ()
+
+
+def test_the_wish_to_wait_is_taken_from_the_details_unless_a_header_says_it() -> None:
+    status = Status(code=429, details=StatusDetails(retry_after_seconds=3))
+    assert error_from_status(status).retry_after == 3
+    assert error_from_status(status, retry_after=1.0).retry_after == 1.0
+    assert error_from_status(Status(code=429)).retry_after is None
+
+
+def test_everything_can_be_caught_as_one() -> None:
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            assert issubclass(kind, errors.KubeError)

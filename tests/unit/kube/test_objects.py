@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import gc
+import json
+import tracemalloc
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.kube.conftest import Serve
+from tests.unit.kube.pods import running_pod
+from tests.unit.kube.server import Exchange
+from tfoperator.kube.client import Client
+from tfoperator.kube.cluster import ClusterConfig
+from tfoperator.kube.objects import Pod, Service, decode_partial, decode_pod, decode_service
+from tfoperator.kube.resources import PODS
+from tfoperator.kube.verbs import decoder
+
+PAGE = 500
+
+
+def encode(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def test_ten_thousand_pods_cost_at_most_2_kb_each(serve: Serve) -> None:
+    bodies = [encode(running_pod(number)) for number in range(10_000)]
+    size = sum(map(len, bodies)) / len(bodies)
+    assert 4_000 < size < 5_000, f"real pods have 4.3 KB, these {size:.0f} bytes"
+    pages = [b",".join(bodies[start : start + PAGE]) for start in range(0, len(bodies), PAGE)]
+    del bodies
+
+    def handler(exchange: Exchange) -> None:
+        number = int(exchange.target.partition("continue=")[2] or 0)
+        more = str(number + 1) if number + 1 < len(pages) else ""
+        meta = encode({"resourceVersion": "9", "continue": more})
+        exchange.respond(200, b'{"kind":"PodList","metadata":%s,"items":[%s]}' % (meta, pages[number]))
+
+    server = serve(handler)
+    with Client(ClusterConfig(server=server.url), qps=-1) as client:
+        client.list(PODS, "", decode_pod)  # what is made once: connections, decoders
+        pods: list[Pod] = []
+        gc.collect()
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            token = ""
+            while True:
+                page = client.list(PODS, "", decode_pod, limit=PAGE, continue_token=token)
+                pods.extend(page.items)
+                token = page.continue_token
+                del page
+                if not token:
+                    break
+            server.requests.clear()
+            gc.collect()
+            held = (tracemalloc.get_traced_memory()[0] - before) / len(pods)
+        finally:
+            tracemalloc.stop()
+    assert len({pod.metadata.uid for pod in pods}) == 10_000
+    assert held <= 2_000, f"a cached pod costs {held:.0f} bytes"
+
+
+def test_a_compact_pod_says_the_same_as_a_plain_one_but_for_annotations_of_others() -> None:
+    data = encode(running_pod(7))
+    plain, compact = decoder(Pod)(data), decode_pod(data)
+    ours = {"training.kubeflow.org/restarts": "0"}
+    assert compact.metadata.annotations == ours
+    metadata = msgspec.structs.replace(plain.metadata, annotations=ours)
+    assert compact == msgspec.structs.replace(plain, metadata=metadata)
+
+
+def test_pods_of_a_job_share_what_they_have_in_common() -> None:
+    one, two = (decode_pod(encode(running_pod(number, node=1))) for number in (0, 1))
+    assert one.metadata.owner_references is two.metadata.owner_references
+    assert one.status.conditions is two.status.conditions
+    assert one.status.container_statuses is two.status.container_statuses
+    assert one.spec is two.spec
+    assert one.metadata.name != two.metadata.name
+
+
+def test_sharing_never_mixes_different_values_and_is_bounded() -> None:
+    for number in range(0, 40_000, 7):
+        pod = running_pod(0)
+        pod["status"]["containerStatuses"][0]["restartCount"] = number
+        assert decode_pod(encode(pod)).status.container_statuses[0].restart_count == number
+    from tfoperator.kube import objects
+
+    assert len(objects._shared) <= objects._SHARED_MAX
+
+
+@pytest.mark.parametrize("decode", [decode_pod, decode_service, decode_partial, decoder(Pod), decoder(Service)])
+def test_an_empty_object_decodes(decode: Any) -> None:
+    assert decode(b"{}").metadata.name == ""
+    assert decode(b"{}").metadata.labels == {}
+
+
+@pytest.mark.parametrize("decode", [decode_pod, decode_service, decode_partial])
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"metadata": 1}', b'{"metadata": {"name": 1}}'])
+def test_what_is_no_object_is_a_decode_error(decode: Any, data: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode(data)
+
+
+def test_a_terminated_container_says_how_it_ended() -> None:
+    pod = running_pod(0)
+    pod["status"]["containerStatuses"][0]["state"] = {
+        "terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-07-01T10:00:00Z"}
+    }
+    (container,) = decode_pod(encode(pod)).status.container_statuses
+    assert container.state is not None
+    assert container.state.terminated is not None
+    assert (container.state.terminated.exit_code, container.state.terminated.reason) == (137, "OOMKilled")
+
+
+def test_the_controller_is_the_owner_in_charge() -> None:
+    pod = running_pod(0)
+    pod["metadata"]["ownerReferences"].insert(0, {"kind": "Queue", "name": "q", "uid": "u", "apiVersion": "v1"})
+    meta = decode_pod(encode(pod)).metadata
+    assert meta.controller is not None
+    assert meta.controller.kind == "TFJob"
+    assert meta.key == "team-a/mnist-00000-worker-0"
+
+
+def test_a_service_keeps_its_ports() -> None:
+    ports = [{"name": "tfjob-port", "port": 2222, "targetPort": 2222}]
+    service = decode_service(encode({"metadata": {"name": "a", "namespace": "b"}, "spec": {"ports": ports}}))
+    assert [(port.name, port.port) for port in service.spec.ports] == [("tfjob-port", 2222)]

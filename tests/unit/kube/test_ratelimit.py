@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tfoperator.kube.ratelimit import TokenBucket
+
+
+def test_a_burst_goes_at_once_and_what_follows_queues_up() -> None:
+    bucket = TokenBucket(10, 3, clock=FakeClock())
+    assert [bucket.reserve() for _ in range(6)] == pytest.approx([0, 0, 0, 0.1, 0.2, 0.3])
+
+
+def test_tokens_come_back_with_time_up_to_the_burst() -> None:
+    clock = FakeClock()
+    bucket = TokenBucket(10, 3, clock=clock)
+    for _ in range(5):
+        bucket.reserve()
+    clock.advance(0.3)
+    assert [bucket.reserve() for _ in range(2)] == pytest.approx([0, 0.1])
+    clock.advance(3600)
+    assert [bucket.reserve() for _ in range(4)] == pytest.approx([0, 0, 0, 0.1])
+
+
+def test_a_negative_rate_is_no_limit() -> None:
+    bucket = TokenBucket(-1, 0, clock=FakeClock())
+    assert {bucket.reserve() for _ in range(1000)} == {0.0}
+
+
+@pytest.mark.parametrize(("qps", "burst"), [(0, 10), (5, 0)])
+def test_limits_that_would_block_for_ever_are_refused(qps: float, burst: int) -> None:
+    with pytest.raises(ValueError, match="must not be 0"):
+        TokenBucket(qps, burst)
+
+
+def test_threads_get_a_slot_each() -> None:
+    bucket = TokenBucket(100, 1, clock=FakeClock())
+    slots: list[float] = []
+    threads = [threading.Thread(target=lambda: slots.extend(bucket.reserve() for _ in range(50))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(slots) == pytest.approx([i / 100 for i in range(400)])

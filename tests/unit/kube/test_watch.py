@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.unit.kube.conftest import Certificates, Serve
+from tests.unit.kube.server import Exchange
+from tfoperator.kube.client import Client
+from tfoperator.kube.cluster import ClusterConfig
+from tfoperator.kube.errors import (
+    DeadlineExceeded,
+    ForbiddenError,
+    GoneError,
+    MalformedResponse,
+    TransportError,
+    error_from_status,
+)
+from tfoperator.kube.objects import PartialObject
+from tfoperator.kube.resources import PODS
+from tfoperator.kube.tls import TlsOptions
+from tfoperator.kube.verbs import WatchEvent, WatchEventType, decoder
+from tfoperator.kube.watch import LineSplitter
+
+DECODE = decoder(PartialObject)
+
+
+def event(kind: str, name: str = "a", version: str = "1", **meta: Any) -> dict[str, Any]:
+    return {"type": kind, "object": {"kind": "Pod", "metadata": {"name": name, "resourceVersion": version, **meta}}}
+
+
+def chunks(*sent: bytes | dict[str, Any]) -> Callable[[Exchange], None]:
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        for one in sent:
+            exchange.chunk(one)
+        exchange.end_chunks()
+
+    return handler
+
+
+MakeClient = Callable[..., Client]
+
+
+@pytest.fixture
+def client_for() -> Iterator[MakeClient]:
+    made: list[Client] = []
+
+    def make(url: str, tls: TlsOptions | None = None, **options: Any) -> Client:
+        made.append(Client(ClusterConfig(server=url, tls=tls or TlsOptions()), **options))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+def test_events_come_decoded_and_in_order_until_the_server_ends_the_watch(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(chunks(event("ADDED"), event("MODIFIED", version="2"), event("DELETED", version="3")))
+    events = list(client_for(server.url).watch(PODS, "ns", DECODE))
+    assert [(e.type, e.object.metadata.resource_version) for e in events if e.object] == [
+        (WatchEventType.ADDED, "1"),
+        (WatchEventType.MODIFIED, "2"),
+        (WatchEventType.DELETED, "3"),
+    ]
+
+
+def test_the_parameters_of_a_watch_are_sent(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(chunks())
+    client_for(server.url).watch(
+        PODS,
+        "ns",
+        DECODE,
+        label_selector="a=b,c in (d)",
+        resource_version="5",
+        resource_version_match="NotOlderThan",
+        timeout_seconds=301,
+        send_initial_events=True,
+    ).close()
+    (request,) = server.requests
+    assert request.target == (
+        "/api/v1/namespaces/ns/pods?watch=true&labelSelector=a%3Db%2Cc%20in%20%28d%29&resourceVersion=5"
+        "&resourceVersionMatch=NotOlderThan&timeoutSeconds=301&allowWatchBookmarks=true&sendInitialEvents=true"
+    )
+
+
+def test_events_may_be_cut_anywhere_and_come_several_at_once(serve: Serve, client_for: MakeClient) -> None:
+    data = b"".join(json.dumps(event("ADDED", name=f"pod-{i}")).encode() + b"\n" for i in range(20))
+    pieces = [data[i : i + 333] for i in range(0, len(data), 333)]
+    events = list(client_for(serve(chunks(*pieces)).url).watch(PODS, "", DECODE))
+    assert [e.object.metadata.name for e in events if e.object] == [f"pod-{i}" for i in range(20)]
+
+
+def test_an_event_arrives_before_the_next_one_is_sent(serve: Serve, client_for: MakeClient) -> None:
+    received = threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        exchange.chunk(event("ADDED"))
+        assert received.wait(5)
+        exchange.end_chunks()
+
+    for seen in client_for(serve(handler).url).watch(PODS, "", DECODE):
+        assert seen.type is WatchEventType.ADDED
+        received.set()
+
+
+@pytest.mark.parametrize(
+    ("annotations", "end"),
+    [({"k8s.io/initial-events-end": "true"}, True), ({"k8s.io/initial-events-end": "false"}, False), ({}, False)],
+)
+def test_a_bookmark_carries_the_version_and_whether_the_initial_events_are_over(
+    serve: Serve, client_for: MakeClient, annotations: dict[str, str], end: bool
+) -> None:
+    server = serve(chunks(event("BOOKMARK", version="77", annotations=annotations)))
+    (bookmark,) = client_for(server.url).watch(PODS, "", DECODE)
+    assert bookmark == WatchEvent(WatchEventType.BOOKMARK, None, "77", end)
+
+
+def test_a_bookmark_without_annotations_is_understood(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(chunks(event("BOOKMARK", version="7"), event("BOOKMARK", version="8", annotations=None)))
+    assert [e.resource_version for e in client_for(server.url).watch(PODS, "", DECODE)] == ["7", "8"]
+
+
+def test_an_error_event_carries_the_status_and_does_not_end_the_watch(serve: Serve, client_for: MakeClient) -> None:
+    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version: 1 (5)"}
+    server = serve(chunks({"type": "ERROR", "object": status}, event("ADDED")))
+    error, added = client_for(server.url).watch(PODS, "", DECODE)
+    assert error.type is WatchEventType.ERROR
+    assert error.status is not None
+    assert isinstance(error_from_status(error.status), GoneError)
+    assert added.type is WatchEventType.ADDED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"<html>gateway</html>\n",
+        b'{"type":"ADDED"}\n',
+        b'{"type":"ADDED","object":[]}\n',
+        b'{"type":"BOOKMARK","object":{}}\n',
+        b'{"type":"EXPLODED","object":{}}\n',
+        b"\xff\xfe\n",
+    ],
+)
+def test_a_line_that_makes_no_sense_ends_the_watch_with_an_error(
+    serve: Serve, client_for: MakeClient, line: bytes
+) -> None:
+    watch = iter(client_for(serve(chunks(event("ADDED"), line)).url).watch(PODS, "ns", DECODE))
+    assert next(watch).type is WatchEventType.ADDED
+    with pytest.raises(MalformedResponse, match="watch pods in ns: an event"):
+        next(watch)
+
+
+def test_a_line_without_end_is_not_read_for_ever(serve: Serve, client_for: MakeClient) -> None:
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        while True:  # until the client has had enough
+            exchange.chunk(b"x" * 10_000)
+
+    client = client_for(serve(handler).url, max_watch_line_bytes=100_000)
+    with pytest.raises(MalformedResponse, match="longer than 100000 bytes"):
+        list(client.watch(PODS, "", DECODE))
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        pytest.param(lambda e: e.hang_up(), id="eof-between-chunks"),
+        pytest.param(lambda e: e.reset(), id="reset"),
+        pytest.param(lambda e: (e.send(b'40\r\n{"type":'), e.hang_up()), id="in-a-chunk"),
+        pytest.param(lambda e: (e.send(b"4"), e.hang_up()), id="in-a-chunk-size"),
+        pytest.param(lambda e: (e.chunk(b'{"type":"ADD'), e.end_chunks()), id="in-an-event"),
+    ],
+)
+def test_a_watch_that_is_cut_off_is_no_clean_end(
+    serve: Serve, client_for: MakeClient, ending: Callable[[Exchange], None]
+) -> None:
+    got = threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        exchange.chunk(event("ADDED"))
+        assert got.wait(5)
+        ending(exchange)
+
+    watch = iter(client_for(serve(handler).url).watch(PODS, "", DECODE))
+    assert next(watch).type is WatchEventType.ADDED
+    got.set()
+    with pytest.raises(TransportError) as caught:
+        next(watch)
+    assert not isinstance(caught.value, DeadlineExceeded)
+
+
+def silent(exchange: Exchange) -> None:
+    exchange.begin_chunks()
+    exchange.chunk(event("ADDED"))
+    exchange.wait_until_client_leaves()
+    exchange.hang_up()
+
+
+def test_silence_beyond_the_read_deadline_is_an_error(serve: Serve, client_for: MakeClient) -> None:
+    client = client_for(serve(silent).url, watch_read_deadline=0.1)
+    watch = iter(client.watch(PODS, "", DECODE))
+    next(watch)
+    with pytest.raises(DeadlineExceeded, match="no event and no bookmark"):
+        next(watch)
+
+
+def test_without_bookmarks_silence_is_no_error_before_the_watch_is_due(serve: Serve, client_for: MakeClient) -> None:
+    client = client_for(serve(silent).url, watch_read_deadline=0.01, watch_grace=0.3)
+    watch = iter(client.watch(PODS, "", DECODE, allow_watch_bookmarks=False, timeout_seconds=0))
+    next(watch)
+    began = time.monotonic()
+    with pytest.raises(DeadlineExceeded):
+        next(watch)
+    assert time.monotonic() - began > 0.1
+
+
+def test_a_watch_that_the_server_does_not_end_is_ended(serve: Serve, client_for: MakeClient) -> None:
+    clock = FakeClock()
+    more = threading.Semaphore(1)
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        while more.acquire(timeout=5):
+            exchange.chunk(event("BOOKMARK"))
+
+    server = serve(handler)
+    watch = iter(client_for(server.url, clock=clock, watch_grace=30).watch(PODS, "", DECODE, timeout_seconds=300))
+    next(watch)
+    clock.advance(329)
+    more.release()
+    next(watch)
+    clock.advance(1)
+    with pytest.raises(DeadlineExceeded, match="has not ended the watch"):
+        next(watch)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("closer", ["watch", "client"])
+def test_close_from_another_thread_wakes_the_reader_and_frees_the_socket(
+    serve: Serve, client_for: MakeClient, certificates: Certificates, tls: bool, closer: str
+) -> None:
+    left = threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        silent(exchange)
+        left.set()
+
+    server = serve(handler, certificates.server_context() if tls else None)
+    client = client_for(server.url, TlsOptions(ca=str(certificates.ca)))
+    watch = client.watch(PODS, "", DECODE)
+    seen: list[WatchEvent[PartialObject]] = []
+    reader = threading.Thread(target=lambda: seen.extend(watch))
+    reader.start()
+    eventually(lambda: watch._stream._reading and watch._lines.pending == 0)
+    began = time.monotonic()
+    (watch if closer == "watch" else client).close()
+    reader.join(5)
+    assert not reader.is_alive()
+    assert time.monotonic() - began < 1
+    assert [e.type for e in seen] in ([WatchEventType.ADDED], [])
+    assert watch._stream._sock.fileno() == -1
+    assert left.wait(5)
+
+
+def test_events_after_close_are_not_delivered(serve: Serve, client_for: MakeClient) -> None:
+    two = b"".join(json.dumps(event("ADDED")).encode() + b"\n" for _ in range(2))
+    watch = client_for(serve(chunks(two)).url).watch(PODS, "", DECODE)
+    seen = 0
+    for _ in watch:
+        seen += 1
+        watch.close()
+    assert seen == 1
+
+
+def test_leaving_the_loop_early_and_the_context_closes_the_watch(serve: Serve, client_for: MakeClient) -> None:
+    with client_for(serve(silent).url).watch(PODS, "", DECODE) as watch:
+        for _ in watch:
+            break
+    assert watch._stream._sock.fileno() == -1
+
+
+def test_a_refused_watch_raises_what_the_server_says(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(lambda exchange: exchange.status(403, "Forbidden", "pods is forbidden"))
+    with pytest.raises(ForbiddenError, match="watch pods in ns: pods is forbidden"):
+        client_for(server.url).watch(PODS, "ns", DECODE)
+
+
+def test_a_watch_has_a_connection_of_its_own(serve: Serve, client_for: MakeClient) -> None:
+    def handler(exchange: Exchange) -> None:
+        if "watch" in exchange.target:
+            silent(exchange)
+        else:
+            exchange.respond(200, {"metadata": {"resourceVersion": "1"}, "items": []})
+
+    server = serve(handler)
+    client = client_for(server.url)
+    client.list(PODS, "", DECODE)
+    with client.watch(PODS, "", DECODE):
+        client.list(PODS, "", DECODE)
+    assert [r.connection for r in server.requests] == [1, 2, 1]
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"\n", b"")), max_size=10), st.data())
+def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(line + b"\n" for line in lines)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
+    splitter = LineSplitter(100)
+    got: list[bytes] = []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        got += splitter.feed(stream[start:end])
+    assert got == [line for line in lines if line]
+    assert splitter.pending == 0
+
+
+def test_no_line_is_longer_than_the_limit() -> None:
+    assert LineSplitter(5).feed(b"12345\n1") == [b"12345"]
+    with pytest.raises(MalformedResponse):
+        LineSplitter(5).feed(b"123456\n")
+    splitter = LineSplitter(5)
+    splitter.feed(b"123")
+    with pytest.raises(MalformedResponse):
+        splitter.feed(b"456")
