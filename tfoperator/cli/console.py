@@ -1,0 +1,219 @@
+"""What `tfoperator run` shows: log lines with a prefix per replica, conditions, events, and a live table.
+
+On a terminal the table of replicas stays below the lines; elsewhere, and in a pipe, there are plain lines only, one
+per fact, so that they can be searched. Colours follow NO_COLOR. Container output is never taken as markup.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+import msgspec
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from tfoperator.api.names import LABEL_JOB_NAME
+from tfoperator.api.v1.types import TFJob
+from tfoperator.kube.objects import ContainerStatus, Pod
+from tfoperator.local.events_view import EventView
+from tfoperator.local.log_follower import LogLine
+from tfoperator.local.results import Outcome, replica_name
+
+__all__ = ["LiveView", "PlainView", "ReplicaRow", "View", "make_view", "replica_row"]
+
+_COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta")
+_STATE_STYLES = {"Running": "green", "Succeeded": "bold green", "Failed": "bold red", "Pending": "yellow"}
+_REFRESH = 0.25  # seconds between two drawings of the table
+
+
+class ReplicaRow(msgspec.Struct, frozen=True):
+    """One line of the table."""
+
+    name: str
+    state: str
+    ready: bool
+    restarts: int
+    detail: str = ""
+
+
+def replica_row(pod: Pod) -> ReplicaRow:
+    """A pod in words: its state, and why it is in no better one."""
+    statuses = pod.status.container_statuses
+    state, detail = pod.status.phase or "Pending", ""
+    for status in (*pod.status.init_container_statuses, *statuses):
+        state, detail = _worse(status, state, detail)
+    if pod.metadata.deletion_timestamp is not None and state not in ("Succeeded", "Failed"):
+        state, detail = "Stopping", ""
+    return ReplicaRow(
+        name=replica_name(pod),
+        state=state,
+        ready=bool(statuses) and all(status.ready for status in statuses),
+        restarts=sum(status.restart_count for status in statuses),
+        detail=detail,
+    )
+
+
+def _worse(status: ContainerStatus, state: str, detail: str) -> tuple[str, str]:
+    now = status.state
+    if now is not None and now.waiting is not None and now.waiting.reason not in ("", "ContainerCreating"):
+        return now.waiting.reason, now.waiting.message
+    if now is not None and now.terminated is not None and now.terminated.exit_code != 0:
+        return state, f"exit code {now.terminated.exit_code}"
+    if not detail and status.last_state is not None and status.last_state.terminated is not None:
+        return state, f"last exit code {status.last_state.terminated.exit_code}"
+    return state, detail
+
+
+class View:
+    """A `RunListener` that turns what happens into lines; how a line is shown is up to the subclass."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, tuple[str, ReplicaRow]] = {}  # pod uid: (job name, row)
+        self._names: dict[tuple[str, str], str] = {}  # (namespace, pod): prefix
+        self._jobs: dict[str, str] = {}  # uid: name
+        self._said: dict[str, tuple[str, ...]] = {}  # job uid: conditions that have been shown
+        self._messages: set[str] = set()
+
+    def job_changed(self, job: TFJob) -> None:
+        """Show each condition that has become true since the last time."""
+        name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
+        said = self._said.get(job.metadata.uid, ())
+        # The time makes a second restart another fact than the first.
+        facts = tuple(
+            f"{c.type}: {c.message} {c.last_transition_time}" for c in job.status.conditions if c.status == "True"
+        )
+        for condition, fact in zip((c for c in job.status.conditions if c.status == "True"), facts, strict=True):
+            if fact not in said:
+                self._messages.add(condition.message)
+                self.say(name, f"{condition.type}: {condition.message}")
+        self._said[job.metadata.uid] = facts
+
+    def pod_changed(self, pod: Pod) -> None:
+        """Remember the pod for the table and for its prefix."""
+        name = replica_name(pod)
+        job = pod.metadata.labels.get(LABEL_JOB_NAME, "")
+        prefix = f"{job}/{name}" if job and len(self._jobs) > 1 else name
+        self._names[pod.metadata.namespace, pod.metadata.name] = prefix
+        self._rows[pod.metadata.uid] = (job, replica_row(pod))
+
+    def pod_gone(self, pod: Pod) -> None:
+        """Take the pod off the table."""
+        self._rows.pop(pod.metadata.uid, None)
+
+    def event(self, event: EventView) -> None:
+        """Show the event, unless it only repeats a condition."""
+        if event.message in self._messages:
+            return
+        involved = event.involved_object
+        prefix = self._names.get((involved.namespace, involved.name), involved.name or event.subject)
+        kind = "warning" if event.type == "Warning" else "event"
+        times = f" (x{event.count})" if event.count and event.count > 1 else ""
+        self.say(prefix, f"{kind}: {event.reason}: {event.message}{times}")
+
+    def logged(self, lines: Sequence[LogLine]) -> None:
+        """Show log lines under their replica's name."""
+        self.show([(self._prefix(line), line.text) for line in lines])
+
+    def stopping(self, outcome: Outcome) -> None:
+        """Say that the rest is being stopped, when that isn't obvious."""
+        if outcome is Outcome.INTERRUPTED:
+            self.say("tfoperator", "stopping the job in order; once more to stop it at once")
+        elif outcome is Outcome.TIMED_OUT:
+            self.say("tfoperator", "the time is up, stopping the job")
+
+    def tick(self) -> None:
+        """Nothing, where there is nothing to redraw."""
+
+    def say(self, prefix: str, text: str) -> None:
+        """Show a line of our own."""
+        self.show([(prefix, text)])
+
+    def show(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Show lines, each under its prefix."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Give the terminal back."""
+
+    def _prefix(self, line: LogLine) -> str:
+        known = self._names.get((line.namespace, line.pod), line.pod)
+        return known if line.container == "tensorflow" else f"{known}/{line.container}"
+
+
+class PlainView(View):
+    """One plain line per fact: `[worker-0] text`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def show(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Write and flush: somebody may be reading along."""
+        self._stream.write("".join(f"[{prefix}] {text}\n" for prefix, text in lines))
+        self._stream.flush()
+
+
+class LiveView(View):
+    """Lines with coloured prefixes, and the table of replicas below them."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self._began = self._drawn = time.monotonic()
+        self._colours: dict[str, str] = {}
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._live.start()
+
+    def show(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Print above the table."""
+        text = Text(end="")
+        for prefix, content in lines:
+            colour = self._colours.setdefault(prefix, _COLOURS[len(self._colours) % len(_COLOURS)])
+            text.append(f"{prefix:>10} ", style=colour).append("| ", style="dim")
+            text.append_text(Text.from_ansi(content)).append("\n")
+        self._console.print(text, end="", soft_wrap=True, highlight=False)
+
+    def tick(self) -> None:
+        """Draw the table anew, a few times a second at most."""
+        if time.monotonic() - self._drawn >= _REFRESH:
+            self._drawn = time.monotonic()
+            self._live.update(self._table(), refresh=True)
+
+    def close(self) -> None:
+        """Remove the table."""
+        self._live.stop()
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for title in ("REPLICA", "STATE", "READY", "RESTARTS", ""):
+            table.add_column(title, no_wrap=True)
+        rows = sorted(self._rows.values(), key=lambda item: (item[0], item[1].name))
+        room = max(3, self._console.size.height // 2 - 3)
+        for job, row in rows[:room]:
+            name = f"{job}/{row.name}" if len(self._jobs) > 1 else row.name
+            style = _STATE_STYLES.get(row.state, "yellow")
+            restarts = Text(str(row.restarts), style="yellow" if row.restarts else "")
+            detail = Text(row.detail, style="dim", overflow="ellipsis")
+            table.add_row(name, Text(row.state, style=style), "yes" if row.ready else "no", restarts, detail)
+        if len(rows) > room:
+            rest = [row.state for _, row in rows[room:]]
+            counts = ", ".join(f"{rest.count(state)} {state}" for state in sorted(set(rest)))
+            table.add_row(f"+{len(rest)} more", Text(counts, style="dim"))
+        ready = sum(row.ready for _, row in rows)
+        table.add_row("", "", f"{ready}/{len(rows)}", "", Text(f"{time.monotonic() - self._began:.0f} s", style="dim"))
+        return table
+
+
+def make_view(stream: TextIO | None = None) -> View:
+    """A live view if the stream (standard output by default) is a terminal, a plain one otherwise."""
+    stream = sys.stdout if stream is None else stream
+    if stream.isatty():
+        console = Console(file=stream)
+        if console.is_terminal and not console.is_dumb_terminal:
+            return LiveView(console)
+    return PlainView(stream)

@@ -1,0 +1,101 @@
+"""How a command fails: one line that says what is wrong, one that says what to do next, and an exit code.
+
+No traceback reaches a user. Mistakes in what was given are `CliError` (exit 2 unless it says otherwise); anything
+unexpected is a bug of ours, whose traceback goes to a file that the message names.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from typing import Final
+
+from tfoperator.api.loading import ManifestError
+from tfoperator.kube.errors import ConfigError, ForbiddenError, KubeError, TransportError, UnauthorizedError
+
+__all__ = [
+    "EXIT_BUG",
+    "EXIT_FAILED",
+    "EXIT_INTERRUPTED",
+    "EXIT_USAGE",
+    "CliError",
+    "complain",
+    "explained",
+    "printable",
+]
+
+EXIT_FAILED: Final = 1
+"""What was asked for was done, and the answer is no: an invalid manifest, a failed job."""
+EXIT_USAGE: Final = 2
+"""What was asked for makes no sense: unknown option, unreadable file."""
+EXIT_BUG: Final = 70  # EX_SOFTWARE of sysexits.h
+EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT, as shells have it
+
+
+class CliError(Exception):
+    """A failure that a user can do something about. `hint` says what."""
+
+    def __init__(self, message: str, hint: str = "", *, exit_code: int = EXIT_USAGE) -> None:
+        self.message = message
+        self.hint = hint
+        self.exit_code = exit_code
+        super().__init__(message)
+
+
+def explained(error: Exception) -> CliError | None:
+    """An error of a lower floor in a user's words; None if it isn't one that a user can do something about."""
+    match error:
+        case CliError():
+            return error
+        case ManifestError():
+            return CliError(str(error))
+        case ConfigError():
+            hint = "Set KUBECONFIG or --kubeconfig, or try it here without a cluster: tfoperator run FILE"
+            return CliError(str(error), hint)
+        case TransportError():
+            return CliError(str(error), "Is the API server up? Try: kubectl version", exit_code=EXIT_FAILED)
+        case UnauthorizedError() | ForbiddenError():
+            return CliError(str(error), "Ask whoever runs the cluster for access.", exit_code=EXIT_FAILED)
+        case KubeError():
+            return CliError(str(error), exit_code=EXIT_FAILED)
+        case OSError() if error.filename is not None:
+            return CliError(f"{os.fsdecode(error.filename)}: {error.strerror}", exit_code=EXIT_FAILED)
+    return None
+
+
+def complain(error: Exception, *, debug: bool = False) -> int:
+    """Tell a user on stderr what went wrong; returns the exit code. With `debug` the traceback is shown."""
+    known = explained(error)
+    if debug:
+        traceback.print_exception(error)
+    if known is None:
+        what = f"{type(error).__name__}: {error}"
+        _say(f"tfoperator: internal error: {what}")
+        _say("This is a bug in tfoperator." + ("" if debug else f" {_keep_traceback(error)}"))
+        return EXIT_BUG
+    _say(f"tfoperator: {known.message}")
+    if known.hint:
+        _say(known.hint)
+    return known.exit_code
+
+
+def printable(text: str) -> str:
+    """Text that can't move a terminal's cursor or change its colours; lines stay lines."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def _say(text: str) -> None:
+    print(printable(text), file=sys.stderr)  # noqa: T201 - the command line speaks to a person
+
+
+def _keep_traceback(error: Exception) -> str:
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="tfoperator-bug-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            traceback.print_exception(error, file=file)
+    except OSError:
+        return "Run it again with --debug to see where."
+    return f"The details are in {file.name}"

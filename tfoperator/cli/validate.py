@@ -1,0 +1,145 @@
+"""`tfoperator validate FILE ...`: what is wrong with TFJobs, by file, line and field, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from tfoperator.api.loading import Manifest, ManifestError, load_manifests
+from tfoperator.api.problems import Problem, Severity
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.validation import validate_manifest
+from tfoperator.cli.errors import EXIT_FAILED, EXIT_USAGE, printable
+
+__all__ = ["is_tfjob", "register"]
+
+
+class Format(StrEnum):
+    """How to print the findings."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class _Finding(msgspec.Struct, frozen=True):
+    """One object and what is wrong with it; `problems` is None for one that isn't a TFJob."""
+
+    manifest: Manifest
+    problems: tuple[Problem, ...] | None
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("validate")(validate)
+
+
+def is_tfjob(obj: dict[str, Any]) -> bool:
+    """Whether an object is meant to be a TFJob: its kind or its group says so, or it doesn't say what it is."""
+    kind, version = obj.get("kind"), obj.get("apiVersion")
+    group = version.rpartition("/")[0] if isinstance(version, str) else None
+    return kind == TFJOBS.kind or group == TFJOBS.group or not isinstance(kind, str)
+
+
+def validate(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Manifests (YAML or JSON); - is stdin.")],
+    output: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = Format.TEXT,
+    strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail, too.")] = False,
+) -> None:
+    """Check TFJob manifests without a cluster.
+
+    Exit code 0: all good (there may be warnings). 1: problems. 2: a file can't be read or holds no TFJob.
+    """
+    findings: list[_Finding] = []
+    failures: list[ManifestError] = []
+    for file in files:
+        try:
+            found = [_judge(manifest) for manifest in load_manifests(file)]
+        except ManifestError as error:
+            failures.append(error)
+            continue
+        findings += found
+        if all(finding.problems is None for finding in found):
+            failures.append(ManifestError(found[0].manifest.source, "holds no TFJob"))
+    if output is Format.JSON:
+        typer.echo(json.dumps(_report(findings, failures, strict=strict), indent=2))
+    else:
+        _print(findings, failures, strict=strict)
+    if failures:
+        raise typer.Exit(EXIT_USAGE)
+    if not all(_is_good(finding, strict=strict) for finding in findings):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _judge(manifest: Manifest) -> _Finding:
+    return _Finding(manifest, validate_manifest(manifest.obj) if is_tfjob(manifest.obj) else None)
+
+
+def _is_good(finding: _Finding, *, strict: bool) -> bool:
+    return not any(strict or problem.severity is Severity.ERROR for problem in finding.problems or ())
+
+
+def _print(findings: list[_Finding], failures: list[ManifestError], *, strict: bool) -> None:
+    for finding in findings:
+        for line in _lines(finding, strict=strict):
+            typer.echo(printable(line))
+    for error in failures:
+        typer.echo(printable(str(error)), err=True)
+
+
+def _lines(finding: _Finding, *, strict: bool) -> Iterator[str]:
+    manifest = finding.manifest
+    place = f"{manifest.source}:{manifest.line}"
+    if finding.problems is None:
+        yield f"{place}: skipped: {_title(manifest.obj)} is not a TFJob"
+        return
+    for problem in finding.problems:
+        yield f"{manifest.source}:{manifest.line_of(problem.field)}: {problem.severity}: {problem}"
+    if _is_good(finding, strict=strict):
+        yield f"{place}: {_title(manifest.obj)} is valid"
+
+
+def _title(obj: dict[str, Any]) -> str:
+    kind, name = str(obj.get("kind", "object")), _metadata(obj, "name") or _metadata(obj, "generateName")
+    return f"{kind} {name}" if name else kind
+
+
+def _metadata(obj: dict[str, Any], field: str) -> str:
+    metadata = obj.get("metadata")
+    value = metadata.get(field) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _report(findings: list[_Finding], failures: list[ManifestError], *, strict: bool) -> dict[str, Any]:
+    return {
+        "valid": not failures and all(_is_good(finding, strict=strict) for finding in findings),
+        "objects": [
+            {
+                "source": finding.manifest.source,
+                "line": finding.manifest.line,
+                "kind": finding.manifest.obj.get("kind"),
+                "namespace": _metadata(finding.manifest.obj, "namespace"),
+                "name": _metadata(finding.manifest.obj, "name"),
+                "valid": _is_good(finding, strict=strict),
+                "skipped": finding.problems is None,
+                "problems": [
+                    {
+                        "severity": str(problem.severity),
+                        "field": problem.field,
+                        "message": problem.message,
+                        "line": finding.manifest.line_of(problem.field),
+                    }
+                    for problem in finding.problems or ()
+                ],
+            }
+            for finding in findings
+        ],
+        "errors": [
+            {"source": error.source, "line": error.line, "column": error.column, "message": error.message}
+            for error in failures
+        ],
+    }
