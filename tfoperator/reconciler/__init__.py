@@ -1,0 +1,23 @@
+"""The double check: compares caches with the live state, with backoff and bounded cost, and repairs."""
+
+from tfoperator.reconciler.compare import Difference, Version, confirmed, differences
+from tfoperator.reconciler.live import LiveObjects, LiveState, look
+from tfoperator.reconciler.reconciler import NoReconcilerMetrics, Reconcilable, Reconciler, ReconcilerMetrics
+from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
+
+__all__ = [
+    "BASE_INTERVAL",
+    "MAX_INTERVAL",
+    "Difference",
+    "LiveObjects",
+    "LiveState",
+    "NoReconcilerMetrics",
+    "Reconcilable",
+    "Reconciler",
+    "ReconcilerMetrics",
+    "Schedule",
+    "Version",
+    "confirmed",
+    "differences",
+    "look",
+]

@@ -1,0 +1,82 @@
+"""The live state of everything the operator looks after, as cheaply as an API server can tell it.
+
+Three lists (TFJobs, pods, services), paged, of metadata only and selected by our label; what is kept of an object is
+its UID and resourceVersion. One look serves every job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from tfoperator.api.names import MANAGED_SELECTOR
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.objects import PartialObject
+from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.reconciler.compare import Version
+
+__all__ = ["PAGE_SIZE", "LiveObjects", "LiveState", "look"]
+
+PAGE_SIZE = 500
+
+_decode = decoder(PartialObject)
+
+
+class LiveObjects(msgspec.Struct, frozen=True):
+    """One resource: the objects by the UID of their controller ("" for none) and key, and the list's version."""
+
+    resource_version: str
+    by_owner: dict[str, dict[str, Version]]
+
+    def of(self, owner_uid: str) -> dict[str, Version]:
+        """The objects that this owner controls."""
+        return self.by_owner.get(owner_uid, {})
+
+
+class LiveState(msgspec.Struct, frozen=True):
+    """One look. `jobs` are by key, all under the owner ""."""
+
+    jobs: LiveObjects
+    pods: LiveObjects
+    services: LiveObjects
+
+
+def look(client: ApiClient, namespaces: Sequence[str], *, stopped: Callable[[], bool]) -> LiveState | None:
+    """Read the live state of these namespaces ("" is all of them). None if stopped meanwhile. Raises KubeError."""
+    found: list[LiveObjects] = []
+    for resource, selector in ((TFJOBS, ""), (PODS, MANAGED_SELECTOR), (SERVICES, MANAGED_SELECTOR)):
+        if stopped():
+            return None
+        found.append(_list(client, resource, namespaces, selector))
+    jobs, pods, services = found
+    return LiveState(jobs, pods, services)
+
+
+def _list(client: ApiClient, resource: Resource, namespaces: Sequence[str], selector: str) -> LiveObjects:
+    by_owner: dict[str, dict[str, Version]] = {}
+    version = ""
+    for namespace in namespaces:
+        token = ""
+        while True:
+            page = client.list(
+                resource,
+                namespace,
+                _decode,
+                label_selector=selector,
+                limit=PAGE_SIZE,
+                continue_token=token,
+                metadata_only=True,
+            )
+            # The first list's version is the safe one: what is newer than it may or may not be in a later list.
+            version = version or page.resource_version
+            for item in page.items:
+                meta = item.metadata
+                owner = meta.controller if resource is not TFJOBS else None
+                group = by_owner.setdefault(owner.uid if owner is not None else "", {})
+                group[meta.key] = Version(meta.uid, meta.resource_version)
+            token = page.continue_token
+            if not token:
+                break
+    return LiveObjects(version, by_owner)

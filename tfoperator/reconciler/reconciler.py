@@ -1,0 +1,302 @@
+"""The double check of the event-driven controller: the resync handler that compares caches with the live state.
+
+Informers can be wrong in ways that they can't see, such as a watch event lost on the way. Their periodic resync hands
+every job to this reconciler; when a job is due (`schedule`), its objects in the cache are compared with a live look
+(`live`), what the watch has missed is repaired by listing anew, and the job is synced, which compares it with its
+spec.
+
+What it costs when nothing happens, N jobs: per look three paged, metadata-only lists, whatever N; one look per
+`base` (15 s) at most, and one per `cap` (5 min) once all jobs have been quiet for ten minutes. Each job's
+`status.lastReconcileTime` is written with other changes of its status, or else at most once per `cap`, these writes
+spread over a fifth of it; a finished job's is not written any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import zlib
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.controller import ControllerInformers, ReconcileNote
+from tfoperator.expectations import Expectations
+from tfoperator.informers import CONTROLLER_UID_INDEX, InformerGroup, Lister
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.verbs import ApiClient
+from tfoperator.reconciler.compare import Difference, Version, confirmed, differences
+from tfoperator.reconciler.live import LiveObjects, LiveState, look
+from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
+
+__all__ = ["NoReconcilerMetrics", "Reconcilable", "Reconciler", "ReconcilerMetrics"]
+
+logger = logging.getLogger(__name__)
+
+
+class Reconcilable(Protocol):
+    """What the reconciler asks of a controller; `TFJobController` is one."""
+
+    def enqueue(self, key: str) -> None:
+        """Sync a job soon."""
+        ...
+
+    def enqueue_after(self, key: str, seconds: float) -> None:
+        """Sync a job after a while."""
+        ...
+
+    def note_reconciled(self, uid: str, note: ReconcileNote) -> None:
+        """Record the time of a comparison with the job's next status write."""
+        ...
+
+
+class ReconcilerMetrics(Protocol):
+    """Hooks; quick, and never raising."""
+
+    def looked(self, seconds: float, jobs: int) -> None:
+        """A look at the live state took so long, and so many jobs were compared with it."""
+        ...
+
+    def look_failed(self) -> None:
+        """The live state could not be read."""
+        ...
+
+    def repaired(self, resource: str, objects: int) -> None:
+        """A cache had missed changes of so many objects; `expectations` as resource for events that never came."""
+        ...
+
+
+class NoReconcilerMetrics:
+    """Counts nothing; the default."""
+
+    def looked(self, seconds: float, jobs: int) -> None:
+        """See `ReconcilerMetrics`."""
+
+    def look_failed(self) -> None:
+        """See `ReconcilerMetrics`."""
+
+    def repaired(self, resource: str, objects: int) -> None:
+        """See `ReconcilerMetrics`."""
+
+
+class _Suspicion(msgspec.Struct):
+    """What looked wrong about a job at the last look, and waits to be confirmed by the next."""
+
+    pods: dict[str, Difference] = {}
+    services: dict[str, Difference] = {}
+    waiting: bool = False  # for expected events, although the caches are right
+
+
+class Reconciler:
+    """Compares and repairs. Handlers are registered on construction; `start()` once leading, `stop()` joins."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        informers: ControllerInformers,
+        controller: Reconcilable,
+        *,
+        expectations: Expectations,
+        namespaces: Sequence[str] = ("",),
+        base: float = BASE_INTERVAL,
+        cap: float = MAX_INTERVAL,
+        clock: Clock | None = None,
+        metrics: ReconcilerMetrics | None = None,
+    ) -> None:
+        """`base` (seconds) is also the informer's resync period and the shortest time between two looks."""
+        self._client = client
+        self._informers = informers
+        self._jobs: Lister[TFJob] = informers.jobs.lister
+        self._controller = controller
+        self._expectations = expectations
+        self._namespaces = tuple(namespaces)
+        self._base = base
+        self._cap = cap
+        self._clock = clock or SystemClock()
+        self._metrics = metrics or NoReconcilerMetrics()
+        self._lock = threading.Condition()  # guards _schedule and _wanted
+        self._schedule = Schedule(base=base, cap=cap)
+        self._wanted = False
+        self._stop = StopSignal()
+        self._thread: threading.Thread | None = None
+        # Used by the thread alone:
+        self._job_suspicions: dict[str, Difference] = {}
+        self._suspicions: dict[str, _Suspicion] = {}
+        informers.jobs.add_handler(self, resync_period=base, name="reconciler")
+
+    # The resync handler.
+
+    def on_add(self, obj: TFJob, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """A job is there: look at it after the shortest interval."""
+        with self._lock:
+            self._schedule.track(obj.metadata.uid, self._clock.monotonic())
+
+    def on_update(self, old: TFJob, new: TFJob) -> None:
+        """A job changed: its backoff begins anew. Or this is a resync: see whether it is due."""
+        now = self._clock.monotonic()
+        uid = new.metadata.uid
+        with self._lock:
+            if old.metadata.uid != uid:
+                self._schedule.forget(old.metadata.uid)
+            self._schedule.track(uid, now)
+            if old.metadata.resource_version != new.metadata.resource_version:
+                if _has_changed(old, new):
+                    self._schedule.reset(uid, now)
+            elif self._schedule.is_due(uid, now) and self._thread is not None:
+                self._wanted = True
+                self._lock.notify_all()
+
+    def on_delete(self, obj: TFJob, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """A job is gone."""
+        with self._lock:
+            self._schedule.forget(obj.metadata.uid)
+
+    # Life.
+
+    def start(self) -> None:
+        """Begin to compare. Raises RuntimeError if called twice."""
+        with self._lock:
+            if self._thread is not None:
+                raise RuntimeError("this reconciler has been started before")
+            self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
+            self._thread.start()
+
+    def stop(self, timeout: float = 10) -> bool:
+        """End, and wait up to `timeout` real seconds; False if a request is still under way."""
+        self._stop.set()
+        with self._lock:
+            self._lock.notify_all()
+            thread = self._thread
+        if thread is None:
+            return True
+        thread.join(timeout)
+        return not thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                while not (self._wanted or self._stop.is_set()):
+                    self._clock.wait_until(self._lock, None)
+                self._wanted = False
+            if self._stop.is_set():
+                return
+            try:
+                self.reconcile()
+            except KubeError as error:
+                self._metrics.look_failed()
+                logger.warning("can't compare with the API server: %s; trying again later", error)
+            except Exception:
+                # The double check must not end because it failed once.
+                logger.exception("comparing with the API server failed unexpectedly")
+            # A little less than the resync period, so that the next resync is not missed by a hair.
+            if self._stop.wait(self._clock, self._base * 0.9):
+                return
+
+    # The comparison.
+
+    def reconcile(self) -> int:
+        """Compare the jobs that are due; returns how many. Without one, makes no API call. Raises KubeError."""
+        started = self._clock.monotonic()
+        with self._lock:
+            # Those that would be due before the next look come along: they cost nothing now, and a look then.
+            due = set(self._schedule.due(started, slack=self._base / 2))
+        if not due:
+            return 0
+        live = look(self._client, self._namespaces, stopped=self._stop.is_set)
+        if live is None:
+            return 0
+        jobs = self._jobs.list()
+        self._compare_jobs(jobs, live.jobs)
+        lost: dict[str, int] = {"pods": 0, "services": 0}
+        compared = [job for job in jobs if job.metadata.uid in due]
+        for job in compared:
+            self._compare(job, live, lost)
+        self._repair(self._informers.pods, lost["pods"])
+        self._repair(self._informers.services, lost["services"])
+        self._forget_gone(jobs)
+        self._metrics.looked(self._clock.monotonic() - started, len(compared))
+        return len(compared)
+
+    def _compare_jobs(self, jobs: Sequence[TFJob], live: LiveObjects) -> None:
+        """The set of jobs as such: one that the cache lacks has no other way to be noticed."""
+        cached = {job.metadata.key: Version(job.metadata.uid, job.metadata.resource_version) for job in jobs}
+        found = differences(live.of(""), cached, live.resource_version)
+        lost = confirmed(self._job_suspicions, found)
+        self._job_suspicions = {key: found[key] for key in found.keys() - lost}
+        self._repair(self._informers.jobs, len(lost))
+
+    def _compare(self, job: TFJob, live: LiveState, lost: dict[str, int]) -> None:
+        uid, key = job.metadata.uid, job.metadata.key
+        before = self._suspicions.pop(uid, _Suspicion())
+        pods = _differences(job, live.pods, self._informers.pods.lister)
+        services = _differences(job, live.services, self._informers.services.lister)
+        lost_pods = confirmed(before.pods, pods)
+        lost_services = confirmed(before.services, services)
+        lost["pods"] += len(lost_pods)
+        lost["services"] += len(lost_services)
+        right = not pods and not services
+        waiting = right and not self._expectations.owner_satisfied(uid)
+        wedged = waiting and before.waiting
+        for name in sorted(lost_pods | lost_services):
+            logger.warning("the cache has missed a change of %s", name, extra={"job": key})
+        if wedged:
+            logger.warning("an expected event never came, going on without it", extra={"job": key})
+            self._metrics.repaired("expectations", 1)
+        if lost_pods or lost_services or wedged:
+            self._expectations.forget_owner(uid)
+        elif not right or waiting:
+            self._suspicions[uid] = _Suspicion(pods, services, waiting)
+        now = self._clock.monotonic()
+        with self._lock:
+            if right and not waiting:
+                self._schedule.checked(uid, now)
+            else:
+                self._schedule.reset(uid, now)
+        self._record(job)
+
+    def _record(self, job: TFJob) -> None:
+        """Note the time, and sync the job: that is its comparison with the spec."""
+        meta, status, now = job.metadata, job.status, self._clock.now()
+        recorded = status.last_reconcile_time or status.start_time or meta.creation_timestamp or now
+        overdue = (now - recorded).total_seconds() >= self._cap and not _is_finished(job)
+        self._controller.note_reconciled(meta.uid, ReconcileNote(time=now, write=overdue))
+        if overdue:
+            spread = zlib.crc32(meta.uid.encode()) / 2**32
+            self._controller.enqueue_after(meta.key, spread * self._cap / 5)
+        else:
+            self._controller.enqueue(meta.key)
+
+    def _repair(self, informers: InformerGroup[Any], lost: int) -> None:
+        if lost:
+            logger.warning("the cache of %s has missed %d changes: listing anew", informers.name, lost)
+            self._metrics.repaired(informers.name, lost)
+            informers.relist()
+
+    def _forget_gone(self, jobs: Sequence[TFJob]) -> None:
+        uids = {job.metadata.uid for job in jobs}
+        self._suspicions = {uid: one for uid, one in self._suspicions.items() if uid in uids}
+        with self._lock:
+            self._schedule.keep_only(uids)
+
+
+def _differences(job: TFJob, live: LiveObjects, lister: Lister[Any]) -> dict[str, Difference]:
+    cached = {
+        one.metadata.key: Version(one.metadata.uid, one.metadata.resource_version)
+        for one in lister.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
+    }
+    return differences(live.of(job.metadata.uid), cached, live.resource_version)
+
+
+def _has_changed(old: TFJob, new: TFJob) -> bool:
+    """Whether more than the record of our own comparison is different."""
+    if old.metadata.generation != new.metadata.generation or old.spec != new.spec:
+        return True
+    return old.status != msgspec.structs.replace(new.status, last_reconcile_time=old.status.last_reconcile_time)
+
+
+def _is_finished(job: TFJob) -> bool:
+    ends = (ConditionType.SUCCEEDED, ConditionType.FAILED)
+    return any(one.type in ends and one.status == "True" for one in job.status.conditions)

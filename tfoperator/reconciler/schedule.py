@@ -1,0 +1,86 @@
+"""When each job is to be compared with the live state: a backoff per job, as a pure state machine over a clock reading.
+
+A job that was just created, changed or repaired is looked at after 15 s, then after 30 s, 60 s ... up to every 5
+minutes (the intervals of the design document). At the longest interval all jobs fall due at the same moments, the
+multiples of it: since one live list serves every job that is due, a thousand idle jobs then cost as little as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["BASE_INTERVAL", "MAX_INTERVAL", "Schedule"]
+
+BASE_INTERVAL = 15.0
+"""Seconds until the first look at a job."""
+
+MAX_INTERVAL = 300.0
+"""Seconds between two looks at a job that has been quiet for long."""
+
+
+class _Job:
+    __slots__ = ("due", "interval")
+
+    def __init__(self, interval: float, due: float) -> None:
+        self.interval = interval
+        self.due = due
+
+
+class Schedule:
+    """Due times by job UID. Not thread-safe; `now` is a monotonic clock's reading."""
+
+    def __init__(self, *, base: float = BASE_INTERVAL, cap: float = MAX_INTERVAL) -> None:
+        """Both in seconds. Raises ValueError unless 0 < base <= cap."""
+        if not 0 < base <= cap:
+            raise ValueError(f"need 0 < base <= cap, got base={base} and cap={cap}")
+        self._base = base
+        self._cap = cap
+        self._jobs: dict[str, _Job] = {}
+
+    def track(self, uid: str, now: float) -> None:
+        """Begin with a job; no-op for one that is known."""
+        if uid not in self._jobs:
+            self._jobs[uid] = _Job(self._base, now + self._base)
+
+    def reset(self, uid: str, now: float) -> None:
+        """The job was changed or repaired: begin anew with the shortest interval."""
+        job = self._jobs.get(uid)
+        if job is not None and (job.interval > self._base or job.due < now):
+            job.interval = self._base
+            job.due = now + self._base
+
+    def checked(self, uid: str, now: float) -> None:
+        """The job was compared and all was well: wait twice as long before the next time, at most the cap."""
+        job = self._jobs.get(uid)
+        if job is None:
+            return
+        job.interval = min(job.interval * 2, self._cap)
+        if job.interval < self._cap:
+            job.due = now + job.interval
+        else:
+            job.due = (now // self._cap + 1) * self._cap
+
+    def due(self, now: float, slack: float = 0.0) -> list[str]:
+        """The jobs that are due, or will be within `slack` seconds; none unless one is due now."""
+        if not any(job.due <= now for job in self._jobs.values()):
+            return []
+        return [uid for uid, job in self._jobs.items() if job.due <= now + slack]
+
+    def is_due(self, uid: str, now: float) -> bool:
+        """Whether this job is due."""
+        job = self._jobs.get(uid)
+        return job is not None and job.due <= now
+
+    def forget(self, uid: str) -> None:
+        """The job is gone."""
+        self._jobs.pop(uid, None)
+
+    def keep_only(self, uids: Iterable[str]) -> None:
+        """Forget every job but these."""
+        known = set(uids)
+        for uid in [uid for uid in self._jobs if uid not in known]:
+            del self._jobs[uid]
+
+    def __len__(self) -> int:
+        """How many jobs are tracked."""
+        return len(self._jobs)
