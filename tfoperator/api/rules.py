@@ -134,7 +134,7 @@ def _validate_replica_types(spec: TFJobSpec) -> Iterator[Problem]:
     known = len(spelled) == len(keys)
     if known and not set(spelled) & {ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER}:
         yield _warning(_REPLICAS, "has neither Chief nor Worker, so nothing decides when the job has succeeded")
-    if known and _total(spec) == 0:
+    if all(replica is not None and replica.replicas == 0 for replica in spec.tf_replica_specs.values()):
         yield _warning(_REPLICAS, "asks for no replica at all, so there is nothing to run")
 
 

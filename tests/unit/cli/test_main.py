@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+
+import tfoperator
+from tfoperator.api.loading import ManifestError
+from tfoperator.cli import app as cli_app
+from tfoperator.cli.__main__ import main
+from tfoperator.cli.errors import CliError, explained, printable
+from tfoperator.kube.errors import ConfigError, Status, TransportError, error_from_status
+
+
+@pytest.fixture
+def run_failing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs a command that raises the given error."""
+    make_app = cli_app.make_app
+
+    def run(error: BaseException, *flags: str) -> int:
+        def with_failure() -> typer.Typer:
+            app = make_app()
+
+            @app.command("fail")
+            def fail() -> None:
+                raise error
+
+            return app
+
+        monkeypatch.setattr(cli_app, "make_app", with_failure)
+        return main([*flags, "fail"])
+
+    return run
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"tfoperator {tfoperator.__version__}\n"
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_the_commands(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([flag]) == 0
+    text = capsys.readouterr().out
+    for command in ("validate", "crd", "operator"):
+        assert command in text
+
+
+@pytest.mark.parametrize(
+    "arguments", [["vlidate"], ["validate"], ["validate", "--wrong", "x"], ["crd", "-o", "xml"], []]
+)
+def test_wrong_usage_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert "Usage" in captured.err + captured.out
+    assert "Traceback" not in captured.err
+
+
+def test_a_users_mistake_is_told_with_what_to_do_next(
+    run_failing: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_failing(CliError("no job named x", "Try: tfoperator get")) == 2
+    assert capsys.readouterr().err == "tfoperator: no job named x\nTry: tfoperator get\n"
+
+
+def test_a_bug_is_one_line_and_a_file_with_the_traceback(
+    run_failing: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert run_failing(KeyError("replicas")) == 70
+    text = capsys.readouterr().err
+    (log,) = tmp_path.iterdir()
+    assert text == (
+        f"tfoperator: internal error: KeyError: 'replicas'\nThis is a bug in tfoperator. The details are in {log}\n"
+    )
+    assert "Traceback (most recent call last)" in log.read_text()
+
+
+def test_debug_shows_the_traceback_at_once(run_failing: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_failing(KeyError("replicas"), "--debug") == 70
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_130(run_failing: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_failing(KeyboardInterrupt()) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (ManifestError("job.yaml", "is empty", 3), 2, "job.yaml:3: is empty"),
+        (ConfigError("no kubeconfig"), 2, "no kubeconfig"),
+        (TransportError("reset"), 1, "reset"),
+        (error_from_status(Status(code=403, message="you may not")), 1, "you may not"),
+        (error_from_status(Status(code=404, message="not found")), 1, "not found"),
+        (FileNotFoundError(2, "No such file or directory", "x.log"), 1, "x.log: No such file or directory"),
+    ],
+)
+def test_errors_of_lower_floors_speak_to_a_user(error: Exception, code: int, text: str) -> None:
+    known = explained(error)
+    assert known is not None
+    assert (known.message, known.exit_code) == (text, code)
+
+
+def test_an_unexpected_error_is_not_explained_away() -> None:
+    assert explained(ValueError("x")) is None
+    assert explained(OSError("no file is named")) is None
+
+
+def test_printable_text_keeps_words_and_lines() -> None:
+    assert printable("größe\nok\x1b[31m\x00") == "größe\nok\\x1b[31m\\x00"
+
+
+def test_the_module_runs_as_a_program_and_a_closed_pipe_is_no_news() -> None:
+    command = f"{sys.executable} -m tfoperator.cli crd | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)  # noqa: S602
+    assert (done.stdout, done.stderr) == ("apiVersion: apiextensions.k8s.io/v1\n", "")
