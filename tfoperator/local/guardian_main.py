@@ -1,8 +1,8 @@
 """The guardian: a tiny process that kills the agent's containers if the agent itself is killed.
 
-It runs as `python -I -S guardian_main.py SECONDS`, imports nothing but the standard library's smallest parts (it starts in
-some 20 ms) and reads its standard input: `+ PGID` and `- PGID` say which process groups are alive. When the input
-ends, the agent is gone, in order or not, and what is left of its groups is ended: SIGTERM, so many seconds, SIGKILL.
+It runs as `python -I -S guardian_main.py SECONDS`, imports only small parts of the standard library (it starts in some
+20 ms) and reads its standard input: `+ PGID` and `- PGID` say which process groups are alive. When the input ends,
+the agent is gone, in order or not, and what is left of its groups is ended: SIGTERM, so many seconds, SIGKILL.
 PR_SET_PDEATHSIG would not do: it is Linux only, reaches one process instead of a group, and fires when the *thread*
 that started the process ends.
 """

@@ -21,15 +21,21 @@ _POLL = 0.1
 """Seconds between two looks at a file that is being followed: quick for a person, cheap for the machine."""
 
 
-class LogNotFound(Exception):
+class LogNotFound(LookupError):
     """There is no log (yet) for what was asked."""
 
 
 class LogFile:
-    """One attempt's log. Thread-safe."""
+    """One attempt's log. Thread-safe.
+
+    Once `closed`, `exit_code` is how the container ended, None if it never ran to an end, and `stopped` says that it
+    had been asked to end: its exit code then says nothing about its work.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.exit_code: int | None = None
+        self.stopped = False
         self._closed = threading.Event()
 
     @property
@@ -42,9 +48,11 @@ class LogFile:
         """Whether the container has ended, so that nothing more will be written."""
         return self._closed.is_set()
 
-    def close(self) -> None:
-        """Tell followers that this is all."""
-        self._closed.set()
+    def close(self, exit_code: int | None = None, *, stopped: bool = False) -> None:
+        """Tell followers that this is all. Only the first call counts."""
+        if not self._closed.is_set():
+            self.exit_code, self.stopped = exit_code, stopped
+            self._closed.set()
 
     def append(self, line: str) -> None:
         """Write a line of the agent's own, for what a user would look for here: why the container did not start."""
@@ -96,7 +104,8 @@ class LogStore:
     ) -> Iterator[bytes]:
         """The content of the latest attempt (or the one before), in pieces; with `follow`, until the container ends.
 
-        `container` may be "" when the pod has only one. Raises LogNotFound at once, not while iterating.
+        A follower gets an empty piece now and then while there is nothing new, so that it can give up. `container`
+        may be "" when the pod has only one. Raises LogNotFound at once, not while iterating.
         """
         log = self._find(namespace, pod, container, previous)
         return self._read(log, follow, tail_lines)
@@ -130,6 +139,7 @@ class LogStore:
                 if ended:
                     return
                 self._stopped.wait(self._clock, _POLL)
+                yield b""
 
 
 def last_lines(path: Path, count: int) -> list[str]:

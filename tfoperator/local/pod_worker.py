@@ -235,7 +235,7 @@ class PodWorker:
         record.process = None
         record.state = end
         if record.log is not None:
-            record.log.close()
+            record.log.close(code, stopped=self._ending())
         restart = policy == "Always" or (policy == "OnFailure" and code != 0)
         if not restart or self._ending():
             return

@@ -49,7 +49,8 @@ def test_a_follower_gets_what_is_written_until_the_container_ends(tmp_path: Path
     def follow() -> None:
         for piece in store.read("ns", "p", "c", follow=True):
             pieces.append(piece)
-            seen.set()
+            if piece:
+                seen.set()
 
     thread = threading.Thread(target=follow)
     thread.start()
@@ -58,6 +59,14 @@ def test_a_follower_gets_what_is_written_until_the_container_ends(tmp_path: Path
     log.close()
     thread.join(10)
     assert b"".join(pieces) == b"before\nafter\n"
+
+
+def test_a_log_knows_how_its_container_ended(tmp_path: Path) -> None:
+    log = LogStore(tmp_path).open("ns", "p", "c")
+    assert not log.closed
+    log.close(3)
+    log.close(0, stopped=True)
+    assert (log.exit_code, log.stopped) == (3, False)
 
 
 def test_closing_the_store_ends_followers(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""The embedded control plane, wired: API server, operator and node agent in one process, over real HTTP.
+
+Nothing here knows about one job or one terminal; `run` and the background process of `local up` stand on it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from tfoperator.kube.client import Client
+from tfoperator.kube.cluster import ClusterConfig
+from tfoperator.kube.credentials import StaticCredentials, bearer
+from tfoperator.kube.tls import TlsOptions
+from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.nodeagent import NodeAgent
+from tfoperator.local.process_runtime import ProcessRuntime
+from tfoperator.operator import Operator, Options
+
+__all__ = ["RECORDS", "ControlPlane"]
+
+logger = logging.getLogger(__name__)
+
+RECORDS = "processes"
+"""The folder of the run directory in which living process groups are recorded; see `process_runtime`."""
+
+
+class ControlPlane:
+    """Starts and stops everything in order. `start()` and `stop()` once each, from one thread.
+
+    `run_dir` gets logs, volumes and process records. `port` 0 takes a free one. `work_dir` is where containers start,
+    by default the current directory.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        *,
+        port: int = 0,
+        token: str | None = None,
+        keep_volumes: bool = False,
+        work_dir: Path | None = None,
+    ) -> None:
+        self.run_dir = run_dir
+        self.server = EmbeddedApiServer(port=port, token=token)
+        # No rate limit: the only one who could be overwhelmed is this process.
+        self.client = Client(_config(self.server), qps=-1)
+        self.runtime = ProcessRuntime(records=run_dir / RECORDS, work_dir=work_dir)
+        self.agent = NodeAgent(self.client, run_dir=run_dir, runtime=self.runtime, keep_volumes=keep_volumes)
+        self._operator = Operator(self.client, Options())
+        self._cleanup = ExitStack()
+
+    def start(self) -> None:
+        """Start the server, the node agent and the operator. What was started is stopped again if one fails."""
+        with ExitStack() as undo:
+            undo.callback(self._quietly, "API server", self.server.stop)
+            undo.callback(self._quietly, "client", self.client.close)
+            self.server.start()
+            self.server.set_log_reader(self.agent.logs.read)
+            undo.callback(self._quietly, "node agent", self.agent.stop)
+            self.agent.start()
+            undo.callback(self._quietly, "operator", self._operator.stop)
+            self._operator.start()
+            self._cleanup = undo.pop_all()
+
+    def stop(self) -> None:
+        """Stop in the opposite order: nobody restarts what is being stopped. Idempotent."""
+        self._cleanup.close()
+
+    def _quietly(self, what: str, stop: Callable[[], object]) -> None:
+        try:
+            stop()
+        except Exception:
+            logger.exception("stopping the %s failed", what)
+
+
+def _config(server: EmbeddedApiServer) -> ClusterConfig:
+    return ClusterConfig(
+        server=server.url,
+        tls=TlsOptions(ca=server.certificate),
+        credentials=StaticCredentials(bearer(server.token, "the embedded API server's token")),
+        source="embedded control plane",
+    )
