@@ -11,7 +11,6 @@ from tfoperator.controller.actions import (
     ServiceCreate,
     ServiceDelete,
 )
-from tfoperator.controller.claim import DECODE_POD, DECODE_SERVICE
 from tfoperator.controller.controller import ControllerInformers, ControllerOptions, StaleCache, TFJobController
 from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder
 from tfoperator.controller.memory import ReconcileNote, is_older
@@ -20,8 +19,6 @@ from tfoperator.controller.plan import plan
 from tfoperator.controller.status_patch import status_patch
 
 __all__ = [
-    "DECODE_POD",
-    "DECODE_SERVICE",
     "ControllerInformers",
     "ControllerMetrics",
     "ControllerOptions",

@@ -18,19 +18,24 @@ from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister
 from tfoperator.kube.errors import InvalidError, NotFoundError
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, PartialObject, Pod, Service
+from tfoperator.kube.objects import (
+    HasMetadata,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    Service,
+    decode_partial,
+    decode_pod,
+    decode_service,
+)
 from tfoperator.kube.resources import PODS, SERVICES, Resource
-from tfoperator.kube.verbs import ApiClient, Decoder, decoder
+from tfoperator.kube.verbs import ApiClient, Decoder
 
-__all__ = ["DECODE_POD", "DECODE_SERVICE", "Claimer", "matches", "owner_reference"]
+__all__ = ["Claimer", "matches", "owner_reference"]
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=HasMetadata)
-
-DECODE_POD = decoder(Pod)
-DECODE_SERVICE = decoder(Service)
-_DECODE_PARTIAL = decoder(PartialObject)
 
 
 def matches(labels: Mapping[str, str], job_name: str) -> bool:
@@ -65,15 +70,15 @@ class Claimer:
         Raises KubeError (a ConflictError when the cache is behind) if an adoption or release fails.
         """
         return (
-            self._claim(job, PODS, self._pods, DECODE_POD),
-            self._claim(job, SERVICES, self._services, DECODE_SERVICE),
+            self._claim(job, PODS, self._pods, decode_pod),
+            self._claim(job, SERVICES, self._services, decode_service),
         )
 
     def can_adopt(self, job: TFJob) -> bool:
         """Whether the job is still there and not being deleted: asks the API server."""
         meta = job.metadata
         try:
-            live = self._client.get(TFJOBS, meta.namespace, meta.name, _DECODE_PARTIAL)
+            live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial)
         except NotFoundError:
             return False
         return live.metadata.uid == meta.uid and live.metadata.deletion_timestamp is None

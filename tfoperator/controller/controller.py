@@ -19,7 +19,7 @@ from tfoperator.api.rules import MANAGED_BY_OPERATOR
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.controller.actions import Observed, Plan, PlanOptions
-from tfoperator.controller.claim import DECODE_POD, DECODE_SERVICE, Claimer
+from tfoperator.controller.claim import Claimer
 from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder, namespace_is_ending
 from tfoperator.controller.handlers import ChildHandler, JobHandler, expectation_key
 from tfoperator.controller.memory import JobMemory, ReconcileNote
@@ -37,16 +37,14 @@ from tfoperator.informers import (
     index_orphans,
 )
 from tfoperator.kube.errors import ApiError, KubeError, NotFoundError
-from tfoperator.kube.objects import PartialObject, Pod, Service
+from tfoperator.kube.objects import Pod, Service, decode_partial, decode_pod, decode_service
 from tfoperator.kube.resources import PODS, SERVICES
-from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.kube.verbs import ApiClient
 from tfoperator.workqueue import RateLimitingQueue, ShutDown
 
 __all__ = ["ControllerInformers", "ControllerOptions", "StaleCache", "TFJobController"]
 
 logger = logging.getLogger(__name__)
-
-_decode_partial = decoder(PartialObject)
 
 
 class StaleCache(KubeError):
@@ -79,13 +77,13 @@ class ControllerInformers(msgspec.Struct, frozen=True):
             jobs=factory.informer(TFJOBS, decode_tfjob),
             pods=factory.informer(
                 PODS,
-                DECODE_POD,
+                decode_pod,
                 label_selector=selector,
                 indexers={CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans},
             ),
             services=factory.informer(
                 SERVICES,
-                DECODE_SERVICE,
+                decode_service,
                 label_selector=selector,
                 indexers={CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans},
             ),
@@ -305,7 +303,7 @@ class TFJobController:
 
     def _is_there(self, job: TFJob, name: str) -> str:
         try:
-            found = self._client.get(PODS, job.metadata.namespace, name, _decode_partial)
+            found = self._client.get(PODS, job.metadata.namespace, name, decode_partial)
         except NotFoundError:
             return ""
         owner = found.metadata.controller

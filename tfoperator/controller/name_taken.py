@@ -13,15 +13,13 @@ from typing import NamedTuple
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.claim import Claimer, matches
 from tfoperator.kube.errors import KubeError, NotFoundError
-from tfoperator.kube.objects import ObjectMeta, PartialObject
+from tfoperator.kube.objects import ObjectMeta, decode_partial
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.kube.verbs import ApiClient
 
 __all__ = ["NameTaken", "Occupant", "Taken", "resolve"]
 
 logger = logging.getLogger(__name__)
-
-_decode = decoder(PartialObject)
 
 
 class NameTaken(KubeError):
@@ -46,7 +44,7 @@ class Occupant(NamedTuple):
 def resolve(client: ApiClient, claimer: Claimer, job: TFJob, resource: Resource, name: str) -> Occupant:
     """Look at the object that has the name, and adopt it if it is a matching orphan. Raises KubeError."""
     try:
-        meta = client.get(resource, job.metadata.namespace, name, _decode).metadata
+        meta = client.get(resource, job.metadata.namespace, name, decode_partial).metadata
     except NotFoundError:
         return Occupant(Taken.LEAVING)
     if meta.deletion_timestamp is not None:
@@ -56,13 +54,13 @@ def resolve(client: ApiClient, claimer: Claimer, job: TFJob, resource: Resource,
         if matching:
             return Occupant(Taken.OURS)
         # Without our labels we never see it again: it is not one of the job's any more, but still has the name.
-        claimer.release(job, resource, meta, _decode)
+        claimer.release(job, resource, meta, decode_partial)
         return Occupant(Taken.FOREIGN, _explain(resource, meta, "no longer has the job's labels"))
     if meta.controller is not None:
         owner = meta.controller
         return Occupant(Taken.FOREIGN, _explain(resource, meta, f"belongs to {owner.kind} {owner.name}"))
     if matching and claimer.can_adopt(job):
-        claimer.adopt(job, resource, meta, _decode)
+        claimer.adopt(job, resource, meta, decode_partial)
         return Occupant(Taken.OURS)
     return Occupant(Taken.FOREIGN, _explain(resource, meta, "was not made by this job"))
 

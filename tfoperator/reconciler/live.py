@@ -12,16 +12,14 @@ import msgspec
 
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.objects import PartialObject
+from tfoperator.kube.objects import decode_partial
 from tfoperator.kube.resources import PODS, SERVICES, Resource
-from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.kube.verbs import ApiClient
 from tfoperator.reconciler.compare import Version
 
 __all__ = ["PAGE_SIZE", "LiveObjects", "LiveState", "look"]
 
 PAGE_SIZE = 500
-
-_decode = decoder(PartialObject)
 
 
 class LiveObjects(msgspec.Struct, frozen=True):
@@ -63,7 +61,7 @@ def _list(client: ApiClient, resource: Resource, namespaces: Sequence[str], sele
             page = client.list(
                 resource,
                 namespace,
-                _decode,
+                decode_partial,
                 label_selector=selector,
                 limit=PAGE_SIZE,
                 continue_token=token,
