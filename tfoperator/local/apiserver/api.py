@@ -230,7 +230,7 @@ class Api:
         options: ListOptions,
         deletion: DeleteOptions,
     ) -> web.Response:
-        if resource.namespaced and not namespace:
+        if not resource.delete_collection or (resource.namespaced and not namespace):
             raise errors.method_not_allowed("delete")
         page = list_page(self._store, resource, namespace, options)
         for stored in page.items:

@@ -14,7 +14,7 @@ __all__ = ["VERSION", "Discovery"]
 
 _Dict = dict[str, Any]
 
-_READ_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _SUBRESOURCE_VERBS = {
     "status": ("get", "patch", "update"),
     "finalize": ("update",),
@@ -94,7 +94,7 @@ class Discovery:
                 "singularName": resource.singular,
                 "namespaced": resource.namespaced,
                 "kind": resource.kind,
-                "verbs": list(_READ_WRITE),
+                "verbs": _verbs(resource),
             }
             if resource.short_names:
                 entry["shortNames"] = list(resource.short_names)
@@ -144,6 +144,10 @@ class Discovery:
 _JSON = "application/json"
 
 
+def _verbs(resource: ResourceType) -> list[str]:
+    return [verb for verb in _VERBS if verb != "deletecollection" or resource.delete_collection]
+
+
 def _kind_of(resource: ResourceType, subresource: str) -> tuple[str, str, str]:
     return _SUBRESOURCE_KINDS.get(subresource, (resource.group, resource.version, resource.kind))
 
@@ -158,7 +162,7 @@ def _aggregated_resource(resource: ResourceType) -> _Dict:
         "singularResource": resource.singular,
         "responseKind": _response_kind(resource.group, resource.version, resource.kind),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
-        "verbs": list(_READ_WRITE),
+        "verbs": _verbs(resource),
         "subresources": [
             {
                 "subresource": subresource,

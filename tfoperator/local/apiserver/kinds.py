@@ -16,7 +16,7 @@ class ResourceType(msgspec.Struct, frozen=True):
     `custom` marks a type defined by a CRD: no strategic merge patch, /status changes nothing but the status.
     `generation` says that metadata.generation counts changes of anything but metadata and status.
     `unconditional_update` allows a PUT without resourceVersion. `returns_deleted` answers a DELETE with the object
-    instead of a Status.
+    instead of a Status. `delete_collection` allows the whole collection, or a selection of it, to be deleted at once.
     """
 
     group: str
@@ -31,6 +31,7 @@ class ResourceType(msgspec.Struct, frozen=True):
     custom: bool = False
     unconditional_update: bool = True
     returns_deleted: bool = False
+    delete_collection: bool = True
     fields: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
 
@@ -116,6 +117,7 @@ NAMESPACES = ResourceType(
     short_names=("ns",),
     has_status=True,
     returns_deleted=True,
+    delete_collection=False,
     fields=("status.phase",),
     subresources=("finalize", "status"),
 )

@@ -97,7 +97,7 @@ class Registry:
         strategy.prepare_create(obj)
         problems = [*validate_metadata(obj, strategy), *strategy.validate(obj, None)]
         if problems:
-            raise errors.invalid(resource, metadata["name"], problems)
+            raise errors.invalid(resource, metadata.get("name", ""), problems)
         key = resource.key(namespace, metadata["name"])
         if self._store.get(resource, key) is not None:
             raise errors.already_exists(resource, metadata["name"])

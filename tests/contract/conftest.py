@@ -1,0 +1,67 @@
+"""Two API servers, one suite: every test here runs unchanged on the embedded server and on a real kube-apiserver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.contract.support import NAMESPACES, Http, Space, decode, load_config
+from tests.support.cluster import Cluster
+from tfoperator.api.crd import crd
+from tfoperator.kube.client import Client
+
+
+@dataclass(frozen=True)
+class ApiServer:
+    name: str
+    kubeconfig: Path
+    client: Client
+    http: Http
+
+
+@contextmanager
+def _connected(name: str, kubeconfig: Path) -> Iterator[ApiServer]:
+    with Client(load_config(str(kubeconfig)), qps=-1) as client:
+        yield ApiServer(name, kubeconfig, client, Http(kubeconfig))
+
+
+@contextmanager
+def _embedded(folder: Path) -> Iterator[ApiServer]:
+    from tfoperator.local.apiserver import EmbeddedApiServer
+
+    with EmbeddedApiServer() as server:
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(server.kubeconfig()))
+        with _connected("embedded", kubeconfig) as connected:
+            yield connected
+
+
+@contextmanager
+def _real() -> Iterator[ApiServer]:
+    from tests.support.controlplane import control_plane
+
+    with control_plane() as plane, _connected("real", plane.kubeconfig) as connected:
+        Cluster(connected.client).install_crd(crd())
+        yield connected
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.controlplane)])
+def api_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    running = _real() if request.param == "real" else _embedded(tmp_path_factory.mktemp("embedded"))
+    with running as server:
+        yield server
+
+
+@pytest.fixture
+def space(api_server: ApiServer) -> Iterator[Space]:
+    """A namespace of the test's own."""
+    client = api_server.client
+    made = client.create(NAMESPACES, "", {"metadata": {"generateName": "contract-"}}, decode)
+    name = made["metadata"]["name"]
+    yield Space(client, api_server.http, api_server.kubeconfig, name)
+    client.delete(NAMESPACES, "", name)

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, pod, refused, tfjob
+from tfoperator.kube.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+)
+from tfoperator.kube.resources import LEASES, SERVICES
+
+
+def test_the_server_completes_what_it_stores(space: Space) -> None:
+    made = space.create(CONFIG_MAPS, config_map("a", key="value"))["metadata"]
+
+    age = datetime.now(UTC) - datetime.fromisoformat(made["creationTimestamp"])
+    assert abs(age.total_seconds()) < 30
+    assert len(made["uid"]) == 36
+    assert made["namespace"] == space.namespace
+    assert int(made["resourceVersion"]) > 0
+    assert space.get(CONFIG_MAPS, "a")["metadata"]["uid"] == made["uid"]
+
+
+def test_a_client_can_not_choose_uid_and_creation_time(space: Space) -> None:
+    body = config_map("a")
+    body["metadata"] |= {"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
+
+    made = space.create(CONFIG_MAPS, body)["metadata"]
+
+    assert made["uid"] != "mine"
+    assert made["creationTimestamp"] > "2020"
+
+
+def test_a_name_can_be_generated(space: Space) -> None:
+    body = {"metadata": {"generateName": "job-"}}
+
+    names = {space.create(CONFIG_MAPS, dict(body))["metadata"]["name"] for _ in range(5)}
+
+    assert len(names) == 5
+    assert all(name.startswith("job-") and len(name) == len("job-") + 5 for name in names)
+
+
+def test_a_taken_name_is_refused(space: Space) -> None:
+    space.create(CONFIG_MAPS, config_map("a"))
+
+    with refused(AlreadyExistsError, 'configmaps "a" already exists'):
+        space.create(CONFIG_MAPS, config_map("a"))
+
+
+def test_what_is_not_there_is_not_found(space: Space) -> None:
+    with refused(NotFoundError, 'tfjobs.kubeflow.org "nope" not found'):
+        space.get(TFJOBS, "nope")
+    with refused(NotFoundError, '"nope"'):
+        space.delete(PODS, "nope")
+    with refused(NotFoundError, '"nope"'):
+        space.patch(PODS, "nope", {"metadata": {"labels": {"a": "b"}}})
+    with refused(NotFoundError, '"nope"'):
+        space.replace(CONFIG_MAPS, config_map("nope"))
+
+
+def test_a_namespace_has_to_exist(space: Space) -> None:
+    with refused(NotFoundError, 'namespaces "no-such-place" not found'):
+        space.client.create(CONFIG_MAPS, "no-such-place", config_map("a"), bytes)
+
+
+@pytest.mark.parametrize("name", ["Upper", "under_score", "-dash", "dot."])
+def test_a_malformed_name_is_invalid(space: Space, name: str) -> None:
+    with refused(InvalidError, "metadata.name", name):
+        space.create(CONFIG_MAPS, config_map(name))
+
+
+def test_a_service_name_begins_with_a_letter(space: Space) -> None:
+    with refused(InvalidError, "metadata.name", "DNS-1035"):
+        space.create(SERVICES, {"metadata": {"name": "0-service"}, "spec": {"ports": [{"port": 1}]}})
+
+
+def test_an_object_without_name_is_invalid(space: Space) -> None:
+    answer = space.http("POST", space.path(CONFIG_MAPS), {"metadata": {}})
+
+    assert answer.code == 422
+    assert "name or generateName is required" in answer.body["message"]
+
+
+@pytest.mark.parametrize("labels", [{"a b": "c"}, {"a": "b c"}, {"a": "x" * 64}, {"UP.case/a": "b"}, {"a/b/c": "d"}])
+def test_malformed_labels_are_invalid(space: Space, labels: dict[str, str]) -> None:
+    with refused(InvalidError, "metadata.labels"):
+        space.create(CONFIG_MAPS, config_map("a", labels))
+
+
+def test_a_stale_version_conflicts(space: Space) -> None:
+    first = space.create(CONFIG_MAPS, config_map("a", key="1"))
+    second = space.replace(CONFIG_MAPS, {**first, "data": {"key": "2"}})
+
+    with refused(ConflictError, "the object has been modified"):
+        space.replace(CONFIG_MAPS, {**first, "data": {"key": "3"}})
+
+    assert second["metadata"]["resourceVersion"] != first["metadata"]["resourceVersion"]
+    assert space.get(CONFIG_MAPS, "a")["data"] == {"key": "2"}
+
+
+def test_another_uid_conflicts(space: Space) -> None:
+    space.create(CONFIG_MAPS, config_map("a"))
+    body = config_map("a", key="2")
+    body["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
+
+    with refused(ConflictError, "UID"):
+        space.replace(CONFIG_MAPS, body)
+
+
+def test_built_in_kinds_can_be_replaced_without_a_version(space: Space) -> None:
+    space.create(CONFIG_MAPS, config_map("a", key="1"))
+
+    assert space.replace(CONFIG_MAPS, config_map("a", key="2"))["data"] == {"key": "2"}
+
+
+def test_custom_kinds_and_leases_can_not_be_replaced_without_a_version(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+    space.create(LEASES, {"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}})
+
+    with refused(InvalidError, "metadata.resourceVersion"):
+        space.replace(TFJOBS, tfjob("a", Worker=3))
+    with refused(InvalidError, "metadata.resourceVersion"):
+        space.replace(LEASES, {"metadata": {"name": "a"}, "spec": {"holderIdentity": "you"}})
+
+
+def test_a_write_that_changes_nothing_keeps_the_version(space: Space) -> None:
+    made = space.create(CONFIG_MAPS, config_map("a", key="1"))
+
+    same = space.replace(CONFIG_MAPS, made)
+    patched = space.patch(CONFIG_MAPS, "a", {"data": {"key": "1"}})
+
+    assert made["metadata"]["resourceVersion"] == same["metadata"]["resourceVersion"]
+    assert made["metadata"]["resourceVersion"] == patched["metadata"]["resourceVersion"]
+
+
+def test_a_replace_drops_what_it_leaves_out(space: Space) -> None:
+    made = space.create(CONFIG_MAPS, config_map("a", {"x": "y"}, key="1"))
+
+    made["metadata"].pop("labels")
+    replaced = space.replace(CONFIG_MAPS, {**made, "data": {"other": "2"}})
+
+    assert "labels" not in replaced["metadata"]
+    assert replaced["data"] == {"other": "2"}
+
+
+def test_body_and_url_have_to_agree(space: Space) -> None:
+    space.create(CONFIG_MAPS, config_map("a"))
+    elsewhere = config_map("b")
+    elsewhere["metadata"]["namespace"] = "default"
+
+    with refused(BadRequestError, "namespace"):
+        space.create(CONFIG_MAPS, elsewhere)
+    with refused(BadRequestError, "name"):
+        space.client.replace(CONFIG_MAPS, space.namespace, "a", config_map("b"), bytes)
+    assert space.http("POST", space.path(CONFIG_MAPS), {**config_map("b"), "kind": "Secret"}).code == 400
+    assert space.http("POST", space.path(CONFIG_MAPS), {**config_map("b"), "apiVersion": "v9"}).code == 400
+
+
+def test_a_dry_run_checks_and_stores_nothing(space: Space) -> None:
+    path = space.path(PODS)
+
+    good = space.http("POST", f"{path}?dryRun=All", pod("a"))
+    bad = space.http("POST", f"{path}?dryRun=All", pod("a", containers=[]))
+
+    assert (good.code, good.body["spec"]["restartPolicy"]) == (201, "Always")
+    assert bad.code == 422
+    assert space.names(PODS) == []
+
+
+def test_a_dry_run_of_delete_and_patch_changes_nothing(space: Space) -> None:
+    space.create(CONFIG_MAPS, config_map("a", key="1"))
+    path = space.path(CONFIG_MAPS, "a")
+
+    patched = space.http(
+        "PATCH", f"{path}?dryRun=All", {"data": {"key": "2"}}, content_type="application/merge-patch+json"
+    )
+    deleted = space.http("DELETE", f"{path}?dryRun=All")
+
+    assert patched.body["data"] == {"key": "2"}
+    assert deleted.code == 200
+    assert space.get(CONFIG_MAPS, "a")["data"] == {"key": "1"}
+
+
+def test_an_unknown_content_type_is_refused(space: Space) -> None:
+    answer = space.http("POST", space.path(CONFIG_MAPS), b"<xml/>", content_type="text/xml")
+
+    assert (answer.code, answer.body["reason"]) == (415, "UnsupportedMediaType")
+
+
+def test_yaml_is_understood(space: Space) -> None:
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n"
+
+    assert space.http("POST", space.path(CONFIG_MAPS), body, content_type="application/yaml").code == 201
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b'{"kind":"ConfigMap","apiVersion":"v1","metadata":[]}'])
+def test_a_body_that_can_not_be_read_is_a_bad_request(space: Space, body: bytes) -> None:
+    answer = space.http("POST", space.path(CONFIG_MAPS), body)
+
+    assert (answer.code, answer.body["kind"], answer.body["status"]) == (400, "Status", "Failure")
+
+
+def test_a_field_of_the_wrong_type_is_a_bad_request(space: Space) -> None:
+    with refused(BadRequestError, "containers"):
+        space.create(PODS, pod("a", containers="none"))
+
+
+def test_a_body_of_more_than_three_mebibytes_is_too_large(space: Space) -> None:
+    answer = space.http("POST", space.path(CONFIG_MAPS), config_map("a", key="x" * (3 * 1024 * 1024)))
+
+    assert (answer.code, answer.body["reason"]) == (413, "RequestEntityTooLarge")
+
+
+@pytest.mark.parametrize("path", ["/apis/nope/v1/things", "/api/v1/namespaces/default/nope", "/api/v2", "/nope"])
+def test_an_unknown_path_is_not_found(space: Space, path: str) -> None:
+    assert space.http("GET", path).code == 404
+
+
+def test_a_method_that_a_resource_does_not_have_is_not_allowed(space: Space) -> None:
+    assert space.http("DELETE", "/api/v1/namespaces").code == 405
+    assert space.http("PUT", space.path(CONFIG_MAPS), {}).code == 405
+    assert space.http("POST", "/api/v1/configmaps", config_map("a")).code == 405
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+def test_nobody_gets_in_without_the_token(space: Space, token: str) -> None:
+    answer = space.http("GET", space.path(PODS), token=token or "x")
+
+    assert (answer.code, answer.body["reason"], answer.body["kind"]) == (401, "Unauthorized", "Status")
+
+
+def test_generation_counts_changes_of_the_spec_only(space: Space) -> None:
+    made = space.create(TFJOBS, tfjob("a"))
+    labelled = space.patch(TFJOBS, "a", {"metadata": {"labels": {"x": "y"}}})
+    scaled = space.patch(TFJOBS, "a", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}})
+    observed = space.patch(TFJOBS, "a", {"status": {"startTime": "2026-01-01T00:00:00Z"}}, subresource="status")
+
+    generations = [step["metadata"]["generation"] for step in (made, labelled, scaled, observed)]
+    assert generations == [1, 1, 2, 2]
+
+
+def test_a_service_keeps_none_as_its_address_and_else_gets_one(space: Space) -> None:
+    spec = {"selector": {"a": "b"}, "ports": [{"port": 2222, "name": "tfjob-port"}]}
+
+    headless = space.create(SERVICES, {"metadata": {"name": "headless"}, "spec": {**spec, "clusterIP": "None"}})
+    normal = space.create(SERVICES, {"metadata": {"name": "normal"}, "spec": spec})
+
+    assert headless["spec"]["clusterIP"] == "None"
+    assert normal["spec"]["clusterIP"].startswith("10.")
+    assert normal["spec"]["ports"][0] == {"name": "tfjob-port", "port": 2222, "targetPort": 2222, "protocol": "TCP"}
+    with refused(InvalidError, "spec.clusterIP"):
+        space.patch(SERVICES, "normal", {"spec": {"clusterIP": "10.0.0.77", "clusterIPs": ["10.0.0.77"]}})

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from tests.contract.support import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    PODS,
+    TFJOBS,
+    Space,
+    config_map,
+    decode,
+    owned_by,
+    pod,
+    refused,
+    tfjob,
+)
+from tests.support.eventually import eventually
+from tfoperator.kube.errors import ApiError, ConflictError, InvalidError, NotFoundError
+from tfoperator.kube.resources import SECRETS, SERVICES
+
+SOMEBODY = "00000000-0000-0000-0000-000000000000"
+
+
+def test_a_delete_removes(space: Space) -> None:
+    made = space.create(SECRETS, {"metadata": {"name": "a"}})
+
+    answer = space.http("DELETE", space.path(SECRETS, "a"))
+
+    assert (answer.code, answer.body["status"]) == (200, "Success")
+    assert answer.body["details"] == {"name": "a", "kind": "secrets", "uid": made["metadata"]["uid"]}
+    with refused(NotFoundError):
+        space.get(SECRETS, "a")
+
+
+def test_preconditions_protect_what_is_not_meant(space: Space) -> None:
+    made = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]
+
+    with refused(ConflictError, "UID"):
+        space.delete(SECRETS, "a", uid=SOMEBODY)
+    with refused(ConflictError):
+        space.delete(SECRETS, "a", resource_version="1")
+
+    space.delete(SECRETS, "a", uid=made["uid"], resource_version=made["resourceVersion"])
+    assert not space.exists(SECRETS, "a")
+
+
+def test_a_collection_is_deleted_by_label(space: Space) -> None:
+    for index in range(4):
+        space.create(SECRETS, {"metadata": {"name": f"s{index}", "labels": {"odd": str(index % 2)}}})
+
+    space.client.delete_collection(SECRETS, space.namespace, label_selector="odd=1")
+
+    assert space.names(SECRETS) == ["s0", "s2"]
+
+
+def test_a_finalizer_holds_an_object_until_it_is_removed(space: Space) -> None:
+    body = tfjob("a")
+    body["metadata"]["finalizers"] = ["example.com/hold"]
+    space.create(TFJOBS, body)
+
+    space.delete(TFJOBS, "a")
+    held = space.get(TFJOBS, "a")["metadata"]
+    space.patch(TFJOBS, "a", {"metadata": {"labels": {"still": "writable"}}})
+    with refused(InvalidError, "metadata.finalizers", "no new finalizers"):
+        space.patch(TFJOBS, "a", {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}})
+    space.patch(TFJOBS, "a", {"metadata": {"finalizers": []}})
+
+    assert held["deletionTimestamp"]
+    assert held["deletionGracePeriodSeconds"] == 0
+    assert not space.exists(TFJOBS, "a")
+
+
+def test_nobody_revives_a_deleted_object(space: Space) -> None:
+    body = tfjob("a")
+    body["metadata"]["finalizers"] = ["example.com/hold"]
+    space.create(TFJOBS, body)
+    space.delete(TFJOBS, "a")
+
+    patched = space.patch(TFJOBS, "a", {"metadata": {"deletionTimestamp": None, "labels": {"x": "y"}}})
+
+    assert patched["metadata"]["deletionTimestamp"]
+    space.patch(TFJOBS, "a", {"metadata": {"finalizers": None}})
+
+
+def test_what_an_owner_leaves_is_collected(space: Space) -> None:
+    owner = space.create(TFJOBS, tfjob("owner"))
+    for name in ("a", "b"):
+        space.create(PODS, owned_by(owner, pod(name), controller=True, blockOwnerDeletion=True))
+    ports = {"metadata": {"name": "s"}, "spec": {"clusterIP": "None", "ports": [{"port": 1}]}}
+    space.create(SERVICES, owned_by(owner, ports))
+    space.create(PODS, pod("stranger"))
+
+    space.delete(TFJOBS, "owner", propagation_policy="Background")
+
+    eventually(lambda: space.names(PODS) == ["stranger"] and space.names(SERVICES) == [], within=30)
+
+
+def test_collection_goes_down_the_generations(space: Space) -> None:
+    owner = space.create(TFJOBS, tfjob("owner"))
+    child = space.create(CONFIG_MAPS, owned_by(owner, config_map("child")))
+    child |= {"apiVersion": "v1", "kind": "ConfigMap"}
+    space.create(CONFIG_MAPS, owned_by(child, config_map("grandchild")))
+
+    space.delete(TFJOBS, "owner")
+
+    eventually(lambda: not {"child", "grandchild"} & set(space.names(CONFIG_MAPS)), within=30)
+
+
+def test_an_object_lives_as_long_as_one_of_its_owners(space: Space) -> None:
+    first, second = (space.create(TFJOBS, tfjob(name)) for name in ("first", "second"))
+    body = owned_by(first, config_map("shared"))
+    body["metadata"]["ownerReferences"] += owned_by(second, config_map("x"))["metadata"]["ownerReferences"]
+    space.create(CONFIG_MAPS, body)
+
+    space.delete(TFJOBS, "first")
+
+    def one_owner_left() -> bool:
+        references = space.get(CONFIG_MAPS, "shared")["metadata"]["ownerReferences"]
+        return [reference["name"] for reference in references] == ["second"]
+
+    eventually(one_owner_left, within=30)
+    space.delete(TFJOBS, "second")
+    eventually(lambda: not space.exists(CONFIG_MAPS, "shared"), within=30)
+
+
+def test_an_owner_that_never_was_is_no_owner(space: Space) -> None:
+    ghost = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "ghost", "uid": SOMEBODY}}
+
+    space.create(CONFIG_MAPS, owned_by(ghost, config_map("a")))
+
+    eventually(lambda: not space.exists(CONFIG_MAPS, "a"), within=30)
+
+
+def test_an_owner_of_the_same_name_is_another_owner(space: Space) -> None:
+    space.create(TFJOBS, tfjob("owner"))
+    predecessor = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "owner", "uid": SOMEBODY}}
+
+    space.create(CONFIG_MAPS, owned_by(predecessor, config_map("a")))
+
+    eventually(lambda: not space.exists(CONFIG_MAPS, "a"), within=30)
+
+
+def test_orphans_lose_their_owner_and_live(space: Space) -> None:
+    owner = space.create(TFJOBS, tfjob("owner"))
+    space.create(PODS, owned_by(owner, pod("a"), controller=True))
+
+    space.delete(TFJOBS, "owner", propagation_policy="Orphan")
+
+    eventually(lambda: not space.exists(TFJOBS, "owner"), within=30)
+    assert "ownerReferences" not in space.get(PODS, "a")["metadata"]
+
+
+def test_a_foreground_deletion_waits_for_the_dependents_that_block_it(space: Space) -> None:
+    owner = space.create(TFJOBS, tfjob("owner"))
+    space.create(PODS, owned_by(owner, pod("a", nodeName="node-1"), controller=True, blockOwnerDeletion=True))
+
+    space.delete(TFJOBS, "owner", propagation_policy="Foreground")
+    held = space.get(TFJOBS, "owner")["metadata"]
+    eventually(lambda: "deletionTimestamp" in space.get(PODS, "a")["metadata"], within=30)
+    still = space.exists(TFJOBS, "owner")
+    space.delete(PODS, "a", grace_period_seconds=0)
+
+    assert held["finalizers"] == ["foregroundDeletion"]
+    assert still
+    eventually(lambda: not space.exists(TFJOBS, "owner"), within=30)
+
+
+def test_a_propagation_policy_that_does_not_exist_is_refused(space: Space) -> None:
+    space.create(SECRETS, {"metadata": {"name": "a"}})
+
+    with refused(ApiError, "propagationPolicy"):
+        space.delete(SECRETS, "a", propagation_policy="Sideways")
+
+
+def test_owner_references_have_to_be_complete_and_name_one_controller(space: Space) -> None:
+    owner = space.create(TFJOBS, tfjob("owner"))
+    nameless = owned_by({**owner, "metadata": {"name": "", "uid": "x"}}, config_map("a"))
+    two = owned_by(owner, config_map("a"), controller=True)
+    other = {**two["metadata"]["ownerReferences"][0], "uid": SOMEBODY, "name": "other"}
+    two["metadata"]["ownerReferences"].append(other)
+
+    with refused(InvalidError, "metadata.ownerReferences"):
+        space.create(CONFIG_MAPS, nameless)
+    with refused(InvalidError, "metadata.ownerReferences", "Only one reference can have Controller set to true"):
+        space.create(CONFIG_MAPS, two)
+
+
+def test_a_namespace_takes_its_content_with_it(space: Space) -> None:
+    client, name = space.client, f"{space.namespace}-doomed"
+    client.create(NAMESPACES, "", {"metadata": {"name": name}}, decode)
+    doomed = Space(client, space.http, space.kubeconfig, name)
+    held = config_map("held")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    doomed.create(CONFIG_MAPS, held)
+    doomed.create(PODS, pod("a"))
+    doomed.create(TFJOBS, tfjob("a"))
+
+    client.delete(NAMESPACES, "", name)
+    phase = client.get(NAMESPACES, "", name, decode)["status"]["phase"]
+    with refused(ApiError, "because it is being terminated"):
+        doomed.create(CONFIG_MAPS, config_map("late"))
+    eventually(lambda: not doomed.names(PODS) and not doomed.names(TFJOBS), within=60)
+    doomed.patch(CONFIG_MAPS, "held", {"metadata": {"finalizers": None}})
+
+    def gone() -> bool:
+        try:
+            client.get(NAMESPACES, "", name, decode)
+        except NotFoundError:
+            return True
+        return False
+
+    assert phase == "Terminating"
+    eventually(gone, within=60)

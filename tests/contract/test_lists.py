@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, decode, pod, refused, tfjob
+from tfoperator.kube.errors import ApiError, BadRequestError
+from tfoperator.kube.resources import EVENTS, SECRETS
+
+
+def test_pages_show_one_moment_whatever_happens_between_them(space: Space) -> None:
+    for index in range(5):
+        space.create(SECRETS, {"metadata": {"name": f"s{index}"}})
+    first = space.client.list(SECRETS, space.namespace, decode, limit=2)
+
+    space.delete(SECRETS, "s3")
+    space.create(SECRETS, {"metadata": {"name": "s9"}})
+    names, token = [item["metadata"]["name"] for item in first.items], first.continue_token
+    while token:
+        page = space.client.list(SECRETS, space.namespace, decode, limit=2, continue_token=token)
+        assert page.resource_version == first.resource_version
+        names += [item["metadata"]["name"] for item in page.items]
+        token = page.continue_token
+
+    assert names == ["s0", "s1", "s2", "s3", "s4"]
+    assert first.remaining_item_count == 3
+
+
+def test_a_page_that_holds_everything_has_no_continuation(space: Space) -> None:
+    space.create(SECRETS, {"metadata": {"name": "only"}})
+
+    page = space.client.list(SECRETS, space.namespace, decode, limit=1)
+
+    assert (page.continue_token, page.remaining_item_count) == ("", None)
+
+
+def test_a_limit_counts_what_the_selector_matches(space: Space) -> None:
+    for index in range(6):
+        space.create(SECRETS, {"metadata": {"name": f"s{index}", "labels": {"odd": str(index % 2)}}})
+
+    first = space.client.list(SECRETS, space.namespace, decode, limit=2, label_selector="odd=1")
+    rest = space.client.list(
+        SECRETS, space.namespace, decode, limit=2, label_selector="odd=1", continue_token=first.continue_token
+    )
+
+    assert [i["metadata"]["name"] for i in (*first.items, *rest.items)] == ["s1", "s3", "s5"]
+    assert first.remaining_item_count is None
+
+
+def test_a_continue_token_that_makes_no_sense_is_a_bad_request(space: Space) -> None:
+    with refused(BadRequestError, "continue"):
+        space.client.list(SECRETS, space.namespace, decode, limit=2, continue_token="nonsense")
+
+
+def test_an_exact_list_shows_the_past(space: Space) -> None:
+    before = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]["resourceVersion"]
+    space.create(SECRETS, {"metadata": {"name": "b"}})
+    space.delete(SECRETS, "a")
+
+    page = space.client.list(SECRETS, space.namespace, decode, resource_version=before, resource_version_match="Exact")
+
+    assert [item["metadata"]["name"] for item in page.items] == ["a"]
+    assert page.resource_version == before
+
+
+def test_a_list_not_older_than_a_version_is_current(space: Space) -> None:
+    version = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]["resourceVersion"]
+
+    page = space.client.list(
+        SECRETS, space.namespace, decode, resource_version=version, resource_version_match="NotOlderThan"
+    )
+
+    assert [item["metadata"]["name"] for item in page.items] == ["a"]
+    assert int(page.resource_version) >= int(version)
+
+
+def test_version_zero_means_any(space: Space) -> None:
+    page = space.client.list(SECRETS, space.namespace, decode, resource_version="0")
+
+    assert int(page.resource_version) > 0
+
+
+def test_a_version_from_the_future_is_too_large(space: Space) -> None:
+    version = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]["resourceVersion"]
+    path = f"{space.path(SECRETS)}?resourceVersion={int(version) + 10**6}&resourceVersionMatch=NotOlderThan"
+
+    answer = space.http("GET", path)
+
+    assert (answer.code, answer.body["reason"]) == (504, "Timeout")
+    assert "Too large resource version" in answer.body["message"]
+    assert answer.body["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+
+def test_a_version_from_long_ago_has_expired(space: Space) -> None:
+    with refused(ApiError):
+        space.client.list(TFJOBS, space.namespace, decode, resource_version="-1")
+    with space.watch(TFJOBS, resource_version="1") as events:
+        status = next(events).status
+    assert status is not None
+    assert status.code == 410
+    assert status.reason in ("Expired", "Gone")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "resourceVersionMatch=Exact",
+        "resourceVersion=0&resourceVersionMatch=Exact",
+        "resourceVersion=1&resourceVersionMatch=X",
+    ],
+)
+def test_contradictory_versions_are_invalid(space: Space, query: str) -> None:
+    answer = space.http("GET", f"{space.path(SECRETS)}?{query}")
+
+    assert (answer.code, answer.body["reason"]) == (422, "Invalid")
+    assert "resourceVersionMatch" in answer.body["message"]
+
+
+LABELLED = {"a": {"tier": "web", "n": "1"}, "b": {"tier": "db"}, "c": {"tier": "web", "gone": ""}, "d": {}}
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ("tier=web", "a c"),
+        ("tier==db", "b"),
+        ("tier!=web", "b d"),
+        ("tier", "a b c"),
+        ("!tier", "d"),
+        ("tier in (web,db)", "a b c"),
+        ("tier notin (web)", "b d"),
+        ("tier=web,n=1", "a"),
+        ("tier=web,!n", "c"),
+        ("gone=", "c"),
+        ("n>0", "a"),
+        ("n<1", ""),
+        (" tier = web ", "a c"),
+    ],
+)
+def test_label_selectors(space: Space, selector: str, names: str) -> None:
+    for name, labels in LABELLED.items():
+        space.create(SECRETS, {"metadata": {"name": name, "labels": labels}})
+
+    assert space.names(SECRETS, label_selector=selector) == names.split()
+
+
+@pytest.mark.parametrize("selector", ["a=b=c", "a in b", "a,", "=x", "a in (b"])
+def test_a_malformed_label_selector_is_a_bad_request(space: Space, selector: str) -> None:
+    with refused(BadRequestError):
+        space.names(SECRETS, label_selector=selector)
+
+
+def test_field_selectors_of_pods(space: Space) -> None:
+    space.create(PODS, pod("a", nodeName="node-1"))
+    space.create(PODS, pod("b"))
+    space.patch(PODS, "a", {"status": {"phase": "Running"}}, subresource="status")
+
+    assert space.names(PODS, field_selector="spec.nodeName=node-1") == ["a"]
+    assert space.names(PODS, field_selector="spec.nodeName=") == ["b"]
+    assert space.names(PODS, field_selector="status.phase!=Running") == ["b"]
+    assert space.names(PODS, field_selector="metadata.name=b,status.phase=Pending") == ["b"]
+    assert space.names(PODS, field_selector=f"metadata.namespace!={space.namespace}") == []
+
+
+def test_field_selectors_of_events(space: Space) -> None:
+    for name in ("a", "b"):
+        space.create(
+            EVENTS,
+            {
+                "metadata": {"name": f"e-{name}"},
+                "involvedObject": {"kind": "TFJob", "name": name, "namespace": space.namespace, "uid": f"uid-{name}"},
+                "reason": "Tested",
+                "type": "Normal",
+                "source": {"component": "test"},
+            },
+        )
+
+    assert space.names(EVENTS, field_selector="involvedObject.name=a,involvedObject.kind=TFJob") == ["e-a"]
+    assert space.names(EVENTS, field_selector="involvedObject.uid=uid-b,reason=Tested") == ["e-b"]
+    assert space.names(EVENTS, field_selector="type=Warning") == []
+
+
+def test_other_field_selectors_are_refused(space: Space) -> None:
+    with refused(BadRequestError, "spec.hostname"):
+        space.names(PODS, field_selector="spec.hostname=x")
+    with refused(BadRequestError, "data"):
+        space.names(CONFIG_MAPS, field_selector="data=x")
+
+
+def test_a_list_over_all_namespaces(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+
+    page = space.client.list(TFJOBS, "", decode)
+
+    assert (space.namespace, "a") in {(i["metadata"]["namespace"], i["metadata"]["name"]) for i in page.items}
+
+
+def test_lists_of_metadata_only(space: Space) -> None:
+    space.create(CONFIG_MAPS, config_map("a", {"x": "y"}, key="value"))
+
+    page = space.client.list(CONFIG_MAPS, space.namespace, decode, metadata_only=True, field_selector="metadata.name=a")
+
+    (item,) = page.items
+    assert item["kind"] == "PartialObjectMetadata"
+    assert item["metadata"]["labels"] == {"x": "y"}
+    assert "data" not in item
+
+
+def test_protobuf_is_optional_for_clients_that_can_read_json(space: Space) -> None:
+    answer = space.http("GET", space.path(TFJOBS), accept="application/vnd.kubernetes.protobuf,application/json")
+
+    assert (answer.code, answer.body["kind"]) == (200, "TFJobList")
+
+
+def test_a_client_that_wants_nothing_we_have_is_refused(space: Space) -> None:
+    assert space.http("GET", space.path(TFJOBS), accept="image/png").code == 406

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.contract.support import PODS, Space, pod, refused
+from tfoperator.kube.errors import ConflictError, InvalidError
+
+CONTAINER = {"name": "main", "image": "example.invalid/x:1"}
+
+
+def bind(space: Space, name: str, node: str) -> tuple[int, Any]:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    answer = space.http("POST", space.path(PODS, name, "binding"), body)
+    return answer.code, answer.body
+
+
+def test_what_a_pod_leaves_out_is_filled_in(space: Space) -> None:
+    spec = space.create(PODS, pod("a", containers=[{**CONTAINER, "ports": [{"containerPort": 2222}]}]))["spec"]
+
+    assert spec["restartPolicy"] == "Always"
+    assert spec["dnsPolicy"] == "ClusterFirst"
+    assert spec["terminationGracePeriodSeconds"] == 30
+    assert spec["schedulerName"] == "default-scheduler"
+    (container,) = spec["containers"]
+    assert container["imagePullPolicy"] == "IfNotPresent"
+    assert container["terminationMessagePath"] == "/dev/termination-log"
+    assert container["ports"] == [{"containerPort": 2222, "protocol": "TCP"}]
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [("x", "Always"), ("x:latest", "Always"), ("x:1", "IfNotPresent"), ("host:5000/x", "Always")],
+)
+def test_an_image_without_a_version_is_always_pulled(space: Space, image: str, policy: str) -> None:
+    made = space.create(PODS, pod("a", containers=[{"name": "main", "image": image}]))
+
+    assert made["spec"]["containers"][0]["imagePullPolicy"] == policy
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "quality"),
+    [
+        ({}, {}, "BestEffort"),
+        ({"cpu": "1"}, {}, "Burstable"),
+        ({}, {"cpu": "1", "memory": "1Gi"}, "Guaranteed"),
+    ],
+)
+def test_the_quality_of_service_follows_from_the_resources(
+    space: Space, requests: dict[str, str], limits: dict[str, str], quality: str
+) -> None:
+    resources = {"requests": requests, "limits": limits}
+
+    made = space.create(PODS, pod("a", containers=[{**CONTAINER, "resources": resources}]))
+
+    assert made["status"]["qosClass"] == quality
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"containers": []}, "spec.containers"),
+        ({"containers": [{"image": "x"}]}, "spec.containers[0].name"),
+        ({"containers": [{"name": "main"}]}, "spec.containers[0].image"),
+        ({"containers": [CONTAINER, CONTAINER]}, "spec.containers[1].name"),
+        ({"containers": [{**CONTAINER, "name": "Main_1"}]}, "spec.containers[0].name"),
+        ({"restartPolicy": "Sometimes"}, "spec.restartPolicy"),
+        ({"dnsPolicy": "Magic"}, "spec.dnsPolicy"),
+        ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds"),
+        ({"containers": [{**CONTAINER, "imagePullPolicy": "Maybe"}]}, "spec.containers[0].imagePullPolicy"),
+        ({"containers": [{**CONTAINER, "env": [{"value": "x"}]}]}, "spec.containers[0].env[0].name"),
+        ({"containers": [{**CONTAINER, "ports": [{"containerPort": 70000}]}]}, "ports[0].containerPort"),
+        ({"containers": [{**CONTAINER, "ports": [{"name": "BIG", "containerPort": 1}]}]}, "ports[0].name"),
+        (
+            {"containers": [{**CONTAINER, "volumeMounts": [{"name": "nope", "mountPath": "/x"}]}]},
+            "spec.containers[0].volumeMounts[0].name",
+        ),
+        ({"volumes": [{"name": "v", "emptyDir": {}}, {"name": "v", "emptyDir": {}}]}, "spec.volumes[1].name"),
+    ],
+)
+def test_an_invalid_pod_is_refused_with_the_field(space: Space, spec: dict[str, Any], field: str) -> None:
+    with refused(InvalidError, field):
+        space.create(PODS, pod("a", **spec))
+
+
+def test_every_problem_is_a_cause(space: Space) -> None:
+    answer = space.http("POST", space.path(PODS), pod("a", containers=[{}], restartPolicy="Sometimes"))
+
+    fields = {cause["field"] for cause in answer.body["details"]["causes"]}
+    assert {"spec.containers[0].name", "spec.containers[0].image", "spec.restartPolicy"} <= fields
+    assert (answer.code, answer.body["reason"], answer.body["details"]["kind"]) == (422, "Invalid", "Pod")
+
+
+def test_a_pods_spec_is_fixed_but_for_its_images(space: Space) -> None:
+    space.create(PODS, pod("a"))
+
+    renamed = space.strategic(PODS, "a", {"spec": {"containers": [{"name": "main", "image": "y"}]}})
+    with refused(InvalidError, "spec", "pod updates may not change fields"):
+        space.patch(PODS, "a", {"spec": {"restartPolicy": "Never"}})
+    with refused(InvalidError, "spec"):
+        space.patch(PODS, "a", {"spec": {"nodeName": "elsewhere"}})
+
+    assert renamed["spec"]["containers"][0]["image"] == "y"
+
+
+def test_a_pod_is_bound_once(space: Space) -> None:
+    space.create(PODS, pod("a"))
+
+    assert bind(space, "a", "node-1")[0] == 201
+    again, why = bind(space, "a", "node-2")
+
+    bound = space.get(PODS, "a")
+    assert (again, why["reason"]) == (409, "Conflict")
+    assert bound["spec"]["nodeName"] == "node-1"
+    assert {"PodScheduled": "True"}.items() <= {c["type"]: c["status"] for c in bound["status"]["conditions"]}.items()
+
+
+def test_a_bound_pod_ends_when_its_node_says_so(space: Space) -> None:
+    space.create(PODS, pod("a", nodeName="node-1"))
+
+    space.delete(PODS, "a")
+    ending = space.get(PODS, "a")["metadata"]
+    space.delete(PODS, "a", grace_period_seconds=0)
+
+    assert ending["deletionGracePeriodSeconds"] == 30
+    assert ending["deletionTimestamp"] > ending["creationTimestamp"]
+    assert not space.exists(PODS, "a")
+
+
+def test_a_second_delete_can_only_shorten_the_grace_period(space: Space) -> None:
+    space.create(PODS, pod("a", nodeName="node-1"))
+
+    left = []
+    for seconds in (20, 25, 5):
+        space.delete(PODS, "a", grace_period_seconds=seconds)
+        left.append(space.get(PODS, "a")["metadata"]["deletionGracePeriodSeconds"])
+
+    assert left == [20, 20, 5]
+    space.delete(PODS, "a", grace_period_seconds=0)
+
+
+@pytest.mark.parametrize("phase", ["", "Succeeded", "Failed"])
+def test_a_pod_without_a_process_ends_at_once(space: Space, phase: str) -> None:
+    space.create(PODS, pod("a", **({"nodeName": "node-1"} if phase else {})))
+    if phase:
+        space.patch(PODS, "a", {"status": {"phase": phase}}, subresource="status")
+
+    space.delete(PODS, "a")
+
+    assert not space.exists(PODS, "a")
+
+
+def test_a_deleted_pod_is_the_answer(space: Space) -> None:
+    made = space.create(PODS, pod("a"))
+
+    answer = space.http("DELETE", space.path(PODS, "a"))
+
+    assert (answer.code, answer.body["kind"]) == (200, "Pod")
+    assert answer.body["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+def test_an_eviction_deletes(space: Space) -> None:
+    space.create(PODS, pod("a"))
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+
+    answer = space.http("POST", space.path(PODS, "a", "eviction"), body)
+
+    assert answer.code == 201
+    assert not space.exists(PODS, "a")
+
+
+def test_a_log_needs_a_container_that_is_there(space: Space) -> None:
+    space.create(PODS, pod("a", containers=[CONTAINER, {**CONTAINER, "name": "other"}]))
+
+    several = space.http("GET", space.path(PODS, "a", "log"))
+    unknown = space.http("GET", f"{space.path(PODS, 'a', 'log')}?container=nope")
+    missing = space.http("GET", space.path(PODS, "nope", "log"))
+
+    assert (several.code, unknown.code, missing.code) == (400, 400, 404)
+    assert "choose one of: [main other]" in several.body["message"]
+
+
+def test_a_status_for_another_pod_of_the_same_name_conflicts(space: Space) -> None:
+    space.create(PODS, pod("a"))
+
+    with refused(ConflictError, "UID"):
+        body = {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "status": {"phase": "Failed"}}
+        space.patch(PODS, "a", body, subresource="status")

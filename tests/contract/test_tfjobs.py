@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.contract.support import PODS, TFJOBS, Json, Space, pod, refused, tfjob
+from tfoperator.kube.errors import BadRequestError, InvalidError
+
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+CONTAINER = {"name": "tensorflow", "image": "example.invalid/x:1"}
+
+
+def with_worker(**changes: Any) -> Json:
+    body = tfjob("bad")
+    body["spec"]["tfReplicaSpecs"]["Worker"] |= changes
+    return body
+
+
+def with_containers(*containers: Json) -> Json:
+    return with_worker(template={"spec": {"containers": list(containers)}})
+
+
+def with_spec(**changes: Any) -> Json:
+    body = tfjob("bad")
+    body["spec"] |= changes
+    return body
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (with_worker(replicas=-1), ("spec.tfReplicaSpecs", "Worker", "replicas", "-1")),
+        (with_worker(replicas="two"), ("spec.tfReplicaSpecs", "Worker", "replicas", "integer")),
+        (with_worker(restartPolicy="Sometimes"), ("restartPolicy", "Sometimes")),
+        (with_containers(), ("Worker", "containers")),
+        (with_containers({"name": "tensorflow"}), ("Worker", "containers[0]", "image")),
+        (with_containers({**CONTAINER, "name": "other"}), ("Worker", "containers", "tensorflow")),
+        (with_spec(tfReplicaSpecs=None), ("spec.tfReplicaSpecs",)),
+        (with_spec(tfReplicaSpecs={}), ("spec.tfReplicaSpecs",)),
+        (tfjob("bad", Boss=1), ("spec.tfReplicaSpecs",)),
+        (tfjob("bad", Chief=1, Master=1), ("spec.tfReplicaSpecs", "Chief", "Master")),
+        (with_spec(runPolicy={"cleanPodPolicy": "Some"}), ("spec.runPolicy.cleanPodPolicy", "Some")),
+        (with_spec(runPolicy={"backoffLimit": -1}), ("spec.runPolicy.backoffLimit",)),
+        (with_spec(runPolicy={"managedBy": "me"}), ("spec.runPolicy.managedBy",)),
+        (with_spec(successPolicy="Any"), ("spec.successPolicy", "Any")),
+        (tfjob("x" * 60), ("metadata.name",)),
+        (tfjob("0-job"), ("metadata.name",)),
+    ],
+)
+def test_a_bad_tfjob_is_refused_with_the_field(space: Space, body: Json, words: tuple[str, ...]) -> None:
+    with refused(InvalidError, *words):
+        space.create(TFJOBS, body)
+
+
+def test_the_causes_of_a_refusal_name_their_fields(space: Space) -> None:
+    answer = space.http("POST", space.path(TFJOBS), with_worker(replicas=-1))
+
+    (cause,) = answer.body["details"]["causes"]
+    assert (answer.code, answer.body["details"]["kind"], answer.body["details"]["group"]) == (
+        422,
+        "TFJob",
+        "kubeflow.org",
+    )
+    assert cause["reason"] == "FieldValueInvalid"
+    assert cause["field"] == "spec.tfReplicaSpecs.Worker.replicas"
+
+
+def test_what_the_schema_defaults_is_filled_in(space: Space) -> None:
+    worker = space.create(TFJOBS, with_worker(replicas=None))["spec"]["tfReplicaSpecs"]["Worker"]
+
+    assert (worker["replicas"], worker["restartPolicy"]) == (1, "Never")
+
+
+def test_unknown_fields_are_dropped_with_a_warning(space: Space) -> None:
+    answer = space.http("POST", space.path(TFJOBS), with_spec(tfReplicaSpec="typo"))
+
+    assert answer.code == 201
+    assert "tfReplicaSpec" not in answer.body["spec"]
+    assert 'unknown field \\"spec.tfReplicaSpec\\"' in answer.headers["Warning"]
+
+
+def test_unknown_fields_are_refused_by_those_who_want_strictness(space: Space) -> None:
+    answer = space.http("POST", f"{space.path(TFJOBS)}?fieldValidation=Strict", with_spec(tfReplicaSpec="typo"))
+
+    assert answer.code == 400
+    assert 'unknown field "spec.tfReplicaSpec"' in answer.body["message"]
+
+
+def test_the_pod_template_is_kept_whole(space: Space) -> None:
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{**CONTAINER, "whatever": {"comes": ["next"]}}], "nodeSelector": {"gpu": "yes"}},
+    }
+
+    worker = space.create(TFJOBS, with_worker(template=template))["spec"]["tfReplicaSpecs"]["Worker"]
+
+    assert worker["template"] == template
+
+
+def test_who_manages_a_job_can_not_be_changed(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+
+    with refused(InvalidError, "spec.runPolicy.managedBy", "can't be changed"):
+        space.patch(TFJOBS, "a", {"spec": {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}})
+
+
+def test_a_status_of_the_wrong_type_is_invalid(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+
+    with refused(InvalidError, "status.conditions"):
+        space.patch(TFJOBS, "a", {"status": {"conditions": "fine"}}, subresource="status")
+    with refused(InvalidError, "status.startTime"):
+        space.patch(TFJOBS, "a", {"status": {"startTime": "yesterday"}}, subresource="status")
+
+
+def test_another_api_version_is_refused(space: Space) -> None:
+    with refused(BadRequestError, "kubeflow.org/v9"):
+        space.create(TFJOBS, {**tfjob("a"), "apiVersion": "kubeflow.org/v9"})
+
+
+def test_a_table_has_the_columns_of_the_crd(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+    conditions = [{"type": "Created", "status": "True"}, {"type": "Running", "status": "True"}]
+    space.patch(TFJOBS, "a", {"status": {"conditions": conditions}}, subresource="status")
+
+    table = space.http("GET", space.path(TFJOBS), accept=f"{TABLE},application/json").body
+
+    columns = [(c["name"], c["type"], c["priority"]) for c in table["columnDefinitions"]]
+    assert table["kind"] == "Table"
+    assert columns[:2] == [("Name", "string", 0), ("State", "string", 0)]
+    assert columns[-1] == ("Age", "date", 0)
+    (row,) = table["rows"]
+    assert row["cells"][:2] == ["a", "Running"]
+    assert row["cells"][-1].endswith("s")
+    assert row["object"]["kind"] == "PartialObjectMetadata"
+
+
+def test_a_table_of_pods_shows_readiness_status_and_restarts(space: Space) -> None:
+    space.create(PODS, pod("a", nodeName="node-1"))
+    status = {
+        "phase": "Running",
+        "podIP": "10.1.2.3",
+        "containerStatuses": [
+            {
+                "name": "main",
+                "ready": False,
+                "restartCount": 2,
+                "image": "x",
+                "imageID": "",
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            }
+        ],
+    }
+    space.patch(PODS, "a", {"status": status}, subresource="status")
+
+    table = space.http("GET", space.path(PODS, "a"), accept=TABLE).body
+
+    cells = dict(zip((c["name"] for c in table["columnDefinitions"]), table["rows"][0]["cells"], strict=True))
+    assert (cells["Name"], cells["Ready"], cells["Status"], cells["Restarts"]) == ("a", "0/1", "CrashLoopBackOff", "2")
+    assert (cells["IP"], cells["Node"]) == ("10.1.2.3", "node-1")
+
+
+def test_kubectl_gets_tfjobs(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+
+    header, row = space.kubectl("get", "tfjobs").splitlines()
+    wide = space.kubectl("get", "tfj", "-o", "wide").splitlines()[0]
+
+    assert header.split() == ["NAME", "STATE", "AGE"]
+    assert row.split()[0] == "a"
+    assert wide.split() == ["NAME", "STATE", "READY", "RESTARTS", "AGE"]
+
+
+def test_kubectl_applies_changes_and_deletes(space: Space) -> None:
+    manifest = tfjob("a")
+    created = space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    manifest["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 5
+    configured = space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    unchanged = space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    replicas = space.get(TFJOBS, "a")["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]
+    deleted = space.kubectl("delete", "tfjob", "a")
+
+    assert created == "tfjob.kubeflow.org/a created\n"
+    assert configured == "tfjob.kubeflow.org/a configured\n"
+    assert unchanged == "tfjob.kubeflow.org/a unchanged\n"
+    assert replicas == 5
+    assert "deleted" in deleted
+    assert not space.exists(TFJOBS, "a")
+
+
+def test_kubectl_applies_pods_by_strategic_merge(space: Space) -> None:
+    manifest = pod("a", {"x": "1"})
+    space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    manifest["metadata"]["labels"] = {"x": "2"}
+    manifest["spec"]["containers"][0]["image"] = "example.invalid/x:2"
+    space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+
+    live = space.get(PODS, "a")
+    assert live["metadata"]["labels"] == {"x": "2"}
+    assert live["spec"]["containers"][0]["image"] == "example.invalid/x:2"
+    assert live["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
+
+
+def test_kubectl_describes_waits_labels_and_explains(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+    condition = {"type": "Running", "status": "True", "reason": "Tested", "message": "runs"}
+    space.patch(TFJOBS, "a", {"status": {"conditions": [condition]}}, subresource="status")
+
+    assert "Kind:         TFJob" in space.kubectl("describe", "tfjob", "a")
+    assert "condition met" in space.kubectl("wait", "tfjob/a", "--for=condition=Running", "--timeout=10s")
+    assert "labeled" in space.kubectl("label", "tfjob", "a", "x=y")
+    assert "patched" in space.kubectl(
+        "patch", "tfjob", "a", "--type=merge", "-p", '{"spec":{"runPolicy":{"suspend":true}}}'
+    )
+    assert "runPolicy" in space.kubectl("explain", "tfjob.spec")
+
+
+def test_kubectl_creates_small_things_in_its_own_way(space: Space) -> None:
+    space.kubectl("create", "configmap", "c", "--from-literal=key=value")
+    space.kubectl("create", "secret", "generic", "s", "--from-literal=key=value")
+
+    assert space.kubectl("get", "configmap", "c", "-o", "jsonpath={.data.key}") == "value"
+    assert space.kubectl("get", "secret", "s", "-o", "jsonpath={.data.key}") == "dmFsdWU="
+
+
+def test_discovery_names_the_resource(space: Space) -> None:
+    groups = {group["name"] for group in space.http("GET", "/apis").body["groups"]}
+    listed = space.http("GET", "/apis/kubeflow.org/v1").body["resources"]
+    (resource,) = (r for r in listed if r["name"] == "tfjobs")
+
+    assert {"kubeflow.org", "coordination.k8s.io"} <= groups
+    assert (resource["kind"], resource["namespaced"], resource["shortNames"]) == ("TFJob", True, ["tfj"])
+    assert {"create", "get", "list", "watch", "patch", "update", "delete", "deletecollection"} <= set(resource["verbs"])
+    assert "tfjobs/status" in {r["name"] for r in listed}
+    assert "v1" in space.http("GET", "/api").body["versions"]
+    assert space.http("GET", "/version").body["major"] == "1"

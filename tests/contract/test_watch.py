@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.contract.support import (
+    CONFIG_MAPS,
+    PODS,
+    TFJOBS,
+    Space,
+    changes,
+    config_map,
+    decode,
+    is_bookmark,
+    pod,
+    refused,
+    revision,
+    seen,
+    tfjob,
+)
+from tests.support.eventually import eventually
+from tfoperator.kube.errors import ApiError, InvalidError
+from tfoperator.kube.resources import SECRETS
+from tfoperator.kube.verbs import WatchEventType
+
+WATCH_LIST: dict[str, Any] = {"send_initial_events": True, "resource_version_match": "NotOlderThan"}
+
+
+def secret(name: str, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels}}
+
+
+def test_a_watch_from_a_version_tells_everything_since(space: Space) -> None:
+    start = space.create(SECRETS, secret("before"))["metadata"]["resourceVersion"]
+    space.create(SECRETS, secret("a"))
+    with space.watch(SECRETS, resource_version=start) as events:
+        space.patch(SECRETS, "a", {"metadata": {"labels": {"x": "y"}}})
+        space.delete(SECRETS, "a")
+
+        assert changes(events, 3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+
+
+def test_a_watch_without_a_version_begins_with_what_is_there(space: Space) -> None:
+    space.create(SECRETS, secret("a"))
+    for version in ("", "0"):
+        with space.watch(SECRETS, resource_version=version) as events:
+            assert changes(events, 1) == [("ADDED", "a")]
+
+
+def test_a_watch_resumes_from_any_event_without_gap_or_repetition(space: Space) -> None:
+    start = space.client.list(SECRETS, space.namespace, bytes).resource_version
+    for index in range(5):
+        space.create(SECRETS, secret(f"s{index}"))
+    with space.watch(SECRETS, resource_version=start) as events:
+        first = [next(events) for _ in range(2)]
+    with space.watch(SECRETS, resource_version=str(revision(first[-1]))) as events:
+        rest = changes(events, 3)
+
+    assert [*map(seen, first), *rest] == [("ADDED", f"s{index}") for index in range(5)]
+
+
+def test_the_object_of_a_deletion_carries_the_version_of_the_deletion(space: Space) -> None:
+    made = space.create(SECRETS, secret("a"))["metadata"]
+    with space.watch(SECRETS, resource_version=made["resourceVersion"]) as events:
+        space.delete(SECRETS, "a")
+        event = next(event for event in events if not is_bookmark(event))
+
+    assert event.object is not None
+    assert event.object["metadata"]["uid"] == made["uid"]
+    assert revision(event) > int(made["resourceVersion"])
+
+
+def test_an_object_enters_and_leaves_a_selection(space: Space) -> None:
+    start = space.create(SECRETS, secret("a"))["metadata"]["resourceVersion"]
+    with space.watch(SECRETS, resource_version=start, label_selector="on") as events:
+        space.patch(SECRETS, "a", {"metadata": {"labels": {"other": "1"}}})
+        space.patch(SECRETS, "a", {"metadata": {"labels": {"on": "1"}}})
+        space.patch(SECRETS, "a", {"metadata": {"labels": {"on": "2"}}})
+        left = space.patch(SECRETS, "a", {"metadata": {"labels": {"on": None}}})
+        space.delete(SECRETS, "a")
+        space.create(SECRETS, secret("b", on="1"))
+        found = [next(events) for _ in range(4)]
+
+    assert [*map(seen, found)] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a"), ("ADDED", "b")]
+    gone = found[2]
+    assert gone.object is not None
+    assert gone.object["metadata"]["labels"]["on"] == "2", "the object is shown as it was in the selection"
+    assert revision(gone) == int(left["metadata"]["resourceVersion"])
+
+
+def test_a_field_selector_selects_by_transition_too(space: Space) -> None:
+    start = space.create(PODS, pod("a", nodeName="n"))["metadata"]["resourceVersion"]
+    with space.watch(PODS, resource_version=start, field_selector="status.phase=Running") as events:
+        for phase in ("Running", "Succeeded"):
+            space.patch(PODS, "a", {"status": {"phase": phase}}, subresource="status")
+
+        assert changes(events, 2) == [("ADDED", "a"), ("DELETED", "a")]
+
+
+def test_a_watch_of_one_object(space: Space) -> None:
+    start = space.create(CONFIG_MAPS, config_map("a"))["metadata"]["resourceVersion"]
+    with space.watch(CONFIG_MAPS, resource_version=start, field_selector="metadata.name=a") as events:
+        space.create(CONFIG_MAPS, config_map("b"))
+        space.delete(CONFIG_MAPS, "a")
+
+        assert changes(events, 1) == [("DELETED", "a")]
+
+
+def test_namespaces_do_not_see_each_other(space: Space) -> None:
+    start = space.create(TFJOBS, tfjob("a"))["metadata"]["resourceVersion"]
+    elsewhere = f"name-of-{space.namespace}"
+    with space.watch(TFJOBS, resource_version=start) as events:
+        space.client.create(TFJOBS, "default", tfjob(elsewhere), bytes)
+        space.client.delete(TFJOBS, "default", elsewhere)
+        space.create(TFJOBS, tfjob("b"))
+
+        assert changes(events, 1) == [("ADDED", "b")]
+
+
+def test_a_watch_over_all_namespaces(space: Space) -> None:
+    start = space.create(TFJOBS, tfjob("a"))["metadata"]["resourceVersion"]
+    stream = space.client.watch(TFJOBS, "", bytes, resource_version=start, timeout_seconds=20)
+    try:
+        space.create(TFJOBS, tfjob("b"))
+        assert next(iter(stream)).type is WatchEventType.ADDED
+    finally:
+        stream.close()
+
+
+def test_a_watch_ends_cleanly_when_its_time_is_over_with_a_bookmark_before(space: Space) -> None:
+    start = space.create(TFJOBS, tfjob("a"))["metadata"]["resourceVersion"]
+    with space.watch(TFJOBS, resource_version=start, timeout_seconds=4) as events:
+        space.create(SECRETS, secret("unrelated"))
+        found = list(events)
+
+    assert found, "a bookmark comes before the end"
+    assert all(is_bookmark(event) for event in found)
+    assert int(found[-1].resource_version) >= int(start)
+    assert not any(event.initial_events_end for event in found)
+
+
+def test_a_client_that_does_not_ask_gets_no_bookmarks(space: Space) -> None:
+    start = space.create(TFJOBS, tfjob("a"))["metadata"]["resourceVersion"]
+    with space.watch(TFJOBS, resource_version=start, timeout_seconds=3, allow_watch_bookmarks=False) as events:
+        assert list(events) == []
+
+
+def test_a_watch_list_sends_what_is_there_and_says_when_it_is_complete(space: Space) -> None:
+    for name in ("a", "b", "c"):
+        space.create(SECRETS, secret(name, **({"on": "1"} if name != "b" else {})))
+    with space.watch(SECRETS, label_selector="on", **WATCH_LIST) as events:
+        initial = [next(events) for _ in range(3)]
+        space.create(SECRETS, secret("d", on="1"))
+        after = changes(events, 1)
+
+    assert sorted(seen(event) for event in initial[:2]) == [("ADDED", "a"), ("ADDED", "c")]
+    assert initial[2].initial_events_end
+    assert int(initial[2].resource_version) >= max(revision(event) for event in initial[:2])
+    assert after == [("ADDED", "d")]
+
+
+def test_a_watch_list_of_nothing_is_complete_at_once(space: Space) -> None:
+    with space.watch(TFJOBS, **WATCH_LIST) as events:
+        assert next(events).initial_events_end
+
+
+def test_a_watch_list_can_ask_for_a_state_not_older_than_a_version(space: Space) -> None:
+    version = space.create(TFJOBS, tfjob("a"))["metadata"]["resourceVersion"]
+    with space.watch(TFJOBS, resource_version=version, **WATCH_LIST) as events:
+        assert seen(next(events)) == ("ADDED", "a")
+        end = next(events)
+
+    assert end.initial_events_end
+    assert int(end.resource_version) >= int(version)
+
+
+def test_a_watch_list_resumes_like_any_watch(space: Space) -> None:
+    with space.watch(TFJOBS, **WATCH_LIST) as events:
+        end = next(events)
+    space.create(TFJOBS, tfjob("a"))
+
+    with space.watch(TFJOBS, resource_version=end.resource_version) as events:
+        assert changes(events, 1) == [("ADDED", "a")]
+
+
+def test_initial_events_need_a_match(space: Space) -> None:
+    with refused(InvalidError, "resourceVersionMatch"), space.watch(TFJOBS, send_initial_events=True):
+        pass
+    with refused(InvalidError, "resourceVersionMatch"), space.watch(TFJOBS, resource_version_match="NotOlderThan"):
+        pass
+
+
+def test_a_version_that_is_not_a_number_is_refused(space: Space) -> None:
+    with refused(ApiError), space.watch(TFJOBS, resource_version="abc") as events:
+        status = next(events).status
+        assert status is not None  # a server may say it in the stream
+        raise ApiError(status)
+
+
+@pytest.mark.parametrize("form", ["PartialObjectMetadata", "Table"])
+def test_a_watch_has_the_form_that_was_asked_for(space: Space, form: str) -> None:
+    space.create(TFJOBS, tfjob("a"))
+    path = f"{space.path(TFJOBS)}?watch=true&timeoutSeconds=1"
+
+    answer = space.http("GET", path, accept=f"application/json;as={form};g=meta.k8s.io;v=v1")
+
+    first = answer.body if isinstance(answer.body, dict) else {}
+    assert (first["type"], first["object"]["kind"]) == ("ADDED", form)
+
+
+def test_many_watches_see_the_same_order(space: Space) -> None:
+    start = space.client.list(SECRETS, space.namespace, bytes).resource_version
+    streams = [
+        space.client.watch(SECRETS, space.namespace, decode, resource_version=start, timeout_seconds=20)
+        for _ in range(5)
+    ]
+    try:
+        for index in range(10):
+            space.create(SECRETS, secret(f"s{index}"))
+        orders = []
+        for stream in streams:
+            events = iter(stream)
+            orders.append([revision(next(events)) for _ in range(10)])
+    finally:
+        for stream in streams:
+            stream.close()
+
+    assert all(order == orders[0] for order in orders)
+    assert orders[0] == sorted(orders[0])
+
+
+def test_a_closed_watch_does_not_disturb_the_others(space: Space) -> None:
+    start = space.client.list(SECRETS, space.namespace, bytes).resource_version
+    with space.watch(SECRETS, resource_version=start) as kept:
+        with space.watch(SECRETS, resource_version=start):
+            pass
+        space.create(SECRETS, secret("a"))
+        assert changes(kept, 1) == [("ADDED", "a")]
+        eventually(lambda: space.exists(SECRETS, "a"))
