@@ -42,7 +42,10 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Read every certificate now, so that a missing file is found at the start. Raises ConfigError."""
         if self.server.startswith("https:"):
-            TlsContexts(self.tls).context()
+            try:
+                TlsContexts(self.tls).context()
+            except ConfigError as error:
+                raise ConfigError(f"{self.source}: {error}") from error
 
 
 def check_server(server: str, source: str) -> None:

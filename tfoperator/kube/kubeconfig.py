@@ -57,14 +57,26 @@ def _merge(paths: list[Path]) -> tuple[Any, str]:
         except UnicodeDecodeError:
             raise ConfigError(f"kubeconfig {path} is no text") from None
         except ConfigException:
-            raise ConfigError(f"kubeconfig {path} is empty") from None
+            raise ConfigError(f"kubeconfig {path} is empty, or has entries without a name") from None
         except (AttributeError, KeyError, TypeError):
-            raise ConfigError(
-                f"kubeconfig {path} is no kubeconfig: clusters, contexts and users must be lists of entries with names"
-            ) from None
+            raise _no_kubeconfig(path) from None
+        _check_sections(path, merger.config_files[str(path)])
     # The package lets the last file win; for kubectl, as for everything else in these files, it is the first.
     currents = [config.get("current-context") for config in merger.config_files.values()]
     return merger.config, next((str(current) for current in currents if current), "")
+
+
+def _check_sections(path: Path, content: Any) -> None:
+    for section in ("clusters", "contexts", "users"):
+        entries = content.get(section) or []
+        if not isinstance(entries, list) or not all(isinstance(e, dict) and "name" in e for e in entries):
+            raise _no_kubeconfig(path)
+
+
+def _no_kubeconfig(path: Path) -> ConfigError:
+    return ConfigError(
+        f"kubeconfig {path} is no kubeconfig: clusters, contexts and users must be lists of entries with a name"
+    )
 
 
 def _known(merged: Any, section: str) -> str:

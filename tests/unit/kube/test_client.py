@@ -1,0 +1,421 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.kube.conftest import Serve
+from tests.unit.kube.server import Exchange
+from tfoperator.kube.client import Client
+from tfoperator.kube.cluster import ClusterConfig
+from tfoperator.kube.credentials import StaticCredentials
+from tfoperator.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    InvalidError,
+    MalformedResponse,
+    NotFoundError,
+    ServerError,
+    TransportError,
+)
+from tfoperator.kube.objects import PartialObject
+from tfoperator.kube.resources import NAMESPACES, PODS, Resource
+from tfoperator.kube.verbs import ApiClient, PatchType, decoder
+
+DECODE = decoder(PartialObject)
+JOBS = Resource("kubeflow.org", "v1", "TFJob", "tfjobs")
+JSON = "application/json"
+
+
+def echo(exchange: Exchange) -> None:
+    exchange.respond(200, {"kind": "Pod", "metadata": {"name": "a", "namespace": "ns", "resourceVersion": "5"}})
+
+
+MakeClient = Callable[..., Client]
+
+
+@pytest.fixture
+def client_for() -> Iterator[MakeClient]:
+    made: list[Client] = []
+
+    def make(url: str, config: dict[str, Any] | None = None, **options: Any) -> Client:
+        made.append(Client(ClusterConfig(server=url, **(config or {})), **options))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+VERBS: list[tuple[Callable[[ApiClient], object], str, str, str | None, Any]] = [
+    (lambda c: c.get(PODS, "ns", "a", DECODE), "GET", "/api/v1/namespaces/ns/pods/a", None, None),
+    (lambda c: c.get(NAMESPACES, "", "ns", DECODE), "GET", "/api/v1/namespaces/ns", None, None),
+    (
+        lambda c: c.create(PODS, "ns", {"metadata": {"name": "a"}}, DECODE),
+        "POST",
+        "/api/v1/namespaces/ns/pods",
+        JSON,
+        {"metadata": {"name": "a"}},
+    ),
+    (lambda c: c.create(PODS, "ns", b'{"a":1}', DECODE), "POST", "/api/v1/namespaces/ns/pods", JSON, {"a": 1}),
+    (
+        lambda c: c.create(PODS, "ns", MappingProxyType({"a": MappingProxyType({"b": (1,)})}), DECODE),
+        "POST",
+        "/api/v1/namespaces/ns/pods",
+        JSON,
+        {"a": {"b": [1]}},
+    ),
+    (
+        lambda c: c.replace(PODS, "ns", "a", {"b": 1}, DECODE, subresource="status"),
+        "PUT",
+        "/api/v1/namespaces/ns/pods/a/status",
+        JSON,
+        {"b": 1},
+    ),
+    (
+        lambda c: c.patch(JOBS, "ns", "a", {"status": {"x": None}}, DECODE, subresource="status"),
+        "PATCH",
+        "/apis/kubeflow.org/v1/namespaces/ns/tfjobs/a/status",
+        "application/merge-patch+json",
+        {"status": {"x": None}},
+    ),
+    (
+        lambda c: c.patch(PODS, "ns", "a", [{"op": "remove", "path": "/a"}], DECODE, patch_type=PatchType.JSON),
+        "PATCH",
+        "/api/v1/namespaces/ns/pods/a",
+        "application/json-patch+json",
+        [{"op": "remove", "path": "/a"}],
+    ),
+    (
+        lambda c: c.patch(PODS, "ns", "a", {}, DECODE, patch_type=PatchType.STRATEGIC),
+        "PATCH",
+        "/api/v1/namespaces/ns/pods/a",
+        "application/strategic-merge-patch+json",
+        {},
+    ),
+    (lambda c: c.delete(PODS, "ns", "a"), "DELETE", "/api/v1/namespaces/ns/pods/a", None, None),
+    (
+        lambda c: c.delete(
+            PODS,
+            "ns",
+            "a",
+            uid="u",
+            resource_version="5",
+            grace_period_seconds=0,
+            propagation_policy="Background",
+        ),
+        "DELETE",
+        "/api/v1/namespaces/ns/pods/a",
+        JSON,
+        {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": "u", "resourceVersion": "5"},
+            "gracePeriodSeconds": 0,
+            "propagationPolicy": "Background",
+        },
+    ),
+    (
+        lambda c: c.delete_collection(PODS, "ns", label_selector="job=a"),
+        "DELETE",
+        "/api/v1/namespaces/ns/pods?labelSelector=job%3Da",
+        None,
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("do", "method", "target", "content_type", "body"), VERBS)
+def test_a_verb_is_one_request(
+    serve: Serve,
+    client_for: MakeClient,
+    do: Callable[[ApiClient], object],
+    method: str,
+    target: str,
+    content_type: str | None,
+    body: Any,
+) -> None:
+    server = serve(echo)
+    answer = do(client_for(server.url))
+    (request,) = server.requests
+    assert (request.method, request.target, request.headers.get("content-type")) == (method, target, content_type)
+    assert request.headers["accept"] == JSON
+    if body is None:
+        assert request.body == b""
+    else:
+        assert request.json == body
+    if method != "DELETE":
+        assert isinstance(answer, PartialObject)
+        assert answer.metadata.resource_version == "5"
+
+
+def test_a_dry_run_asks_the_server_to_store_nothing(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(echo)
+    client_for(server.url).create(PODS, "ns", {}, DECODE, dry_run=True)
+    assert server.requests[0].target == "/api/v1/namespaces/ns/pods?dryRun=All"
+
+
+def test_without_a_name_or_selector_nothing_is_sent(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(echo)
+    client = client_for(server.url)
+    with pytest.raises(ValueError, match="a name is needed"):
+        client.delete(PODS, "ns", "")
+    with pytest.raises(ValueError, match="refusing to delete"):
+        client.delete_collection(PODS, "ns", label_selector="")
+    with pytest.raises(ValueError, match="refusing to delete"):
+        client.delete_collection(PODS, "", label_selector="a=b")
+    assert server.requests == []
+
+
+def test_a_list_comes_in_pages(serve: Serve, client_for: MakeClient) -> None:
+    def handler(exchange: Exchange) -> None:
+        if "continue=next%2B%2F" in exchange.target:
+            exchange.respond(200, {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "c"}}]})
+        else:
+            meta = {"resourceVersion": "9", "continue": "next+/", "remainingItemCount": 1}
+            exchange.respond(200, {"metadata": meta, "items": [{"metadata": {"name": n}} for n in "ab"]})
+
+    server = serve(handler)
+    client = client_for(server.url)
+    first = client.list(PODS, "ns", DECODE, limit=2, label_selector="x in (y)", field_selector="spec.nodeName=n")
+    assert [item.metadata.name for item in first.items] == ["a", "b"]
+    assert (first.resource_version, first.continue_token, first.remaining_item_count) == ("9", "next+/", 1)
+    second = client.list(PODS, "ns", DECODE, limit=2, continue_token=first.continue_token)
+    assert [item.metadata.name for item in second.items] == ["c"]
+    assert second.continue_token == ""
+    assert server.requests[0].target == (
+        "/api/v1/namespaces/ns/pods?labelSelector=x%20in%20%28y%29&fieldSelector=spec.nodeName%3Dn&limit=2"
+    )
+
+
+def test_an_item_is_decoded_from_bytes_of_its_own(serve: Serve, client_for: MakeClient) -> None:
+    seen: list[bytes] = []
+
+    def keep(data: bytes) -> bytes:
+        seen.append(data)
+        return data
+
+    items = [{"metadata": {"name": f"pod-{i}"}} for i in range(3)]
+    server = serve(lambda exchange: exchange.respond(200, {"metadata": {}, "items": items}))
+    client_for(server.url).list(PODS, "", keep)
+    assert [type(data) for data in seen] == [bytes] * 3
+    assert [msgspec.json.decode(data) for data in seen] == items
+
+
+@pytest.mark.parametrize("body", [{"metadata": {"resourceVersion": "1"}}, {"metadata": {}, "items": None}, {}])
+def test_a_list_without_items_is_empty(serve: Serve, client_for: MakeClient, body: Any) -> None:
+    server = serve(lambda exchange: exchange.respond(200, body))
+    assert client_for(server.url).list(PODS, "", DECODE).items == ()
+
+
+def test_a_list_of_metadata_asks_for_that_alone(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(lambda exchange: exchange.respond(200, {"items": []}))
+    client_for(server.url).list(PODS, "", DECODE, metadata_only=True)
+    assert (
+        server.requests[0]
+        .headers["accept"]
+        .startswith("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+    )
+
+
+def test_a_list_watch_keeps_its_selection(serve: Serve, client_for: MakeClient) -> None:
+    def handler(exchange: Exchange) -> None:
+        if "watch=true" in exchange.target:
+            exchange.begin_chunks()
+            exchange.end_chunks()
+        else:
+            exchange.respond(200, {"items": []})
+
+    server = serve(handler)
+    one = client_for(server.url).list_watch(PODS, "ns", DECODE, label_selector="a=b", field_selector="c=d")
+    one.list(resource_version="0", limit=500)
+    assert list(one.watch(resource_version="7", timeout_seconds=400, send_initial_events=False)) == []
+    prefix = "/api/v1/namespaces/ns/pods?"
+    assert [request.target for request in server.requests] == [
+        prefix + "labelSelector=a%3Db&fieldSelector=c%3Dd&resourceVersion=0&limit=500",
+        prefix + "watch=true&labelSelector=a%3Db&fieldSelector=c%3Dd&resourceVersion=7&timeoutSeconds=400"
+        "&allowWatchBookmarks=true&sendInitialEvents=false",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "expected"),
+    [
+        (404, "NotFound", NotFoundError),
+        (409, "Conflict", ConflictError),
+        (409, "AlreadyExists", AlreadyExistsError),
+        (422, "Invalid", InvalidError),
+        (500, "InternalError", ServerError),
+    ],
+)
+def test_a_refusal_says_what_was_asked_and_what_the_server_answered(
+    serve: Serve, client_for: MakeClient, code: int, reason: str, expected: type[ApiError]
+) -> None:
+    cause = {"reason": "FieldValueInvalid", "message": "is bad", "field": "spec.x"}
+    server = serve(lambda e: e.status(code, reason, 'pods "a" is bad', details={"causes": [cause]}))
+    with pytest.raises(expected) as caught:
+        client_for(server.url).create(PODS, "ns", {"metadata": {"name": "a"}}, DECODE)
+    assert type(caught.value) is expected
+    assert str(caught.value) == 'create pods ns/a: pods "a" is bad'
+    assert caught.value.status.details is not None
+    assert caught.value.status.details.causes[0].field == "spec.x"
+
+
+@pytest.mark.parametrize(
+    ("body", "media", "message"),
+    [
+        (b"<html>" + b"x" * 5000, "text/html", "502 Bad Gateway"),
+        (b"upstream is away\nand more", "text/plain", "upstream is away"),
+        (b"", "application/json", "502 Bad Gateway"),
+        (b'{"status": "weird"}', "application/json", "502 Bad Gateway"),
+        (b"[1]", "application/json", "502 Bad Gateway"),
+    ],
+)
+def test_an_error_that_is_not_from_an_api_server_is_readable_too(
+    serve: Serve, client_for: MakeClient, body: bytes, media: str, message: str
+) -> None:
+    server = serve(lambda exchange: exchange.respond(502, body, media=media))
+    with pytest.raises(ServerError) as caught:
+        client_for(server.url).delete(PODS, "ns", "a")
+    assert str(caught.value) == f"delete pods ns/a: {message}"
+    assert caught.value.code == 502
+
+
+@pytest.mark.parametrize("body", [b"<html>hello</html>", b"", b'{"metadata": 5}'])
+def test_a_success_that_can_not_be_decoded_is_an_error(serve: Serve, client_for: MakeClient, body: bytes) -> None:
+    client = client_for(serve(lambda exchange: exchange.respond(200, body)).url)
+    with pytest.raises(MalformedResponse, match="get pods ns/a: the answer can't be decoded"):
+        client.get(PODS, "ns", "a", DECODE)
+    with pytest.raises(MalformedResponse, match="list pods in ns: the answer can't be decoded"):
+        client.list(PODS, "ns", DECODE)
+
+
+def test_an_item_that_can_not_be_decoded_is_an_error(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(lambda exchange: exchange.respond(200, {"items": [{"metadata": 5}]}))
+    with pytest.raises(MalformedResponse, match="list pods: an item can't be decoded"):
+        client_for(server.url).list(PODS, "", DECODE)
+
+
+def test_a_redirect_is_not_followed(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(lambda exchange: exchange.respond(302, b"", Location="http://elsewhere.invalid/"))
+    with pytest.raises(ApiError, match="302 Found"):
+        client_for(server.url).get(PODS, "ns", "a", DECODE)
+    assert len(server.requests) == 1
+
+
+def test_a_lost_create_is_reported_and_never_doubled(serve: Serve, client_for: MakeClient) -> None:
+    created: list[bytes] = []
+
+    def handler(exchange: Exchange) -> None:
+        if exchange.method == "POST":
+            created.append(exchange.body)  # done, but the answer never arrives
+            exchange.reset()
+        else:
+            echo(exchange)
+
+    client = client_for(serve(handler).url)
+    for _ in range(3):
+        client.get(PODS, "ns", "a", DECODE)  # leaves an idle connection
+        with pytest.raises(TransportError, match=r"create pods ns/a: .* without an answer"):
+            client.create(PODS, "ns", {"metadata": {"name": "a"}}, DECODE)
+    assert len(created) == 3
+
+
+def test_who_we_are_and_whom_we_impersonate_goes_with_every_request(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(echo)
+    config = {
+        "credentials": StaticCredentials("Bearer t"),
+        "headers": (("Impersonate-User", "jane"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b")),
+    }
+    client_for(server.url, config).get(PODS, "ns", "a", DECODE)
+    client_for(server.url, config, user_agent="me/1").get_raw("/version")
+    first, second = server.requests
+    assert first.headers["user-agent"].startswith("tfoperator/")
+    assert second.headers["user-agent"] == "me/1"
+    for request in (first, second):
+        assert request.headers["authorization"] == "Bearer t"
+        assert [value for name, value in request.header_lines if name == "Impersonate-Group"] == ["a", "b"]
+
+
+def test_any_path_can_be_read_raw(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(lambda exchange: exchange.respond(200, b"ok", media="text/plain"))
+    assert client_for(server.url).get_raw("/readyz?verbose") == b"ok"
+    assert server.requests[0].target == "/readyz?verbose"
+
+
+def test_a_log_is_followed_and_can_be_closed(serve: Serve, client_for: MakeClient) -> None:
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        exchange.chunk(b"step 1\nst")
+        exchange.wait_until_client_leaves()
+        exchange.hang_up()
+
+    server = serve(handler)
+    log = client_for(server.url, request_timeout=0.05).pod_log(
+        "ns", "a", "tensorflow", follow=True, previous=True, tail_lines=0
+    )
+    got: list[bytes] = []
+    first = threading.Event()
+
+    def read() -> None:
+        for part in log:
+            got.append(part)
+            first.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert first.wait(5)
+    log.close()
+    reader.join(5)
+    assert not reader.is_alive()
+    assert got == [b"step 1\nst"]
+    assert server.requests[0].target == (
+        "/api/v1/namespaces/ns/pods/a/log?container=tensorflow&follow=true&previous=true&tailLines=0"
+    )
+
+
+def test_a_log_that_is_not_there_is_an_error(serve: Serve, client_for: MakeClient) -> None:
+    message = 'container "tensorflow" in pod "a" is waiting to start: ContainerCreating'
+    client = client_for(serve(lambda exchange: exchange.status(400, "BadRequest", message)).url)
+    with pytest.raises(ApiError, match=f"get pods/log ns/a: {message}"):
+        client.pod_log("ns", "a")
+
+
+def test_many_threads_write_at_once_and_nothing_is_lost_or_doubled(serve: Serve, client_for: MakeClient) -> None:
+    lock = threading.Lock()
+    stored: list[str] = []
+
+    def handler(exchange: Exchange) -> None:
+        name = exchange.json["metadata"]["name"]
+        with lock:
+            stored.append(name)
+            cut = len(stored) % 10 == 0
+        exchange.respond(201, {"metadata": {"name": name}})
+        if cut:
+            exchange.hang_up()  # as a server does that ends connections now and then
+
+    client = client_for(serve(handler).url, qps=-1)
+    lost: list[str] = []
+
+    def work(worker: int) -> None:
+        for number in range(25):
+            name = f"{worker}-{number}"
+            try:
+                answer = client.create(PODS, "ns", {"metadata": {"name": name}}, DECODE)
+                assert answer.metadata.name == name
+            except TransportError:
+                lost.append(name)
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(stored) == len(set(stored)), "a create was doubled"
+    assert set(stored) | set(lost) == {f"{worker}-{number}" for worker in range(8) for number in range(25)}
+    assert len(lost) < 20, "the ends of idle connections go unnoticed"
