@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, job_of, tfjob
+from tfoperator.api.v1.types import TFJobSpec, TFJobStatus, decode_tfjob
+
+
+def test_every_field_of_the_peer_is_read() -> None:
+    job = job_of(tfjob({}) | {"spec": FULL_SPEC, "status": PEER_STATUS})
+    assert job.decode_error == ""
+    assert json.loads(msgspec.json.encode(job.spec)) == FULL_SPEC
+    assert job.status.replica_statuses["Worker"].active == 3
+    assert job.status.start_time is not None
+    assert job.status.start_time.isoformat() == "2026-01-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize("path", [
+    "metadata.labels", "metadata.annotations", "metadata.ownerReferences", "metadata.finalizers",
+    "metadata.creationTimestamp", "metadata.generation", "spec", "spec.tfReplicaSpecs", "spec.runPolicy",
+    "spec.successPolicy", "status", "status.conditions", "status.replicaStatuses", "status.startTime",
+])  # fmt: skip
+def test_a_null_counts_as_absent(path: str) -> None:
+    manifest = tfjob({"Worker": {}}) | {"status": {"phase": "Running"}}
+    *parents, last = path.split(".")
+    target: Any = manifest
+    for step in parents:
+        target = target[step]
+    target.pop(last, None)
+    without = job_of(manifest)
+    target[last] = None
+    assert job_of(manifest).decode_error == ""
+    assert json.loads(msgspec.json.encode(job_of(manifest))) == json.loads(msgspec.json.encode(without))
+
+
+def test_a_null_condition_or_replica_status_is_dropped_but_a_null_replica_spec_stays() -> None:
+    manifest = tfjob({"Worker": None}) | {"status": {"conditions": [None], "replicaStatuses": {"PS": None}}}
+    job = job_of(manifest)
+    assert job.decode_error == ""
+    assert job.spec.tf_replica_specs == {"Worker": None}
+    assert job.status == TFJobStatus()
+
+
+def test_a_spec_that_cannot_be_read_leaves_its_reasons_and_the_status() -> None:
+    manifest = tfjob({"Worker": {"replicas": "2"}}, successPolicy=1) | {"status": PEER_STATUS}
+    job = job_of(manifest)
+    assert job.decode_error.splitlines() == [
+        'spec.tfReplicaSpecs[Worker].replicas: must be a whole number, but is the string "2"',
+        "spec.successPolicy: must be a string, but is the number 1",
+    ]
+    assert (job.metadata.name, job.spec) == ("mnist", TFJobSpec())
+    assert job.status.conditions[0].type == "Created"
+
+
+def test_a_status_that_cannot_be_read_is_empty() -> None:
+    job = job_of(tfjob({"Worker": {}}) | {"status": {"conditions": [{"type": "Created"}]}})
+    assert job.decode_error == "status.conditions[0].status: is required"
+    assert job.status == TFJobStatus()
+
+
+def test_the_template_stays_as_it_was_written() -> None:
+    template = '{"spec" : {"containers":[ ],"volumes":null}}'
+    data = f'{{"metadata":{{"name":"j"}},"spec":{{"tfReplicaSpecs":{{"PS":{{"template":{template}}}}}}}}}'
+    replica = decode_tfjob(data.encode()).spec.tf_replica_specs["PS"]
+    assert replica is not None
+    assert bytes(replica.template) == template.encode()
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'{"metadata": []}', b'{"metadata": {"name": 1}}'])
+def test_only_what_has_no_readable_metadata_is_refused(data: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_tfjob(data)

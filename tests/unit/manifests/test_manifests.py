@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.metadata import distribution, packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import tfoperator
+from tfoperator.api.crd import crd
+
+ROOT = Path(__file__).resolve().parents[3]
+
+Objects = dict[tuple[str, str], dict[str, Any]]
+
+
+def build(folder: str) -> Objects:
+    command = ["kubectl", "kustomize", str(ROOT / "manifests" / folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.safe_load_all(done.stdout)}
+
+
+@pytest.fixture(scope="module")
+def base() -> Objects:
+    return build("base")
+
+
+@pytest.fixture(scope="module")
+def container(base: Objects) -> dict[str, Any]:
+    (only,) = base["Deployment", "tfoperator"]["spec"]["template"]["spec"]["containers"]
+    return only
+
+
+def test_the_base_holds_the_crd_of_the_types(base: Objects) -> None:
+    found = base["CustomResourceDefinition", "tfjobs.kubeflow.org"]
+    assert found["spec"] == crd()["spec"]
+
+
+def test_everything_lives_in_the_operators_namespace(base: Objects) -> None:
+    cluster_wide = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
+    for (kind, _), obj in base.items():
+        assert obj["metadata"].get("namespace") == (None if kind in cluster_wide else "tfoperator-system"), kind
+
+
+def test_the_pods_meet_the_restricted_standard(base: Objects, container: dict[str, Any]) -> None:
+    labels = base["Namespace", "tfoperator-system"]["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+    pod = base["Deployment", "tfoperator"]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_two_replicas_elect_a_leader_who_may_hold_its_lease(base: Objects, container: dict[str, Any]) -> None:
+    assert base["Deployment", "tfoperator"]["spec"]["replicas"] == 2
+    assert "--leader-elect" in container["args"]
+    (rule,) = base["Role", "tfoperator-leader-election"]["rules"]
+    assert (rule["resources"], set(rule["verbs"])) == (["leases"], {"get", "create", "update"})
+
+
+def test_the_roles_are_bound_to_the_account_that_the_pods_use(base: Objects) -> None:
+    account = base["Deployment", "tfoperator"]["spec"]["template"]["spec"]["serviceAccountName"]
+    assert ("ServiceAccount", account) in base
+    bindings = [obj for (kind, _), obj in base.items() if kind.endswith("Binding")]
+    assert len(bindings) == 2
+    for binding in bindings:
+        (subject,) = binding["subjects"]
+        assert (subject["name"], subject["namespace"]) == (account, "tfoperator-system")
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in base
+
+
+def test_no_right_is_a_wildcard_and_secrets_stay_unread(base: Objects) -> None:
+    for (kind, name), obj in base.items():
+        for rule in obj.get("rules", []):
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], (kind, name)
+            assert "secrets" not in rule["resources"], (kind, name)
+
+
+def test_probes_and_metrics_reach_the_ports_that_the_flags_open(base: Objects, container: dict[str, Any]) -> None:
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert f"--metrics-bind-address=:{ports['metrics']}" in container["args"]
+    assert f"--health-probe-bind-address=:{ports['health']}" in container["args"]
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
+    (port,) = base["Service", "tfoperator-metrics"]["spec"]["ports"]
+    assert port["targetPort"] == "metrics"
+
+
+def test_selectors_pick_the_operators_pods(base: Objects) -> None:
+    labels = base["Deployment", "tfoperator"]["spec"]["template"]["metadata"]["labels"]
+    for selector in (
+        base["Deployment", "tfoperator"]["spec"]["selector"]["matchLabels"],
+        base["Service", "tfoperator-metrics"]["spec"]["selector"],
+        base["PodDisruptionBudget", "tfoperator"]["spec"]["selector"]["matchLabels"],
+    ):
+        assert selector.items() <= labels.items()
+
+
+def test_the_image_is_of_this_version(container: dict[str, Any]) -> None:
+    assert container["image"] == f"tfoperator:{tfoperator.__version__}"
+    assert f"ARG VERSION={tfoperator.__version__}\n" in (ROOT / "Dockerfile").read_text()
+
+
+def test_the_namespaced_overlay_has_rights_in_one_namespace_only() -> None:
+    overlay = build("overlays/namespaced")
+    assert ("ClusterRole", "tfoperator") not in overlay
+    assert overlay["Role", "tfoperator"]["metadata"]["namespace"] == "training"
+    assert overlay["RoleBinding", "tfoperator"]["metadata"]["namespace"] == "training"
+    assert overlay["RoleBinding", "tfoperator"]["roleRef"]["kind"] == "Role"
+    (container,) = overlay["Deployment", "tfoperator"]["spec"]["template"]["spec"]["containers"]
+    assert "--namespace=training" in container["args"]
+
+
+def test_the_operator_understands_the_flags_of_the_deployment(container: dict[str, Any]) -> None:
+    assert container["command"] == ["python", "-m", "tfoperator.operator"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tfoperator.operator", *container["args"], "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    for argument in container["args"]:
+        assert argument.partition("=")[0] in done.stdout
+
+
+def with_requirements(names: Iterable[str]) -> set[str]:
+    """Distributions and all that they require, by canonical name; extras count as not required."""
+    found: set[str] = set()
+    todo = [canonicalize_name(name) for name in names]
+    while todo:
+        name = todo.pop()
+        if name in found:
+            continue
+        found.add(name)
+        requirements = [Requirement(text) for text in distribution(name).requires or []]
+        todo += [
+            canonicalize_name(one.name) for one in requirements if not one.marker or one.marker.evaluate({"extra": ""})
+        ]
+    return found
+
+
+def test_the_image_installs_what_the_operator_imports_and_no_more() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    listed = text.partition("-c constraints.txt \\\n")[2].partition("\n")[0].split()
+    code = (
+        "import sys; before = set(sys.modules); import tfoperator.operator.__main__; print(*set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    modules = {name.partition(".")[0] for name in done.stdout.split()}
+    owners = packages_distributions()
+    imported = {canonicalize_name(name) for module in modules for name in owners.get(module, [])} - {"tfoperator"}
+    assert imported <= with_requirements(listed)
+    # Imported only when it is needed: for credentials of a cluster.
+    assert {canonicalize_name(name) for name in listed} - imported <= {"kubernetes", "pyyaml"}
