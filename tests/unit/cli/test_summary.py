@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from tfoperator.cli.summary import summary
+from tfoperator.local.results import JobResult, Outcome, ReplicaResult, ReplicaState, RunResult
+
+
+def result(outcome: Outcome, condition: str = "", message: str = "", *replicas: ReplicaResult) -> str:
+    job = JobResult("ns", "digits", condition, "R", message, replicas)
+    return "\n".join(summary(RunResult(outcome, 12.34, "runs/x", (job,))))
+
+
+CHIEF = ReplicaResult("chief-0", "digits-chief-0", ReplicaState.SUCCEEDED, 0, 0, ("runs/x/c.log",))
+
+
+def failed(code: int, restarts: int = 0, *lines: str) -> ReplicaResult:
+    return ReplicaResult("worker-1", "digits-worker-1", ReplicaState.FAILED, restarts, code, ("a.log", "b.log"), lines)
+
+
+def test_a_success_is_short_and_says_where_the_logs_are() -> None:
+    text = result(Outcome.SUCCEEDED, "Succeeded", "done", CHIEF)
+    assert "TFJob digits succeeded after 12.3 s" in text
+    assert "chief-0" in text
+    assert "runs/x" in text
+    assert "Next" not in text
+
+
+def test_a_failure_names_the_replica_its_exit_code_and_its_last_words() -> None:
+    text = result(Outcome.FAILED, "Failed", "1 Worker replica(s) failed.", CHIEF, failed(1, 0, "Traceback", "boom"))
+    assert "TFJob digits FAILED after 12.3 s: 1 Worker replica(s) failed." in text
+    assert "worker-1 failed with exit code 1." in text
+    assert "  | Traceback\n  | boom" in text
+    assert "b.log" in text
+    assert "restartPolicy" in text
+
+
+def test_exit_codes_of_signals_are_explained() -> None:
+    assert "exit code 137 (killed) after 2 restarts." in result(Outcome.FAILED, "Failed", "m", failed(137, 2))
+    assert "exit code 139 (signal 11)." in result(Outcome.FAILED, "Failed", "m", failed(139))
+    assert "It has logged nothing." in result(Outcome.FAILED, "Failed", "m", failed(139))
+
+
+def test_what_to_do_next_depends_on_what_happened() -> None:
+    assert "must exist on this machine" in result(Outcome.FAILED, "Failed", "m", failed(127))
+    assert "conditions and events" in result(Outcome.FAILED, "Failed", "deadline", CHIEF)
+    assert "--timeout" in result(Outcome.TIMED_OUT)
+    assert "interrupted" in result(Outcome.INTERRUPTED)
+
+
+def test_a_run_without_a_job_says_so() -> None:
+    assert "no job was created: Interrupted" in "\n".join(summary(RunResult(Outcome.INTERRUPTED, 1.0, "runs/x", ())))

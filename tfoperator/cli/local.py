@@ -1,0 +1,199 @@
+"""`tfoperator local up|down|status`: a control plane that stays in the background, for kubectl and friends.
+
+`eval "$(tfoperator local up)"` points the shell at it: standard output carries the one line to evaluate, all else
+goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tfoperator.cli.errors import EXIT_FAILED, CliError, printable
+
+__all__ = ["down", "register", "status", "up"]
+
+_START_SECONDS = 30.0
+_STOP_SECONDS = 90.0  # a pod's grace period is 30 s unless it says otherwise
+
+_StateDir = Annotated[
+    Path | None,
+    typer.Option("--state-dir", help="Where its files are; by default in $XDG_STATE_HOME.", metavar="DIR"),
+]
+
+
+class Format(StrEnum):
+    """How to print the status."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="A control plane in the background, for kubectl and friends.", no_args_is_help=True)
+    group.command("up")(up)
+    group.command("down")(down)
+    group.command("status")(status)
+    app.add_typer(group, name="local")
+
+
+def up(
+    port: Annotated[int, typer.Option("--port", help="Port of the API server; 0 takes a free one.")] = 0,
+    detach: Annotated[bool, typer.Option("--detach/--foreground", help="Return once it is up, or stay.")] = True,
+    state_dir: _StateDir = None,
+) -> None:
+    """Start the API server, the operator and the node agent; pods start in the current directory."""
+    from tfoperator.local.state import StateDirectory, default_state_directory
+
+    state = StateDirectory(state_dir or default_state_directory())
+    running = state.read()
+    if running is not None and running.alive:
+        _say(f"a control plane is up already: {running.url} (pid {running.process.pid})")
+        _print_export(state.kubeconfig)
+        return
+    state.create()
+    command = [sys.executable, "-m", "tfoperator.local.daemon", str(state.root.resolve()), str(port)]
+    if not detach:
+        raise typer.Exit(subprocess.run(command, check=False).returncode)
+    with state.log.open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        running = state.read()
+        if running is not None and running.process.pid == process.pid:
+            _say(f"the control plane is up: {running.url} (pid {running.process.pid}); its log is {state.log}")
+            _print_export(state.kubeconfig)
+            return
+        if process.poll() is not None:
+            raise CliError(f"the control plane did not start:\n{_tail(state.log)}", exit_code=EXIT_FAILED)
+        time.sleep(0.05)
+    process.terminate()
+    raise CliError(
+        f"the control plane was not up after {_START_SECONDS:.0f} s:\n{_tail(state.log)}", exit_code=EXIT_FAILED
+    )
+
+
+def down(
+    now: Annotated[bool, typer.Option("--now", help="Give pods no time to stop in order.")] = False,
+    state_dir: _StateDir = None,
+) -> None:
+    """Stop the control plane and everything that it runs; also cleans up after one that has crashed."""
+    from tfoperator.local.controlplane import RECORDS
+    from tfoperator.local.identity import signal_process
+    from tfoperator.local.process_runtime import kill_recorded
+    from tfoperator.local.state import StateDirectory, default_state_directory
+
+    state = StateDirectory(state_dir or default_state_directory())
+    found = state.read()
+    if found is not None and found.alive:
+        signal_process(found.process, signal.SIGTERM)
+        if now:
+            signal_process(found.process, signal.SIGINT)  # another one: two of a kind may be delivered as one
+        deadline = time.monotonic() + _STOP_SECONDS
+        while found.alive and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if found.alive:
+            _say(f"it has not stopped within {_STOP_SECONDS:.0f} s, killing it")
+            signal_process(found.process, signal.SIGKILL)
+        _say("the control plane is down")
+    elif found is not None:
+        _say("the control plane had crashed")
+    else:
+        _say("no control plane was up")
+    for name in kill_recorded(state.run / RECORDS):
+        _say(f"killed {name}, which was left behind")
+    state.clear()
+
+
+def status(
+    output: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = Format.TEXT,
+    state_dir: _StateDir = None,
+) -> None:
+    """Say whether a control plane is up, and what it runs. Exit code 1 if none is."""
+    from tfoperator.local.state import StateDirectory, default_state_directory
+
+    state = StateDirectory(state_dir or default_state_directory())
+    found = state.read()
+    report: dict[str, Any] = {"running": found is not None and found.alive, "crashed": False, "jobs": []}
+    if found is not None and found.alive:
+        report |= {
+            "url": found.url,
+            "pid": found.process.pid,
+            "since": found.since.isoformat(timespec="seconds"),
+            "kubeconfig": str(state.kubeconfig),
+            "workDirectory": found.work_directory,
+            "log": str(state.log),
+            "jobs": _jobs(state.kubeconfig),
+        }
+    elif found is not None:
+        report["crashed"] = True
+    if output is Format.JSON:
+        typer.echo(json.dumps(report, indent=2))
+    else:
+        for line in _lines(report):
+            typer.echo(printable(line))
+    if not report["running"]:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _jobs(kubeconfig: Path) -> list[dict[str, str]]:
+    from tfoperator.api.v1.types import TFJOBS, decode_tfjob
+    from tfoperator.kube.client import Client
+    from tfoperator.kube.config import load_config
+
+    client = Client(load_config(str(kubeconfig)))
+    try:
+        page = client.list(TFJOBS, "", decode_tfjob)
+    finally:
+        client.close()
+    return [
+        {
+            "namespace": job.metadata.namespace,
+            "name": job.metadata.name,
+            "phase": job.status.phase or "Pending",
+        }
+        for job in page.items
+    ]
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    if report["crashed"]:
+        return ["the control plane has crashed; clean up after it with: tfoperator local down"]
+    if not report["running"]:
+        return ["no control plane is up; start one with: tfoperator local up"]
+    lines = [
+        f"the control plane is up: {report['url']} (pid {report['pid']}, since {report['since']})",
+        f"  kubeconfig  {report['kubeconfig']}",
+        f"  pods run in {report['workDirectory']}",
+        f"  log         {report['log']}",
+    ]
+    jobs = report["jobs"]
+    lines.append(f"  {len(jobs)} TFJob{'' if len(jobs) == 1 else 's'}" + (":" if jobs else ""))
+    return lines + [f"    {job['namespace']}/{job['name']}  {job['phase']}" for job in jobs]
+
+
+def _print_export(kubeconfig: Path) -> None:
+    typer.echo(f"export KUBECONFIG={shlex.quote(str(kubeconfig.resolve()))}")
+
+
+def _tail(log: Path) -> str:
+    from tfoperator.local.logs import last_lines
+
+    return os.linesep.join(last_lines(log, 20)) or "(it has logged nothing)"
+
+
+def _say(text: str) -> None:
+    typer.echo(printable(text), err=True)

@@ -1,0 +1,90 @@
+"""The background process of `tfoperator local up`: a control plane that stays until it is told to stop.
+
+`python -m tfoperator.local.daemon STATE_DIRECTORY PORT` starts one in the foreground. It holds a lock for as long as
+it lives, so that there can't be two in one state directory, and notes who it is once it is ready.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from tfoperator.local.controlplane import RECORDS, ControlPlane
+from tfoperator.local.identity import identify
+from tfoperator.local.process_runtime import kill_recorded
+from tfoperator.local.state import DaemonState, StateDirectory, write_private
+
+__all__ = ["main", "serve"]
+
+logger = logging.getLogger(__name__)
+
+
+def serve(state: StateDirectory, port: int) -> int:
+    """Run a control plane until SIGTERM or SIGINT; a second one kills what is slow to stop. Returns the exit code."""
+    state.create()
+    with state.lock.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.error("a control plane runs in %s already", state.root)
+            return 1
+        for name in kill_recorded(state.run / RECORDS):
+            logger.info("killed %s, left behind by a crash", name)
+        # A queue, because its put is the one hand-over to the main thread that is safe in a signal handler.
+        messages: queue.SimpleQueue[str] = queue.SimpleQueue()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: messages.put("stop"))
+        plane = ControlPlane(state.run, port=port)
+        plane.start()
+        try:
+            _announce(state, plane)
+            messages.get()
+            logger.info("stopping")
+        finally:
+            _stop(plane, messages)
+            state.clear()
+    logger.info("stopped")
+    return 0
+
+
+def _announce(state: StateDirectory, plane: ControlPlane) -> None:
+    write_private(state.kubeconfig, yaml.safe_dump(plane.server.kubeconfig(), sort_keys=False).encode())
+    identity = identify(os.getpid())
+    assert identity is not None
+    state.write(DaemonState(identity, plane.server.url, datetime.now(UTC), str(Path.cwd())))
+    logger.info("ready at %s", plane.server.url)
+
+
+def _stop(plane: ControlPlane, messages: queue.SimpleQueue[str]) -> None:
+    def stop() -> None:
+        plane.stop()
+        messages.put("stopped")
+
+    threading.Thread(target=stop, name="stopper", daemon=True).start()
+    while messages.get() != "stopped":
+        plane.agent.kill_all()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The way in; see the module."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    directory, port = arguments
+    try:
+        return serve(StateDirectory(Path(directory)), int(port))
+    except OSError as error:
+        logger.error("can't start: %s", error)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
