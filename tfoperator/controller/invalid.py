@@ -1,4 +1,4 @@
-"""A job whose spec makes no sense: it is told so once, and nothing is created or deleted for it.
+"""A job whose spec makes no sense: it is told so once, and nothing is created for it.
 
 One that never started has Failed, with the problems in the message: whoever waits for it should know at once, and
 an API server with our CRD would have refused it. One that has started is frozen instead: its pods and services stay
@@ -33,7 +33,9 @@ def plan_invalid(draft: Draft, problems: Sequence[str]) -> Plan:
     draft.conditions = Conditions(job.status.conditions, _moment(draft))
     report_created(draft)
     text = problems_text(problems)
-    if job.status.start_time is None and not draft.observed.pods:
+    # If the status can't be read either, its pods are the only sign that a job has started.
+    started = job.status.start_time is not None or (job.decode_error and draft.observed.pods)
+    if not started:
         return _fail(draft, f"TFJob {draft.key} is invalid: {text}")
     message = f"TFJob {draft.key} is left alone until its spec is valid again: {text}"
     if draft.conditions.set(ConditionType.RUNNING, "Unknown", REASON_INVALID, message):

@@ -30,10 +30,10 @@ from tfoperator.controller.actions import (
 from tfoperator.controller.cleanup import clean_up_finished, delete_everything, expire
 from tfoperator.controller.conditions import find_condition, is_finished
 from tfoperator.controller.draft import Draft
-from tfoperator.controller.invalid import REASON_INVALID, plan_invalid
+from tfoperator.controller.invalid import plan_invalid
 from tfoperator.controller.job_state import deadline_left, failure_of_job, has_succeeded
 from tfoperator.controller.progress import report_end, report_progress, report_suspension
-from tfoperator.controller.replicas import ReplicaGroup, observe_replicas
+from tfoperator.controller.replicas import ReplicaGroup, Standing, observe_replicas
 from tfoperator.controller.scaling import plan_replicas
 from tfoperator.controller.status import Stage, build_status
 from tfoperator.controller.templates import TemplateError
@@ -67,6 +67,7 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
     if problems:
         return plan_invalid(draft, problems)
     groups = observe_replicas(job, observed.pods, now, options)
+    draft.absent += _absent(draft, groups)
     if job.spec.run_policy is not None and job.spec.run_policy.suspend:
         return _plan_suspended(draft, groups)
     try:
@@ -97,6 +98,16 @@ def _unusable(job: TFJob) -> tuple[str, ...]:
     return tuple(problems)
 
 
+def _absent(draft: Draft, groups: Sequence[ReplicaGroup]) -> list[str]:
+    """The names of pods that should be there and aren't: what follows from that may rest on a stale cache."""
+    return [
+        draft.options.object_name(draft.job, group.type, replica.index)
+        for group in groups
+        for replica in group.replicas
+        if replica.pod is None and replica.standing in (Standing.VANISHED, Standing.FAILED)
+    ]
+
+
 def _plan_finished(draft: Draft) -> Plan:
     """A finished job: its pods are cleaned up, in time it is deleted, and nothing else ever happens to it."""
     status = draft.job.status
@@ -105,9 +116,8 @@ def _plan_finished(draft: Draft) -> Plan:
     is_failed = failed is not None and failed.status == "True"
     if draft.delete_job:
         return draft.finish(status)
-    # Of a job that never made sense, or does no more, we don't know what it would have cleaned up.
-    unreadable = bool(draft.job.decode_error) or (is_failed and failed is not None and failed.reason == REASON_INVALID)
-    if not unreadable:
+    # Nobody knows what an unreadable spec would have cleaned up.
+    if not draft.job.decode_error:
         clean_up_finished(draft, failed=is_failed)
     return draft.finish(status)
 

@@ -1,9 +1,9 @@
 """Turns a heap of pods into replicas: what each index of each replica type is doing, and what that counts for.
 
 The one subtle thing is a pod that goes away. `startedIndexes` in the status remembers for which indexes the loss of
-the pod would be a loss to the job: an index enters when its pod is seen and leaves when the operator itself lets
-go of the pod (restart, scale-down, suspension), always in a status write that precedes the deletion. So a pod of a
-started index that terminates or is gone was taken from us; any other one is on its way out by our own will.
+the pod would be a loss to the job: an index enters when its pod is seen and leaves when it is completed or when the
+operator itself lets go of the pod (restart, scale-down, suspension), in a status write that precedes the deletion.
+So a pod of a started index that terminates or is gone was taken from us; any other one goes by our own will.
 """
 
 from __future__ import annotations
@@ -200,7 +200,8 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
     if phase == "Succeeded":
         replica.standing = Standing.SUCCEEDED
         group.completed.add(index)
-    elif phase == "Running":
+        return replica
+    if phase == "Running":
         replica.standing = Standing.RUNNING
     # Under Never a pod of phase Unknown may come back when its node does: losing it is failing, so it may wait.
     group.kept_started.add(index)

@@ -35,8 +35,6 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
             if replica.standing in _NEEDS_POD:
                 draft.create_pods.append(bodies.pod(group, replica.index, replica.restarts))
                 creates_pods = True
-            if replica.standing is Standing.VANISHED or (replica.standing is Standing.FAILED and replica.pod is None):
-                draft.absent.append(bodies.name(group, replica.index))
             _restart(draft, replica)
         for _, pod in group.duplicates:
             draft.delete_pod(pod, DeleteReason.DUPLICATE)

@@ -133,7 +133,7 @@ class World:
             raise Lost("conflict")
         patch = status_patch(view.job.status, status)
         assert patch is not None, "a status to write must differ"
-        merged = _merge(msgspec.to_builtins(self.job.status), patch["status"])
+        merged = merge(msgspec.to_builtins(self.job.status), patch["status"])
         new = msgspec.convert(merged, TFJobStatus)
         assert new == status, "the patch must lead to the planned status"
         self._put_job(msgspec.structs.replace(self.job, status=new))
@@ -361,7 +361,7 @@ class World:
         self._history.append(View(self.job, tuple(self.pods.values()), tuple(self.services.values())))
 
 
-def _merge(target: Any, patch: Any) -> Any:
+def merge(target: Any, patch: Any) -> Any:
     """RFC 7386."""
     if not isinstance(patch, dict):
         return patch
@@ -370,5 +370,5 @@ def _merge(target: Any, patch: Any) -> Any:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = _merge(result.get(key), value)
+            result[key] = merge(result.get(key), value)
     return result
