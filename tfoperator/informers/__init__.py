@@ -29,6 +29,7 @@ from tfoperator.informers.indexes import (
 )
 from tfoperator.informers.lister import Lister
 from tfoperator.informers.metrics import InformerMetrics, NoMetrics
+from tfoperator.informers.mutation import CacheMutated
 from tfoperator.informers.protocols import Cancellable, ResourceEventHandler, Sink, Transform
 from tfoperator.informers.reflector import Reflector
 from tfoperator.informers.shared_informer import SharedInformer
@@ -38,6 +39,7 @@ __all__ = [
     "NAMESPACE_INDEX",
     "ORPHANS_INDEX",
     "Backoff",
+    "CacheMutated",
     "Cancellable",
     "Delta",
     "DeltaFifo",

@@ -118,13 +118,16 @@ class SharedInformerFactory:
                 return False
         return True
 
+    def signal_stop(self) -> None:
+        """Begin to stop all informers, without waiting."""
+        for group in self._all():
+            group.signal_stop()
+
     def stop(self, timeout: float = 10) -> bool:
         """Stop all informers at once; False if one was still busy after `timeout` real seconds in all."""
-        groups = self._all()
-        for group in groups:
-            group.signal_stop()
+        self.signal_stop()
         deadline = time.monotonic() + timeout
-        ended = [group.stop(max(deadline - time.monotonic(), 0)) for group in groups]
+        ended = [group.stop(max(deadline - time.monotonic(), 0)) for group in self._all()]
         return all(ended)
 
     @property

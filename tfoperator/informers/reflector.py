@@ -80,9 +80,9 @@ class Reflector(Generic[T]):
         self._version_unavailable = False
         self._server_pages_from_cache = False
         self._stop = StopSignal()
-        self._watch_lock = threading.Lock()  # guards the fields below, and that no watch is set after stop()
+        # Guards the fields below: a watch that is opened just as stop() or relist() comes must not live on.
+        self._watch_lock = threading.Lock()
         self._watch: Watch[T] | None = None
-        self._following = False  # filled, and now living off a watch
         self._relist_wanted = False
 
     @property
@@ -113,34 +113,30 @@ class Reflector(Generic[T]):
             self._list_watch.cancel()
 
     def relist(self) -> None:
-        """Fill the sink anew soon, as if the watch had been found wrong: somebody knows that it has missed a change.
+        """Read the newest state anew, as soon as may be: for whoever knows that the watch has missed a change.
 
-        Nothing to do while the sink is being filled anyway. Thread-safe, does not block.
+        Thread-safe, does not block; does nothing before `run()`, which begins with that anyway.
         """
         with self._watch_lock:
-            self._relist_wanted = self._following
-            watch = self._watch if self._following else None
+            self._relist_wanted = True
+            watch = self._watch
         if watch is not None:
             watch.close()
 
     # --- the cycle: fill, then watch until that fails
 
     def _list_and_watch(self) -> None:
-        """One cycle. Returns only when stopped; raises whatever calls for another cycle after a wait."""
+        """One cycle. Returns when stopped or told to relist; raises whatever calls for another cycle after a wait."""
         watch = self._fill_by_watch() if self._use_watch_list else None
         try:
             if watch is None:
                 self._fill_by_list()
-            with self._watch_lock:
-                self._following, self._relist_wanted = True, False
             self._follow(watch)
         finally:
-            with self._watch_lock:
-                self._following = False
             self._forget_watch()
 
     def _follow(self, watch: Watch[T] | None) -> None:
-        while not self._must_leave_watch():
+        while not self._interrupted():
             if watch is None:
                 try:
                     watch = self._open_watch(self._last_version)
@@ -153,10 +149,10 @@ class Reflector(Generic[T]):
             fruitless = watch.fruitless
             watch = None
             self._forget_watch()
-            if self._must_leave_watch():
+            if self._interrupted():
                 return
             if ended is None:
-                if fruitless and not self._stop.is_set():
+                if fruitless:
                     raise _FruitlessWatch(f"watch of {self._name} ended at once without an event")
             elif isinstance(ended, TooManyRequestsError) or (isinstance(ended, TransportError) and not fruitless):
                 # A broken watch goes on at the same version too, unless it broke at the very start: that may be an
@@ -165,7 +161,7 @@ class Reflector(Generic[T]):
             else:
                 raise ended
 
-    def _must_leave_watch(self) -> bool:
+    def _interrupted(self) -> bool:
         return self._stop.is_set() or self._relist_wanted
 
     def _drain(self, watch: Watch[T]) -> KubeError | None:
@@ -196,7 +192,15 @@ class Reflector(Generic[T]):
 
     # --- filling
 
+    def _take_relist_request(self) -> None:
+        with self._watch_lock:
+            if self._relist_wanted and self._last_version:
+                # Not at the last version: the server may answer that from the very cache that missed something.
+                self._version_unavailable = True
+            self._relist_wanted = False
+
     def _fill_by_list(self) -> None:
+        self._take_relist_request()
         version = self._relist_version()
         started = self._clock.monotonic()
         try:
@@ -241,6 +245,7 @@ class Reflector(Generic[T]):
         """Fill the sink from a watch's initial events. Returns that watch, to go on with; None to use LIST instead."""
         unfinished = 0
         while not self._stop.is_set():
+            self._take_relist_request()
             version = "" if self._version_unavailable else self._last_version
             started = self._clock.monotonic()
             try:
@@ -251,8 +256,8 @@ class Reflector(Generic[T]):
             except KubeError as failure:
                 error = failure
             self._forget_watch()
-            if self._stop.is_set():
-                break
+            if self._interrupted():
+                continue
             if isinstance(error, ConnectionRefused | TooManyRequestsError):
                 self._pause(error)
             elif version and (is_expired(error) or is_too_large_resource_version(error)):
@@ -309,7 +314,7 @@ class Reflector(Generic[T]):
         watch = Watch(stream, name=self._name, clock=self._clock, metrics=self._metrics)
         with self._watch_lock:
             self._watch = watch
-            unwanted = self._stop.is_set() or self._relist_wanted
+            unwanted = self._interrupted()
         if unwanted:
             watch.close()  # stop() or relist() may have looked before there was a watch to close
         return watch

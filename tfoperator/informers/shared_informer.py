@@ -21,6 +21,7 @@ from tfoperator.informers.indexer import Indexer
 from tfoperator.informers.indexes import IndexFunction
 from tfoperator.informers.lister import Lister
 from tfoperator.informers.metrics import InformerMetrics, NoMetrics
+from tfoperator.informers.mutation import MutationDetector
 from tfoperator.informers.processor import Processor
 from tfoperator.informers.protocols import ResourceEventHandler, Transform
 from tfoperator.informers.reflector import Reflector
@@ -55,8 +56,12 @@ class SharedInformer(Generic[T]):
         rng: random.Random | None = None,
         metrics: InformerMetrics | None = None,
         use_watch_list: bool = True,
+        detect_mutation: bool = False,
     ) -> None:
-        """`name` stands in logs, thread names and metrics; `resync_period` (seconds) is the default of handlers."""
+        """`name` stands in logs, thread names and metrics; `resync_period` (seconds) is the default of handlers.
+
+        With `detect_mutation`, a cached object found changed by somebody else makes the informer fail (`failure`).
+        """
         self._name = name
         self._resync_period = resync_period
         self._clock = clock or SystemClock()
@@ -87,6 +92,7 @@ class SharedInformer(Generic[T]):
         self._started = False
         self._stopped = False
         self._failure: Exception | None = None
+        self._detector: MutationDetector[T] | None = MutationDetector(name) if detect_mutation else None
 
     # --- reading
 
@@ -112,7 +118,7 @@ class SharedInformer(Generic[T]):
 
     @property
     def failure(self) -> Exception | None:
-        """Why the cache is no longer kept, if so: an index function that raised. No server can cause it."""
+        """Why the cache is no longer kept, if so: an index function raised. Nothing a server does can cause it."""
         return self._failure
 
     @property
@@ -263,10 +269,12 @@ class SharedInformer(Generic[T]):
                 self._replace(delta.objects)
             elif delta.type is DeltaType.UPSERTED:
                 (obj,) = delta.objects
-                self._processor.upserted(self._indexer.add(obj), obj, initial=False)
+                old = self._indexer.add(obj)
+                self._look_at(old, obj)
+                self._processor.upserted(old, obj, initial=False)
             else:
                 (obj,) = delta.objects
-                self._indexer.delete(obj.metadata.key)
+                self._look_at(self._indexer.delete(obj.metadata.key), None)
                 self._processor.deleted(obj, final_state_unknown=False)
             size = len(self._indexer)
         self._metrics.store_size(self._name, size)
@@ -275,12 +283,19 @@ class SharedInformer(Generic[T]):
         old = self._indexer.replace(objects)
         for key, obj in old.items():
             if self._indexer.get(key) is None:
+                self._look_at(obj, None)
                 self._processor.deleted(obj, final_state_unknown=True)
         # A relist shows every object, so it does for a resync that is due.
         resyncing = self._processor.take_due(self._clock.monotonic())
         initial = not self._fifo.synced
         for obj in self._indexer.list():
-            self._processor.upserted(old.get(obj.metadata.key), obj, initial=initial, resyncing=resyncing)
+            before = old.get(obj.metadata.key)
+            self._look_at(before, obj)
+            self._processor.upserted(before, obj, initial=initial, resyncing=resyncing)
+
+    def _look_at(self, old: T | None, new: T | None) -> None:
+        if self._detector is not None:
+            self._detector.replaced(old, new)
 
     def _announce_sync(self) -> None:
         with self._state:

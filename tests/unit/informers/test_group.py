@@ -99,3 +99,13 @@ def test_a_failed_member_is_the_groups_failure(group: InformerGroup[Pod], server
     eventually(lambda: group.failure)
     assert "broken" in str(group.failure)
     assert not group.has_synced
+
+
+def test_a_relist_reaches_every_member(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
+    group.start()
+    assert group.wait_for_sync(5)
+    for server in servers:
+        server.mute_watches()
+        server.put("a")
+    group.relist()
+    eventually(lambda: len(group.lister.list()) == 2)

@@ -97,6 +97,14 @@ def test_index_buckets_hold_the_newest_object_also_when_its_values_stay() -> Non
     assert [obj.metadata.resource_version for obj in indexer.by_index(CONTROLLER_UID_INDEX, "u1")] == ["2"]
 
 
+def test_an_update_keeps_an_objects_place_in_its_buckets() -> None:
+    indexer = Indexer(INDEXERS)
+    for name in ("a", "b", "c"):
+        indexer.add(pod(name, 1, owner="u1"))
+    indexer.add(pod("a", 2, owner="u1"))
+    assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a", "b", "c"]
+
+
 def test_deleting_empties_every_index_and_leaves_no_empty_bucket() -> None:
     indexer = Indexer(INDEXERS)
     obj = pod("a", owner="u1")

@@ -90,6 +90,10 @@ class InformerMachine(RuleBasedStateMachine):
     def watches_are_cut(self) -> None:
         self.server.end_watches(TransportError("reset"))
 
+    @rule()
+    def relist_is_requested(self) -> None:
+        self.informer.relist()
+
     @rule(code=st.sampled_from([410, 429, 500]))
     def watches_get_an_error(self, code: int) -> None:
         self.server.send_error(code)

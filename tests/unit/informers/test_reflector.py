@@ -363,6 +363,27 @@ def test_a_transform_that_fails_leads_to_another_list() -> None:
     assert run.sink.names == ["a"]
 
 
+def test_a_relist_on_request_asks_for_the_newest_state_at_once() -> None:
+    class RelistsInTheMiddle(Script):
+        def watch(self, **options: Any) -> Any:
+            if len(self.watch_calls) == 1:
+                reflector.relist()
+            return super().watch(**options)
+
+    script = RelistsInTheMiddle(
+        lists=[page(version=5), page(pod("a", 7), version=9)],
+        watches=[[bookmark(6)], [added(pod("unseen", 7))], [bookmark(10)]],
+    )
+    clock, sink = ImpatientClock(), RecordingSink()
+    reflector: Reflector[Any] = Reflector(script, sink, name="pods", clock=clock, use_watch_list=False)
+    script.at_end = reflector.stop
+    reflector.run()
+    assert script.listed_versions == ["0", ""]
+    assert script.watched_versions == ["5", "6", "9"]
+    assert sink.names == ["a"]
+    assert clock.waits == []
+
+
 # --- initial events by watch
 
 
@@ -429,6 +450,17 @@ def test_a_stream_that_ends_after_the_initial_events_goes_on_as_a_plain_watch() 
     assert script.watch_calls[1]["send_initial_events"] is None
     assert script.watch_calls[1]["resource_version_match"] == ""
     assert run.waits == []
+
+
+def test_a_relist_on_request_amid_initial_events_starts_them_over_without_a_wait() -> None:
+    script = Script(watches=[[added(pod("a", 1)), lambda: reflector.relist()], [bookmark(5, initial_events_end=True)]])
+    clock, sink = ImpatientClock(), RecordingSink()
+    reflector: Reflector[Any] = Reflector(script, sink, name="pods", clock=clock)
+    script.at_end = reflector.stop
+    reflector.run()
+    assert sink.calls == [("replace", [])]
+    assert script.list_calls == []
+    assert clock.waits == []
 
 
 @pytest.mark.parametrize("code", [400, 405, 422])

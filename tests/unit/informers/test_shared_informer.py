@@ -11,6 +11,7 @@ from tests.support.eventually import eventually
 from tests.unit.informers.support import Server, View, api_error, pod
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
+    CacheMutated,
     IndexConflict,
     IndexFunctionError,
     InformerStopped,
@@ -592,6 +593,46 @@ def test_a_server_that_is_down_at_first_is_waited_for(
     informer.add_handler(view)
     informer.start()
     recover(informer, server, clock, view)
+
+
+def test_a_relist_on_request_brings_what_a_watch_has_silently_missed(make: Make, server: Server) -> None:
+    server.put("a")
+    informer, view = make(), View()
+    informer.add_handler(view)
+    informer.start()
+    caught_up(informer, server, view)
+    server.mute_watches()
+    server.put("b")
+    server.remove("a")
+    informer.relist()
+    caught_up(informer, server, view)
+    assert view.calls[1:] == [("delete", "a"), ("add", "b")]
+    server.put("c")
+    caught_up(informer, server, view)
+
+
+def test_a_relist_before_the_start_asks_for_nothing_more(make: Make, server: Server) -> None:
+    informer = make()
+    informer.relist()
+    informer.start()
+    assert informer.wait_for_sync(5)
+    server.put("a")
+    caught_up(informer, server)
+    assert server.watches == 1
+
+
+def test_a_cached_object_that_somebody_wrote_to_is_found_when_asked_for(make: Make, server: Server) -> None:
+    server.put("a")
+    informer = make(detect_mutation=True)
+    informer.start()
+    assert informer.wait_for_sync(5)
+    server.put("a")
+    caught_up(informer, server)
+    informer.lister.get("ns", "a").metadata.labels["mine"] = "now"
+    server.remove("a")
+    eventually(lambda: informer.failure)
+    assert isinstance(informer.failure, CacheMutated)
+    assert "ns/a was changed in the cache" in str(informer.failure)
 
 
 # --- indexes
