@@ -127,8 +127,8 @@ class Reflector(Generic[T]):
 
     def _list_and_watch(self) -> None:
         """One cycle. Returns when stopped or told to relist; raises whatever calls for another cycle after a wait."""
-        watch = self._fill_by_watch() if self._use_watch_list else None
         try:
+            watch = self._fill_by_watch() if self._use_watch_list else None
             if watch is None:
                 self._fill_by_list()
             self._follow(watch)

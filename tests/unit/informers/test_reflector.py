@@ -384,6 +384,15 @@ def test_a_relist_on_request_asks_for_the_newest_state_at_once() -> None:
     assert clock.waits == []
 
 
+def test_a_transform_that_fails_among_initial_events_leaves_no_watch_open() -> None:
+    def transform(obj: Any) -> Any:
+        raise ValueError("transform")
+
+    script = Script(watches=[[added(pod("a"))], [added(pod("a"))]])
+    Run(script, transform=transform, use_watch_list=True)
+    assert [stream.closed for stream in script.streams] == [True, True]
+
+
 # --- initial events by watch
 
 
