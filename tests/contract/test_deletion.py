@@ -17,6 +17,7 @@ from tests.support.eventually import eventually
 from tfoperator.kube.errors import ApiError, ConflictError, InvalidError, NotFoundError
 from tfoperator.kube.resources import SECRETS, SERVICES
 
+COLLECTED = 90.0  # seconds; a real garbage collector looks for new kinds, such as ours, every 30
 SOMEBODY = "00000000-0000-0000-0000-000000000000"
 
 
@@ -91,7 +92,7 @@ def test_what_an_owner_leaves_is_collected(space: Space) -> None:
 
     space.delete(TFJOBS, "owner", propagation_policy="Background")
 
-    eventually(lambda: space.names(PODS) == ["stranger"] and space.names(SERVICES) == [], within=30)
+    eventually(lambda: space.names(PODS) == ["stranger"] and space.names(SERVICES) == [], within=COLLECTED)
 
 
 def test_collection_goes_down_the_generations(space: Space) -> None:
@@ -102,7 +103,7 @@ def test_collection_goes_down_the_generations(space: Space) -> None:
 
     space.delete(TFJOBS, "owner")
 
-    eventually(lambda: not {"child", "grandchild"} & set(space.names(CONFIG_MAPS)), within=30)
+    eventually(lambda: not {"child", "grandchild"} & set(space.names(CONFIG_MAPS)), within=COLLECTED)
 
 
 def test_an_object_lives_as_long_as_one_of_its_owners(space: Space) -> None:
@@ -117,9 +118,9 @@ def test_an_object_lives_as_long_as_one_of_its_owners(space: Space) -> None:
         references = space.get(CONFIG_MAPS, "shared")["metadata"]["ownerReferences"]
         return [reference["name"] for reference in references] == ["second"]
 
-    eventually(one_owner_left, within=30)
+    eventually(one_owner_left, within=COLLECTED)
     space.delete(TFJOBS, "second")
-    eventually(lambda: not space.exists(CONFIG_MAPS, "shared"), within=30)
+    eventually(lambda: not space.exists(CONFIG_MAPS, "shared"), within=COLLECTED)
 
 
 def test_an_owner_that_never_was_is_no_owner(space: Space) -> None:
@@ -127,7 +128,7 @@ def test_an_owner_that_never_was_is_no_owner(space: Space) -> None:
 
     space.create(CONFIG_MAPS, owned_by(ghost, config_map("a")))
 
-    eventually(lambda: not space.exists(CONFIG_MAPS, "a"), within=30)
+    eventually(lambda: not space.exists(CONFIG_MAPS, "a"), within=COLLECTED)
 
 
 def test_an_owner_of_the_same_name_is_another_owner(space: Space) -> None:
@@ -136,7 +137,7 @@ def test_an_owner_of_the_same_name_is_another_owner(space: Space) -> None:
 
     space.create(CONFIG_MAPS, owned_by(predecessor, config_map("a")))
 
-    eventually(lambda: not space.exists(CONFIG_MAPS, "a"), within=30)
+    eventually(lambda: not space.exists(CONFIG_MAPS, "a"), within=COLLECTED)
 
 
 def test_orphans_lose_their_owner_and_live(space: Space) -> None:
@@ -145,7 +146,7 @@ def test_orphans_lose_their_owner_and_live(space: Space) -> None:
 
     space.delete(TFJOBS, "owner", propagation_policy="Orphan")
 
-    eventually(lambda: not space.exists(TFJOBS, "owner"), within=30)
+    eventually(lambda: not space.exists(TFJOBS, "owner"), within=COLLECTED)
     assert "ownerReferences" not in space.get(PODS, "a")["metadata"]
 
 
@@ -155,13 +156,13 @@ def test_a_foreground_deletion_waits_for_the_dependents_that_block_it(space: Spa
 
     space.delete(TFJOBS, "owner", propagation_policy="Foreground")
     held = space.get(TFJOBS, "owner")["metadata"]
-    eventually(lambda: "deletionTimestamp" in space.get(PODS, "a")["metadata"], within=30)
+    eventually(lambda: "deletionTimestamp" in space.get(PODS, "a")["metadata"], within=COLLECTED)
     still = space.exists(TFJOBS, "owner")
     space.delete(PODS, "a", grace_period_seconds=0)
 
     assert held["finalizers"] == ["foregroundDeletion"]
     assert still
-    eventually(lambda: not space.exists(TFJOBS, "owner"), within=30)
+    eventually(lambda: not space.exists(TFJOBS, "owner"), within=COLLECTED)
 
 
 def test_a_propagation_policy_that_does_not_exist_is_refused(space: Space) -> None:

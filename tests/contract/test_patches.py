@@ -36,10 +36,10 @@ def test_a_patch_with_a_stale_version_conflicts(space: Space) -> None:
         space.patch(CONFIG_MAPS, "a", {"metadata": {"resourceVersion": version}, "data": {"key": "3"}})
 
 
-def test_a_patch_with_another_uid_conflicts(space: Space) -> None:
+def test_a_patch_can_not_change_the_uid(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
 
-    with refused(ConflictError, "UID"):
+    with refused(InvalidError, "metadata.uid", "field is immutable"):
         space.patch(CONFIG_MAPS, "a", {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "data": {"k": "v"}})
 
 
@@ -129,7 +129,7 @@ def test_a_strategic_patch_adds_and_removes_finalizers_and_owners(space: Space) 
     left = space.strategic(CONFIG_MAPS, "a", {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/one"]}})
     none = space.patch(CONFIG_MAPS, "a", {"metadata": {"finalizers": None}})
 
-    assert both == ["example.com/one", "example.com/two"]
+    assert both == ["example.com/two", "example.com/one"], "what a patch names comes first"
     assert left["metadata"]["finalizers"] == ["example.com/two"]
     assert "finalizers" not in none["metadata"]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.contract.support import PODS, Space, pod, refused
-from tfoperator.kube.errors import ConflictError, InvalidError
+from tfoperator.kube.errors import InvalidError
 
 CONTAINER = {"name": "main", "image": "example.invalid/x:1"}
 
@@ -186,9 +186,9 @@ def test_a_log_needs_a_container_that_is_there(space: Space) -> None:
     assert "choose one of: [main other]" in several.body["message"]
 
 
-def test_a_status_for_another_pod_of_the_same_name_conflicts(space: Space) -> None:
+def test_a_status_for_another_pod_of_the_same_name_is_refused(space: Space) -> None:
     space.create(PODS, pod("a"))
 
-    with refused(ConflictError, "UID"):
+    with refused(InvalidError, "metadata.uid"):
         body = {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "status": {"phase": "Failed"}}
         space.patch(PODS, "a", body, subresource="status")

@@ -182,12 +182,13 @@ class Api:
     async def _update(self, request: web.Request, resource: ResourceType, place: ResourcePath) -> web.StreamResponse:
         body, content_type = await request.read(), _content_type(request)
         options = write_options(request.query)
-        if request.method == "PUT":
+        patch = request.method == "PATCH"
+        if not patch:
             change = _replace_by(decode_object(content_type, body))
         else:
             change = _apply(patcher(resource, content_type, body))
         written = self._registry.update(
-            resource, place.namespace, place.name, change, options, subresource=place.subresource
+            resource, place.namespace, place.name, change, options, subresource=place.subresource, patch=patch
         )
         return self._written(request, resource, written, 200)
 

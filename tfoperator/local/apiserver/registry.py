@@ -114,14 +114,20 @@ class Registry:
         options: WriteOptions,
         *,
         subresource: str = "",
+        patch: bool = False,
     ) -> Written:
-        """Replace an object by what `change` makes of its current version (PUT and PATCH alike)."""
+        """Replace an object by what `change` makes of its current version.
+
+        `patch`: it was a PATCH, whose UID is part of the object rather than a precondition, so another one is invalid
+        instead of a conflict.
+        """
         current = self.get(resource, namespace, name)
         strategy = self._strategies[resource]
         new, old = change(current), current.obj
         check_shape(resource, new)
         check_identity(resource, namespace, name, new)
-        self._check_preconditions(resource, new, current)
+        self._check_uid(resource, new, current, patch=patch)
+        self._check_version(resource, new, current)
         warnings = self._prune(resource, strategy, new, options)
         if subresource:
             strategy.prepare_status_update(new, old)
@@ -159,7 +165,8 @@ class Registry:
         current = self.get(NAMESPACES, "", name)
         check_shape(NAMESPACES, body)
         check_identity(NAMESPACES, "", name, body)
-        self._check_preconditions(NAMESPACES, body, current)
+        self._check_uid(NAMESPACES, body, current, patch=False)
+        self._check_version(NAMESPACES, body, current)
         new = current.copy()
         new["spec"] = {"finalizers": list((body.get("spec") or {}).get("finalizers") or ())}
         return self.finalize(NAMESPACES, current, new)
@@ -229,15 +236,18 @@ class Registry:
             if self._store.get(resource, resource.key(namespace, metadata["name"])) is None:
                 return
 
-    def _check_preconditions(self, resource: ResourceType, new: _Dict, current: StoredObject) -> None:
-        metadata, name = new["metadata"], current.metadata["name"]
-        uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
-        if uid and uid != current.metadata["uid"]:
-            raise errors.conflict(
-                resource,
-                name,
-                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.metadata['uid']}",
-            )
+    def _check_uid(self, resource: ResourceType, new: _Dict, current: StoredObject, *, patch: bool) -> None:
+        uid, expected, name = new["metadata"].get("uid"), current.metadata["uid"], current.metadata["name"]
+        if not uid or uid == expected:
+            return
+        if patch:
+            raise errors.invalid(resource, name, [errors.invalid_value("metadata.uid", uid, "field is immutable")])
+        raise errors.conflict(
+            resource, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {expected}"
+        )
+
+    def _check_version(self, resource: ResourceType, new: _Dict, current: StoredObject) -> None:
+        revision, name = new["metadata"].get("resourceVersion"), current.metadata["name"]
         if not revision or revision == "0":
             if not resource.unconditional_update:
                 problem = errors.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")

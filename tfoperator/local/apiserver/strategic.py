@@ -65,6 +65,7 @@ def _merge(obj: _Dict, patch: _Dict, keys: dict[str, str], path: str) -> _Dict:
         raise bad_request(f"error decoding patch: unknown directive $patch: {directive}")
     if "$retainKeys" in patch:
         obj = {name: value for name, value in obj.items() if name in patch["$retainKeys"]}
+    server = dict(obj)
     for name, value in patch.items():
         if name.startswith("$deleteFromPrimitiveList/"):
             field = name.partition("/")[2]
@@ -76,7 +77,7 @@ def _merge(obj: _Dict, patch: _Dict, keys: dict[str, str], path: str) -> _Dict:
             field = name.partition("/")[2]
             key = keys.get(f"{path}.{field}" if path else field)
             if isinstance(obj.get(field), list) and isinstance(order, list) and key is not None:
-                obj[field] = _in_order(obj[field], order, key)
+                obj[field] = _in_order(obj[field], order, server.get(field) or [], key)
     return obj
 
 
@@ -95,7 +96,8 @@ def _merge_member(obj: _Dict, name: str, value: Any, keys: dict[str, str], path:
 def _merge_list(current: list[Any], patch: list[Any], keys: dict[str, str], path: str) -> list[Any]:
     key = keys[path]
     if not key:
-        return [*current, *(item for item in patch if item not in current)]
+        both = [*current, *(item for item in patch if item not in current)]
+        return _in_order(both, patch, current, key)
     if not all(isinstance(item, dict) for item in patch):
         raise bad_request(f"error decoding patch: {path} is a list of objects")
     if any(item.get("$patch") == "replace" for item in patch):
@@ -111,15 +113,27 @@ def _merge_list(current: list[Any], patch: list[Any], keys: dict[str, str], path
             merged.append(_merge({}, item, keys, path))
         else:
             merged[position] = _merge(merged[position], item, keys, path)
-    return merged
+    return _in_order(merged, patch, current, key)
 
 
-def _in_order(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Sort the listed items as `order` has them; the others keep their place at the end."""
-    wanted = [entry.get(key) if key and isinstance(entry, dict) else entry for entry in order]
+def _in_order(merged: list[Any], wanted: list[Any], server: list[Any], key: str) -> list[Any]:
+    """The order that Kubernetes gives a merged list: what the patch names, as it names it, around what only exists.
 
-    def rank(item: Any) -> int:
-        identity = item.get(key) if key else item
-        return wanted.index(identity) if identity in wanted else len(wanted)
+    The others keep their order among themselves; one comes before an item of the patch only if it did so before.
+    """
+    order = [_identity(item, key) for item in wanted]
+    before = [_identity(item, key) for item in server]
+    named = sorted(
+        (item for item in merged if _identity(item, key) in order), key=lambda item: order.index(_identity(item, key))
+    )
+    others = [item for item in merged if _identity(item, key) not in order]
+    out: list[Any] = []
+    while named and others:
+        mine, theirs = _identity(named[0], key), _identity(others[0], key)
+        first = mine in before and theirs in before and before.index(theirs) < before.index(mine)
+        out.append(others.pop(0) if first else named.pop(0))
+    return [*out, *named, *others]
 
-    return sorted(items, key=rank)
+
+def _identity(item: Any, key: str) -> Any:
+    return item.get(key) if key and isinstance(item, dict) else item
