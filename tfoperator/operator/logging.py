@@ -1,0 +1,60 @@
+"""Log lines: one per fact, text for people or JSON for machines, always with the job it is about.
+
+Records about a job carry `extra={"job": "namespace/name"}`. Nothing here knows where the lines go but stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+__all__ = ["JsonFormatter", "TextFormatter", "configure_logging"]
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-01-01T12:00:00.000Z INFO  controller ns/job: is now Running`. Line breaks in a message become spaces."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line; a traceback follows on lines of its own."""
+        job = getattr(record, "job", "")
+        message = " ".join(record.getMessage().splitlines())
+        where = record.name.removeprefix("tfoperator.").partition(".")[0]
+        line = f"{_time(record)} {record.levelname:<7} {where} {f'{job}: ' if job else ''}{message}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: `time`, `level`, `logger`, `message`, and `job` and `error` where there are any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, whatever the message holds."""
+        entry = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        job = getattr(record, "job", "")
+        if job:
+            entry["job"] = job
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def configure_logging(log_format: str = "text", level: str = "info") -> None:
+    """Send all log records of the process to stderr in this format (`text` or `json`), from this level up."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    logging.captureWarnings(True)

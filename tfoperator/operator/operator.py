@@ -1,0 +1,237 @@
+"""The operator as an object: everything wired, with `start()` and `stop()`. No process, no signals, no ports.
+
+`process` wraps it for a cluster; the local runner starts the very same object in its own process. Order is what this
+file is about. Starting: the API server serves TFJobs, caches fill, this replica leads (if there is an election),
+workers start. Stopping: no new key is taken, running syncs finish, the lease is released, the informers end.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+
+from tfoperator.api.names import OPERATOR_NAME
+from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.controller import ControllerInformers, ControllerOptions, PlanOptions, TFJobController
+from tfoperator.events import EventRecorder
+from tfoperator.expectations import Expectations
+from tfoperator.informers import SharedInformerFactory
+from tfoperator.kube.verbs import ApiClient
+from tfoperator.leaderelection import LeaderElector, LeaseLock
+from tfoperator.operator.metrics import OperatorMetrics
+from tfoperator.operator.options import Options
+from tfoperator.operator.preflight import await_tfjobs
+from tfoperator.reconciler import Reconciler
+from tfoperator.workqueue import (
+    BucketRateLimiter,
+    ExponentialFailureRateLimiter,
+    MaxOfRateLimiter,
+    RateLimitingQueue,
+)
+
+__all__ = ["Operator"]
+
+logger = logging.getLogger(__name__)
+
+_RETRY_BASE = 0.005
+_RETRY_CAP = 120.0
+"""Seconds. A job that can't be synced (a name taken, a quota used up) is tried at least every two minutes: nobody tells
+us when such an obstacle goes away."""
+
+_EVENT_FLUSH_SECONDS = 3.0
+
+
+class Operator:
+    """One replica of the operator. Thread-safe; `start()` and `stop()` once each.
+
+    `start()` returns at once: waiting for the API server, for caches and for leadership happens in a thread.
+    `on_failure(reason)` is called, from that thread, if the operator can't go on by itself (its lease was lost, an
+    informer has failed); it should be stopped then.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        options: Options | None = None,
+        *,
+        lease_client: ApiClient | None = None,
+        metrics: OperatorMetrics | None = None,
+        clock: Clock | None = None,
+        on_failure: Callable[[str], None] | None = None,
+    ) -> None:
+        """`lease_client`, if given, is used for the lease alone, so that renewing it never queues behind other work."""
+        self._client = client
+        self._lease_client = lease_client or client
+        self._options = options or Options()
+        self._clock = clock or SystemClock()
+        self.metrics = metrics or OperatorMetrics()
+        self._on_failure = on_failure
+        self._stop = StopSignal()
+        self._failure = ""
+        self._caches_complete = False
+        self._working = False
+        self._drained = True
+        self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
+        self._namespaces = self._options.namespace or ("",)
+        host = socket.gethostname()
+        self.identity = f"{host}_{uuid.uuid4()}"
+        self._factory = SharedInformerFactory(
+            client, namespaces=self._namespaces, clock=self._clock, metrics=self.metrics.informers
+        )
+        self._recorder = EventRecorder(client, component=OPERATOR_NAME, host=host, clock=self._clock)
+        self._controller, self._reconciler = self._wire()
+        self._elector = self._make_elector() if self._options.leader_elect else None
+        self.metrics.watch_leadership(lambda: self.is_leader)
+
+    # What health checks ask.
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the caches are complete and it isn't stopping; a standby is ready, too."""
+        return self._caches_complete and not self._stop.is_set() and not self.failure
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this replica works on jobs now."""
+        return self._working and (self._elector is None or self._elector.is_leader)
+
+    @property
+    def failure(self) -> str:
+        """Why it can't go on; empty while all is well."""
+        informer = self._factory.failure
+        return self._failure or (f"an informer has failed: {informer}" if informer is not None else "")
+
+    # Life.
+
+    def start(self) -> None:
+        """Start, in the background. Raises RuntimeError if called twice."""
+        self._thread.start()
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Take no new work, let running syncs finish for up to `timeout` real seconds, and end every thread.
+
+        Default: `shutdown_grace_period`. Idempotent. Returns whether everything has ended in time.
+        """
+        grace = self._options.shutdown_grace_period if timeout is None else timeout
+        self._stop.set()
+        if not self._caches_complete:
+            self._factory.stop(grace)
+        if self._thread.ident is not None:
+            self._thread.join(grace)
+        ended = not self._thread.is_alive() and self._drained
+        if not self._working:
+            # The queue's own thread and the pool run even if the workers never did.
+            self._controller.stop(0)
+        ended = self._recorder.stop(_EVENT_FLUSH_SECONDS) and ended
+        return self._factory.stop(max(grace, 1.0)) and ended
+
+    def _run(self) -> None:
+        try:
+            self._live()
+        except Exception as error:
+            logger.exception("the operator failed unexpectedly")
+            self._fail(f"{type(error).__name__}: {error}")
+
+    def _live(self) -> None:
+        if not await_tfjobs(self._client, self._namespaces, self._stop, self._clock):
+            return
+        self._factory.start()
+        self._factory.wait_for_sync(None)
+        if self._stop.is_set():
+            return
+        if self._factory.failure is not None:
+            self._fail(f"an informer has failed: {self._factory.failure}")
+            return
+        self._caches_complete = True
+        logger.info("the caches are complete")
+        if self._elector is None:
+            self._work(self._stop)
+            return
+        self._elector.run(self._stop)
+        if not self._stop.is_set():
+            self._fail("the lease was lost: another replica may lead by now")
+
+    def _work(self, stop: StopSignal) -> None:
+        """Work until `stop`, then until running syncs have finished. What the elector calls while we lead."""
+        self._working = True
+        self._recorder.start()
+        self._controller.start()
+        self._reconciler.start()
+        logger.info("working on TFJobs")
+        stop.wait(self._clock, None)
+        logger.info("finishing running syncs")
+        # The reconciler may be amid a long list; its end is waited for while the workers finish.
+        drained = self._controller.stop(self._options.shutdown_grace_period)
+        self._drained = self._reconciler.stop(1.0) and drained
+        if not drained:
+            logger.warning("a sync did not finish in %.0f s", self._options.shutdown_grace_period)
+
+    def _fail(self, reason: str) -> None:
+        self._failure = reason
+        logger.error("%s", reason)
+        if self._on_failure is not None:
+            self._on_failure(reason)
+
+    # Wiring.
+
+    def _wire(self) -> tuple[TFJobController, Reconciler]:
+        options = self._options
+        informers = ControllerInformers.of(self._factory)
+        expectations = Expectations(clock=self._clock)
+        queue: RateLimitingQueue[str] = RateLimitingQueue(
+            MaxOfRateLimiter(
+                ExponentialFailureRateLimiter(_RETRY_BASE, _RETRY_CAP), BucketRateLimiter(clock=self._clock)
+            ),
+            name="tfjobs",
+            clock=self._clock,
+            metrics=self.metrics.queues,
+        )
+        controller = TFJobController(
+            self._client,
+            informers,
+            queue=queue,
+            expectations=expectations,
+            recorder=self._recorder,
+            clock=self._clock,
+            options=ControllerOptions(
+                threadiness=options.threadiness,
+                parallelism=options.create_parallelism,
+                plan=PlanOptions(
+                    cluster_domain=options.cluster_domain,
+                    evaluator_in_cluster=options.evaluator_in_cluster,
+                    restart_delay_base=options.restart_delay_base,
+                    restart_delay_cap=options.restart_delay_cap,
+                ),
+            ),
+            metrics=self.metrics.jobs,
+        )
+        reconciler = Reconciler(
+            self._client,
+            informers,
+            controller,
+            expectations=expectations,
+            namespaces=self._namespaces,
+            base=options.resync_period,
+            cap=options.reconcile_max_period,
+            clock=self._clock,
+            metrics=self.metrics.reconciler,
+        )
+        return controller, reconciler
+
+    def _make_elector(self) -> LeaderElector:
+        options = self._options
+        namespace = options.leader_elect_namespace or os.environ.get("POD_NAMESPACE", "") or "default"
+        return LeaderElector(
+            LeaseLock(self._lease_client, namespace=namespace, name=options.leader_elect_id, identity=self.identity),
+            on_started_leading=self._work,
+            on_stopped_leading=lambda: None,
+            on_new_leader=lambda leader: logger.info("the leader is %s", leader),
+            lease_duration=options.leader_elect_lease_duration,
+            renew_deadline=options.leader_elect_renew_deadline,
+            retry_period=options.leader_elect_retry_period,
+            clock=self._clock,
+        )

@@ -1,0 +1,231 @@
+"""What an administrator can choose, and from where: a flag, the environment, a YAML file, in this order.
+
+One table describes every option, so that its flag `--resync-period`, its variable `TFOPERATOR_RESYNC_PERIOD` and its
+key `resync-period` (or `resyncPeriod`) in the file can't drift apart, and a mistake is reported by the name under which
+it was made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import msgspec
+
+import tfoperator
+from tfoperator.operator import values
+from tfoperator.operator.values import Address
+
+__all__ = ["Options", "OptionsError", "parse_options"]
+
+
+class OptionsError(ValueError):
+    """An option is wrong. The message names the option as it was given."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The operator's options. Times are seconds. `tfoperator operator --help` explains each."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: tuple[str, ...] = ()
+    threadiness: int = 8
+    create_parallelism: int = 16
+    metrics_bind_address: Address | None = Address("127.0.0.1", 8080)
+    health_probe_bind_address: Address | None = Address("127.0.0.1", 8081)
+    leader_elect: bool = False
+    leader_elect_namespace: str = ""
+    leader_elect_id: str = "tfoperator"
+    leader_elect_lease_duration: float = 15.0
+    leader_elect_renew_deadline: float = 10.0
+    leader_elect_retry_period: float = 2.0
+    kube_api_qps: float = 50.0
+    kube_api_burst: int = 100
+    resync_period: float = 15.0
+    reconcile_max_period: float = 300.0
+    gang_scheduler_name: str = ""
+    cluster_domain: str = ""
+    evaluator_in_cluster: bool = True
+    restart_delay_base: float = 1.0
+    restart_delay_cap: float = 300.0
+    shutdown_grace_period: float = 25.0
+    log_format: str = "text"
+    log_level: str = "info"
+
+
+class _Setting(NamedTuple):
+    name: str  # of the flag, without dashes in front
+    parse: Callable[[object], Any]
+    metavar: str
+    help: str
+
+    @property
+    def field(self) -> str:
+        return self.name.replace("-", "_")
+
+    @property
+    def variable(self) -> str:
+        return f"TFOPERATOR_{self.field.upper()}"
+
+
+_SETTINGS = (
+    _Setting("kubeconfig", values.text, "PATH", "kubeconfig file; else KUBECONFIG, ~/.kube/config, in-cluster"),
+    _Setting("context", values.text, "NAME", "context of the kubeconfig"),
+    _Setting("namespace", values.namespaces, "NS", "look after these namespaces only (default: all)"),
+    _Setting("threadiness", values.integer(1, 256), "N", "jobs synced at a time"),
+    _Setting("create-parallelism", values.integer(1, 256), "N", "creates and deletes in flight, of all jobs together"),
+    _Setting("metrics-bind-address", values.address, "ADDR", "/metrics; :8080 for every interface, 0 for none"),
+    _Setting("health-probe-bind-address", values.address, "ADDR", "/healthz and /readyz; as above"),
+    _Setting("leader-elect", values.boolean, "BOOL", "run several replicas, of which one leads"),
+    _Setting("leader-elect-namespace", values.text, "NS", "namespace of the lease (default: our own)"),
+    _Setting("leader-elect-id", values.text, "NAME", "name of the lease"),
+    _Setting("leader-elect-lease-duration", values.duration, "TIME", "when a silent leader may be replaced"),
+    _Setting("leader-elect-renew-deadline", values.duration, "TIME", "when a leader that can't renew gives up"),
+    _Setting("leader-elect-retry-period", values.duration, "TIME", "between two tries to get or renew the lease"),
+    _Setting("kube-api-qps", values.number, "N", "requests per second to the API server; negative for no limit"),
+    _Setting("kube-api-burst", values.integer(1, 100_000), "N", "requests at once before that limit holds"),
+    _Setting("resync-period", values.duration, "TIME", "shortest interval of the comparison with the live state"),
+    _Setting("reconcile-max-period", values.duration, "TIME", "longest interval of that comparison"),
+    _Setting("gang-scheduler-name", values.text, "NAME", "gang scheduler (none in this version)"),
+    _Setting("cluster-domain", values.text, "DOMAIN", "appended to host names in TF_CONFIG, e.g. cluster.local"),
+    _Setting("evaluator-in-cluster", values.boolean, "BOOL", "list evaluators in TF_CONFIG's cluster"),
+    _Setting("restart-delay-base", values.seconds, "TIME", "delay of a replica's first restart; it doubles"),
+    _Setting("restart-delay-cap", values.seconds, "TIME", "longest delay of a restart"),
+    _Setting("shutdown-grace-period", values.duration, "TIME", "for running syncs to finish after SIGTERM"),
+    _Setting("log-format", values.choice("text", "json"), "FORMAT", "text or json"),
+    _Setting("log-level", values.choice("debug", "info", "warning", "error"), "LEVEL", "debug, info, warning or error"),
+)
+_BY_NAME = {setting.name: setting for setting in _SETTINGS}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise OptionsError(message)
+
+
+def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Options:
+    """The options that the arguments, the environment and the file named by `--config` make.
+
+    Raises OptionsError; `--help` and `--version` print and raise SystemExit.
+    """
+    given = vars(_parser().parse_args(list(arguments)))
+    config = given.pop("config") or environ.get("TFOPERATOR_CONFIG", "")
+    chosen: dict[str, Any] = {}
+    file = _read_file(config) if config else {}
+    for name, value in file.items():
+        chosen[_BY_NAME[name].field] = _parse(_BY_NAME[name], value, f"{config}: {name}")
+    if environ.get("CUSTOM_CLUSTER_DOMAIN"):  # the Go operator's variable
+        chosen.setdefault("cluster_domain", environ["CUSTOM_CLUSTER_DOMAIN"])
+    for setting in _SETTINGS:
+        if setting.variable in environ:
+            chosen[setting.field] = _parse(setting, environ[setting.variable], setting.variable)
+        if given[setting.field] is not None:
+            chosen[setting.field] = _parse(setting, given[setting.field], f"--{setting.name}")
+    options = Options(**chosen)
+    _check(options)
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="tfoperator operator",
+        description="Runs TFJobs: the controller, in a cluster or against a kubeconfig.",
+        epilog="Each option can also be a variable (TFOPERATOR_RESYNC_PERIOD=15s) or a key of the YAML file that "
+        "--config names (resync-period: 15s). A flag wins over a variable, a variable over the file.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"tfoperator {tfoperator.__version__}")
+    parser.add_argument("--config", metavar="FILE", help="YAML file with options")
+    defaults = Options()
+    for setting in _SETTINGS:
+        shape: dict[str, Any] = {}
+        if setting.parse is values.boolean:
+            shape = {"nargs": "?", "const": "true"}
+        elif setting.parse is values.namespaces:
+            shape = {"nargs": "+", "action": "extend"}
+        shown = _shown(setting, getattr(defaults, setting.field))
+        parser.add_argument(
+            f"--{setting.name}", dest=setting.field, metavar=setting.metavar, help=setting.help + shown, **shape
+        )
+    return parser
+
+
+def _shown(setting: _Setting, default: object) -> str:
+    if default in ("", (), None):
+        return ""
+    if setting.metavar == "TIME":
+        return f" (default {default:g}s)"
+    return f" (default {str(default).lower() if isinstance(default, bool) else default})"
+
+
+def _parse(setting: _Setting, value: object, source: str) -> Any:
+    try:
+        return setting.parse(value)
+    except ValueError as error:
+        raise OptionsError(f"{source} {error}") from None
+
+
+def _read_file(path: str) -> dict[str, object]:
+    import yaml  # only who has a file pays for it
+
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OptionsError(f"--config {path}: {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise OptionsError(f"--config {path}: is no YAML: {' '.join(str(error).split())}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise OptionsError(f"--config {path}: must be a mapping of options, is a {type(content).__name__}")
+    found: dict[str, object] = {}
+    for key, value in content.items():
+        name = re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key)).replace("_", "-").lower()
+        if name not in _BY_NAME:
+            close = difflib.get_close_matches(name, _BY_NAME, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise OptionsError(f"--config {path}: {key} is not an option{hint}")
+        found[name] = value
+    return found
+
+
+def _check(options: Options) -> None:
+    """What options must satisfy together. Raises OptionsError."""
+    if options.gang_scheduler_name not in ("", "none"):
+        raise OptionsError(
+            f"--gang-scheduler-name: gang scheduling is not part of this version, so {options.gang_scheduler_name!r} "
+            "would be ignored: leave it out"
+        )
+    if options.reconcile_max_period < options.resync_period:
+        raise OptionsError(
+            f"--reconcile-max-period ({options.reconcile_max_period:g}s) must not be less than "
+            f"--resync-period ({options.resync_period:g}s)"
+        )
+    if options.kube_api_qps == 0:
+        raise OptionsError("--kube-api-qps must not be 0: choose a rate, or -1 for no limit")
+    if options.leader_elect:
+        _check_election(options)
+
+
+def _check_election(options: Options) -> None:
+    lease, renew, retry = (
+        options.leader_elect_lease_duration,
+        options.leader_elect_renew_deadline,
+        options.leader_elect_retry_period,
+    )
+    if not lease > renew:
+        raise OptionsError(
+            f"--leader-elect-lease-duration ({lease:g}s) must be more than --leader-elect-renew-deadline ({renew:g}s)"
+        )
+    if not renew > 1.2 * retry:
+        raise OptionsError(
+            f"--leader-elect-renew-deadline ({renew:g}s) must be more than 1.2 times "
+            f"--leader-elect-retry-period ({retry:g}s)"
+        )
+    if not options.leader_elect_id:
+        raise OptionsError("--leader-elect-id must not be empty")

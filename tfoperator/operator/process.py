@@ -1,0 +1,161 @@
+"""The operator as a process: options in, exit code out; signals, ports, and no traceback for a user's mistake.
+
+Exit codes: 0 after SIGTERM or SIGINT once running syncs have finished; 1 when it can't go on (the lease was lost, a
+sync did not finish in time), so that a Deployment starts it anew; 2 for wrong options or no usable configuration. A
+second signal ends it at once with 128 + the signal's number.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from http import HTTPStatus
+from types import FrameType
+
+import msgspec
+
+import tfoperator
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+from tfoperator.kube.errors import KubeError
+from tfoperator.operator.endpoints import Answer, Endpoint, EndpointError
+from tfoperator.operator.logging import configure_logging
+from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
+from tfoperator.operator.operator import Operator
+from tfoperator.operator.options import Options, OptionsError, parse_options
+
+__all__ = ["run"]
+
+logger = logging.getLogger(__name__)
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+_LEASE_QPS = 10.0
+_LEASE_BURST = 10
+
+
+class _Signals:
+    """Turns SIGTERM and SIGINT into items of a queue; the second one ends the process on the spot.
+
+    `SimpleQueue.put` may be called from a signal handler, even one that interrupts a `get`.
+    """
+
+    def __init__(self, happenings: queue.SimpleQueue[str]) -> None:
+        self._happenings = happenings
+        self._seen = False
+
+    def __enter__(self) -> None:
+        self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        if self._seen:
+            os._exit(128 + number)
+        self._seen = True
+        self._happenings.put("")
+
+
+def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
+    """Run the operator until a signal comes; returns the exit code. Must be called in the main thread."""
+    try:
+        options = parse_options(arguments, environ)
+    except OptionsError as error:
+        return _complain(f"{error}\nSee tfoperator operator --help.")
+    except SystemExit as done:  # --help, --version
+        return done.code if isinstance(done.code, int) else EXIT_OK
+    configure_logging(options.log_format, options.log_level)
+    happenings: queue.SimpleQueue[str] = queue.SimpleQueue()
+    with _Signals(happenings), ExitStack() as cleanup:
+        try:
+            operator = _assemble(options, environ, cleanup, happenings.put)
+        except (KubeError, EndpointError) as error:
+            return _complain(str(error))
+        logger.info("tfoperator %s starts as %s", tfoperator.__version__, operator.identity)
+        operator.start()
+        failure = happenings.get()
+        if not failure:
+            logger.info("stopping: up to %.0f s for running syncs", options.shutdown_grace_period)
+        stopped = operator.stop()
+    if failure:
+        return EXIT_FAILED
+    logger.info("stopped" if stopped else "stopped, but not everything had finished in time")
+    return EXIT_OK if stopped else EXIT_FAILED
+
+
+def _complain(message: str) -> int:
+    sys.stderr.write(f"tfoperator operator: {message}\n")
+    return EXIT_USAGE
+
+
+def _assemble(
+    options: Options, environ: Mapping[str, str], cleanup: ExitStack, on_failure: Callable[[str], None]
+) -> Operator:
+    """Make everything that can be wrong from the start. Raises KubeError (configuration) and EndpointError (ports)."""
+    config = load_config(options.kubeconfig or None, options.context or None, environ=environ)
+    config.check()
+    metrics = OperatorMetrics()
+    agent = f"tfoperator/{tfoperator.__version__}"
+    client = Client(
+        config,
+        qps=options.kube_api_qps,
+        burst=options.kube_api_burst,
+        user_agent=agent,
+        observer=metrics.client,
+    )
+    cleanup.callback(client.close)
+    lease_client: Client | None = None
+    if options.leader_elect:
+        lease_client = Client(
+            config,
+            qps=_LEASE_QPS,
+            burst=_LEASE_BURST,
+            user_agent=f"{agent} leader-election",
+            request_timeout=options.leader_elect_renew_deadline / 2,
+            observer=metrics.client,
+        )
+        cleanup.callback(lease_client.close)
+        namespace = options.leader_elect_namespace or environ.get("POD_NAMESPACE", "") or config.namespace
+        options = msgspec.structs.replace(options, leader_elect_namespace=namespace)
+    operator = Operator(client, options, lease_client=lease_client, metrics=metrics, on_failure=on_failure)
+    _serve(options, operator, cleanup)
+    return operator
+
+
+def _serve(options: Options, operator: Operator, cleanup: ExitStack) -> None:
+    def healthy() -> Answer:
+        return Answer(b"ok\n") if not operator.failure else _unavailable(operator.failure)
+
+    def ready() -> Answer:
+        return Answer(b"ok\n") if operator.is_ready else _unavailable(operator.failure or "the caches are not complete")
+
+    def metrics() -> Answer:
+        return Answer(operator.metrics.render(), content_type=CONTENT_TYPE)
+
+    health, scraped = options.health_probe_bind_address, options.metrics_bind_address
+    probes = {"/healthz": healthy, "/readyz": ready}
+    if health is not None and health == scraped and health.port != 0:
+        _start(Endpoint(health, {**probes, "/metrics": metrics}, name="endpoints"), cleanup)
+        return
+    if health is not None:
+        _start(Endpoint(health, probes, name="health"), cleanup)
+    if scraped is not None:
+        _start(Endpoint(scraped, {"/metrics": metrics}, name="metrics"), cleanup)
+
+
+def _start(endpoint: Endpoint, cleanup: ExitStack) -> None:
+    cleanup.callback(endpoint.stop)
+    endpoint.start()
+
+
+def _unavailable(reason: str) -> Answer:
+    return Answer(f"{reason}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)

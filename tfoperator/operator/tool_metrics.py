@@ -1,0 +1,192 @@
+"""Prometheus metrics of the tools: workqueue, API client, informers. Names that dashboards for Go controllers know.
+
+Each class implements the metrics protocol of one package, so that none of them depends on prometheus_client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from tfoperator import workqueue
+
+__all__ = ["ClientMetrics", "InformerMetrics", "QueueMetrics"]
+
+
+class QueueMetrics:
+    """A `tfoperator.workqueue.MetricsProvider`: the `workqueue_` metrics, labelled by the queue's name."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        label = ("name",)
+        buckets = workqueue.DURATION_BUCKETS
+        self._depth = Gauge("workqueue_depth", "Items that wait.", label, registry=registry)
+        self._adds = Counter("workqueue_adds", "Items added.", label, registry=registry)
+        self._waits = Histogram(
+            "workqueue_queue_duration_seconds", "From add to get.", label, buckets=buckets, registry=registry
+        )
+        self._works = Histogram(
+            "workqueue_work_duration_seconds", "From get to done.", label, buckets=buckets, registry=registry
+        )
+        self._unfinished = Gauge(
+            "workqueue_unfinished_work_seconds", "Time spent on items in work, summed.", label, registry=registry
+        )
+        self._longest = Gauge(
+            "workqueue_longest_running_processor_seconds", "Time spent on the oldest item.", label, registry=registry
+        )
+        self._retries = Counter("workqueue_retries", "Delayed adds.", label, registry=registry)
+
+    def depth(self, name: str, read: Callable[[], int]) -> None:
+        """See `MetricsProvider`."""
+        self._depth.labels(name).set_function(read)
+
+    def adds(self, name: str) -> workqueue.Counter:
+        """See `MetricsProvider`."""
+        return self._adds.labels(name)
+
+    def queue_duration(self, name: str) -> workqueue.Histogram:
+        """See `MetricsProvider`."""
+        return self._waits.labels(name)
+
+    def work_duration(self, name: str) -> workqueue.Histogram:
+        """See `MetricsProvider`."""
+        return self._works.labels(name)
+
+    def unfinished_work(self, name: str, read: Callable[[], float]) -> None:
+        """See `MetricsProvider`."""
+        self._unfinished.labels(name).set_function(read)
+
+    def longest_running_processor(self, name: str, read: Callable[[], float]) -> None:
+        """See `MetricsProvider`."""
+        self._longest.labels(name).set_function(read)
+
+    def retries(self, name: str) -> workqueue.Counter:
+        """See `MetricsProvider`."""
+        return self._retries.labels(name)
+
+
+class ClientMetrics:
+    """A `tfoperator.kube.RequestObserver`: the `rest_client_` metrics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "rest_client_requests", "Requests by answer.", ("code", "method", "host"), registry=registry
+        )
+        self._seconds = Histogram(
+            "rest_client_request_duration_seconds",
+            "Seconds until the answer.",
+            ("verb", "host"),
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60),
+            registry=registry,
+        )
+        self._waits = Histogram(
+            "rest_client_rate_limiter_duration_seconds",
+            "Seconds that the client's own rate limit held a request back.",
+            ("verb", "host"),
+            buckets=(0.005, 0.05, 0.25, 1, 5, 15, 60),
+            registry=registry,
+        )
+        self._retries = Counter(
+            "rest_client_request_retries", "Requests repeated.", ("code", "verb", "host"), registry=registry
+        )
+
+    def request(self, method: str, host: str, code: str, seconds: float) -> None:
+        """See `RequestObserver`."""
+        self._requests.labels(code, method, host).inc()
+        self._seconds.labels(method, host).observe(seconds)
+
+    def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
+        """See `RequestObserver`."""
+        self._waits.labels(method, host).observe(seconds)
+
+    def retry(self, method: str, host: str, code: str) -> None:
+        """See `RequestObserver`."""
+        self._retries.labels(code, method, host).inc()
+
+
+class InformerMetrics:
+    """A `tfoperator.informers.InformerMetrics`: is the cache fresh, is the server coping, do handlers keep up."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        label = ("informer",)
+        self._lists = Counter(
+            "tfoperator_informer_lists", "Times the cache was filled anew; the first is the start.", label,
+            registry=registry,
+        )  # fmt: skip
+        self._list_seconds = Histogram(
+            "tfoperator_informer_list_duration_seconds", "Seconds to fill the cache.", label, registry=registry
+        )
+        self._failures = Counter(
+            "tfoperator_informer_failures", "Lists and watches that failed.", ("informer", "verb", "reason"),
+            registry=registry,
+        )  # fmt: skip
+        self._watches = Counter("tfoperator_informer_watches", "Watches accepted.", label, registry=registry)
+        self._watch_seconds = Histogram(
+            "tfoperator_informer_watch_duration_seconds", "How long watches lasted.", label,
+            buckets=(1, 10, 60, 300, 600, 1200), registry=registry,
+        )  # fmt: skip
+        self._events = Counter("tfoperator_informer_events", "Watch events.", ("informer", "type"), registry=registry)
+        self._lag = Gauge(
+            "tfoperator_informer_last_event_age_seconds",
+            "Seconds since the server was last heard of (a bookmark comes about every minute).",
+            label,
+            registry=registry,
+        )
+        self._objects = Gauge("tfoperator_informer_objects", "Objects in the cache.", label, registry=registry)
+        self._backlog = Gauge(
+            "tfoperator_informer_handler_backlog", "Notifications that wait.", ("informer", "handler"),
+            registry=registry,
+        )  # fmt: skip
+        self._handler_failures = Counter(
+            "tfoperator_informer_handler_failures", "Handlers that raised.", ("informer", "handler"),
+            registry=registry,
+        )  # fmt: skip
+        # One writer per informer (its reflector's thread); replaced whole, so a scrape may read at any time.
+        self._heard_at: dict[str, float] = {}
+
+    def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the protocol's
+        """See `InformerMetrics`."""
+        self._lists.labels(informer).inc()
+        self._list_seconds.labels(informer).observe(seconds)
+        self._heard(informer)
+
+    def list_failed(self, informer: str, reason: str) -> None:
+        """See `InformerMetrics`."""
+        self._failures.labels(informer, "list", reason).inc()
+
+    def watch_started(self, informer: str) -> None:
+        """See `InformerMetrics`."""
+        self._watches.labels(informer).inc()
+        self._heard(informer)
+
+    def watch_finished(self, informer: str, seconds: float, events: int) -> None:  # noqa: ARG002 - the protocol's
+        """See `InformerMetrics`."""
+        self._watch_seconds.labels(informer).observe(seconds)
+
+    def watch_failed(self, informer: str, reason: str) -> None:
+        """See `InformerMetrics`."""
+        self._failures.labels(informer, "watch", reason).inc()
+
+    def event_received(self, informer: str, event_type: str) -> None:
+        """See `InformerMetrics`."""
+        self._events.labels(informer, event_type).inc()
+        self._heard(informer)
+
+    def store_size(self, informer: str, objects: int) -> None:
+        """See `InformerMetrics`."""
+        self._objects.labels(informer).set(objects)
+
+    def handler_backlog(self, informer: str, handler: str, notifications: int) -> None:
+        """See `InformerMetrics`."""
+        self._backlog.labels(informer, handler).set(notifications)
+
+    def handler_failed(self, informer: str, handler: str) -> None:
+        """See `InformerMetrics`."""
+        self._handler_failures.labels(informer, handler).inc()
+
+    def _heard(self, informer: str) -> None:
+        first = informer not in self._heard_at
+        self._heard_at[informer] = monotonic()
+        if first:
+            self._lag.labels(informer).set_function(lambda: monotonic() - self._heard_at[informer])

@@ -1,0 +1,130 @@
+"""Reading the values of options: text from a flag or the environment, or a scalar from a YAML file. Pure.
+
+Every parser raises ValueError with a message that completes the sentence "<option> ...".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+__all__ = ["Address", "address", "boolean", "choice", "duration", "integer", "namespaces", "number", "seconds", "text"]
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class Address(NamedTuple):
+    """Where a server listens; host "" is every interface."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def text(value: object) -> str:
+    """Any string."""
+    if not isinstance(value, str):
+        raise ValueError(f"must be text, is {value!r}")
+    return value
+
+
+def boolean(value: object) -> bool:
+    """`true` or `false`, as Go's flags and YAML spell them."""
+    if isinstance(value, bool):
+        return value
+    lowered = str(value).strip().lower()
+    if lowered in ("true", "1", "yes"):
+        return True
+    if lowered in ("false", "0", "no"):
+        return False
+    raise ValueError(f"must be true or false, is {value!r}")
+
+
+def integer(low: int, high: int) -> Callable[[object], int]:
+    """A parser of whole numbers between two bounds."""
+
+    def parse(value: object) -> int:
+        try:
+            found = int(str(value))
+        except ValueError:
+            raise ValueError(f"must be a whole number, is {value!r}") from None
+        if isinstance(value, bool) or not low <= found <= high:
+            raise ValueError(f"must be from {low} to {high}, is {value!r}")
+        return found
+
+    return parse
+
+
+def number(value: object) -> float:
+    """A finite number."""
+    try:
+        found = float(str(value))
+    except ValueError:
+        raise ValueError(f"must be a number, is {value!r}") from None
+    if isinstance(value, bool) or found != found or abs(found) == float("inf"):
+        raise ValueError(f"must be a number, is {value!r}")
+    return found
+
+
+def duration(value: object) -> float:
+    """Seconds of a duration as Go writes it: `15s`, `5m`, `1h30m`, `250ms`; a bare number is seconds. More than 0."""
+    found = seconds(value)
+    if found <= 0:
+        raise ValueError(f"must be more than 0, is {value!r}")
+    return found
+
+
+def seconds(value: object) -> float:
+    """As `duration`, 0 included."""
+    written = str(value).strip()
+    parts = _DURATION.findall(written)
+    if parts and "".join(amount + unit for amount, unit in parts) == written:
+        return sum(float(amount) * _UNITS[unit] for amount, unit in parts)
+    try:
+        found = number(value)
+    except ValueError:
+        found = -1.0
+    if found < 0:
+        raise ValueError(f"must be a duration such as 15s, 5m or 1h30m, is {value!r}")
+    return found
+
+
+def choice(*options: str) -> Callable[[object], str]:
+    """A parser that takes one of the options."""
+
+    def parse(value: object) -> str:
+        if value not in options:
+            raise ValueError(f"must be one of {', '.join(options)}, is {value!r}")
+        return str(value)
+
+    return parse
+
+
+def namespaces(value: object) -> tuple[str, ...]:
+    """Namespaces: a list, or text with commas. Empty: all of them."""
+    items = value if isinstance(value, list | tuple) else str(value).split(",")
+    found = tuple(dict.fromkeys(part.strip() for item in items for part in str(item).split(",") if part.strip()))
+    for one in found:
+        if not _NAMESPACE.fullmatch(one):
+            raise ValueError(f"must name namespaces, is {one!r}")
+    return found
+
+
+def address(value: object) -> Address | None:
+    """`host:port`, `:port` for every interface, `[::1]:port`; `0` is None: don't listen."""
+    written = str(value).strip()
+    if written == "0":
+        return None
+    host, colon, port = written.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"must be host:port, :port or 0 for none, is {value!r}")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"must have an IPv6 address in brackets, is {value!r}")
+    return Address(host, int(port))
