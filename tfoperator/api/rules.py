@@ -37,6 +37,7 @@ __all__ = [
     "MANAGED_BY_OPERATOR",
     "MAX_REPLICAS",
     "NAME_PATTERN",
+    "QUANTITY_PATTERN",
     "validate",
 ]
 
@@ -54,9 +55,15 @@ MAX_REPLICAS = 10_000
 """The most replicas of one type. TF_CONFIG names every replica in every pod, and at some ten thousand host names it
 outgrows the 1.5 MiB that an API server stores for an object."""
 
+QUANTITY_PATTERN = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+"""A resource quantity as API servers write the pattern in their own schemas."""
+
 _GENERATED_SUFFIX_LENGTH = 5  # what an API server appends to generateName
 _REPLICAS = "spec.tfReplicaSpecs"
 _NAME = re.compile(NAME_PATTERN)
+_QUANTITY = re.compile(QUANTITY_PATTERN)
 _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 _SINGLE = frozenset({ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.EVALUATOR})
 
@@ -114,7 +121,7 @@ def _validate_name(job: TFJob) -> Iterator[Problem]:
         yield Problem(
             field,
             f"is too long by {excess} {characters}: {shown(longest, 300)}, the longest name made from it, "
-            f"must have at most {MAX_NAME_LENGTH}",
+            f"must have at most {MAX_NAME_LENGTH} characters",
         )
 
 
@@ -226,6 +233,12 @@ def _validate_run_policy(spec: TFJobSpec) -> Iterator[Problem]:
 def _validate_scheduling(path: str, policy: SchedulingPolicy, total: int) -> Iterator[Problem]:
     yield from _in_range(member(path, "minAvailable"), policy.min_available, 0, INT32_MAX)
     yield from _in_range(member(path, "scheduleTimeoutSeconds"), policy.schedule_timeout_seconds, 0, INT32_MAX)
+    for resource, quantity in (policy.min_resources or {}).items():
+        if not _QUANTITY.fullmatch(str(quantity)):
+            yield Problem(
+                member(path, f"minResources[{resource}]"),
+                f"must be a quantity such as 4, 500m or 8Gi, but is {shown(quantity)}",
+            )
     if policy.min_available is not None and total < policy.min_available <= INT32_MAX:
         yield _warning(
             member(path, "minAvailable"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH
-from tfoperator.api.rules import INT32_MAX, MANAGED_BY, MAX_REPLICAS
+from tfoperator.api.rules import INT32_MAX, MANAGED_BY, MAX_REPLICAS, QUANTITY_PATTERN
 from tfoperator.api.schema import Field, Table
 from tfoperator.api.templates import Container, ContainerPort, PodTemplate, PodTemplateMetadata, PodTemplateSpec
 from tfoperator.api.v1.types import (
@@ -30,9 +30,6 @@ from tfoperator.api.v1.types import (
 __all__ = ["TABLE"]
 
 _MAX_CONTAINERS = 64
-_QUANTITY = (
-    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
-)
 _SECONDS = {"minimum": 0, "maximum": INT32_MAX}
 _TYPES = ", ".join(f"'{replica_type.lower()}'" for replica_type in ReplicaType)
 _MANAGED_BY = "has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : ''"
@@ -145,7 +142,7 @@ _SPEC: dict[type, dict[str, Field]] = {
             },
         ),
         "minResources": Field(
-            "Resources that must be free for the job to start.", {"additionalProperties": {"pattern": _QUANTITY}}
+            "Resources that must be free for the job to start.", {"additionalProperties": {"pattern": QUANTITY_PATTERN}}
         ),
         "priorityClass": Field("The gang's priority class."),
         "scheduleTimeoutSeconds": Field("Seconds that the gang scheduler waits for room.", _SECONDS),

@@ -187,6 +187,10 @@ def test_nulls_in_a_template_count_as_absent() -> None:
         ({"managedBy": "me"}, "spec.runPolicy.managedBy: must be kubeflow.org/training-operator or kueue"),
         ({"schedulingPolicy": {"minAvailable": -1}}, "spec.runPolicy.schedulingPolicy.minAvailable: must be 0"),
         ({"schedulingPolicy": {"scheduleTimeoutSeconds": -1}}, "spec.runPolicy.schedulingPolicy.scheduleTimeoutSec"),
+        (
+            {"schedulingPolicy": {"minResources": {"cpu": "4", "memory": "much"}}},
+            "spec.runPolicy.schedulingPolicy.minResources[memory]: must be a quantity such as",
+        ),
         ({"suspend": "no"}, 'spec.runPolicy.suspend: must be true or false, but is the string "no"'),
     ],
 )

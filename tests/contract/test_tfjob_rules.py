@@ -1,0 +1,112 @@
+"""The CRD's rules and defaults, at their edges: what a drop-in replacement must let in, and what it must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.support import TFJOBS, Json, Space, refused
+from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, TEMPLATE, tfjob
+from tfoperator.api import validate_manifest
+from tfoperator.kube.errors import InvalidError
+
+
+def job(replicas: Json, *, name: str = "mnist", **spec: object) -> Json:
+    manifest = tfjob(replicas, name=name, **spec)
+    del manifest["metadata"]["namespace"]
+    return manifest
+
+
+ODD_BUT_GOOD = [
+    job({}) | {"spec": FULL_SPEC},
+    job({"worker": {}, "ps": {}, "evaluatoR": {}}),
+    job({"Chief": {"replicas": 2}}),
+    job({"PS": {"replicas": 0}}),
+    job({"Worker": {"replicas": 101}}, name="m" * 52),
+    job({"Worker": {"restartPolicy": ""}}, successPolicy="", runPolicy={"cleanPodPolicy": ""}),
+    job({"Worker": {}}, runPolicy={"schedulingPolicy": {"minAvailable": 10}}),
+    job({"Worker": {"template": {"metadata": {"creationTimestamp": None, "labels": None}, **TEMPLATE}}}),
+]
+
+TWO_ALIKE = {"spec": {"containers": TEMPLATE["spec"]["containers"] * 2}}
+
+BAD = [
+    (job({"Worker": {"replicas": 101}}, name="m" * 53), "metadata.name", "63 characters"),
+    (job({"Worker": {}, "worker": {}}), "spec.tfReplicaSpecs", ""),
+    (job({"chief": {}, "MASTER": {}}), "spec.tfReplicaSpecs", "Chief and Master"),
+    (job({"Worker": None}), "spec.tfReplicaSpecs", ""),
+    (job({"Worker": {"template": None}}), "spec.tfReplicaSpecs", "template"),
+    (job({"Worker": {"template": {}}}), "spec.tfReplicaSpecs", "template.spec"),
+    (job({"Worker": {"template": TWO_ALIKE}}), "spec.tfReplicaSpecs", "containers[1]"),
+    (job({"Worker": {"replicas": 10_001}}), "spec.tfReplicaSpecs", "10000"),
+    (job({"Worker": {}}, runPolicy={"activeDeadlineSeconds": 2**31}), "spec.runPolicy.activeDeadlineSeconds", ""),
+    (
+        job({"Worker": {}}, runPolicy={"schedulingPolicy": {"minResources": {"cpu": "much"}}}),
+        "spec.runPolicy.schedulingPolicy.minResources",
+        "cpu",
+    ),
+]
+
+
+@pytest.mark.parametrize("manifest", ODD_BUT_GOOD)
+def test_what_the_peer_accepts_is_accepted(space: Space, manifest: Json) -> None:
+    created = space.create(TFJOBS, manifest)
+
+    assert set(created["spec"]["tfReplicaSpecs"]) == set(manifest["spec"]["tfReplicaSpecs"])
+
+
+@pytest.mark.parametrize(("manifest", "field", "words"), BAD)
+def test_what_can_not_work_is_refused_at_the_door_and_on_the_command_line(
+    space: Space, manifest: Json, field: str, words: str
+) -> None:
+    with refused(InvalidError, field, words):
+        space.create(TFJOBS, manifest)
+    assert any(problem.field.startswith(field) for problem in validate_manifest(manifest))
+
+
+def test_every_field_of_the_peer_survives(space: Space) -> None:
+    created = space.create(TFJOBS, job({}) | {"spec": FULL_SPEC, "status": PEER_STATUS})
+    assert created["spec"] == FULL_SPEC
+    assert "status" not in created
+
+    patched = space.patch(TFJOBS, "mnist", {"status": PEER_STATUS}, subresource="status")
+    assert patched["status"] == PEER_STATUS
+
+
+def test_the_run_policy_is_defaulted_where_there_is_one(space: Space) -> None:
+    created = space.create(TFJOBS, job({"Worker": {}}, runPolicy={"backoffLimit": 1}))
+
+    assert created["spec"]["runPolicy"] == {"backoffLimit": 1, "cleanPodPolicy": "None", "suspend": False}
+
+
+def test_a_generated_name_counts_with_its_suffix(space: Space) -> None:
+    manifest = job({"Worker": {}})
+    manifest["metadata"] = {"generateName": "m" * 50}
+
+    with refused(InvalidError, "metadata.name"):
+        space.create(TFJOBS, manifest)
+
+
+def test_a_queue_may_be_given_later_but_not_changed(space: Space) -> None:
+    space.create(TFJOBS, job({"Worker": {}}))
+    space.patch(TFJOBS, "mnist", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "a"}}}})
+
+    with refused(InvalidError, "spec.runPolicy.schedulingPolicy.queue", "can't be changed"):
+        space.patch(TFJOBS, "mnist", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "b"}}}})
+
+
+def test_a_queueing_system_may_suspend_resume_and_place_a_job(space: Space) -> None:
+    space.create(TFJOBS, job({"Worker": {}}, runPolicy={"suspend": True}))
+    placed = {**TEMPLATE["spec"], "nodeSelector": {"pool": "gpu"}, "schedulingGates": [{"name": "topology"}]}
+
+    changed = space.patch(
+        TFJOBS,
+        "mnist",
+        {
+            "spec": {
+                "runPolicy": {"suspend": False},
+                "tfReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": placed}}},
+            }
+        },
+    )
+
+    assert changed["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"] == placed
