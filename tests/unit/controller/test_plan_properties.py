@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.unit.controller.builders import acts, make_job
 from tests.unit.controller.world import View, World
 from tfoperator.api.defaults import default
+from tfoperator.api.indexes import parse_indexes
 from tfoperator.api.names import ANNOTATION_RESTARTS, LABEL_REPLICA_INDEX, LABEL_REPLICA_TYPE, replica_of
 from tfoperator.api.v1.types import ConditionType, RestartPolicy, decode_tfjob
 from tfoperator.controller.conditions import is_finished
@@ -64,6 +65,12 @@ def check_plan(result: Plan, view: View) -> None:
     assert all(count == 1 for count in creates.values()), "two pods of one index"
     present = {replica_of(pod.metadata.labels) for pod in view.pods}
     assert not present & creates.keys(), "a pod for an index that has one"
+    done = {
+        (key, index)
+        for key, status in view.job.status.replica_statuses.items()
+        for index in parse_indexes(status.completed_indexes)
+    }
+    assert not done & creates.keys(), "a completed replica runs again"
     assert len({d.uid for d in result.delete_pods}) == len(result.delete_pods)
     assert result.requeue_after is None or 0 <= result.requeue_after <= MAX_REQUEUE
 
@@ -243,7 +250,7 @@ def assert_settled(world: World) -> None:
     assert world.job.status.restarts == sum(world.counted().values())
 
 
-Worlds.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+Worlds.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
 TestWorlds = Worlds.TestCase
 
 
