@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 import tfoperator
+from tfoperator.cli import crd, local, run, validate
 from tfoperator.cli.errors import EXIT_INTERRUPTED, complain
 
 __all__ = ["make_app", "run_app"]
-
-_COMMANDS = ("run", "local", "validate", "crd")
 
 
 def make_app() -> typer.Typer:
@@ -27,10 +24,8 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    for name in _COMMANDS:
-        module = f"tfoperator.cli.{name}"
-        if importlib.util.find_spec(module) is not None:
-            importlib.import_module(module).register(app)
+    for command in (run, local, validate, crd):
+        command.register(app)
     # `tfoperator operator` itself never comes here (see __main__); this puts it into the help.
     app.command(
         "operator",

@@ -46,7 +46,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_lists_the_commands(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([flag]) == 0
     text = capsys.readouterr().out
-    for command in ("validate", "crd", "operator"):
+    for command in ("run", "local", "validate", "crd", "operator"):
         assert command in text
 
 
@@ -123,3 +123,20 @@ def test_the_module_runs_as_a_program_and_a_closed_pipe_is_no_news() -> None:
     command = f"{sys.executable} -m tfoperator.cli crd | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)  # noqa: S602
     assert (done.stdout, done.stderr) == ("apiVersion: apiextensions.k8s.io/v1\n", "")
+
+
+def test_the_operator_starts_without_the_command_lines_libraries() -> None:
+    code = (
+        "import sys; from tfoperator.cli.__main__ import main\n"
+        "try: main(['operator', '--version'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'typer', 'rich', 'aiohttp', 'tfoperator.local', 'tfoperator.cli.app'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == [f"tfoperator {tfoperator.__version__}", "[]"]
+
+
+def test_operator_help_is_the_operators_own() -> None:
+    command = [sys.executable, "-m", "tfoperator.cli", "operator", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "--leader-elect" in done.stdout
