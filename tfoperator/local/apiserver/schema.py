@@ -55,7 +55,7 @@ class StructuralSchema:
         return dropped
 
     def default(self, obj: dict[str, Any]) -> None:
-        """Fill in, in place, the defaults of absent fields (and of nulls where null isn't allowed)."""
+        """Fill in, in place, the defaults of absent fields. A null that is not allowed counts as absent, and is dropped."""
         _default(obj, self._schema)
 
     def validate(self, obj: dict[str, Any]) -> list[FieldProblem]:
@@ -99,12 +99,17 @@ def _default(value: object, schema: _Schema) -> None:
         absent = name not in value or (value[name] is None and not member.get("nullable"))
         if absent and "default" in member:
             value[name] = copy.deepcopy(member["default"])
+        elif absent:
+            value.pop(name, None)
         if name in value:
             _default(value[name], member)
     others = schema.get("additionalProperties")
     if isinstance(others, dict):
         for name in value.keys() - properties.keys():
-            _default(value[name], others)
+            if value[name] is None and not others.get("nullable"):
+                del value[name]
+            else:
+                _default(value[name], others)
 
 
 def _translate(schema: _Schema) -> dict[str, Any]:
