@@ -18,6 +18,7 @@ from http import HTTPStatus
 from types import FrameType
 
 import msgspec
+from prometheus_client import disable_created_metrics
 
 import tfoperator
 from tfoperator.kube.client import Client
@@ -74,6 +75,8 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
     except SystemExit as done:  # --help, --version
         return done.code if isinstance(done.code, int) else EXIT_OK
     configure_logging(options.log_format, options.log_level)
+    # When a counter began is of no use to anybody here, and would double the number of samples.
+    disable_created_metrics()
     happenings: queue.SimpleQueue[str] = queue.SimpleQueue()
     with _Signals(happenings), ExitStack() as cleanup:
         try:
