@@ -154,7 +154,7 @@ def with_requirements(names: Iterable[str]) -> set[str]:
 
 def test_the_image_installs_what_the_operator_imports_and_no_more() -> None:
     text = (ROOT / "Dockerfile").read_text()
-    listed = text.partition("-c constraints.txt \\\n")[2].partition("\n")[0].split()
+    listed = text.partition("-c constraints.txt \\\n")[2].partition("\n")[0].rstrip("\\").split()
     code = (
         "import sys; before = set(sys.modules); import tfoperator.operator.__main__; print(*set(sys.modules) - before)"
     )
