@@ -1,0 +1,1 @@
+"""The Python client: create, watch and steer TFJobs from a program."""
