@@ -167,9 +167,11 @@ class IssuedCredentials:
     def refused(self, authorization: str) -> bool:
         """Have another one issued (unless that has happened meanwhile); true if it differs from the refused one."""
         with self._changed:
-            if self._current is not None and self._current.authorization == authorization:
+            old = self._current
+            if old is not None and old.authorization == authorization:
                 self._current = None
-        return self._get().authorization != authorization
+        fresh = self._get()
+        return fresh.authorization != authorization or (old is not None and fresh.certificate != old.certificate)
 
     def _get(self) -> IssuedCredential:
         with self._changed:

@@ -112,7 +112,8 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
             KubeConfigLoader(trimmed).load_and_set(found)
         except Exception as error:  # noqa: BLE001 - OAuth, HTTP and parsing errors of three libraries, maybe with secrets
             raise ConfigError(f"{where}: refreshing the OpenID Connect token failed: {type(error).__name__}") from None
-        if not (token := found.api_key.get("BearerToken")):
+        # The key has this name since version 35.
+        if not (token := found.api_key.get("BearerToken") or found.api_key.get("authorization")):
             raise ConfigError(f"{where}: auth-provider oidc holds no usable id-token: log in again")
         return IssuedCredential(authorization=token, expires=_token_expiry(token))
 

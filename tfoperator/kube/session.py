@@ -37,7 +37,7 @@ R = TypeVar("R", Response, ByteStream)
 MAX_RETRIES = 10  # as client-go
 MAX_RETRY_AFTER = 60.0
 """Seconds; a server that wants to be left alone for longer gets that from the caller, who can do other things."""
-_LOGGED_WAIT = 0.050  # as client-go
+_LOGGED_WAIT, _LONG_WAIT = 0.050, 1.0  # seconds, as client-go; the long ones are for everybody's eyes
 _MAX_ERROR_BYTES = 1 << 20
 _decode_status = msgspec.json.Decoder(Status).decode
 
@@ -133,7 +133,8 @@ class Session:
         if seconds > 0:
             self._pause(seconds)
         if seconds > _LOGGED_WAIT:
-            logger.info("waited %.2f s for the client's own rate limiter: %s", seconds, call.what)
+            level = logging.INFO if seconds > _LONG_WAIT else logging.DEBUG
+            logger.log(level, "waited %.2f s for the client's own rate limiter: %s", seconds, call.what)
         self._observer.rate_limiter_wait(call.method, self._transport.host, seconds)
 
     def _pause(self, seconds: float) -> None:

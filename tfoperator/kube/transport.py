@@ -14,6 +14,7 @@ import ssl
 import threading
 import weakref
 from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -45,6 +46,14 @@ class Response(msgspec.Struct, frozen=True):
     status: int
     headers: http.client.HTTPMessage
     body: bytes
+
+
+class _Idle(NamedTuple):
+    """A connection that waits to be used again, since when, and the context it was made with."""
+
+    sock: socket.socket
+    since: float
+    context: ssl.SSLContext | None
 
 
 class _Lost(Exception):
@@ -88,13 +97,13 @@ class Transport:
 
     def _reset(self) -> None:
         self._lock = threading.Lock()  # guards _closed and what follows
-        self._idle: list[tuple[socket.socket, float]] = []  # with the time since when; the last one is used first
+        self._idle: list[_Idle] = []  # the last one is used first
         self._busy: set[socket.socket] = set()
         self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
 
     def after_fork(self) -> None:
         """Forget the parent's connections, in the child. Closing its copies does not disturb the parent."""
-        inherited, streams = [sock for sock, _ in self._idle] + list(self._busy), list(self._streams)
+        inherited, streams = [idle.sock for idle in self._idle] + list(self._busy), list(self._streams)
         self._reset()
         for sock in inherited:
             sock.close()
@@ -115,15 +124,17 @@ class Transport:
         got no byte of an answer: the server had closed the connection in between.
         """
         message = self._render(method, target, headers, body)
-        sock = self._take_idle()
+        # Asked for every time: who we are is settled when a connection is made, so old ones go when it changes.
+        context = self._tls.context(certificate) if self._tls else None
+        sock = self._take_idle(context)
         if sock is not None:
             try:
-                return self._exchange(sock, method, message)
+                return self._exchange(sock, context, method, message)
             except _Lost as lost:
                 if lost.sent and method != "GET":
                     raise self._lost(lost) from lost.__cause__
         try:
-            return self._exchange(self._connect(certificate), method, message)
+            return self._exchange(self._connect(context), context, method, message)
         except _Lost as lost:
             raise self._lost(lost) from lost.__cause__
 
@@ -132,7 +143,7 @@ class Transport:
     ) -> ByteStream:
         """GET on a connection of its own, for an answer that goes on: returns when its headers are there."""
         message = self._render("GET", target, headers, None)
-        sock = self._connect(certificate)
+        sock = self._connect(self._tls.context(certificate) if self._tls else None)
         try:
             response = self._send(sock, "GET", message)
         except _Lost as lost:
@@ -159,8 +170,8 @@ class Transport:
             # Under the lock, so that none of them has been closed and its number used anew.
             for sock in self._busy:
                 shut_down(sock)
-        for sock, _ in idle:
-            sock.close()
+        for one in idle:
+            one.sock.close()
         for stream in streams:
             stream.close()
 
@@ -176,7 +187,7 @@ class Transport:
 
     # Connections.
 
-    def _take_idle(self) -> socket.socket | None:
+    def _take_idle(self, context: ssl.SSLContext | None) -> socket.socket | None:
         """An idle connection that is still good, from now on busy."""
         stale, found = [], None
         oldest = self._clock.monotonic() - MAX_IDLE_SECONDS
@@ -184,21 +195,21 @@ class Transport:
             if self._closed:
                 raise ClientClosed(_CLOSED)
             while self._idle and found is None:
-                sock, since = self._idle.pop()
-                if since >= oldest and not readable(sock):
-                    self._busy.add(sock)
-                    found = sock
+                idle = self._idle.pop()
+                if idle.since >= oldest and idle.context is context and not readable(idle.sock):
+                    found = idle.sock
+                    self._busy.add(found)
                 else:
-                    stale.append(sock)
+                    stale.append(idle.sock)
         for sock in stale:
             sock.close()
         return found
 
-    def _keep(self, sock: socket.socket) -> None:
+    def _keep(self, sock: socket.socket, context: ssl.SSLContext | None) -> None:
         with self._lock:
             self._busy.discard(sock)
             if not self._closed and len(self._idle) < MAX_IDLE_CONNECTIONS:
-                self._idle.append((sock, self._clock.monotonic()))
+                self._idle.append(_Idle(sock, self._clock.monotonic(), context))
                 return
         sock.close()
 
@@ -207,8 +218,7 @@ class Transport:
             self._busy.discard(sock)
         sock.close()
 
-    def _connect(self, certificate: ClientCertificate | None) -> socket.socket:
-        context = self._tls.context(certificate) if self._tls else None
+    def _connect(self, context: ssl.SSLContext | None) -> socket.socket:
         sock = None
         try:
             sock = self._dial()
@@ -238,7 +248,7 @@ class Transport:
 
     # One exchange.
 
-    def _exchange(self, sock: socket.socket, method: str, message: bytes) -> Response:
+    def _exchange(self, sock: socket.socket, context: ssl.SSLContext | None, method: str, message: bytes) -> Response:
         response = None
         try:
             response = self._send(sock, method, message)
@@ -253,7 +263,7 @@ class Transport:
         if response.will_close:
             self._discard(sock)
         else:
-            self._keep(sock)
+            self._keep(sock, context)
         return Response(response.status, response.headers, body)
 
     def _send(self, sock: socket.socket, method: str, message: bytes) -> http.client.HTTPResponse:

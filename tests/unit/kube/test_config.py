@@ -159,14 +159,14 @@ import tfoperator.kube as kube
 assert "kubernetes" not in sys.modules, "the kubernetes package is loaded before it is needed"
 config = kube.load_config(sys.argv[1])
 kube.Client(config).close()
-with open("/proc/self/status") as status:
-    rss = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+seconds = time.perf_counter() - began
+import psutil
+rss = psutil.Process().memory_info().rss
 models = sum(1 for name in sys.modules if name.startswith("kubernetes.client.models."))
-print(time.perf_counter() - began, rss / 1024, models)
+print(seconds, rss / 2**20, models)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 def test_loading_a_kubeconfig_is_quick_and_small(tmp_path: Path) -> None:
     path = write(tmp_path / "config", kubeconfig(user={"token": "t"}))
     done = subprocess.run(

@@ -135,6 +135,31 @@ def test_a_plugin_may_hand_out_a_client_certificate(
         assert client.get_raw("/") == b"bob"
 
 
+def test_a_refused_client_certificate_is_issued_anew_and_old_connections_are_left(
+    plugin: Plugin, load: Load, serve: Serve, certificates: Certificates
+) -> None:
+    def hand_out(name: str) -> None:
+        chain, key = ((certificates.directory / f"{name}.{suffix}").read_text() for suffix in ("crt", "key"))
+        plugin.says(clientCertificateData=chain, clientKeyData=key)
+
+    def handler(exchange: Exchange) -> None:
+        subject = dict(part[0] for part in exchange.sock.getpeercert()["subject"])  # type: ignore[attr-defined]
+        if len(exchange.server.requests) == 2:
+            hand_out("bob")
+        if len(exchange.server.requests) > 1 and subject["commonName"] == "alice":
+            exchange.status(401, "Unauthorized", "certificate has expired")
+        else:
+            exchange.respond(200, subject["commonName"].encode())
+
+    server = serve(handler, certificates.server_context(ask_client=True))
+    hand_out("alice")
+    config = load(plugin.user(), server.url, cluster={"certificate-authority": str(certificates.ca)})
+    with Client(config) as client:
+        assert client.get_raw("/") == b"alice"
+        assert client.get_raw("/") == b"bob"
+    assert plugin.runs == 2
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [

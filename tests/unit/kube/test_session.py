@@ -186,7 +186,7 @@ def ok(exchange: Exchange) -> None:
 def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
     serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "tfoperator.kube.session")
+    caplog.set_level(logging.DEBUG, "tfoperator.kube.session")
     clock, observer = FakeClock(), Recorder()
     server = serve(ok)
     with Client(ClusterConfig(server=server.url), qps=10, burst=2, clock=clock, observer=observer) as client:
@@ -198,14 +198,21 @@ def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
         assert call.running
         clock.advance(0.1)
         assert call.join().error is None
-    assert observer.waits == pytest.approx([0, 0, 0.1])
-    assert [record.getMessage() for record in caplog.records] == [
-        "waited 0.10 s for the client's own rate limiter: get pods ns/a"
+        for _ in range(11):
+            client._session._limiter.reserve()  # others' requests
+        call = InThread(lambda: read(client))
+        clock.wait_for_waiters()
+        clock.advance(1.2)
+        assert call.join().error is None
+    assert observer.waits == pytest.approx([0, 0, 0.1, 1.2])
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("DEBUG", "waited 0.10 s for the client's own rate limiter: get pods ns/a"),
+        ("INFO", "waited 1.20 s for the client's own rate limiter: get pods ns/a"),
     ]
 
 
 def test_short_waits_are_not_logged(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "tfoperator.kube.session")
+    caplog.set_level(logging.DEBUG, "tfoperator.kube.session")
     with Client(ClusterConfig(server=serve(ok).url), qps=1000, burst=1) as client:
         for _ in range(5):
             read(client)

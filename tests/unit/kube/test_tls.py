@@ -17,12 +17,10 @@ def test_a_context_is_built_once_while_nothing_changes(certificates: Certificate
     assert contexts.context() is contexts.context()
 
 
-def test_a_rotated_client_certificate_is_used_for_new_connections(
-    serve: Serve, certificates: Certificates, tmp_path: Path
-) -> None:
+def test_a_rotated_client_certificate_is_used_at_once(serve: Serve, certificates: Certificates, tmp_path: Path) -> None:
     def handler(exchange: Exchange) -> None:
         subject = dict(part[0] for part in exchange.sock.getpeercert()["subject"])  # type: ignore[attr-defined]
-        exchange.respond(200, subject["commonName"].encode(), Connection="close")
+        exchange.respond(200, subject["commonName"].encode())
 
     def install(name: str) -> None:
         for suffix in ("crt", "key"):
