@@ -53,7 +53,7 @@ class Cluster:
 
         def established() -> bool:
             status = self.client.get(CRDS, "", crd["metadata"]["name"], decode).get("status", {})
-            return any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions", []))
+            return any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or ())
 
         eventually(established, within=30, what="the CRD is established")
 
