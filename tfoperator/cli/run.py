@@ -166,7 +166,7 @@ def _execute(
     with _logging_to(run_dir / "tfoperator.log"):
         from tfoperator.cli.console import make_view
         from tfoperator.cli.summary import summary
-        from tfoperator.local.run import JobRun
+        from tfoperator.local.run import ControlPlaneFailed, JobRun
 
         stream = sys.stderr if output is Format.JSON else sys.stdout
         view = make_view(stream)
@@ -182,6 +182,9 @@ def _execute(
             )
             with _interruptible(engine) as received:
                 result = engine.execute()
+        except ControlPlaneFailed as error:
+            hint = f"Its log is {run_dir / 'tfoperator.log'}."
+            raise CliError(f"the operator failed: {error}", hint, exit_code=EXIT_FAILED) from None
         finally:
             view.close()
         _keep_records(run_dir, engine, result)

@@ -31,7 +31,7 @@ class ControlPlane:
     """Starts and stops everything in order. `start()` and `stop()` once each, from one thread.
 
     `run_dir` gets logs, volumes and process records. `port` 0 takes a free one. `work_dir` is where containers start,
-    by default the current directory.
+    by default the current directory. `on_failure(reason)` is called, from another thread, if the operator can't go on.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class ControlPlane:
         token: str | None = None,
         keep_volumes: bool = False,
         work_dir: Path | None = None,
+        on_failure: Callable[[str], None] | None = None,
     ) -> None:
         self.run_dir = run_dir
         self.server = EmbeddedApiServer(port=port, token=token)
@@ -49,7 +50,7 @@ class ControlPlane:
         self.client = Client(_config(self.server), qps=-1)
         self.runtime = ProcessRuntime(records=run_dir / RECORDS, work_dir=work_dir)
         self.agent = NodeAgent(self.client, run_dir=run_dir, runtime=self.runtime, keep_volumes=keep_volumes)
-        self._operator = Operator(self.client, Options())
+        self._operator = Operator(self.client, Options(), on_failure=on_failure)
         self._cleanup = ExitStack()
 
     def start(self) -> None:

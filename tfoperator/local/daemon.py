@@ -44,17 +44,23 @@ def serve(state: StateDirectory, port: int) -> int:
         messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: messages.put("stop"))
-        plane = ControlPlane(state.run, port=port)
+        failures: list[str] = []
+
+        def fail(reason: str) -> None:
+            failures.append(reason)
+            messages.put("stop")
+
+        plane = ControlPlane(state.run, port=port, on_failure=fail)
         plane.start()
         try:
             _announce(state, plane)
             messages.get()
-            logger.info("stopping")
+            logger.info("stopping: %s", failures[0] if failures else "asked to")
         finally:
             _stop(plane, messages)
             state.clear()
     logger.info("stopped")
-    return 0
+    return 1 if failures else 0
 
 
 def _announce(state: StateDirectory, plane: ControlPlane) -> None:

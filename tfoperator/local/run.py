@@ -29,13 +29,23 @@ from tfoperator.local.events_view import EventView, decode_event
 from tfoperator.local.log_follower import LogFollower, LogLine
 from tfoperator.local.results import Outcome, RunResult, final_condition, job_result
 
-__all__ = ["Interrupt", "JobRun", "RunListener"]
+__all__ = ["ControlPlaneFailed", "Interrupt", "JobRun", "RunListener"]
 
 logger = logging.getLogger(__name__)
 
 _TICK = 0.25  # seconds between two ticks of the listener
 _BATCHES_AHEAD = 64  # how far the log follower may run ahead of the listener
 _STOP_MARGIN = 15.0  # seconds beyond the longest grace period until a run stops waiting for pods to end
+
+
+class ControlPlaneFailed(Exception):
+    """The operator could not go on, so the run had to end."""
+
+
+class _Broken(msgspec.Struct, frozen=True):
+    """The operator can't go on."""
+
+    reason: str
 
 
 class Interrupt(msgspec.Struct, frozen=True):
@@ -55,7 +65,7 @@ class _Gone(msgspec.Struct, frozen=True):
     obj: _SeenJob | Pod
 
 
-_Message = _SeenJob | Pod | EventView | _Gone | list[LogLine] | Interrupt
+_Message = _SeenJob | Pod | EventView | _Gone | list[LogLine] | Interrupt | _Broken
 
 
 class RunListener(Protocol):
@@ -127,11 +137,17 @@ class JobRun:
         self._messages.put(Interrupt())
 
     def execute(self) -> RunResult:
-        """Run, and return how it ended. Raises KubeError if the control plane refuses an object, OSError if it
-        can't start. Whatever happens, no process, thread or port is left.
+        """Run, and return how it ended.
+
+        Raises KubeError if the control plane refuses an object, OSError if it can't start, ControlPlaneFailed if the
+        operator breaks down. Whatever happens, no process, thread or port is left.
         """
         began = time.monotonic()
-        plane = ControlPlane(self._run_dir, keep_volumes=self._keep_volumes)
+        plane = ControlPlane(
+            self._run_dir,
+            keep_volumes=self._keep_volumes,
+            on_failure=lambda reason: self._messages.put(_Broken(reason)),
+        )
         follower = LogFollower(plane.agent.logs, self._take_lines)
         plane.start()
         informers = self._watch(plane)
@@ -259,6 +275,8 @@ class JobRun:
             case _Gone(obj=Pod() as pod):
                 self._alive.pop(pod.metadata.uid, None)
                 self._listener.pod_gone(pod)
+            case _Broken() if not self._over:
+                raise ControlPlaneFailed(message.reason)
             case Interrupt():
                 self._interrupts += 1
             case _:

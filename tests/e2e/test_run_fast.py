@@ -1,0 +1,274 @@
+"""`tfoperator run` as a user meets it, with scripts that take no time instead of TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.cli import Cli, replica, tfjob
+from tests.support.eventually import eventually
+from tfoperator.local.identity import identify
+
+# `$$$$` is a shell's `$$`, its process id: in a container's command `$$` stands for one dollar sign.
+SERVE = "trap 'echo asked to stop; exit 0' TERM; echo serving; while true; do sleep 0.1; done"
+FAIL_ONCE = "if [ -e tried ]; then echo resumed; exit 0; fi; touch tried; echo first try; exit $CODE"
+
+
+def python(code: str) -> tuple[str, ...]:
+    return ("python", "-I", "-S", "-u", "-c", code)
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    yield Cli(tmp_path)
+    # Whatever a test did, no process may be left that was started for it.
+    marks = {path.parent.parent for path in tmp_path.glob("**/processes/*.json")}
+    assert not marks, f"processes are left: {marks}"
+
+
+def write(cli: Cli, *documents: str, name: str = "job.yaml") -> str:
+    (cli.folder / name).write_text("\n---\n".join(documents))
+    return name
+
+
+def pids_in(cli: Cli) -> list[int]:
+    """The processes that containers have noted in files `pid-*`."""
+    return [int(path.read_text()) for path in cli.folder.glob("pid-*") if path.read_text().strip()]
+
+
+def test_a_job_that_succeeds(cli: Cli) -> None:
+    worker = replica("sh", "-c", "echo hello from worker; cat $TFOPERATOR_NONE /dev/null", replicas=2)
+    done = cli.run("run", write(cli, tfjob("quick", Worker=worker)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[worker-0] hello from worker" in done.stdout
+    assert "[quick] Succeeded:" in done.stdout
+    assert "TFJob quick succeeded after" in done.stdout
+    assert "\x1b" not in done.stdout
+    run_dir = cli.folder / ".tfoperator" / "runs" / "latest"
+    log = run_dir / "logs" / "default" / "quick-worker-0" / "tensorflow" / "0.log"
+    assert log.read_text() == "hello from worker\n"
+    final = yaml.safe_load((run_dir / "default.quick.yaml").read_text())
+    assert final["status"]["conditions"][-1]["type"] == "Succeeded"
+    assert "SuccessfulCreatePod" in (run_dir / "events.txt").read_text()
+    assert run_dir.resolve().name in done.stdout
+
+
+def test_a_program_can_read_the_result(cli: Cli) -> None:
+    worker = replica("echo", "hello")
+    done = cli.run("run", write(cli, tfjob("quick", Worker=worker)), "-o", "json", "--logs-dir", "kept")
+    result = json.loads(done.stdout)
+    assert (result["outcome"], result["exitCode"], done.returncode) == ("Succeeded", 0, 0)
+    (only,) = result["jobs"][0]["replicas"]
+    assert (only["name"], only["state"], only["exitCode"], only["restarts"]) == ("worker-0", "Succeeded", 0, 0)
+    assert (cli.folder / only["logs"][0]).read_text() == "hello\n"
+    assert "[worker-0] hello" in done.stderr
+    assert json.loads((cli.folder / "kept" / "result.json").read_text()) == result
+
+
+def test_the_first_line_comes_at_once(cli: Cli) -> None:
+    with cli.start("run", write(cli, tfjob("quick", Worker=replica("echo", "hello")))) as process:
+        process.until("[worker-0] hello", within=6)  # 1.2 s on an idle machine of 2 cores; this one may be busy
+        assert process.wait() == 0
+
+
+def test_replicas_find_each_other_through_tf_config(cli: Cli) -> None:
+    parse = "import json, os, socket, time\nconfig = json.loads(os.environ['TF_CONFIG'])\n"
+    parse += "address = lambda kind: (lambda host: (host[0], int(host[1])))(config['cluster'][kind][0].split(':'))\n"
+    server = "listener = socket.create_server(address('ps'))\nwhile True: listener.accept()[0].sendall(b'weights')"
+    client = "for _ in range(200):\n try: print(socket.create_connection(address('ps')).recv(20).decode()); break\n"
+    client += " except OSError: time.sleep(0.05)"
+    chief, ps = replica(*python(parse + client)), replica(*python(parse + server))
+    done = cli.run("run", write(cli, tfjob("pair", Chief=chief, PS=ps)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[chief-0] weights" in done.stdout
+    assert re.search(r"ps-0 +Stopped +0 +143", done.stdout)
+
+
+def test_other_objects_of_the_manifest_are_there_for_the_pods(cli: Cli) -> None:
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"GREETING": "hi"}}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
+    worker = replica("sh", "-c", "echo $GREETING from $(NAME)", envFrom=[{"configMapRef": {"name": "settings"}}])
+    worker["template"]["spec"]["containers"][0]["env"] = [
+        {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    ]
+    file = write(cli, json.dumps(settings), json.dumps(deployment), tfjob("quick", Worker=worker))
+    done = cli.run("run", file, "-n", "mine")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[worker-0] hi from quick-worker-0" in done.stdout
+    assert "Deployment (apps/v1) is left out" in done.stderr
+    assert (cli.folder / ".tfoperator/runs/latest/mine.quick.yaml").exists()
+
+
+def test_a_worker_that_fails_ends_the_job_and_is_named_with_its_last_words(cli: Cli) -> None:
+    failing = replica("sh", "-c", "for i in $(seq 30); do echo line $i; done; echo out of luck >&2; exit 1")
+    job = tfjob("bad", Worker=failing, PS=replica("sh", "-c", SERVE))
+    done = cli.run("run", write(cli, job))
+    assert done.returncode == 1
+    assert "TFJob bad FAILED after" in done.stdout
+    assert "worker-0 failed with exit code 1." in done.stdout
+    tail = done.stdout.partition("Its last log lines")[2]
+    assert "| out of luck" in tail
+    assert "| line 12" in tail
+    assert "| line 11\n" not in tail
+    assert "Next:" in tail
+
+
+@pytest.mark.parametrize("policy", ["ExitCode", "OnFailure"])
+def test_a_replica_that_is_killed_once_comes_back(cli: Cli, policy: str) -> None:
+    env = [{"name": "CODE", "value": "137"}]
+    worker = replica("sh", "-c", FAIL_ONCE, restart=policy, env=env)
+    done = cli.run("run", write(cli, tfjob("again", Worker=worker)), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    (only,) = json.loads(done.stdout)["jobs"][0]["replicas"]
+    assert (only["state"], only["restarts"]) == ("Succeeded", 1)
+    assert "[worker-0] first try" in done.stderr
+    assert "[worker-0] resumed" in done.stderr
+
+
+def test_under_exit_code_a_permanent_failure_ends_the_job(cli: Cli) -> None:
+    worker = replica("sh", "-c", FAIL_ONCE, restart="ExitCode", env=[{"name": "CODE", "value": "3"}])
+    done = cli.run("run", write(cli, tfjob("once", Worker=worker)))
+    assert done.returncode == 1
+    assert "worker-0 failed with exit code 3." in done.stdout
+
+
+@pytest.mark.parametrize("policy", ["ExitCode", "OnFailure"])
+def test_a_worker_process_that_is_killed_comes_back(cli: Cli, policy: str) -> None:
+    code = "if [ -e pid-1 ]; then echo resumed; exit 0; fi; echo $$$$ > pid-1; echo working; sleep 60"
+    worker = replica("sh", "-c", code, restart=policy)
+    with cli.start("run", write(cli, tfjob("again", Worker=worker))) as process:
+        process.until("[worker-0] working")
+        os.kill(pids_in(cli)[0], signal.SIGKILL)
+        assert process.wait() == 0, process.output
+        assert "[worker-0] resumed" in process.output
+
+
+def test_backoff_limit_bounds_a_crash_loop(cli: Cli) -> None:
+    worker = replica("sh", "-c", "echo no; exit 1", restart="OnFailure")
+    done = cli.run("run", write(cli, tfjob("loop", Worker=worker, run_policy={"backoffLimit": 2})))
+    assert done.returncode == 1
+    assert "backoff limit" in done.stdout
+    assert re.search(r"worker-0 failed with exit code 1 after \d+ restarts?\.", done.stdout)
+
+
+def test_a_container_without_command_says_what_is_missing(cli: Cli) -> None:
+    worker = replica()
+    del worker["template"]["spec"]["containers"][0]["command"]
+    done = cli.run("run", write(cli, tfjob("image", Worker=worker)))
+    assert done.returncode == 1
+    assert "has no command" in done.stdout
+    assert "worker-0 failed with exit code 127" in done.stdout
+
+
+def test_a_job_that_takes_too_long_is_stopped(cli: Cli) -> None:
+    worker = replica("sh", "-c", SERVE)
+    done = cli.run("run", write(cli, tfjob("slow", Worker=worker)), "--timeout", "3s")
+    assert done.returncode == 124
+    assert "[worker-0] asked to stop" in done.stdout
+    assert "did not end within the time limit" in done.stdout
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_stops_its_pods_in_order(cli: Cli, number: signal.Signals, code: int) -> None:
+    worker = replica("sh", "-c", f"echo $$$$ > pid-$$$$; {SERVE}", replicas=2, restart="Always")
+    with cli.start("run", write(cli, tfjob("long", Worker=worker))) as process:
+        process.until("[worker-0] serving")
+        process.until("[worker-1] serving")
+        process.signal(number)
+        assert process.wait() == code, process.output
+        assert "[worker-0] asked to stop" in process.output
+        assert "[worker-1] asked to stop" in process.output
+        assert "was interrupted" in process.output
+    assert [identify(pid) for pid in pids_in(cli)] == [None, None]
+
+
+def test_a_second_interrupt_does_not_wait(cli: Cli) -> None:
+    stubborn = replica(
+        "sh", "-c", "trap 'echo no' TERM; echo $$$$ > pid-1; echo serving; while true; do sleep 0.1; done"
+    )
+    with cli.start("run", write(cli, tfjob("long", Worker=stubborn))) as process:
+        process.until("[worker-0] serving")
+        process.signal(signal.SIGINT)
+        process.until("[worker-0] no")
+        process.signal(signal.SIGINT)
+        assert process.wait(15) == 130
+    assert identify(pids_in(cli)[0]) is None
+
+
+def test_nothing_outlives_a_run_that_is_killed(cli: Cli) -> None:
+    worker = replica("sh", "-c", "echo $$$$ > pid-1; echo serving; sleep 60")
+    with cli.start("run", write(cli, tfjob("long", Worker=worker))) as process:
+        process.until("[worker-0] serving")
+        process.signal(signal.SIGKILL)
+        process.wait()
+    eventually(lambda: identify(pids_in(cli)[0]) is None, within=15)
+    for record in cli.folder.glob("**/processes/*.json"):
+        record.unlink()  # a crashed run can't clean its records up
+
+
+def test_what_is_wrong_with_a_manifest_is_said_before_anything_starts(cli: Cli) -> None:
+    manifest = "\n".join(
+        [
+            "apiVersion: kubeflow.org/v1",
+            "kind: TFJob",
+            "metadata: {name: bad}",
+            "spec:",
+            "  tfReplicaSpecs:",
+            "    Worker:",
+            "      replicas: -1",
+            "      template: {spec: {containers: [{name: tensorflow, image: x}]}}",
+            "    Boss:",
+            "      template: {spec: {containers: []}}",
+        ]
+    )
+    done = cli.run("run", write(cli, manifest))
+    assert done.returncode == 2
+    assert "job.yaml:7: spec.tfReplicaSpecs[Worker].replicas: " in done.stderr
+    assert "job.yaml:9: spec.tfReplicaSpecs[Boss]" in done.stderr
+    assert not (cli.folder / ".tfoperator").exists()
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "no such file"),
+        ("a: [", "job.yaml:2:1: is not valid YAML"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}", "no TFJob in there"),
+        ("", "holds no object"),
+    ],
+)
+def test_a_file_that_is_no_manifest_of_a_job_is_refused(cli: Cli, content: str | None, words: str) -> None:
+    if content is not None:
+        write(cli, content)
+    done = cli.run("run", "job.yaml")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--timeout", "soon"), ("--timeout", "0"), ("--runtime", "rkt"), ("-o", "xml"), ("--no-such",)]
+)
+def test_a_mistake_on_the_command_line_is_explained(cli: Cli, arguments: tuple[str, ...]) -> None:
+    done = cli.run("run", write(cli, tfjob("quick", Worker=replica("true"))), *arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert not (cli.folder / ".tfoperator").exists()
+
+
+def test_several_jobs_run_together_and_each_line_says_whose_it_is(cli: Cli) -> None:
+    good, bad = tfjob("good", Worker=replica("echo", "fine")), tfjob("bad", Worker=replica("sh", "-c", "exit 4"))
+    done = cli.run("run", write(cli, good), write(cli, bad, name="other.yaml"), "-o", "json")
+    assert done.returncode == 1
+    assert {job["name"]: job["condition"] for job in json.loads(done.stdout)["jobs"]} == {
+        "good": "Succeeded",
+        "bad": "Failed",
+    }
