@@ -8,15 +8,15 @@ expansion: a manifest may come from anywhere.
 
 from __future__ import annotations
 
-import math
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
+
+from tfoperator.api.yaml_scalars import SCALARS, EventSource
 
 __all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_VALUES", "Manifest", "ManifestError", "load_manifests", "parse_manifests"]
 
@@ -128,7 +128,7 @@ class _Reader:
 
     def __init__(self, text: str, source: str) -> None:
         self._source = source
-        self._loader = _EventSource(text)
+        self._loader = EventSource(text)
         self._anchors: dict[str, tuple[Any, int]] = {}  # value and how many values it holds
         self._lines: dict[str, int] = {}
         self._count = 0
@@ -247,7 +247,7 @@ class _Reader:
             )
         else:
             tag = event.tag
-        convert = _SCALARS.get(tag)
+        convert = SCALARS.get(tag)
         if convert is None:
             raise self._error(event, f"tag {event.tag} is not supported in a manifest")
         try:
@@ -279,72 +279,3 @@ def _copy(value: Any) -> Any:
 
 def _without_dot(text: str) -> str:
     return " ".join(text.split()).rstrip(".")
-
-
-def _int(text: str) -> int:
-    digits = text.replace("_", "")
-    sign = -1 if digits.startswith("-") else 1
-    digits = digits.lstrip("+-").lower()
-    if len(digits) > 1 and digits[0] == "0" and digits[1] not in "xob":
-        return sign * int(digits, 8)
-    return sign * int(digits, 0)
-
-
-def _float(text: str) -> float:
-    value = float(text.replace("_", ""))
-    if not math.isfinite(value):
-        raise ValueError(text)
-    return value
-
-
-_BOOLS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-
-_SCALARS: Mapping[str, Callable[[str], Any]] = {
-    "tag:yaml.org,2002:str": str,
-    "tag:yaml.org,2002:null": lambda _: None,
-    "tag:yaml.org,2002:bool": lambda text: _BOOLS[text.lower()],
-    "tag:yaml.org,2002:int": _int,
-    "tag:yaml.org,2002:float": _float,
-}
-
-
-class _Resolver(yaml.resolver.BaseResolver):
-    """Which plain scalars are no strings: the rules of the YAML library that kubectl uses."""
-
-
-for _tag, _pattern, _first in (
-    ("bool", r"^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$", "yYnNtTfFoO"),
-    ("int", r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$", "-+0123456789"),
-    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+0123456789."),
-    ("float", r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$", "-+."),
-    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
-):
-    _Resolver.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first))
-
-if yaml.__with_libyaml__:
-    from yaml.cyaml import CParser  # type: ignore[attr-defined]  # the stubs forget to export it
-
-    class _EventSource(CParser, _Resolver):
-        """Parser events from libyaml, and tags for plain scalars."""
-
-        def __init__(self, text: str) -> None:
-            CParser.__init__(self, text)
-            _Resolver.__init__(self)
-
-else:
-    from yaml.parser import Parser
-    from yaml.reader import Reader
-    from yaml.scanner import Scanner
-
-    class _EventSource(Reader, Scanner, Parser, _Resolver):  # type: ignore[no-redef]
-        """Parser events from PyYAML itself, where it was built without libyaml."""
-
-        def __init__(self, text: str) -> None:
-            Reader.__init__(self, text)
-            Scanner.__init__(self)
-            Parser.__init__(self)
-            _Resolver.__init__(self)
-
-        def dispose(self) -> None:
-            """Let go of the parser's states."""
-            Parser.dispose(self)
