@@ -125,6 +125,11 @@ class FakeApi:
 
         self.react(reaction)
 
+    def behave(self) -> None:
+        """Forget every reaction and failure."""
+        with self._lock:
+            self._reactions.clear()
+
     def mute(self, *resources: str) -> None:
         """From now on changes of these resources reach no watch, ever: the watch events are lost."""
         with self._lock:

@@ -24,6 +24,7 @@ from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder, names
 from tfoperator.controller.handlers import ChildHandler, JobHandler, expectation_key
 from tfoperator.controller.memory import JobMemory, ReconcileNote
 from tfoperator.controller.metrics import ChildKind, ControllerMetrics, NoControllerMetrics
+from tfoperator.controller.name_taken import NameTaken
 from tfoperator.controller.plan import plan
 from tfoperator.controller.slow_start import CallPool
 from tfoperator.expectations import Expectations
@@ -265,8 +266,9 @@ class TFJobController:
             logger.warning("%s; trying again in %.0f s as the server asks", error, max(wishes), extra=extra)
             self._queue.add_after(key, max(wishes))
             return
-        log = logger.warning if self._queue.num_requeues(key) < 3 else logger.info
-        log("%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
+        # That a name is taken has been said once, with an event.
+        level = logging.DEBUG if isinstance(error, NameTaken) else logging.WARNING
+        logger.log(level, "%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
         self._queue.add_rate_limited(key)
 
     def _gate(self, job: TFJob, decided: Plan) -> Plan:

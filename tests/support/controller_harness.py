@@ -1,0 +1,138 @@
+"""A TFJob controller over the fake API server, with real informers; syncs run when the test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.support.cluster import tfjob
+from tests.support.eventually import eventually
+from tests.support.fake_api import FakeApi
+from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.clock import Clock
+from tfoperator.controller import ControllerInformers, ControllerOptions, TFJobController
+from tfoperator.events import ObjectReference
+from tfoperator.expectations import Expectations
+from tfoperator.informers import SharedInformerFactory
+from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.workqueue import ExponentialFailureRateLimiter, RateLimitingQueue
+
+READS = ("get", "list")
+WRITES = ("create", "patch", "delete", "replace", "deletecollection")
+
+
+class EventList:
+    """A recorder that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str]] = []
+
+    def event(self, regarding: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002
+        self.events.append((type, reason, message))
+
+    @property
+    def reasons(self) -> list[str]:
+        return [reason for _, reason, _ in self.events]
+
+
+class Harness:
+    """Use as a context manager. Jobs live in namespace `ns`."""
+
+    def __init__(
+        self,
+        *,
+        api: FakeApi | None = None,
+        clock: Clock | None = None,
+        options: ControllerOptions | None = None,
+    ) -> None:
+        self.api = api or FakeApi(clock.now if clock is not None else None)
+        self.recorder = EventList()
+        self.expectations = Expectations(clock=clock)
+        self.queue: RateLimitingQueue[str] = RateLimitingQueue(ExponentialFailureRateLimiter(0.001, 0.05))
+        self.factory = SharedInformerFactory(self.api)
+        self.informers = ControllerInformers.of(self.factory)
+        self.controller = TFJobController(
+            self.api,
+            self.informers,
+            queue=self.queue,
+            expectations=self.expectations,
+            recorder=self.recorder,
+            clock=clock,
+            options=options,
+        )
+
+    def __enter__(self) -> Harness:
+        self.factory.start()
+        assert self.factory.wait_for_sync(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        stopped = self.controller.stop(10)
+        assert self.factory.stop(10)
+        assert stopped
+
+    def submit(self, name: str = "job", **what: Any) -> dict[str, Any]:
+        """Store a TFJob and wait until the cache shows it."""
+        stored = self.api.put(TFJOBS, namespaced(tfjob(name, **what)))
+        self.catch_up()
+        return stored
+
+    def sync(self, name: str = "job") -> None:
+        """Sync once, on what the caches show now, and wait until they show what that did."""
+        self.controller.sync_tfjob(f"ns/{name}")
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Wait until the caches, and the handlers behind them, are where the server is."""
+        for resource, group in self._caches():
+            eventually(lambda r=resource, g=group: self._cached(g) == self._stored(r), what=f"{resource.plural} cached")
+        for namespace, name in [(o["metadata"]["namespace"], o["metadata"]["uid"]) for o in self.api.objects(TFJOBS)]:
+            eventually(lambda uid=name: self.expectations.owner_satisfied(uid), what=f"{namespace}: handlers")
+
+    def status(self, name: str = "job") -> dict[str, Any]:
+        """The job's status on the server."""
+        [job] = [one for one in self.api.objects(TFJOBS) if one["metadata"]["name"] == name]
+        return job.get("status", {})
+
+    def condition(self, kind: str, name: str = "job") -> dict[str, Any]:
+        """One condition on the server; empty if there is none."""
+        found = [one for one in self.status(name).get("conditions", []) if one["type"] == kind]
+        return found[0] if found else {}
+
+    def play_kubelet(self, pod: str, phase: str, *, exit_code: int | None = None) -> None:
+        """Report a pod's phase, and wait until the cache shows it."""
+        state: dict[str, Any] = {"running": {}} if phase == "Running" else {}
+        if exit_code is not None:
+            state = {"terminated": {"exitCode": exit_code}}
+        container = {"name": "tensorflow", "ready": phase == "Running", "restartCount": 0, "state": state}
+        self.api.edit(PODS, "ns", pod, {"status": {"phase": phase, "containerStatuses": [container]}})
+        self.catch_up()
+
+    def calls(self, *verbs: str) -> list[tuple[str, str]]:
+        """The requests so far, watches aside, as verb and resource."""
+        wanted: Sequence[str] = verbs or (*READS, *WRITES)
+        return [(call.verb, call.resource) for call in self.api.calls if call.verb in wanted]
+
+    def forget_calls(self) -> None:
+        """Count from here on."""
+        self.api.calls.clear()
+
+    def _caches(self) -> list[tuple[Resource, Any]]:
+        return [(TFJOBS, self.informers.jobs), (PODS, self.informers.pods), (SERVICES, self.informers.services)]
+
+    def _cached(self, group: Any) -> dict[str, str]:
+        return {one.metadata.key: one.metadata.resource_version for one in group.lister.list()}
+
+    def _stored(self, resource: Resource) -> dict[str, str]:
+        labelled = resource is TFJOBS
+        return {
+            f"{one['metadata']['namespace']}/{one['metadata']['name']}": one["metadata"]["resourceVersion"]
+            for one in self.api.objects(resource)
+            if labelled or one["metadata"].get("labels", {}).get(LABEL_OPERATOR_NAME) == OPERATOR_NAME
+        }
+
+
+def namespaced(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The same object, in the harness's namespace."""
+    return {**manifest, "metadata": {**manifest["metadata"], "namespace": "ns"}}

@@ -1,0 +1,364 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.cluster import tfjob
+from tests.support.controller_harness import Harness, namespaced
+from tests.support.eventually import eventually
+from tests.support.fake_api import Call, api_error
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.controller import ControllerOptions, ReconcileNote, StaleCache
+from tfoperator.controller.handlers import expectation_key
+from tfoperator.kube.errors import Status, StatusCause, StatusDetails, TransportError, error_from_status
+from tfoperator.kube.resources import PODS, SERVICES
+
+
+def test_a_job_goes_from_created_over_running_to_succeeded() -> None:
+    with Harness() as harness:
+        harness.submit(PS=1, Worker=2)
+        harness.sync()
+        assert harness.api.names(PODS) == ["job-ps-0", "job-worker-0", "job-worker-1"] == harness.api.names(SERVICES)
+        assert harness.condition("Created")["status"] == "True"
+        for pod in harness.api.names(PODS):
+            harness.play_kubelet(pod, "Running")
+        harness.sync()
+        assert harness.condition("Running")["status"] == "True"
+        for pod in ("job-worker-0", "job-worker-1"):
+            harness.play_kubelet(pod, "Succeeded", exit_code=0)
+        harness.sync()
+        assert harness.condition("Succeeded")["status"] == "True"
+
+
+def test_a_sync_makes_no_read_call_and_no_write_but_those_of_its_plan() -> None:
+    with Harness() as harness:
+        harness.submit(PS=1, Worker=2)
+        harness.forget_calls()
+        harness.sync()
+        assert sorted(harness.calls()) == [("create", "pods")] * 3 + [("create", "services")] * 3 + [
+            ("patch", "tfjobs")
+        ]
+        harness.forget_calls()
+        harness.sync()
+        assert harness.calls() == []
+
+
+def test_services_are_made_before_pods_and_one_event_tells_of_all() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=5)
+        harness.forget_calls()
+        harness.sync()
+        kinds = [resource for _, resource in harness.calls("create")]
+        assert kinds == ["services"] * 5 + ["pods"] * 5
+        assert harness.recorder.reasons == ["SuccessfulCreatePod"]
+
+
+def test_a_sync_on_a_cache_that_lags_behind_its_own_creates_creates_nothing_again() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=3)
+        harness.api.mute("pods", "services")
+        harness.controller.sync_tfjob("ns/job")
+        harness.forget_calls()
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.calls("create", "delete") == []
+
+
+def test_unmet_expectations_of_one_replica_type_do_not_hold_up_another() -> None:
+    with Harness() as harness:
+        job = harness.submit(PS=1, Worker=2)
+        uid = job["metadata"]["uid"]
+        harness.expectations.expect_creations(expectation_key(uid, "PS", "pods"), 1)
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+        assert len(harness.api.names(SERVICES)) == 3
+
+
+def test_a_pod_that_only_the_cache_misses_is_not_counted_as_lost() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=2, restart_policy="OnFailure")
+        harness.sync()
+        for pod in harness.api.names(PODS):
+            harness.play_kubelet(pod, "Running")
+        harness.sync()
+        # What a new leader sees whose pod informer is behind its job informer.
+        indexer = harness.informers.pods.informers[0].indexer
+        pod = harness.informers.pods.lister.get("ns", "job-worker-1")
+        indexer.delete(pod.metadata.key)
+        harness.forget_calls()
+        with pytest.raises(StaleCache, match="job-worker-1"):
+            harness.controller.sync_tfjob("ns/job")
+        assert harness.calls("create", "patch") == []
+        indexer.add(pod)
+
+
+def test_a_pod_that_vanished_is_made_again_and_counted_as_a_restart() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=2, restart_policy="OnFailure")
+        harness.sync()
+        for pod in harness.api.names(PODS):
+            harness.play_kubelet(pod, "Running")
+        harness.sync()
+        harness.api.remove(PODS, "ns", "job-worker-1")
+        harness.catch_up()
+        harness.sync()
+        assert len(harness.api.names(PODS)) == 2
+        harness.sync()
+        assert harness.status()["replicaStatuses"]["Worker"]["restarts"] == 1
+
+
+def test_a_stale_job_in_the_cache_does_not_take_back_a_restart_count() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=2, restart_policy="OnFailure")
+        harness.sync()
+        harness.play_kubelet("job-worker-1", "Failed", exit_code=1)
+        harness.api.mute("tfjobs")
+
+        def synced() -> bool:
+            harness.controller.sync_tfjob("ns/job")
+            return harness.status()["replicaStatuses"]["Worker"].get("restarts") == 1
+
+        eventually(synced, what="the restart is counted")
+        for _ in range(3):
+            harness.controller.sync_tfjob("ns/job")
+        assert harness.status()["replicaStatuses"]["Worker"]["restarts"] == 1
+
+
+def test_a_refused_pod_makes_the_job_fail_with_the_servers_words_instead_of_a_loop() -> None:
+    with Harness() as harness:
+        cause = StatusCause(field="spec.containers[0].resources", message="must be less than or equal to cpu limit")
+        refusal = error_from_status(
+            Status(code=422, reason="Invalid", message="Pod is invalid", details=StatusDetails(causes=(cause,)))
+        )
+        harness.api.fail("create", "pods", refusal, times=1000)
+        harness.submit(Worker=4)
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.api.count("create", "pods") == 1
+        harness.sync()
+        message = harness.condition("Failed")["message"]
+        assert "spec.tfReplicaSpecs[Worker].template" in message
+        assert "must be less than or equal to cpu limit" in message
+        assert harness.api.count("create", "pods") == 1
+
+
+def test_an_invalid_job_gets_a_condition_and_makes_nothing() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=-1)
+        harness.sync()
+        assert "spec.tfReplicaSpecs[Worker].replicas" in harness.condition("Failed")["message"]
+        assert harness.api.names(PODS) == []
+
+
+@pytest.mark.parametrize("manager", ["kueue.x-k8s.io/multikueue"])
+def test_a_job_that_somebody_else_manages_is_left_alone(manager: str) -> None:
+    with Harness() as harness:
+        harness.submit(Worker=1, run_policy={"managedBy": manager})
+        harness.forget_calls()
+        harness.sync()
+        assert harness.calls() == []
+
+
+def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=1)
+        harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+        harness.catch_up()
+        harness.forget_calls()
+        harness.sync()
+        assert harness.calls() == []
+
+
+def test_a_deleted_job_leaves_nothing_behind_in_memory() -> None:
+    with Harness() as harness:
+        job = harness.submit(Worker=2)
+        harness.sync()
+        harness.queue.add_rate_limited("ns/job")
+        for name in harness.api.names(PODS):
+            harness.api.remove(PODS, "ns", name)
+        harness.api.remove(TFJOBS, "ns", "job")
+        eventually(lambda: len(harness.expectations) == 0, what="expectations are forgotten")
+        eventually(lambda: len(harness.controller._memory) == 0, what="the memory is empty")
+        eventually(lambda: harness.queue.num_requeues("ns/job") == 0, what="the backoff is forgotten")
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.expectations.owner_satisfied(job["metadata"]["uid"])
+
+
+def test_a_job_made_anew_under_its_old_name_does_not_inherit_the_old_pods() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=1)
+        harness.sync()
+        old = harness.api.objects(PODS)[0]["metadata"]["uid"]
+        harness.api.remove(TFJOBS, "ns", "job")
+        harness.submit(Worker=1)
+        harness.controller.sync_tfjob("ns/job")
+        assert [pod["metadata"]["uid"] for pod in harness.api.objects(PODS)] == [old]
+        # The garbage collector comes.
+        harness.api.remove(PODS, "ns", "job-worker-0")
+        harness.api.remove(SERVICES, "ns", "job-worker-0")
+        harness.catch_up()
+        harness.sync()
+        [pod] = harness.api.objects(PODS)
+        assert pod["metadata"]["uid"] != old
+
+
+def test_the_time_of_a_comparison_rides_on_another_status_write() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as harness:
+        job = harness.submit(Worker=1)
+        harness.sync()
+        uid = job["metadata"]["uid"]
+        harness.controller.note_reconciled(uid, ReconcileNote(time=clock.now(), write=False))
+        harness.forget_calls()
+        harness.sync()
+        assert harness.calls() == []
+        harness.play_kubelet("job-worker-0", "Running")
+        harness.sync()
+        assert harness.calls() == [("patch", "tfjobs")]
+        assert harness.status()["lastReconcileTime"] == "2026-01-01T00:00:00Z"
+
+
+def test_the_time_of_a_comparison_is_written_by_itself_once_when_asked_for() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as harness:
+        job = harness.submit(Worker=1)
+        harness.sync()
+        harness.controller.note_reconciled(job["metadata"]["uid"], ReconcileNote(time=clock.now(), write=True))
+        harness.forget_calls()
+        harness.sync()
+        harness.sync()
+        assert harness.calls() == [("patch", "tfjobs")]
+
+
+def test_a_job_past_its_time_to_live_is_deleted() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as harness:
+        harness.submit(Worker=1, run_policy={"ttlSecondsAfterFinished": 60})
+        harness.sync()
+        harness.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
+        harness.sync()
+        clock.advance(61)
+        harness.sync()
+        assert harness.api.names(TFJOBS) == []
+        [delete] = [call for call in harness.api.calls if call.verb == "delete" and call.resource == "tfjobs"]
+        assert delete.body["uid"]
+        assert delete.body["propagation"] == "Background"
+
+
+# With workers.
+
+
+def test_workers_bring_every_job_to_its_end() -> None:
+    with Harness() as harness:
+        harness.controller.start()
+        for number in range(20):
+            harness.submit(f"job-{number}", Worker=2)
+        eventually(lambda: len(harness.api.names(PODS)) == 40, what="40 pods")
+        for pod in harness.api.names(PODS):
+            harness.api.edit(PODS, "ns", pod, {"status": {"phase": "Succeeded"}})
+
+        def all_done() -> bool:
+            return all(job.get("status", {}).get("phase") == "Succeeded" for job in harness.api.objects(TFJOBS))
+
+        eventually(all_done, what="all jobs succeed")
+
+
+def test_a_failed_sync_is_tried_again_until_it_works() -> None:
+    with Harness() as harness:
+        harness.api.fail("create", "services", TransportError("connection reset"), times=3)
+        harness.api.fail("create", "pods", api_error(500), times=2)
+        harness.controller.start()
+        harness.submit(Worker=2)
+        eventually(lambda: len(harness.api.names(PODS)) == 2, what="2 pods")
+        eventually(lambda: harness.queue.num_requeues("ns/job") == 0, what="success forgets the failures")
+
+
+def test_a_bug_in_one_sync_does_not_end_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Harness(options=ControllerOptions(threadiness=1)) as harness:
+        real = harness.controller.sync_tfjob
+        failures = ["ns/bad"]
+
+        def sync(key: str) -> None:
+            if key in failures:
+                failures.remove(key)
+                raise RuntimeError("a bug")
+            real(key)
+
+        monkeypatch.setattr(harness.controller, "sync_tfjob", sync)
+        harness.controller.start()
+        harness.submit("bad", Worker=1)
+        harness.submit("good", Worker=1)
+        eventually(lambda: harness.api.names(PODS) == ["bad-worker-0", "good-worker-0"], what="both jobs' pods")
+
+
+def test_a_terminating_namespace_is_not_fought_against() -> None:
+    details = StatusDetails(causes=(StatusCause(reason="NamespaceTerminating", message="is being terminated"),))
+    ending = error_from_status(Status(code=403, reason="Forbidden", message="being terminated", details=details))
+    with Harness() as harness:
+        harness.api.fail("create", "services", ending, times=1000)
+        harness.submit(Worker=3)
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.api.count("create", "services") == 1
+        assert harness.queue.num_requeues("ns/job") == 0
+        assert harness.recorder.events == []
+
+
+def test_a_wish_for_patience_is_granted() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as harness:
+        busy = error_from_status(Status(code=429, reason="TooManyRequests"), retry_after=7.0)
+        harness.api.fail("create", "services", busy)
+        delays: list[tuple[str, float]] = []
+        harness.queue.add_after = lambda key, seconds: delays.append((key, seconds))  # type: ignore[method-assign]
+        harness.submit(Worker=1)
+        harness.controller.sync_tfjob("ns/job")
+        assert ("ns/job", 7.0) in delays
+
+
+def test_stopping_lets_a_running_sync_finish_and_starts_no_other() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def hold(call: Call) -> None:
+        if call.verb == "create" and call.resource == "services":
+            entered.set()
+            assert release.wait(10)
+
+    harness = Harness(options=ControllerOptions(threadiness=1))
+    with harness:
+        harness.api.react(hold)
+        harness.controller.start()
+        harness.api.put(TFJOBS, namespaced(tfjob("first", Worker=1)))
+        assert entered.wait(10)
+        harness.api.put(TFJOBS, namespaced(tfjob("second", Worker=1)))
+        eventually(lambda: len(harness.queue) == 1, what="the second job waits")
+        result: list[bool] = []
+        stopper = threading.Thread(target=lambda: result.append(harness.controller.stop(10)))
+        stopper.start()
+        eventually(lambda: harness.queue.shutting_down)
+        release.set()
+        stopper.join(10)
+        assert result == [True]
+        assert harness.api.names(PODS) == ["first-worker-0"]
+
+
+def test_a_crash_half_way_through_fifty_creates_ends_with_exactly_fifty() -> None:
+    with Harness() as first:
+        first.submit(Worker=50)
+
+        def die(call: Call) -> None:
+            if call.verb == "create" and call.resource == "pods" and first.api.count("create", "pods") > 20:
+                raise KeyboardInterrupt
+
+        first.api.react(die)
+        with pytest.raises(KeyboardInterrupt):
+            first.controller.sync_tfjob("ns/job")
+        made = first.api.names(PODS)
+        assert 0 < len(made) < 50
+        first.api.behave()
+    with Harness(api=first.api) as second:
+        second.forget_calls()
+        second.catch_up()
+        second.sync()
+        assert second.api.names(PODS) == sorted(f"job-worker-{index}" for index in range(50))
+        assert len(second.api.names(SERVICES)) == 50
+        assert second.api.count("create", "pods") == 50 - len(made)
