@@ -264,6 +264,13 @@ def test_a_mistake_on_the_command_line_is_explained(cli: Cli, arguments: tuple[s
     assert not (cli.folder / ".tfoperator").exists()
 
 
+def test_pods_that_the_job_leaves_behind_are_stopped_with_the_run(cli: Cli) -> None:
+    chief, ps = replica("sh", "-c", "sleep 1"), replica("sh", "-c", SERVE)
+    done = cli.run("run", write(cli, tfjob("left", clean="None", Chief=chief, PS=ps)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[ps-0] asked to stop" in done.stdout
+
+
 def test_several_jobs_run_together_and_each_line_says_whose_it_is(cli: Cli) -> None:
     good, bad = tfjob("good", Worker=replica("echo", "fine")), tfjob("bad", Worker=replica("sh", "-c", "exit 4"))
     done = cli.run("run", write(cli, good), write(cli, bad, name="other.yaml"), "-o", "json")

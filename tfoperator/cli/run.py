@@ -138,6 +138,9 @@ def _make_run_dir(wanted: Path | None, job: str) -> Path:
         return wanted
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     RUNS.mkdir(parents=True, exist_ok=True)
+    ignore = RUNS.parent / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")  # logs are nobody's source code
     for attempt in range(1, 1000):
         path = RUNS / (f"{stamp}-{job}" + (f"-{attempt}" if attempt > 1 else ""))
         try:

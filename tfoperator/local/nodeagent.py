@@ -102,6 +102,7 @@ class NodeAgent:
         self._informers.stop()
         self._recorder.stop(timeout=2.0)
         self.logs.close()
+        self._volumes.close()
 
     def kill_all(self) -> None:
         """Shorten every grace period to nothing: for a user who has pressed Ctrl-C twice."""

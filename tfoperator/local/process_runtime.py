@@ -79,6 +79,10 @@ class ProcessRuntime:
         for uid in pods:
             self._remove_links(uid)
         self.network.close()
+        try:
+            self._records.rmdir()
+        except OSError:  # not empty: a process that hangs in the kernel is still there, and its record with it
+            pass
 
     def launch(self, run: ContainerRun, on_exit: OnExit, warn: Callable[[str, str], None]) -> GroupProcess:
         """Start the container's process; see `Runtime.launch`."""

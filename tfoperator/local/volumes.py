@@ -82,6 +82,14 @@ class VolumeManager:
         if not self._keep:
             shutil.rmtree(self._pods / pod.metadata.uid, ignore_errors=True)
 
+    def close(self) -> None:
+        """Leave no empty directories behind. When no pod is left: one that starts could need them."""
+        for directory in (self._pods, self._pods.parent):
+            try:
+                directory.rmdir()
+            except OSError:  # something is kept in it, or it was never made
+                return
+
     def _prepare(self, pod: LocalPod, volume: Volume, sources: Sources) -> Path:
         if volume.host_path is not None:
             return _host_path(volume.name, volume.host_path)

@@ -25,7 +25,7 @@ def pod_with(*volumes: dict[str, Any], mounts: tuple[dict[str, Any], ...] = ()) 
 
 
 def test_an_empty_dir_lives_as_long_as_its_pod(tmp_path: Path) -> None:
-    manager = VolumeManager(tmp_path)
+    manager = VolumeManager(tmp_path / "volumes")
     pod = pod_with({"name": "scratch", "emptyDir": {}})
     path = manager.prepare(pod, sources)["scratch"]
     (path / "x").write_text("kept over a restart of the container")
@@ -34,6 +34,11 @@ def test_an_empty_dir_lives_as_long_as_its_pod(tmp_path: Path) -> None:
     assert manager.prepare(other, sources)["scratch"] != path
     manager.remove(pod)
     assert not path.exists()
+    manager.close()
+    assert path.parents[1].exists(), "the other pod's volumes stay"
+    manager.remove(other)
+    manager.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_volumes_are_kept_when_asked_for(tmp_path: Path) -> None:
