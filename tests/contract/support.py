@@ -123,16 +123,25 @@ class Space:
         return resource.path(self.namespace, name, subresource)
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
-        done = subprocess.run(
-            [kubectl(), "--kubeconfig", str(self.kubeconfig), "--namespace", self.namespace, *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, "HOME": str(self.kubeconfig.parent)},  # kubectl caches discovery below it
-        )
+        command, environment = self._kubectl(*arguments)
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, env=environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    @contextmanager
+    def kubectl_lines(self, *arguments: str) -> Iterator[Iterator[str]]:
+        """The lines of a kubectl that does not end by itself; it is ended after 30 s, or with the context."""
+        command, environment = self._kubectl("--request-timeout=30s", *arguments)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+            assert process.stdout is not None
+            try:
+                yield iter(process.stdout)
+            finally:
+                process.kill()
+
+    def _kubectl(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
+        command = [kubectl(), "--kubeconfig", str(self.kubeconfig), "--namespace", self.namespace, *arguments]
+        return command, {**os.environ, "HOME": str(self.kubeconfig.parent)}  # it caches discovery below its home
 
     @contextmanager
     def watch(self, resource: Resource, **options: Any) -> Iterator[Iterator[WatchEvent[Json]]]:

@@ -173,6 +173,20 @@ def test_kubectl_gets_tfjobs(space: Space) -> None:
     assert wide.split() == ["NAME", "STATE", "READY", "RESTARTS", "AGE"]
 
 
+def test_kubectl_watches_tfjobs(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+    with space.kubectl_lines("get", "tfjobs", "--watch") as lines:
+        header, first = next(lines), next(lines)
+        space.patch(
+            TFJOBS, "a", {"status": {"conditions": [{"type": "Running", "status": "True"}]}}, subresource="status"
+        )
+        changed = next(lines)
+
+    assert header.split() == ["NAME", "STATE", "AGE"]
+    assert first.split()[0] == "a"
+    assert changed.split()[:2] == ["a", "Running"]
+
+
 def test_kubectl_applies_changes_and_deletes(space: Space) -> None:
     manifest = tfjob("a")
     created = space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))

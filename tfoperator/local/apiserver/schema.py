@@ -55,7 +55,7 @@ class StructuralSchema:
         return dropped
 
     def default(self, obj: dict[str, Any]) -> None:
-        """Fill in, in place, the defaults of absent fields. A null that is not allowed counts as absent, and is dropped."""
+        """Fill in, the defaults of absent fields. A null that isn't allowed counts as absent, and is dropped."""
         _default(obj, self._schema)
 
     def validate(self, obj: dict[str, Any]) -> list[FieldProblem]:

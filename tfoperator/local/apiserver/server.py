@@ -12,7 +12,6 @@ import ipaddress
 import logging
 import random
 import secrets
-import socket
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from tfoperator.local.apiserver.custom_resources import CustomResource
 from tfoperator.local.apiserver.discovery import Discovery
 from tfoperator.local.apiserver.garbage_collector import GarbageCollector
 from tfoperator.local.apiserver.kinds import BUILTIN, NAMESPACES
+from tfoperator.local.apiserver.listener import Listener
 from tfoperator.local.apiserver.logs import LogPump, LogReader
 from tfoperator.local.apiserver.openapi import OpenAPI
 from tfoperator.local.apiserver.registry import Registry, WriteOptions
@@ -70,7 +70,7 @@ class EmbeddedApiServer:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
         if not address.is_loopback:
             raise ValueError(f"the embedded API server listens on loopback only, not on {host}")
-        self._socket = _listen(str(address), port)
+        self._socket = Listener(str(address), port)
         shown = f"[{address}]" if address.version == 6 else str(address)
         self._url = f"https://{shown}:{self._socket.getsockname()[1]}"
         self._certificate = make_certificate(str(address))
@@ -219,6 +219,7 @@ class EmbeddedApiServer:
             api.close_watches()
         finally:
             await runner.cleanup()
+            await self._socket.hang_up()
 
     def _assemble(self) -> Api:
         rng = random.Random()
@@ -244,15 +245,3 @@ class EmbeddedApiServer:
             rng=rng,
             bookmark_interval=self._bookmark_interval,
         )
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(128)
-    except BaseException:
-        listener.close()
-        raise
-    return listener

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.contract.support import Http, decode
+from tests.support.eventually import eventually
+from tests.support.threads import no_threads_left
+from tests.unit.local.apiserver.samples import widgets
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+from tfoperator.kube.resources import NAMESPACES, PODS, SECRETS, Resource
+from tfoperator.kube.verbs import WatchEventType
+from tfoperator.local.apiserver import EmbeddedApiServer
+
+WIDGETS = Resource("example.com", "v1", "Widget", "widgets")
+POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "i"}]}}
+LOG = "/api/v1/namespaces/default/pods/p/log"
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedApiServer]:
+    with no_threads_left(), EmbeddedApiServer(history_limit=5, bookmark_interval=0.1) as running:
+        yield running
+
+
+@pytest.fixture
+def kubeconfig(server: EmbeddedApiServer, tmp_path: Path) -> Path:
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(server.kubeconfig()))
+    return path
+
+
+@pytest.fixture
+def client(kubeconfig: Path) -> Iterator[Client]:
+    with Client(load_config(str(kubeconfig)), qps=-1) as connected:
+        yield connected
+
+
+@pytest.fixture
+def http(kubeconfig: Path) -> Http:
+    return Http(kubeconfig)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+def test_it_listens_on_loopback_only(host: str) -> None:
+    with pytest.raises(ValueError, match="loopback"):
+        EmbeddedApiServer(host=host)
+
+
+def test_a_taken_port_is_an_error_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        EmbeddedApiServer(port=taken.getsockname()[1])
+
+
+def test_it_starts_once_and_stops_any_number_of_times() -> None:
+    server = EmbeddedApiServer(custom_resources=[])
+    with no_threads_left():
+        server.start()
+        with pytest.raises(RuntimeError, match="only once"):
+            server.start()
+        server.stop()
+        server.stop()
+
+
+def test_a_server_that_never_started_can_be_stopped() -> None:
+    server = EmbeddedApiServer(custom_resources=[])
+    server.stop()
+
+    with socket.create_server(("127.0.0.1", int(server.url.rpartition(":")[2]))):
+        pass
+
+
+def test_an_own_port_and_token_are_kept() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with EmbeddedApiServer(port=port, token="chosen", custom_resources=[]) as server:
+        assert server.url == f"https://127.0.0.1:{port}"
+        assert server.kubeconfig()["users"][0]["user"] == {"token": "chosen"}
+
+
+def test_tokens_are_not_repeated() -> None:
+    servers = [EmbeddedApiServer(custom_resources=[]) for _ in range(2)]
+    for server in servers:
+        server.stop()
+
+    assert servers[0].token != servers[1].token
+
+
+def test_health_needs_no_token_and_everything_else_does(http: Http) -> None:
+    codes = {
+        path: http("GET", path, token="wrong").code for path in ("/healthz", "/readyz", "/version", "/api", "/nope")
+    }
+
+    assert codes == {"/healthz": 200, "/readyz": 200, "/version": 401, "/api": 401, "/nope": 401}
+
+
+def test_a_stop_ends_watches_cleanly_and_soon(server: EmbeddedApiServer, client: Client) -> None:
+    stream = client.watch(PODS, "", decode, allow_watch_bookmarks=False)
+    ended = threading.Event()
+
+    def read() -> None:
+        for _ in stream:
+            pass
+        ended.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    started = time.monotonic()
+    server.stop()
+    reader.join(5)
+
+    assert ended.is_set()
+    assert time.monotonic() - started < 2
+
+
+def test_bookmarks_arrive_at_their_interval(client: Client) -> None:
+    stream = client.watch(PODS, "", decode, resource_version="0")
+    try:
+        assert next(iter(stream)).type is WatchEventType.BOOKMARK
+    finally:
+        stream.close()
+
+
+def test_history_is_bounded_and_can_be_forgotten(server: EmbeddedApiServer, client: Client) -> None:
+    start = client.list(SECRETS, "default", decode).resource_version
+    for index in range(7):
+        client.create(SECRETS, "default", {"metadata": {"name": f"s{index}"}}, decode)
+
+    def first_event(version: str) -> WatchEventType:
+        stream = client.watch(SECRETS, "default", decode, resource_version=version)
+        try:
+            return next(iter(stream)).type
+        finally:
+            stream.close()
+
+    recent = str(int(client.list(SECRETS, "default", decode).resource_version) - 1)
+    before = (first_event(start), first_event(recent))
+    server.compact()
+
+    assert before == (WatchEventType.ERROR, WatchEventType.ADDED)
+    assert first_event(recent) is WatchEventType.ERROR
+
+
+def test_a_later_server_does_not_take_an_earlier_ones_versions_for_its_own() -> None:
+    versions = []
+    for _ in range(2):
+        with EmbeddedApiServer(custom_resources=[]) as server:
+            assert server._store is not None
+            versions.append(server._store.revision)
+
+    assert versions[0] < versions[1]
+
+
+def test_a_watch_does_not_outlive_its_client(server: EmbeddedApiServer, client: Client) -> None:
+    stream = client.watch(PODS, "", decode, allow_watch_bookmarks=False)
+    api = server._api
+    assert api is not None
+    assert len(api._watchers) == 1
+
+    stream.close()
+
+    eventually(lambda: not api._watchers)
+
+
+def test_other_custom_resources_can_be_served(tmp_path: Path) -> None:
+    with EmbeddedApiServer(custom_resources=[widgets()]) as server:
+        path = tmp_path / "kubeconfig"
+        path.write_text(yaml.safe_dump(server.kubeconfig()))
+        with Client(load_config(str(path))) as client:
+            made = client.create(WIDGETS, "default", {"metadata": {"name": "w"}, "spec": {}}, decode)
+
+    assert made["spec"] == {"size": 1, "maybe": "x"}
+
+
+def test_no_answer_shows_a_traceback(
+    server: EmbeddedApiServer, http: Http, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a secret detail")
+
+    monkeypatch.setattr("tfoperator.local.apiserver.api.list_page", broken)
+
+    answer = http("GET", "/api/v1/pods")
+
+    assert (answer.code, answer.body["reason"]) == (500, "InternalError")
+    assert "secret" not in str(answer.body)
+    assert "a secret detail" in caplog.text
+
+
+def test_requests_that_are_no_http_do_no_harm(server: EmbeddedApiServer, http: Http) -> None:
+    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as raw:
+        raw.sendall(b"\x00\x01nonsense\r\n\r\n")
+
+    assert http("GET", "/version").code == 200
+
+
+def test_logs_are_read_by_whoever_is_set(server: EmbeddedApiServer, client: Client, http: Http) -> None:
+    client.create(PODS, "default", POD, decode)
+    nobody = http("GET", LOG)
+    asked: list[object] = []
+
+    def reader(*arguments: object) -> Iterator[bytes]:
+        asked.append(arguments)
+        yield b"one\n"
+        yield b"two\n"
+
+    server.set_log_reader(reader)
+    whole = http("GET", f"{LOG}?tailLines=7&previous=true")
+    cut = http("GET", f"{LOG}?limitBytes=5")
+
+    assert nobody.code == 503
+    assert (whole.code, whole.body) == (200, b"one\ntwo\n")
+    assert cut.body == b"one\nt"
+    assert asked == [("default", "p", "main", True, False, 7), ("default", "p", "main", False, False, None)]
+
+
+def test_a_log_that_is_not_there_is_a_status(server: EmbeddedApiServer, client: Client, http: Http) -> None:
+    client.create(PODS, "default", POD, decode)
+
+    def reader(*_: object) -> Iterator[bytes]:
+        raise LookupError("it has not started")
+        yield b""
+
+    server.set_log_reader(reader)
+    missing = http("GET", LOG)
+    status = {"containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
+    client.patch(PODS, "default", "p", {"status": status}, decode, subresource="status")
+    waiting = http("GET", LOG)
+
+    assert (missing.code, waiting.code) == (400, 400)
+    assert "it has not started" in missing.body["message"]
+    assert waiting.body["message"] == 'container "main" in pod "p" is waiting to start: ImagePullBackOff'
+
+
+def test_a_followed_log_streams_and_ends_with_its_client(server: EmbeddedApiServer, client: Client) -> None:
+    client.create(PODS, "default", POD, decode)
+    more, finished = threading.Event(), threading.Event()
+
+    def reader(*_: object) -> Iterator[bytes]:
+        try:
+            yield b"first\n"
+            while not more.wait(0.01):
+                yield b""
+            yield b"second\n"
+            while True:
+                time.sleep(0.01)
+                yield b""
+        finally:
+            finished.set()
+
+    server.set_log_reader(reader)
+    with client.pod_log("default", "p", follow=True) as log:
+        chunks = iter(log)
+        first = next(chunks)
+        more.set()
+        second = next(chunks)
+
+    assert (first, second) == (b"first\n", b"second\n")
+    eventually(finished.is_set, what="the reader has been ended")
+
+
+def test_a_stop_ends_followed_logs(server: EmbeddedApiServer, client: Client) -> None:
+    client.create(PODS, "default", POD, decode)
+
+    def reader(*_: object) -> Iterator[bytes]:
+        yield b"first\n"
+        while True:
+            time.sleep(0.01)
+            yield b""
+
+    server.set_log_reader(reader)
+    with client.pod_log("default", "p", follow=True) as log:
+        assert next(iter(log)) == b"first\n"
+        started = time.monotonic()
+        server.stop()
+        assert time.monotonic() - started < 2
+
+
+def test_a_job_of_fifty_replicas_is_a_matter_of_a_second(client: Client) -> None:
+    labels = {"labels": {"job": "j"}}
+    began = time.monotonic()
+    for index in range(50):
+        name = {"name": f"j-worker-{index}", **labels}
+        client.create(PODS, "default", {"metadata": name, "spec": POD["spec"]}, decode)
+        client.patch(PODS, "default", name["name"], {"status": {"phase": "Running"}}, decode, subresource="status")
+    found = client.list(PODS, "default", decode, label_selector="job=j")
+
+    assert len(found.items) == 50
+    assert time.monotonic() - began < 2.0
+
+
+def test_the_usual_namespaces_are_there(client: Client) -> None:
+    names = {item["metadata"]["name"] for item in client.list(NAMESPACES, "", decode).items}
+
+    assert names == {"default", "kube-node-lease", "kube-public", "kube-system"}

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.unit.local.apiserver.samples import START, widgets
+from tfoperator.local.apiserver.jsonpath import compile_path
+from tfoperator.local.apiserver.kinds import BUILTIN, EVENTS, NODES, PODS, SERVICES, ResourceType
+from tfoperator.local.apiserver.tables import human_duration, table_formats
+
+OBJECT: dict[str, Any] = {
+    "status": {"conditions": [{"type": "A", "status": "True"}, {"type": "B", "status": "False"}]},
+    "metadata": {"labels": {"a.b/c": "d"}, "items": [1, 2, 3]},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (".status.conditions[-1:].type", ["B"]),
+        (".status.conditions[0].type", ["A"]),
+        (".status.conditions[*].type", ["A", "B"]),
+        ('.status.conditions[?(@.type=="B")].status', ["False"]),
+        (".status.conditions[?(@.type=='none')].status", []),
+        (".metadata.labels['a.b/c']", ["d"]),
+        (".metadata.items[1:]", [2, 3]),
+        (".metadata.items[7]", []),
+        (".status.missing.deeper", []),
+        (".status.conditions.type", []),
+    ],
+)
+def test_json_paths(path: str, found: list[Any]) -> None:
+    assert compile_path(path)(OBJECT) == found
+
+
+@pytest.mark.parametrize("path", ["status", ".a[", ".a[?(@.b>1)]", "..a"])
+def test_a_json_path_that_is_not_understood_is_an_error(path: str) -> None:
+    with pytest.raises(ValueError, match="JSONPath"):
+        compile_path(path)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (-1, "0s"),
+        (-5, "<invalid>"),
+        (119, "119s"),
+        (120, "2m"),
+        (150, "2m30s"),
+        (600, "10m"),
+        (3 * 3600, "3h"),
+        (3 * 3600 + 60, "3h1m"),
+        (10 * 3600, "10h"),
+        (50 * 3600, "2d2h"),
+        (30 * 86400, "30d"),
+        (800 * 86400, "2y"),
+    ],
+)
+def test_durations_read_like_kubectls(seconds: int, text: str) -> None:
+    assert human_duration(seconds) == text
+
+
+def row(resource: ResourceType, obj: dict[str, Any]) -> dict[str, Any]:
+    custom = widgets()
+    table = table_formats((*BUILTIN, custom.resource), [custom])[resource]
+    body = {"metadata": {"name": "x", "creationTimestamp": "2026-01-01T00:00:00Z"}, **obj}
+    cells = table.row(body, START + timedelta(seconds=90))
+    return dict(zip((column.name for column in table.columns), cells, strict=True))
+
+
+def container(**state: Any) -> dict[str, Any]:
+    return {"status": {"phase": "Running", "containerStatuses": [{"name": "c", "state": state}]}, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "status"),
+    [
+        ({"spec": {}, "status": {"phase": "Pending"}}, "Pending"),
+        ({"spec": {}, "status": {"phase": "Failed", "reason": "Evicted"}}, "Evicted"),
+        (container(running={}), "Running"),
+        (container(waiting={"reason": "ImagePullBackOff"}), "ImagePullBackOff"),
+        (container(terminated={"exitCode": 3}), "ExitCode:3"),
+        (container(terminated={"exitCode": 0, "reason": "Completed"}), "Completed"),
+        ({"spec": {}, "metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}}, "Terminating"),
+    ],
+)
+def test_the_status_of_a_pod_is_its_most_telling_word(pod: dict[str, Any], status: str) -> None:
+    assert row(PODS, pod)["Status"] == status
+
+
+def test_restarts_say_when_the_last_one_was() -> None:
+    last = {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:30Z"}}
+    pod = {"spec": {}, "status": {"containerStatuses": [{"name": "c", "restartCount": 2, "lastState": last}]}}
+
+    assert row(PODS, pod)["Restarts"] == "2 (60s ago)"
+
+
+def test_services_events_and_nodes_have_their_columns() -> None:
+    service = row(SERVICES, {"spec": {"type": "ClusterIP", "clusterIP": "None", "ports": [{"port": 1}]}})
+    event = row(EVENTS, {"reason": "R", "type": "Normal", "involvedObject": {"kind": "TFJob", "name": "j"}})
+    node = row(NODES, {"spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+
+    assert (service["Cluster-IP"], service["Port(s)"], service["Age"]) == ("None", "1/TCP", "90s")
+    assert (event["Object"], event["Reason"], event["Last Seen"]) == ("tfjob/j", "R", "<unknown>")
+    assert node["Status"] == "Ready"
+
+
+def test_custom_kinds_are_printed_as_their_crd_says() -> None:
+    assert row(widgets().resource, {"spec": {"size": 3}}) == {"Name": "x", "Size": 3, "Age": "90s"}
+
+
+@pytest.mark.parametrize("resource", BUILTIN, ids=lambda resource: resource.plural)
+def test_an_empty_object_of_any_kind_can_be_printed(resource: ResourceType) -> None:
+    assert "x" in row(resource, {"spec": {}}).values()
