@@ -6,22 +6,36 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tfoperator.api.crd import crd
-from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
 
 from hack.controlplane import ControlPlane
 from tests.support.cluster import Cluster
 from tests.support.controlplane import control_plane
 from tests.support.operator_process import OperatorProcess
+from tfoperator.api.crd import crd
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
 
 OPERATOR_USER = "system:serviceaccount:tfoperator-system:tfoperator"
 OPERATOR_GROUPS = "system:serviceaccounts,system:serviceaccounts:tfoperator-system,system:authenticated"
 
+COUNTED_USER = "counted"
+"""A user whose every request the API server writes to its audit log."""
+
+AUDIT_POLICY = f"""
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  users: [{COUNTED_USER}]
+- level: None
+"""
+
 
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
-    with control_plane(users={OPERATOR_USER: OPERATOR_GROUPS}) as running:
+    users = {OPERATOR_USER: OPERATOR_GROUPS, COUNTED_USER: "system:masters"}
+    with control_plane(users=users, audit_policy=AUDIT_POLICY) as running:
         yield running
 
 
