@@ -271,6 +271,14 @@ def test_pods_that_the_job_leaves_behind_are_stopped_with_the_run(cli: Cli) -> N
     assert "[ps-0] asked to stop" in done.stdout
 
 
+def test_what_the_api_server_refuses_is_said(cli: Cli) -> None:
+    bad = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "Not A Name"}}
+    done = cli.run("run", write(cli, json.dumps(bad), tfjob("quick", Worker=replica("true"))))
+    assert done.returncode == 2
+    assert "metadata.name" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_several_jobs_run_together_and_each_line_says_whose_it_is(cli: Cli) -> None:
     good, bad = tfjob("good", Worker=replica("echo", "fine")), tfjob("bad", Worker=replica("sh", "-c", "exit 4"))
     done = cli.run("run", write(cli, good), write(cli, bad, name="other.yaml"), "-o", "json")

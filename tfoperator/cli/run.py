@@ -169,6 +169,7 @@ def _execute(
     with _logging_to(run_dir / "tfoperator.log"):
         from tfoperator.cli.console import make_view
         from tfoperator.cli.summary import summary
+        from tfoperator.kube.errors import ApiError
         from tfoperator.local.run import ControlPlaneFailed, JobRun
 
         stream = sys.stderr if output is Format.JSON else sys.stdout
@@ -185,6 +186,8 @@ def _execute(
             )
             with _interruptible(engine) as received:
                 result = engine.execute()
+        except ApiError as error:
+            raise CliError(f"the manifest was refused: {error}", "What had been started was stopped.") from None
         except ControlPlaneFailed as error:
             hint = f"Its log is {run_dir / 'tfoperator.log'}."
             raise CliError(f"the operator failed: {error}", hint, exit_code=EXIT_FAILED) from None
@@ -221,8 +224,10 @@ def _interruptible(engine: JobRun) -> Iterator[list[int]]:
 @contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
     """The operator's own log goes to a file: on the terminal it would drown what the user's code says."""
+    from tfoperator.operator.logging import TextFormatter
+
     handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(TextFormatter())
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)

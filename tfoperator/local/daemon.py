@@ -23,6 +23,7 @@ from tfoperator.local.controlplane import RECORDS, ControlPlane
 from tfoperator.local.identity import identify
 from tfoperator.local.process_runtime import kill_recorded
 from tfoperator.local.state import DaemonState, StateDirectory, write_private
+from tfoperator.operator.logging import configure_logging
 
 __all__ = ["main", "serve"]
 
@@ -83,7 +84,7 @@ def _stop(plane: ControlPlane, messages: queue.SimpleQueue[str]) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """The way in; see the module."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    configure_logging()
     directory, port = arguments
     try:
         return serve(StateDirectory(Path(directory)), int(port))
