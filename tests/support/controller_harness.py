@@ -49,8 +49,8 @@ class Harness:
         self.api = api or FakeApi(clock.now if clock is not None else None)
         self.recorder = EventList()
         self.expectations = Expectations(clock=clock)
-        self.queue: RateLimitingQueue[str] = RateLimitingQueue(ExponentialFailureRateLimiter(0.001, 0.05))
-        self.factory = SharedInformerFactory(self.api)
+        self.queue: RateLimitingQueue[str] = RateLimitingQueue(ExponentialFailureRateLimiter(0.001, 0.05), clock=clock)
+        self.factory = SharedInformerFactory(self.api, clock=clock)
         self.informers = ControllerInformers.of(self.factory)
         self.controller = TFJobController(
             self.api,

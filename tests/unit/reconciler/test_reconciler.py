@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.cluster import tfjob
+from tests.support.controller_harness import Harness, namespaced
+from tests.support.eventually import eventually
+from tests.support.fake_api import Call, api_error
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.controller.handlers import expectation_key
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.reconciler import Reconciler
+
+
+class World(Harness):
+    """A controller that works, and a reconciler that a test drives."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        super().__init__(clock=self.clock)
+        self.reconciler = Reconciler(
+            self.api, self.informers, self.controller, expectations=self.expectations, clock=self.clock
+        )
+        self.repairs: list[tuple[str, int]] = []
+
+    def __enter__(self) -> World:
+        super().__enter__()
+        self.controller.start()
+        return self
+
+    def run_job(self, name: str = "job", **what: int) -> None:
+        """Submit a job and bring it to Running, with the reconciler knowing of it."""
+        before = len(self.reconciler._schedule)
+        self.api.put(TFJOBS, namespaced(tfjob(name, **what)))
+        count = sum(what.values())
+        mine = [f"{name}-"]
+        eventually(lambda: sum(pod.startswith(mine[0]) for pod in self.api.names(PODS)) == count, what="pods")
+        for pod in self.api.names(PODS):
+            if pod.startswith(mine[0]):
+                container = {"name": "tensorflow", "ready": True, "state": {"running": {}}}
+                self.api.edit(PODS, "ns", pod, {"status": {"phase": "Running", "containerStatuses": [container]}})
+        eventually(lambda: self.condition("Ready", name).get("status") == "True", what=f"{name} is ready")
+        eventually(lambda: len(self.reconciler._schedule) == before + 1, what="the reconciler knows it")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until nothing is left to do."""
+        self.catch_up()
+        eventually(lambda: len(self.queue) == 0 and self.queue.unfinished_work_seconds() == 0, what="an idle queue")
+
+    def enqueue_at_once(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        """Make delayed syncs immediate, so that none slips past the next look; returns where the delays go."""
+        delays: list[float] = []
+
+        def enqueue(key: str, seconds: float) -> None:
+            delays.append(seconds)
+            self.controller.enqueue(key)
+
+        monkeypatch.setattr(self.controller, "enqueue_after", enqueue)
+        return delays
+
+    def look(self, after: float = 15.0) -> int:
+        """Let time pass and compare; returns how many jobs were."""
+        self.clock.advance(after)
+        return self.reconciler.reconcile()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with World() as world:
+        yield world
+
+
+def test_nothing_is_asked_of_the_server_while_no_job_is_due(world: World) -> None:
+    world.run_job(Worker=2)
+    world.forget_calls()
+    assert world.look(after=10) == 0
+    assert world.calls() == []
+
+
+def test_one_look_serves_every_job(world: World) -> None:
+    for number in range(5):
+        world.run_job(f"job-{number}", Worker=2)
+    world.forget_calls()
+    assert world.look() == 5
+    assert world.calls("list") == [("list", "tfjobs"), ("list", "pods"), ("list", "services")]
+
+
+def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfoperator.reconciler.live.PAGE_SIZE", 2)
+    world.run_job(Worker=5)
+    world.forget_calls()
+    assert world.look() == 1
+    assert world.calls("list").count(("list", "pods")) == 3
+    assert world.reconciler._suspicions == {}
+
+
+def test_a_pod_whose_end_the_watch_lost_is_noticed(world: World) -> None:
+    world.run_job(Worker=2)
+    world.api.mute("pods")
+    world.api.remove(PODS, "ns", "job-worker-1")
+    world.api.unmute()
+    world.look()
+    world.forget_calls()
+    world.look()
+    eventually(lambda: world.condition("Failed").get("status") == "True", what="under Never, a lost pod ends the job")
+    assert world.api.count("watch", "pods") == 1
+
+
+def test_a_status_change_that_the_watch_lost_is_noticed(world: World) -> None:
+    world.run_job(Worker=1)
+    world.api.mute("pods")
+    world.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Succeeded"}})
+    world.api.unmute()
+    world.look()
+    assert world.condition("Succeeded") == {}
+    world.look()
+    eventually(lambda: world.condition("Succeeded").get("status") == "True", what="the end is noticed")
+
+
+def test_a_job_that_the_watch_lost_is_found(world: World) -> None:
+    world.run_job("known", Worker=1)
+    world.api.mute("tfjobs")
+    world.api.put(TFJOBS, namespaced(tfjob("lost", Worker=1)))
+    world.api.unmute()
+    world.look()
+    world.look(after=30)
+    eventually(lambda: "lost-worker-0" in world.api.names(PODS), what="the lost job's pod")
+
+
+def test_a_service_deleted_behind_the_watchs_back_comes_back(world: World) -> None:
+    world.run_job(Worker=1)
+    world.api.mute("services")
+    world.api.remove(SERVICES, "ns", "job-worker-0")
+    world.api.unmute()
+    world.look()
+    world.look()
+    eventually(lambda: world.api.names(SERVICES) == ["job-worker-0"], what="the service is made again")
+
+
+def test_a_difference_that_the_watch_makes_good_by_itself_causes_no_new_list(world: World) -> None:
+    world.run_job(Worker=1)
+    world.forget_calls()
+
+    def change_amid_the_look(call: Call) -> None:
+        if call.verb == "list" and call.resource == "services":
+            world.api.edit(PODS, "ns", "job-worker-0", {"metadata": {"annotations": {"a": str(world.clock.now())}}})
+
+    world.api.react(change_amid_the_look)
+    for _ in range(3):
+        world.look(after=300)
+        world.catch_up()
+    assert [call for call in world.api.calls if call.verb == "watch"] == []
+
+
+def test_a_repair_brings_the_job_back_to_the_shortest_interval(world: World) -> None:
+    world.run_job(Worker=1)
+    for _ in range(6):
+        world.look(after=300)
+    assert world.look(after=15) == 0
+    world.api.mute("pods")
+    world.api.edit(PODS, "ns", "job-worker-0", {"metadata": {"annotations": {"lost": "yes"}}})
+    world.api.unmute()
+    assert world.look(after=300) == 1
+    assert world.look(after=15) == 1
+
+
+def test_an_expected_event_that_never_comes_is_given_up_after_two_looks(world: World) -> None:
+    world.run_job(Worker=1)
+    uid = world.api.objects(TFJOBS)[0]["metadata"]["uid"]
+    world.expectations.expect_creations(expectation_key(uid, "worker", "pods"), 1)
+    world.look()
+    assert not world.expectations.owner_satisfied(uid)
+    world.look()
+    assert world.expectations.owner_satisfied(uid)
+
+
+def test_an_unreachable_server_changes_nothing_and_the_jobs_stay_due(world: World) -> None:
+    world.run_job(Worker=1)
+    world.api.fail("list", "pods", api_error(503))
+    with pytest.raises(KubeError):
+        world.look()
+    assert world.reconciler.reconcile() == 1
+
+
+def test_the_time_is_recorded_about_once_in_five_minutes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.run_job(Worker=1)
+    world.enqueue_at_once(monkeypatch)
+    world.forget_calls()
+    for _ in range(240):  # an hour
+        world.look(after=15)
+        world.settle()
+    assert 11 <= world.calls("patch").count(("patch", "tfjobs")) <= 12
+    assert world.status()["lastReconcileTime"] > "2026-01-01T00:50"
+
+
+def test_an_idle_hour_costs_the_same_lists_for_thirty_jobs_as_for_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays = world.enqueue_at_once(monkeypatch)
+    for number in range(30):
+        world.run_job(f"job-{number}", Worker=1)
+        world.clock.advance(3.3)
+    world.forget_calls()
+    for _ in range(240):
+        world.look(after=15)
+        world.settle()
+    lists = world.calls("list").count(("list", "pods"))
+    writes = world.calls("patch").count(("patch", "tfjobs"))
+    # At most one look per 15 s while backing off, one per 5 minutes afterwards.
+    assert lists <= 12 + 20
+    assert 30 * 10 <= writes <= 30 * 12
+    # They would come spread over a minute, not all at once.
+    assert max(delays) <= 60
+    assert len({round(delay) for delay in delays}) > 10
+    assert world.calls("create", "delete", "get", "replace") == []
+
+
+def test_a_finished_job_costs_no_writes(world: World) -> None:
+    world.run_job(Worker=1)
+    world.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Succeeded"}})
+    eventually(lambda: world.condition("Succeeded").get("status") == "True")
+    world.settle()
+    world.forget_calls()
+    for _ in range(20):
+        world.look(after=300)
+        world.settle()
+    assert world.calls("patch") == []
+
+
+def test_the_resync_sets_the_thread_going_and_stop_ends_it(world: World) -> None:
+    world.run_job(Worker=1)
+    world.reconciler.start()
+    with pytest.raises(RuntimeError, match="before"):
+        world.reconciler.start()
+    world.forget_calls()
+
+    def resynced() -> bool:
+        world.clock.advance(5)
+        return world.calls("list").count(("list", "pods")) >= 2
+
+    eventually(resynced, every=0.02, what="two looks")
+    assert world.reconciler.stop(10)
+
+
+def test_before_the_start_a_resync_does_nothing(world: World) -> None:
+    world.run_job(Worker=1)
+    world.forget_calls()
+    job = world.informers.jobs.lister.get("ns", "job")
+    world.clock.advance(1000)
+    world.reconciler.on_update(job, job)
+    assert world.calls("list") == []
+    assert world.reconciler.stop()
