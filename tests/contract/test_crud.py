@@ -13,6 +13,7 @@ from tfoperator.kube.errors import (
     NotFoundError,
 )
 from tfoperator.kube.resources import LEASES, SERVICES
+from tfoperator.kube.verbs import PatchType
 
 
 def test_the_server_completes_what_it_stores(space: Space) -> None:
@@ -203,6 +204,14 @@ def test_a_body_that_can_not_be_read_is_a_bad_request(space: Space, body: bytes)
     answer = space.http("POST", space.path(CONFIG_MAPS), body)
 
     assert (answer.code, answer.body["kind"], answer.body["status"]) == (400, "Status", "Failure")
+
+
+def test_a_body_that_is_nested_without_end_is_a_bad_request(space: Space) -> None:
+    space.create(CONFIG_MAPS, config_map("a"))
+    body = b'{"data":' * 20_000 + b"1" + b"}" * 20_000
+
+    assert space.http("POST", space.path(CONFIG_MAPS), body).code == 400
+    assert space.http("PATCH", space.path(CONFIG_MAPS, "a"), body, content_type=PatchType.MERGE).code in (400, 422)
 
 
 def test_a_field_of_the_wrong_type_is_a_bad_request(space: Space) -> None:

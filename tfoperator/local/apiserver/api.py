@@ -93,6 +93,8 @@ class Api:
             return _status_response(error)
         except web.HTTPRequestEntityTooLarge:
             return _status_response(too_large_body())
+        except RecursionError:
+            return _status_response(errors.bad_request("the object provided is nested too deeply"))
         except (ConnectionError, web.HTTPException):
             raise  # the client is gone, or aiohttp has its own answer
         except Exception:

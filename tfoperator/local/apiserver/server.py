@@ -137,11 +137,19 @@ class EmbeddedApiServer:
 
     def stop(self) -> None:
         """End all watches and logs, answer what is under way, and wait for the thread. Idempotent."""
-        self._socket.close() if self._thread is None else self._shut_down(self._thread)
+        if self._thread is None:
+            self._socket.close()
+            return
+        event = self._stop_event
+        if event is not None:
+            self._post(event.set)
+        self._logs.stop(_SHUTDOWN_SECONDS)
+        self._thread.join()
 
     def compact(self) -> None:
         """Forget all history, as etcd's compaction does: every resourceVersion seen so far has expired (410)."""
-        self._call(lambda: self._store.compact() if self._store is not None else None)
+        if self._store is not None:
+            self._call(self._store.compact)
 
     def __enter__(self) -> EmbeddedApiServer:
         self.start()
@@ -149,13 +157,6 @@ class EmbeddedApiServer:
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
-
-    def _shut_down(self, thread: threading.Thread) -> None:
-        event = self._stop_event
-        if event is not None:
-            self._post(event.set)
-        self._logs.stop(_SHUTDOWN_SECONDS)
-        thread.join()
 
     def _post(self, action: Callable[[], object]) -> bool:
         """Have the event loop do something soon; False if it has ended."""
