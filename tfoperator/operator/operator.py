@@ -43,6 +43,7 @@ _RETRY_CAP = 120.0
 us when such an obstacle goes away."""
 
 _EVENT_FLUSH_SECONDS = 3.0
+_IDLE_STOP_SECONDS = 2.0
 
 
 class Operator:
@@ -114,15 +115,17 @@ class Operator:
     def stop(self, timeout: float | None = None) -> bool:
         """Take no new work, let running syncs finish for up to `timeout` real seconds, and end every thread.
 
-        Default: `shutdown_grace_period`. Idempotent. Returns whether everything has ended in time.
+        Default: `shutdown_grace_period`. Idempotent. Returns whether all work has ended in time. Close the client
+        afterwards: that also ends a request that still waits for an answer.
         """
         grace = self._options.shutdown_grace_period if timeout is None else timeout
         self._stop.set()
         if not self._caches_complete:
             self._factory.stop(grace)
         if self._thread.ident is not None:
-            self._thread.join(grace)
-        ended = not self._thread.is_alive() and self._drained
+            # Only work is worth the whole grace: what else holds the thread up is a request without an answer.
+            self._thread.join(grace if self._working else min(grace, _IDLE_STOP_SECONDS))
+        ended = self._drained and not (self._working and self._thread.is_alive())
         if not self._working:
             # The queue's own thread and the pool run even if the workers never did.
             self._controller.stop(0)

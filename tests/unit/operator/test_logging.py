@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+from tfoperator.operator.logging import JsonFormatter, TextFormatter
+
+
+def record(message: str, *, job: str = "", error: bool = False) -> logging.LogRecord:
+    info = None
+    if error:
+        try:
+            raise RuntimeError("broken")
+        except RuntimeError:
+            info = sys.exc_info()
+    made = logging.LogRecord("tfoperator.controller.execute", logging.INFO, "x.py", 1, message, (), info)
+    made.created = 1_767_268_800.25
+    if job:
+        made.job = job
+    return made
+
+
+def test_a_text_line_has_time_level_place_job_and_message() -> None:
+    line = TextFormatter().format(record("is now Running", job="ns/mnist"))
+    assert line == "2026-01-01T12:00:00.250Z INFO    controller ns/mnist: is now Running"
+
+
+def test_a_message_stays_on_one_line() -> None:
+    assert "\n" not in TextFormatter().format(record("two\nlines"))
+    assert "\n" not in JsonFormatter().format(record("two\nlines", error=True))
+
+
+def test_a_traceback_follows_a_text_line() -> None:
+    assert "RuntimeError: broken" in TextFormatter().format(record("failed", error=True))
+
+
+def test_a_json_line_has_the_same_facts() -> None:
+    entry = json.loads(JsonFormatter().format(record("is now Running", job="ns/mnist")))
+    assert entry == {
+        "time": "2026-01-01T12:00:00.250Z",
+        "level": "info",
+        "logger": "tfoperator.controller.execute",
+        "message": "is now Running",
+        "job": "ns/mnist",
+    }
+    assert "broken" in json.loads(JsonFormatter().format(record("x", error=True)))["error"]

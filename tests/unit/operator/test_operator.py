@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import tfjob
+from tests.support.eventually import eventually
+from tests.support.fake_api import Call, FakeApi, api_error
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.resources import EVENTS, LEASES, PODS
+from tfoperator.operator import Operator, Options
+
+ELECT = Options(
+    leader_elect=True,
+    leader_elect_lease_duration=1.5,
+    leader_elect_renew_deadline=1.0,
+    leader_elect_retry_period=0.1,
+)
+
+
+def submit(api: FakeApi, name: str = "job", **replicas: Any) -> None:
+    job = tfjob(name, **replicas)
+    job["metadata"]["namespace"] = "ns"
+    api.put(TFJOBS, job)
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+@pytest.fixture
+def start(api: FakeApi) -> Iterator[Callable[..., Operator]]:
+    before = set(threading.enumerate())
+    started: list[Operator] = []
+
+    def start(options: Options | None = None, **how: Any) -> Operator:
+        one = Operator(api, options, **how)
+        started.append(one)
+        one.start()
+        return one
+
+    yield start
+    for one in started:
+        one.stop(10)
+    eventually(lambda: set(threading.enumerate()) <= before, what="every thread has ended")
+
+
+def test_it_runs_jobs_and_tells_of_it(api: FakeApi, start: Callable[..., Operator]) -> None:
+    operator = start()
+    eventually(lambda: operator.is_ready and operator.is_leader)
+    submit(api, Worker=3)
+    eventually(lambda: len(api.names(PODS)) == 3, what="3 pods")
+    eventually(lambda: api.objects(EVENTS), what="an event")
+    assert operator.stop(10)
+    assert not operator.is_ready
+
+
+def test_jobs_that_were_there_before_are_taken_up(api: FakeApi, start: Callable[..., Operator]) -> None:
+    for number in range(10):
+        submit(api, f"job-{number}", Worker=1)
+    start()
+    eventually(lambda: len(api.names(PODS)) == 10, what="10 pods")
+
+
+def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Callable[..., Operator]) -> None:
+    submit(api, Worker=1)
+    release = threading.Event()
+
+    def hold(call: Call) -> None:
+        if call.resource == "pods" and call.verb in ("list", "watch"):
+            release.wait(10)
+
+    api.react(hold)
+    operator = start()
+    eventually(lambda: api.count("watch", "services") or api.count("list", "services"), what="the other caches fill")
+    assert not operator.is_ready
+    assert api.names(PODS) == []
+    release.set()
+    eventually(lambda: api.names(PODS) == ["job-worker-0"], what="the pod")
+
+
+def test_it_waits_for_a_crd_that_is_not_there_yet(api: FakeApi, start: Callable[..., Operator]) -> None:
+    api.fail("list", "tfjobs", api_error(404, "NotFound"), times=2)
+    operator = start()
+    assert not operator.is_ready
+    eventually(lambda: operator.is_ready)
+
+
+def test_it_can_be_stopped_at_any_moment(api: FakeApi, start: Callable[..., Operator]) -> None:
+    api.fail("list", "tfjobs", api_error(404, "NotFound"), times=1000)
+    waiting = start()
+    eventually(lambda: api.count("list", "tfjobs") > 0)
+    assert waiting.stop(10)
+    api.behave()
+    filling = start()
+    assert filling.stop(10)
+    never_started = Operator(api)
+    assert never_started.stop(10)
+
+
+def test_of_two_replicas_one_leads_and_the_other_takes_over_at_once(
+    api: FakeApi, start: Callable[..., Operator]
+) -> None:
+    first = start(ELECT)
+    eventually(lambda: first.is_leader)
+    second = start(ELECT)
+    eventually(lambda: second.is_ready, what="the standby's caches are warm")
+    submit(api, "a", Worker=1)
+    eventually(lambda: api.names(PODS) == ["a-worker-0"])
+    assert not second.is_leader
+    assert first.stop(10)
+    eventually(lambda: second.is_leader)
+    submit(api, "b", Worker=1)
+    eventually(lambda: api.names(PODS) == ["a-worker-0", "b-worker-0"])
+
+
+def test_a_standby_writes_nothing_but_its_claim(api: FakeApi, start: Callable[..., Operator]) -> None:
+    first = start(ELECT)
+    eventually(lambda: first.is_leader)
+    submit(api, Worker=1)
+    eventually(lambda: api.names(PODS) == ["job-worker-0"])
+    standby_calls: list[Call] = []
+
+    class Recording(FakeApi):
+        """The same server, through a client that is listened to."""
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("create", "patch", "delete", "replace"):
+
+                def call(resource: Any, *rest: Any, **options: Any) -> Any:
+                    if resource is not LEASES:
+                        standby_calls.append(Call(name, resource.plural))
+                    return getattr(api, name)(resource, *rest, **options)
+
+                return call
+            return getattr(api, name)
+
+    standby = Operator(Recording(), ELECT)
+    standby.start()
+    eventually(lambda: standby.is_ready)
+    submit(api, "another", Worker=2)
+    eventually(lambda: len(api.names(PODS)) == 3)
+    assert standby.stop(10)
+    assert standby_calls == []
+
+
+def test_a_lost_lease_is_a_failure_that_ends_the_work(api: FakeApi, start: Callable[..., Operator]) -> None:
+    reasons: list[str] = []
+    operator = start(ELECT, on_failure=reasons.append)
+    eventually(lambda: operator.is_leader)
+    # The server is not to be had for the lease any more.
+    api.fail("replace", "leases", api_error(500), times=100_000)
+    api.fail("get", "leases", api_error(500), times=100_000)
+    eventually(lambda: reasons, what="the failure is reported")
+    assert "lease" in reasons[0]
+    assert not operator.is_leader
+    assert not operator.is_ready
+    submit(api, Worker=1)
+    assert operator.stop(10)
+    assert api.names(PODS) == []
+
+
+def test_it_looks_after_the_chosen_namespaces_only(api: FakeApi, start: Callable[..., Operator]) -> None:
+    operator = start(Options(namespace=("other",)))
+    eventually(lambda: operator.is_leader)
+    submit(api, Worker=1)
+    job = tfjob("mine", Worker=1)
+    job["metadata"]["namespace"] = "other"
+    api.put(TFJOBS, job)
+    eventually(lambda: api.names(PODS) == ["mine-worker-0"])
+    assert {call.namespace for call in api.calls if call.verb in ("list", "watch")} == {"other"}

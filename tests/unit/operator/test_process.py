@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from tests.support.eventually import eventually
+from tests.support.operator_process import OperatorProcess, free_port
+from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.operator.process import run
+
+FORBIDDEN = ("tfoperator.cli", "tfoperator.local", "tfoperator.sdk", "typer", "rich", "aiohttp", "jsonschema")
+
+
+@pytest.fixture
+def unreachable(tmp_path: Path) -> Path:
+    """A kubeconfig for a server that isn't there."""
+    return _kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
+
+
+def _kubeconfig(folder: Path, server: str) -> Path:
+    path = folder / "kubeconfig"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.fixture
+def operator(unreachable: Path, tmp_path: Path) -> Iterator[OperatorProcess]:
+    one = OperatorProcess(unreachable, tmp_path).start()
+    yield one
+    assert one.process is not None
+    if one.process.poll() is None:
+        one.kill()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--threadiness=none"], "--threadiness must be a whole number"),
+        (["--kubeconfig=/not/there"], "/not/there"),
+        (["--config=/not/there"], "/not/there"),
+    ],
+)
+def test_a_users_mistake_is_one_clear_line_and_exit_code_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments, {}) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert "Traceback" not in told
+
+
+def test_a_taken_port_is_a_clear_error(unreachable: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert run([f"--kubeconfig={unreachable}", f"--health-probe-bind-address={address}"], {}) == 2
+    assert address in capsys.readouterr().err
+
+
+def test_an_unreachable_server_is_waited_for_with_one_line_and_no_traceback(operator: OperatorProcess) -> None:
+    eventually(lambda: "can't be reached" in operator.tail(), what="the log says so")
+    assert operator._get(operator.health_port, "/healthz") == "ok\n"
+    assert operator._get(operator.health_port, "/readyz") is None
+    assert operator.metrics()["tfoperator_leader"] == 0
+    started = time.monotonic()
+    assert operator.stop() == 0
+    assert time.monotonic() - started < 5
+    log = operator.log.read_text()
+    assert "Traceback" not in log
+    assert log.count("can't be reached") == 1
+
+
+def test_an_interrupt_is_as_good_as_a_termination(operator: OperatorProcess) -> None:
+    eventually(lambda: "can't be reached" in operator.tail())
+    assert operator.process is not None
+    operator.process.send_signal(signal.SIGINT)
+    assert operator.process.wait(10) == 0
+
+
+def test_log_lines_can_be_json(unreachable: Path, tmp_path: Path) -> None:
+    one = OperatorProcess(unreachable, tmp_path, "json", "--log-format=json").start()
+    eventually(lambda: "can't be reached" in one.tail())
+    assert one.stop() == 0
+    entries = [json.loads(line) for line in one.log.read_text().splitlines()]
+    assert {"time", "level", "logger", "message"} <= entries[0].keys()
+
+
+def test_the_process_loads_neither_command_line_nor_embedded_server() -> None:
+    code = "import sys, tfoperator.operator.__main__; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in loaded if name.startswith(FORBIDDEN)] == []
+
+
+def test_it_is_soon_ready_and_small(tmp_path: Path) -> None:
+    server = EmbeddedApiServer()
+    server.start()
+    try:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(server.kubeconfig()))
+        one = OperatorProcess(kubeconfig, tmp_path)
+        one.start().wait_ready()
+        assert one.process is not None
+        process = psutil.Process(one.process.pid)
+        # CPU time, since other processes may have the processors: 0.4 s when measured.
+        spent = process.cpu_times()
+        assert spent.user + spent.system < 1.0
+        assert process.memory_info().rss < 80 * 2**20
+        eventually(lambda: one.metrics()["tfoperator_leader"] == 1)
+        assert one.stop() == 0
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def silent(tmp_path: Path) -> Iterator[Path]:
+    """A kubeconfig for a server that accepts connections and never answers."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(64)
+        yield _kubeconfig(tmp_path, f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+
+def test_a_server_that_never_answers_does_not_keep_it_from_stopping(silent: Path, tmp_path: Path) -> None:
+    one = OperatorProcess(silent, tmp_path).start()
+    eventually(lambda: one._get(one.health_port, "/healthz"), what="it is up")
+    started = time.monotonic()
+    assert one.stop() == 0
+    assert time.monotonic() - started < 10
+
+
+def test_a_second_signal_ends_it_at_once(silent: Path, tmp_path: Path) -> None:
+    one = OperatorProcess(silent, tmp_path).start()
+    eventually(lambda: one._get(one.health_port, "/healthz"), what="it is up")
+    assert one.process is not None
+    one.process.send_signal(signal.SIGTERM)
+    eventually(lambda: "stopping" in one.tail(), what="it begins to stop")
+    one.process.send_signal(signal.SIGTERM)
+    assert one.process.wait(5) == 128 + signal.SIGTERM
