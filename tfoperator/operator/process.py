@@ -76,7 +76,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
         return done.code if isinstance(done.code, int) else EXIT_OK
     configure_logging(options.log_format, options.log_level)
     # When a counter began is of no use to anybody here, and would double the number of samples.
-    disable_created_metrics()
+    disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client leaves it unannotated
     happenings: queue.SimpleQueue[str] = queue.SimpleQueue()
     with _Signals(happenings), ExitStack() as cleanup:
         try:
