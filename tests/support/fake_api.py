@@ -285,7 +285,8 @@ class FakeApi:
         with self._lock:
             old = self._get(resource, namespace, name)
             meta = dict(change.get("metadata", {}))
-            if meta.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
+            # Like kube-apiserver, which takes the metadata of a write to `status` from the stored object.
+            if subresource != "status" and meta.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
                 raise api_error(409, "Conflict", "the UID in the precondition does not match")
             if meta.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
                 raise api_error(409, "Conflict", "the object has been modified")

@@ -295,13 +295,15 @@ class TFJobController:
     def _make_sure_of_absence(self, job: TFJob, absent: tuple[str, ...]) -> None:
         """Look pods up that vanished without our doing. Raises StaleCache if one is there after all.
 
-        A new leader's cache can be behind what its predecessor created. This is rare and costs a GET per pod that
-        has vanished; believing the cache would cost a restart that never was, or under `Never` the job.
+        A new leader's cache can be behind what its predecessor did: behind the pods that it created, or behind the end
+        of the job, after which it cleaned them up. This is rare and costs a GET of the job and one per pod that has
+        vanished; believing the cache would cost a restart that never was, or run a finished job again.
         """
         calls: list[Callable[[], str]] = [partial(self._is_there, job, name) for name in absent]
-        present = [name for name in self._pool.all(calls) if name]
-        if present:
-            raise StaleCache(f"pod {present[0]} is there, but the cache does not show it yet")
+        calls.append(partial(self._has_changed, job))
+        unseen = [what for what in self._pool.all(calls) if what]
+        if unseen:
+            raise StaleCache(f"{unseen[0]}, but the cache does not show it yet")
 
     def _is_there(self, job: TFJob, name: str) -> str:
         try:
@@ -309,7 +311,15 @@ class TFJobController:
         except NotFoundError:
             return ""
         owner = found.metadata.controller
-        return name if owner is not None and owner.uid == job.metadata.uid else ""
+        return f"pod {name} is there" if owner is not None and owner.uid == job.metadata.uid else ""
+
+    def _has_changed(self, job: TFJob) -> str:
+        meta = job.metadata
+        try:
+            live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial).metadata
+        except NotFoundError:
+            return "the job is gone"
+        return "" if live.resource_version == meta.resource_version else "the job has changed"
 
     def _gone(self, job: TFJob) -> None:
         """A job was deleted: forget everything about it. Its objects are the garbage collector's."""

@@ -136,24 +136,31 @@ class PlanExecutor:
     # Status.
 
     def _write_status(self, job: TFJob, plan: Plan, outcome: Outcome) -> bool:
-        """Write the plan's status; False if that failed or the job is gone."""
+        """Write the plan's status; False if that failed, the job is gone, or it was not as the plan took it to be."""
         patch = status_patch(job.status, plan.status)
         if patch is None:
             return True
         meta = job.metadata
-        # The UID keeps the status of a job that is gone from a new one of the same name.
-        patch["metadata"] = {"uid": meta.uid}
+        # The patch is a difference, and means nothing on top of another status than the one it was made from: that of a
+        # leader before us, whose last writes the cache has not shown yet, or that of a new job of the same name. (A
+        # UID would not tell the latter apart: API servers ignore it in a write to `status`.)
+        patch["metadata"] = {"resourceVersion": meta.resource_version}
         try:
             answer = self._client.patch(TFJOBS, meta.namespace, meta.name, patch, decode_tfjob, subresource="status")
-        except (NotFoundError, ConflictError) as error:
+        except NotFoundError as error:
             logger.info("the status is not written, the job is gone: %s", error, extra={"job": meta.key})
             outcome.gone = True
+            return False
+        except ConflictError:
+            # What has changed is on its way to the cache.
+            logger.debug("the status is not written yet, the job has changed", extra={"job": meta.key})
+            outcome.waiting = True
             return False
         except KubeError as error:
             outcome.errors.append(error)
             return False
         if answer.metadata.resource_version != meta.resource_version:
-            self._memory.wrote(meta.resource_version, answer)
+            self._memory.wrote(answer)
         self._report_transitions(job, plan)
         return True
 

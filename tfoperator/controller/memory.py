@@ -44,12 +44,23 @@ class ReconcileNote(msgspec.Struct, frozen=True):
 
 
 class _Entry:
-    __slots__ = ("generation", "note", "problems", "spec", "warned", "written", "written_on", "written_version")
+    __slots__ = (
+        "cached_version",
+        "generation",
+        "note",
+        "problems",
+        "spec",
+        "warned",
+        "written",
+        "written_on",
+        "written_version",
+    )
 
     def __init__(self) -> None:
         self.generation = -1
         self.spec: TFJobSpec | None = None
         self.problems: tuple[str, ...] = ()
+        self.cached_version = ""  # the resourceVersion that the cache showed last
         self.written: TFJobStatus | None = None
         self.written_on = ""  # the cached resourceVersion at the time of the write
         self.written_version = ""  # the resourceVersion that the write produced
@@ -70,14 +81,18 @@ class JobMemory:
     def prepare(self, cached: TFJob) -> tuple[TFJob, tuple[str, ...]]:
         """The job as a plan wants it (defaulted, with the newest status known) and what is wrong with it.
 
-        Defaults and validation are computed once per generation.
+        Its resourceVersion is the one that goes with that status, so that the next write can be made conditional on
+        it. Defaults and validation are computed once per generation.
         """
         meta = cached.metadata
         with self._lock:
             entry = self._entries.setdefault(meta.uid, _Entry())
             spec, problems = entry.spec, entry.problems
             known = spec is not None and entry.generation == meta.generation and meta.generation > 0
+            entry.cached_version = meta.resource_version
             status = self._newest_status(entry, cached)
+            if status is entry.written:
+                meta = msgspec.structs.replace(meta, resource_version=entry.written_version)
         if not known or spec is None:
             defaulted = default(cached)
             spec = defaulted.spec
@@ -87,13 +102,13 @@ class JobMemory:
                 entry.warned.clear()
         return TFJob(metadata=meta, spec=spec, status=status, decode_error=cached.decode_error), problems
 
-    def wrote(self, cached_version: str, answer: TFJob) -> None:
-        """A status write was answered with the object as it is now; `cached_version` is what the cache showed then."""
+    def wrote(self, answer: TFJob) -> None:
+        """A status write, of what the last `prepare` began, was answered with the object as it is now."""
         with self._lock:
             entry = self._entries.get(answer.metadata.uid)
             if entry is not None:
                 entry.written = answer.status
-                entry.written_on = cached_version
+                entry.written_on = entry.cached_version
                 entry.written_version = answer.metadata.resource_version
 
     def refuse(self, uid: str, generation: int, problem: str) -> bool:

@@ -125,6 +125,48 @@ def test_a_stale_job_in_the_cache_does_not_take_back_a_restart_count() -> None:
         assert harness.status()["replicaStatuses"]["Worker"]["restarts"] == 1
 
 
+def test_a_new_leader_with_an_old_view_of_a_job_does_not_write_over_what_it_has_not_seen() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=2, restart_policy="OnFailure")
+        harness.sync()
+        harness.api.mute("tfjobs")
+        # What its predecessor wrote last.
+        written = {"phase": "Restarting", "replicaStatuses": {"Worker": {"restarts": 3, "restartCounts": {"0": 3}}}}
+        harness.api.edit(TFJOBS, "ns", "job", {"status": written})
+        harness.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Failed"}})
+        eventually(lambda: harness.informers.pods.lister.get("ns", "job-worker-0").status.phase == "Failed")
+        before = harness.status()
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.api.count("patch", "tfjobs") == 2, "it did not try"
+        assert harness.status() == before
+        assert harness.queue.num_requeues("ns/job") == 1
+        # Until the cache follows.
+        harness.api.unmute()
+        harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"labels": {"x": "y"}}})
+        harness.catch_up()
+        harness.sync()
+        assert harness.status()["replicaStatuses"]["Worker"]["restartCounts"] == {"0": 3}
+
+
+def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again() -> None:
+    with Harness() as old, Harness(api=old.api) as new:
+        old.submit(Worker=1, restart_policy="OnFailure", run_policy={"cleanPodPolicy": "All"})
+        old.sync()
+        old.play_kubelet("job-worker-0", "Running")
+        old.sync()
+        new.catch_up()
+        old.api.mute("tfjobs")
+        old.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Succeeded"}})
+        eventually(lambda: old.informers.pods.lister.get("ns", "job-worker-0").status.phase == "Succeeded")
+        old.controller.sync_tfjob("ns/job")
+        assert old.status()["phase"] == "Succeeded"
+        eventually(lambda: not new.informers.pods.lister.list(), what="the new leader sees that the pod is gone")
+        with pytest.raises(StaleCache, match="the job has changed"):
+            new.controller.sync_tfjob("ns/job")
+        assert old.api.names(PODS) == []
+        assert old.status()["phase"] == "Succeeded"
+
+
 def test_a_refused_pod_makes_the_job_fail_with_the_servers_words_instead_of_a_loop() -> None:
     with Harness() as harness:
         cause = StatusCause(field="spec.containers[0].resources", message="must be less than or equal to cpu limit")

@@ -208,7 +208,6 @@ def test_the_status_of_a_job_that_is_gone_is_not_written_onto_its_successor() ->
         [job] = harness.api.objects(TFJOBS)
         assert job["metadata"]["uid"] == successor["metadata"]["uid"]
         assert "status" not in job
-        assert harness.queue.num_requeues("ns/job") == 0
 
 
 @pytest.mark.parametrize(

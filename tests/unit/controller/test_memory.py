@@ -50,7 +50,7 @@ def test_a_job_without_generation_is_looked_at_anew_each_time() -> None:
 def test_the_status_written_last_holds_until_the_cache_shows_it() -> None:
     memory = JobMemory()
     memory.prepare(job("10"))
-    memory.wrote("10", job("12", phase="Running"))
+    memory.wrote(job("12", phase="Running"))
     assert memory.prepare(job("10"))[0].status.phase == "Running"
     assert memory.prepare(job("11"))[0].status.phase == "Running"
     assert memory.prepare(job("12", phase="Running"))[0].status.phase == "Running"
@@ -59,10 +59,27 @@ def test_the_status_written_last_holds_until_the_cache_shows_it() -> None:
     assert memory.prepare(job("10"))[0].status.phase == ""
 
 
+def test_a_job_carries_the_version_of_the_status_that_it_shows() -> None:
+    memory = JobMemory()
+    assert memory.prepare(job("10"))[0].metadata.resource_version == "10"
+    memory.wrote(job("12", phase="Running"))
+    assert memory.prepare(job("10"))[0].metadata.resource_version == "12"
+    assert memory.prepare(job("13"))[0].metadata.resource_version == "13"
+
+
+def test_versions_that_cannot_be_compared_are_known_by_what_the_cache_showed_at_the_last_write() -> None:
+    memory = JobMemory()
+    memory.prepare(job("a"))
+    memory.wrote(job("b", phase="Pending"))
+    memory.prepare(job("a"))
+    memory.wrote(job("c", phase="Running"))
+    assert memory.prepare(job("a"))[0].status.phase == "Running"
+
+
 def test_versions_that_cannot_be_compared_count_as_new_once_they_change() -> None:
     memory = JobMemory()
     memory.prepare(job("a"))
-    memory.wrote("a", job("b", phase="Running"))
+    memory.wrote(job("b", phase="Running"))
     assert memory.prepare(job("a"))[0].status.phase == "Running"
     assert memory.prepare(job("c", phase="Failed"))[0].status.phase == "Failed"
 
@@ -102,7 +119,7 @@ def test_what_is_said_about_a_forgotten_job_is_dropped() -> None:
     memory = JobMemory()
     memory.prepare(job())
     memory.forget("u")
-    memory.wrote("1", replace(job(), status=TFJobStatus(phase="Running")))
+    memory.wrote(replace(job(), status=TFJobStatus(phase="Running")))
     memory.note_reconciled("u", ReconcileNote(datetime(2026, 1, 1, tzinfo=UTC), write=False))
     assert not memory.first_warning("u", "x")
     assert len(memory) == 0
