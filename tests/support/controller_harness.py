@@ -45,6 +45,7 @@ class Harness:
         api: FakeApi | None = None,
         clock: Clock | None = None,
         options: ControllerOptions | None = None,
+        metrics: ControllerMetrics | None = None,
     ) -> None:
         self.api = api or FakeApi(clock.now if clock is not None else None)
         self.recorder = EventList()
@@ -59,7 +60,7 @@ class Harness:
             expectations=self.expectations,
             recorder=self.recorder,
             clock=clock,
-            options=options,
+            options=options or ControllerOptions(batch_period=0),
         )
 
     def __enter__(self) -> Harness:

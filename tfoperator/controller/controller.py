@@ -56,10 +56,13 @@ class ControllerOptions(msgspec.Struct, frozen=True):
     """How a controller works.
 
     `threadiness` jobs are synced at a time; `parallelism` bounds the creates and deletes in flight, of all jobs.
+    `batch_period` (seconds) is how long news of pods and services are gathered before their job is synced: the pods of
+    one job start and end together, and one status write for all of them is what the API server can bear.
     """
 
     threadiness: int = 8
     parallelism: int = 16
+    batch_period: float = 0.1
     plan: PlanOptions = PlanOptions()
 
 
@@ -138,12 +141,13 @@ class TFJobController:
         )
         self._workers: list[threading.Thread] = []
         self._stopping = threading.Event()
-        informers.jobs.add_handler(JobHandler(queue.add, self._gone), resync_period=0, name="controller")
+        soon = partial(queue.add_after, seconds=self._options.batch_period)
+        informers.jobs.add_handler(JobHandler(queue.add, soon, self._gone), resync_period=0, name="controller")
         informers.pods.add_handler(
-            ChildHandler[Pod]("pods", self._jobs, expectations, queue.add), resync_period=0, name="controller"
+            ChildHandler[Pod]("pods", self._jobs, expectations, soon), resync_period=0, name="controller"
         )
         informers.services.add_handler(
-            ChildHandler[Service]("services", self._jobs, expectations, queue.add), resync_period=0, name="controller"
+            ChildHandler[Service]("services", self._jobs, expectations, soon), resync_period=0, name="controller"
         )
 
     # Life.

@@ -32,10 +32,14 @@ def expectation_key(owner_uid: str, replica_type: str, kind: ChildKind) -> Expec
 
 
 class JobHandler:
-    """Queues every job that is new or changed; tells `gone` about those that were deleted."""
+    """Queues every job that is new or changed; tells `gone` about those that were deleted.
 
-    def __init__(self, enqueue: Enqueue, gone: Callable[[TFJob], None]) -> None:
+    A change of status alone, nearly always our own write, goes to `enqueue_soon`, where it meets others of its kind.
+    """
+
+    def __init__(self, enqueue: Enqueue, enqueue_soon: Enqueue, gone: Callable[[TFJob], None]) -> None:
         self._enqueue = enqueue
+        self._enqueue_soon = enqueue_soon
         self._gone = gone
 
     def on_add(self, obj: TFJob, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
@@ -47,6 +51,9 @@ class JobHandler:
         if old.metadata.uid != new.metadata.uid:
             self._gone(old)
         elif old.metadata.resource_version == new.metadata.resource_version:
+            return
+        elif old.metadata.generation == new.metadata.generation > 0 and old.metadata.deletion_timestamp is None:
+            self._enqueue_soon(new.metadata.key)
             return
         self._enqueue(new.metadata.key)
 

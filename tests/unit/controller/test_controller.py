@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
@@ -9,9 +10,11 @@ from tests.support.cluster import tfjob
 from tests.support.controller_harness import Harness, namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
-from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.controller import ControllerOptions, ReconcileNote, StaleCache
 from tfoperator.controller.handlers import expectation_key
+from tfoperator.controller.metrics import NoControllerMetrics
+from tfoperator.informers import ObjectNotFound
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, TransportError, error_from_status
 from tfoperator.kube.resources import PODS, SERVICES
 
@@ -226,6 +229,81 @@ def test_a_deleted_job_leaves_nothing_behind_in_memory() -> None:
         assert harness.expectations.owner_satisfied(job["metadata"]["uid"])
 
 
+def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either() -> None:
+    with Harness() as harness:
+        job = harness.submit(Worker=2)
+        uid = job["metadata"]["uid"]
+
+        def vanish(call: Call) -> None:
+            if call.verb == "create" and call.resource == "pods" and harness.api.names(TFJOBS):
+                harness.api.remove(TFJOBS, "ns", "job")
+                eventually(lambda: not harness.informers.jobs.lister.list())
+                eventually(lambda: len(harness.controller._memory) == 0, what="the handler has run")
+
+        harness.api.react(vanish)
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.api.count("create", "pods") > 0
+        assert len(harness.expectations) == 0
+        # And one whose deletion comes between the look into the cache and everything else.
+        cached = decode_tfjob(json.dumps(job).encode())
+        harness.controller._jobs = OneLook(cached)  # type: ignore[assignment]
+        harness.controller.sync_tfjob("ns/job")
+        assert len(harness.controller._memory) == 0
+        assert harness.expectations.owner_satisfied(uid)
+        assert len(harness.expectations) == 0
+
+
+class OneLook:
+    """A lister whose object is gone when it is looked for again."""
+
+    def __init__(self, job: TFJob) -> None:
+        self._jobs = [job]
+
+    def get(self, namespace: str, name: str) -> TFJob:
+        if not self._jobs:
+            raise ObjectNotFound("tfjobs", namespace, name)
+        return self._jobs.pop()
+
+
+def test_a_time_to_live_of_zero_does_not_make_a_refused_write_a_tight_loop() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as harness:
+        harness.submit(Worker=1, run_policy={"ttlSecondsAfterFinished": 0})
+        harness.sync()
+        harness.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
+        delays: list[float] = []
+        harness.queue.add_after = lambda key, seconds: delays.append(seconds)  # type: ignore[method-assign]
+        harness.api.fail("patch", "tfjobs", api_error(500))
+        harness.controller.sync_tfjob("ns/job")
+        assert delays
+        assert min(delays) > 0
+
+
+def test_a_standby_keeps_no_keys_and_looks_at_every_job_once_it_leads() -> None:
+    with Harness() as harness:
+        for number in range(3):
+            harness.submit(f"job-{number}", Worker=1)
+        harness.api.remove(TFJOBS, "ns", "job-0")
+        harness.catch_up()
+        assert len(harness.queue) == 0
+        harness.controller.start()
+        eventually(lambda: harness.api.names(PODS) == ["job-1-worker-0", "job-2-worker-0"], what="all pods")
+
+
+def test_a_standby_counts_no_deleted_jobs() -> None:
+    counted: list[str] = []
+    metrics = NoControllerMetrics()
+    metrics.job_deleted = counted.append  # type: ignore[method-assign]
+    with Harness(metrics=metrics) as harness:
+        harness.submit("first", Worker=1)
+        harness.api.remove(TFJOBS, "ns", "first")
+        harness.submit("second", Worker=1)
+        harness.controller.start()
+        harness.api.remove(TFJOBS, "ns", "second")
+        eventually(lambda: counted, what="a deletion is counted")
+        assert counted == ["ns"]
+
+
 def test_a_job_made_anew_under_its_old_name_does_not_inherit_the_old_pods() -> None:
     with Harness() as harness:
         harness.submit(Worker=1)
@@ -404,3 +482,16 @@ def test_a_crash_half_way_through_fifty_creates_ends_with_exactly_fifty() -> Non
         assert second.api.names(PODS) == sorted(f"job-worker-{index}" for index in range(50))
         assert len(second.api.names(SERVICES)) == 50
         assert second.api.count("create", "pods") == 50 - len(made)
+
+
+def test_news_of_many_pods_become_one_status_write() -> None:
+    with Harness(options=ControllerOptions(batch_period=0.2)) as harness:
+        harness.controller.start()
+        harness.submit(Worker=30)
+        eventually(lambda: harness.condition("Created").get("status") == "True")
+        harness.forget_calls()
+        for pod in harness.api.names(PODS):
+            container = {"name": "tensorflow", "ready": True, "state": {"running": {}}}
+            harness.api.edit(PODS, "ns", pod, {"status": {"phase": "Running", "containerStatuses": [container]}})
+        eventually(lambda: harness.condition("Ready").get("status") == "True")
+        assert harness.api.count("patch", "tfjobs") <= 3

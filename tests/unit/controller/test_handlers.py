@@ -114,7 +114,7 @@ def test_a_change_of_owner_queues_the_former_one(world: World) -> None:
 def test_jobs_are_queued_when_new_or_changed_but_not_on_a_resync() -> None:
     keys: list[str] = []
     gone: list[str] = []
-    handler = JobHandler(keys.append, lambda job: gone.append(job.metadata.uid))
+    handler = JobHandler(keys.append, keys.append, lambda job: gone.append(job.metadata.uid))
     first = TFJob(metadata=ObjectMeta(name="job", namespace="ns", uid="a", resource_version="1"))
     changed = replace(first, metadata=replace(first.metadata, resource_version="2"))
     successor = replace(first, metadata=replace(first.metadata, uid="b", resource_version="3"))
@@ -126,3 +126,15 @@ def test_jobs_are_queued_when_new_or_changed_but_not_on_a_resync() -> None:
     assert (keys, gone) == (["ns/job"] * 3, ["a"])
     handler.on_delete(successor, final_state_unknown=True)
     assert gone == ["a", "b"]
+
+
+def test_only_a_change_of_status_can_wait_for_others() -> None:
+    now: list[str] = []
+    soon: list[str] = []
+    handler = JobHandler(now.append, soon.append, lambda _: None)
+    meta = ObjectMeta(name="job", namespace="ns", uid="a", resource_version="1", generation=1)
+    first = TFJob(metadata=meta)
+    handler.on_update(first, replace(first, metadata=replace(meta, resource_version="2")))
+    assert (now, soon) == ([], ["ns/job"])
+    handler.on_update(first, replace(first, metadata=replace(meta, resource_version="3", generation=2)))
+    assert (now, soon) == (["ns/job"], ["ns/job"])
