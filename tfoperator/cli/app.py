@@ -65,6 +65,6 @@ def _root(
 
 
 def _operator(context: typer.Context) -> None:
-    from tfoperator.cli.__main__ import run_operator
+    from tfoperator.operator.__main__ import main as operator_main
 
-    raise typer.Exit(run_operator(context.args))
+    raise typer.Exit(operator_main(context.args))
