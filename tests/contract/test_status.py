@@ -43,6 +43,19 @@ def test_a_status_can_be_replaced(space: Space) -> None:
     assert space.get(TFJOBS, "a")["status"] == STARTED
 
 
+def test_a_status_patch_holds_for_the_version_that_it_names_and_a_uid_in_it_means_nothing(space: Space) -> None:
+    made = space.create(TFJOBS, tfjob("a"))
+    other = "00000000-0000-0000-0000-000000000000"
+    patched = space.patch(TFJOBS, "a", {"metadata": {"uid": other}, "status": STARTED}, subresource="status")
+    with refused(ConflictError):
+        old = {"resourceVersion": made["metadata"]["resourceVersion"]}
+        space.patch(TFJOBS, "a", {"metadata": old, "status": {"startTime": None}}, subresource="status")
+
+    assert patched["status"] == STARTED
+    assert patched["metadata"]["uid"] == made["metadata"]["uid"]
+    assert space.get(TFJOBS, "a")["status"] == STARTED
+
+
 def test_a_status_write_that_changes_nothing_keeps_the_version(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     first = space.patch(TFJOBS, "a", {"status": STARTED}, subresource="status")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -119,22 +119,24 @@ class Registry:
         """Replace an object by what `change` makes of its current version.
 
         `patch`: it was a PATCH, whose UID is part of the object rather than a precondition, so another one is invalid
-        instead of a conflict.
+        instead of a conflict, unless the object's metadata is not taken from the request at all.
         """
         current = self.get(resource, namespace, name)
         strategy = self._strategies[resource]
         new, old = change(current), current.obj
         check_shape(resource, new)
         check_identity(resource, namespace, name, new)
-        self._check_uid(resource, new, current, patch=patch)
+        if not patch:
+            self._check_precondition(resource, new, current)
         self._check_version(resource, new, current)
         warnings = self._prune(resource, strategy, new, options)
         if subresource:
             strategy.prepare_status_update(new, old)
         else:
             strategy.prepare_update(new, old)
+        problems = list(_uid_problems(new, old))
         carry_over(new, old)
-        problems = [
+        problems += [
             *validate_metadata(new, strategy),
             *validate_metadata_update(new, old),
             *strategy.validate(new, old),
@@ -165,7 +167,7 @@ class Registry:
         current = self.get(NAMESPACES, "", name)
         check_shape(NAMESPACES, body)
         check_identity(NAMESPACES, "", name, body)
-        self._check_uid(NAMESPACES, body, current, patch=False)
+        self._check_precondition(NAMESPACES, body, current)
         self._check_version(NAMESPACES, body, current)
         new = current.copy()
         new["spec"] = {"finalizers": list((body.get("spec") or {}).get("finalizers") or ())}
@@ -236,15 +238,12 @@ class Registry:
             if self._store.get(resource, resource.key(namespace, metadata["name"])) is None:
                 return
 
-    def _check_uid(self, resource: ResourceType, new: _Dict, current: StoredObject, *, patch: bool) -> None:
+    def _check_precondition(self, resource: ResourceType, new: _Dict, current: StoredObject) -> None:
         uid, expected, name = new["metadata"].get("uid"), current.metadata["uid"], current.metadata["name"]
-        if not uid or uid == expected:
-            return
-        if patch:
-            raise errors.invalid(resource, name, [errors.invalid_value("metadata.uid", uid, "field is immutable")])
-        raise errors.conflict(
-            resource, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {expected}"
-        )
+        if uid and uid != expected:
+            raise errors.conflict(
+                resource, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {expected}"
+            )
 
     def _check_version(self, resource: ResourceType, new: _Dict, current: StoredObject) -> None:
         revision, name = new["metadata"].get("resourceVersion"), current.metadata["name"]
@@ -254,6 +253,12 @@ class Registry:
                 raise errors.invalid(resource, name, [problem])
         elif revision != current.metadata["resourceVersion"]:
             raise errors.conflict(resource, name)
+
+
+def _uid_problems(new: _Dict, old: _Dict) -> Iterable[errors.FieldProblem]:
+    uid = new["metadata"].get("uid")
+    if uid and uid != old["metadata"]["uid"]:
+        yield errors.invalid_value("metadata.uid", uid, "field is immutable")
 
 
 def _content(obj: _Dict) -> _Dict:
