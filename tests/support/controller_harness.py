@@ -12,6 +12,7 @@ from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.clock import Clock
 from tfoperator.controller import ControllerInformers, ControllerOptions, TFJobController
+from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
@@ -61,6 +62,7 @@ class Harness:
             recorder=self.recorder,
             clock=clock,
             options=options or ControllerOptions(batch_period=0),
+            metrics=metrics,
         )
 
     def __enter__(self) -> Harness:

@@ -47,6 +47,9 @@ __all__ = ["ControllerInformers", "ControllerOptions", "StaleCache", "TFJobContr
 
 logger = logging.getLogger(__name__)
 
+_SOONEST_REPEAT = 1.0
+"""Seconds until a plan's own timer may repeat a sync that failed; what is sooner is the rate limiter's business."""
+
 
 class StaleCache(KubeError):
     """The cache misses an object that is there; acting on it would count a loss that has not happened."""
@@ -102,9 +105,9 @@ class ControllerInformers(msgspec.Struct, frozen=True):
 class TFJobController:
     """Keeps every TFJob in the caches as its spec wants it.
 
-    Handlers are registered on construction, so keys collect while the caches fill and, on a standby, until it leads.
-    `start()` begins to work them off; call it once the caches are complete, for a half-filled cache looks like lost
-    pods. `stop()` lets running syncs finish and takes no new key.
+    `start()` looks at every job, and from then on at those that something happens to; call it once the caches are
+    complete, for a half-filled cache looks like lost pods. Before, as on a standby, no key is kept: the caches know all
+    that happened meanwhile. `stop()` lets running syncs finish and takes no new key.
     """
 
     def __init__(
@@ -140,9 +143,10 @@ class TFJobController:
             metrics=self._metrics,
         )
         self._workers: list[threading.Thread] = []
+        self._leading = False  # set once, by start()
         self._stopping = threading.Event()
-        soon = partial(queue.add_after, seconds=self._options.batch_period)
-        informers.jobs.add_handler(JobHandler(queue.add, soon, self._gone), resync_period=0, name="controller")
+        now, soon = self._when_leading(0), self._when_leading(self._options.batch_period)
+        informers.jobs.add_handler(JobHandler(now, soon, self._gone), resync_period=0, name="controller")
         informers.pods.add_handler(
             ChildHandler[Pod]("pods", self._jobs, expectations, soon), resync_period=0, name="controller"
         )
@@ -154,8 +158,12 @@ class TFJobController:
 
     def start(self) -> None:
         """Start the workers. Raises RuntimeError if called twice."""
-        if self._workers:
+        if self._leading:
             raise RuntimeError("this controller has been started before")
+        # First this: what a handler is told from now on is queued, and what it was told before is in the cache.
+        self._leading = True
+        for job in self._jobs.list():
+            self._queue.add(job.metadata.key)
         self._workers = [
             threading.Thread(target=self._work, name=f"tfjob-worker-{number}", daemon=True)
             for number in range(self._options.threadiness)
@@ -216,14 +224,19 @@ class TFJobController:
         KubeError if the job's objects can't be claimed; what fails later has been requeued on return.
         """
         namespace, _, name = key.rpartition("/")
+        cached = self._cached(namespace, name)
+        if cached is None or cached.metadata.deletion_timestamp is not None or _is_managed_by_others(cached):
+            self._queue.forget(key)
+            return
         try:
-            cached = self._jobs.get(namespace, name)
-        except ObjectNotFound:
-            self._queue.forget(key)
-            return
-        if cached.metadata.deletion_timestamp is not None or _is_managed_by_others(cached):
-            self._queue.forget(key)
-            return
+            self._sync(key, cached)
+        finally:
+            # If the job was deleted meanwhile, its handler may have come too early to forget what the sync remembers.
+            uid, now = cached.metadata.uid, self._cached(namespace, name)
+            if now is None or now.metadata.uid != uid:
+                self._forget(uid)
+
+    def _sync(self, key: str, cached: TFJob) -> None:
         job, problems = self._memory.prepare(cached)
         pods, services = self._claimer.claim(job)
         observed = Observed(job=job, pods=pods, services=services, problems=problems)
@@ -255,7 +268,9 @@ class TFJobController:
         else:
             self._queue.forget(key)
         if decided.requeue_after is not None:
-            self._queue.add_after(key, decided.requeue_after)
+            # A plan that was not carried out as a whole must not overtake the waiting for its repetition by much.
+            undone = bool(outcome.errors) or outcome.waiting
+            self._queue.add_after(key, max(decided.requeue_after, _SOONEST_REPEAT if undone else 0.0))
 
     def _retry(self, key: str, errors: list[KubeError]) -> None:
         extra = {"job": key}
@@ -327,11 +342,27 @@ class TFJobController:
 
     def _gone(self, job: TFJob) -> None:
         """A job was deleted: forget everything about it. Its objects are the garbage collector's."""
-        meta = job.metadata
-        self._expectations.forget_owner(meta.uid)
-        self._memory.forget(meta.uid)
-        self._queue.forget(meta.key)
-        self._metrics.job_deleted(meta.namespace)
+        if self._leading:
+            self._metrics.job_deleted(job.metadata.namespace)
+        self._queue.forget(job.metadata.key)
+        self._forget(job.metadata.uid)
+
+    def _forget(self, uid: str) -> None:
+        self._expectations.forget_owner(uid)
+        self._memory.forget(uid)
+
+    def _cached(self, namespace: str, name: str) -> TFJob | None:
+        try:
+            return self._jobs.get(namespace, name)
+        except ObjectNotFound:
+            return None
+
+    def _when_leading(self, seconds: float) -> Callable[[str], None]:
+        def enqueue(key: str) -> None:
+            if self._leading:
+                self._queue.add_after(key, seconds) if seconds > 0 else self._queue.add(key)
+
+        return enqueue
 
 
 def _is_managed_by_others(job: TFJob) -> bool:

@@ -196,7 +196,7 @@ class PlanExecutor:
         self._emit(job, deletion_events(pods, services))
         if failures:
             reason = "FailedDeletePod" if len(pods) < len(plan.delete_pods) else "FailedDeleteService"
-            self._warn(job, reason, f"Error deleting: {_summary(failures)}", failures)
+            self._warn(job, reason, "Error deleting", failures)
             outcome.errors += failures
 
     def _expect_deletions(self, job: TFJob, kind: ChildKind, deletes: Iterable[_Delete]) -> None:
@@ -294,7 +294,7 @@ class PlanExecutor:
         self._metrics.children_created(kind, len(created), len(failures) + len(blocked))
         if failures:
             what = kind[:-1]
-            self._warn(job, _failed_create(kind), f"Error creating {what}: {_summary(failures)}", failures)
+            self._warn(job, _failed_create(kind), f"Error creating {what}", failures)
             outcome.errors += failures
         return created, blocked, bool(failures)
 
@@ -305,9 +305,15 @@ class PlanExecutor:
 
     # Events.
 
-    def _warn(self, job: TFJob, reason: str, message: str, failures: Sequence[KubeError]) -> None:
-        if not all(namespace_is_ending(error) for error in failures):
-            self._emit(job, (PlannedEvent("Warning", reason, message),))
+    def _warn(self, job: TFJob, reason: str, what: str, failures: Sequence[KubeError]) -> None:
+        """Tell the job's owner what the API server refuses.
+
+        Not what went wrong on our side: who owns a job can't mend that, and is not meant to read it, for the complaint
+        of a credential plugin may hold anything.
+        """
+        answers = [one for one in failures if isinstance(one, ApiError) and not namespace_is_ending(one)]
+        if answers:
+            self._emit(job, (PlannedEvent("Warning", reason, f"{what}: {_summary(answers)}"),))
 
     def _emit(self, job: TFJob, events: Iterable[PlannedEvent]) -> None:
         for event in events:

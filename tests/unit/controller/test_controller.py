@@ -295,13 +295,16 @@ def test_a_standby_counts_no_deleted_jobs() -> None:
     metrics = NoControllerMetrics()
     metrics.job_deleted = counted.append  # type: ignore[method-assign]
     with Harness(metrics=metrics) as harness:
-        harness.submit("first", Worker=1)
-        harness.api.remove(TFJOBS, "ns", "first")
-        harness.submit("second", Worker=1)
+        for namespace in ("earlier", "later"):
+            harness.api.put(TFJOBS, {"metadata": {"name": "job", "namespace": namespace}, "spec": {}})
+        harness.catch_up()
+        harness.controller.sync_tfjob("earlier/job")
+        harness.api.remove(TFJOBS, "earlier", "job")
+        eventually(lambda: len(harness.controller._memory) == 0, what="the handler has run")
         harness.controller.start()
-        harness.api.remove(TFJOBS, "ns", "second")
-        eventually(lambda: counted, what="a deletion is counted")
-        assert counted == ["ns"]
+        harness.api.remove(TFJOBS, "later", "job")
+        eventually(lambda: "later" in counted, what="a deletion is counted")
+        assert counted == ["later"]
 
 
 def test_a_job_made_anew_under_its_old_name_does_not_inherit_the_old_pods() -> None:

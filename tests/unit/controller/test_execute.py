@@ -10,7 +10,7 @@ from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import ControllerOptions, PlanOptions
 from tfoperator.controller.execute import namespace_is_ending
-from tfoperator.kube.errors import Status, StatusDetails, TransportError, error_from_status
+from tfoperator.kube.errors import ConfigError, Status, StatusDetails, TransportError, error_from_status
 from tfoperator.kube.resources import PODS, SERVICES
 
 OURS = {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: "job"}
@@ -183,6 +183,17 @@ def test_a_delete_that_fails_is_reported_and_repeated() -> None:
         assert harness.queue.num_requeues("ns/job") == 1
         harness.sync()
         assert harness.api.names(PODS) == []
+
+
+def test_what_went_wrong_on_our_side_is_not_told_to_the_jobs_owner() -> None:
+    with Harness() as harness:
+        # A credential plugin's complaint may hold anything.
+        harness.api.fail("create", "services", ConfigError("exec plugin failed: token hunter2 has expired"))
+        harness.submit(Worker=1)
+        harness.sync()
+        assert harness.api.names(PODS) == []
+        assert harness.queue.num_requeues("ns/job") == 1
+        assert not any("hunter2" in message for _, _, message in harness.recorder.events)
 
 
 def test_events_of_a_status_wait_for_its_write() -> None:
