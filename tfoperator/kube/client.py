@@ -311,6 +311,7 @@ class Client:
         follow: bool = False,
         previous: bool = False,
         tail_lines: int | None = None,
+        since_seconds: int | None = None,
         timestamps: bool = False,
     ) -> LogStream:
         """The log of a container (that of a pod's only one if not named), as far as it is there or, with `follow`, on.
@@ -322,6 +323,7 @@ class Client:
             follow="true" if follow else "",
             previous="true" if previous else "",
             tailLines="" if tail_lines is None else str(tail_lines),
+            sinceSeconds="" if since_seconds is None else str(since_seconds),
             timestamps="true" if timestamps else "",
         )
         target = _object_path(PODS, namespace, name, "log") + query

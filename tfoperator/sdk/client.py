@@ -1,0 +1,163 @@
+"""`TFJobClient`: everything one does with TFJobs, by the method names that users of TrainingClient know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.kube.retry import retry_on_conflict
+from tfoperator.sdk.errors import JobEnded, NoSuchReplica, job_errors
+from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, function_job
+from tfoperator.sdk.manifests import JobSource, job_manifest
+from tfoperator.sdk.reader import JobReader
+from tfoperator.sdk.states import final_condition, replica_key
+
+__all__ = ["TFJobClient"]
+
+
+class TFJobClient(JobReader):
+    """A client for TFJobs; also a context manager. Thread-safe: one per process will do.
+
+    `config_file` and `context` choose the cluster as kubectl's `--kubeconfig` and `--context` do; without them it is
+    KUBECONFIG, `~/.kube/config`, or the cluster that this process runs in. `namespace` is for methods that are given
+    none (default: that of the context). `client` uses an existing connection, which `close()` leaves open.
+
+    Errors that have to do with a job are `TFJobError`s that name it; others (no connection, no rights) are
+    `tfoperator.kube.KubeError`s. The constructor raises `tfoperator.kube.ConfigError`.
+    """
+
+    def __enter__(self) -> TFJobClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def create_job(
+        self,
+        job: JobSource | None = None,
+        name: str | None = None,
+        namespace: str | None = None,
+        *,
+        train_func: Callable[..., Any] | None = None,
+        base_image: str = DEFAULT_BASE_IMAGE,
+        parameters: Mapping[str, Any] | None = None,
+        num_workers: int | None = None,
+        num_ps_replicas: int | None = None,
+        num_chief_replicas: int | None = None,
+        resources_per_worker: Mapping[str, Any] | None = None,
+        packages_to_install: Sequence[str] | None = None,
+        pip_index_url: str | None = None,
+        env_vars: Mapping[str, str] | Sequence[Mapping[str, Any]] | None = None,
+        dry_run: bool = False,
+    ) -> TFJob:
+        """Create a job, from a manifest or from a function; returns it as the API server has it.
+
+        `job` is a mapping, a TFJob, a path or YAML text. `namespace` goes before the one in it, which goes before the
+        client's. With `dry_run` the server checks everything but keeps nothing.
+
+        `train_func` instead is a function that stands alone: it imports what it needs inside. Each replica runs its
+        source in `base_image` and calls it with `parameters`, a dictionary, as its one argument (without: none at all).
+        `resources_per_worker` is like `{"cpu": 2, "memory": "4Gi", "gpu": 1}`; `env_vars` a mapping, or entries as a
+        container has them. `packages_to_install` are installed by pip first. One worker unless numbers are given.
+
+        Raises JobAlreadyExists, JobInvalid, NamespaceNotFound, NotInstalled, FunctionSourceError,
+        `tfoperator.api.loading.ManifestError` for an unreadable file, ValueError if the arguments make no sense.
+        """
+        if (job is None) == (train_func is None):
+            raise ValueError("give either a job or a train_func")
+        if train_func is not None:
+            if not name:
+                raise ValueError("a job from a function needs a name")
+            job = function_job(
+                name,
+                train_func,
+                base_image=base_image,
+                parameters=parameters,
+                num_workers=num_workers,
+                num_ps_replicas=num_ps_replicas,
+                num_chief_replicas=num_chief_replicas,
+                resources_per_worker=resources_per_worker,
+                packages_to_install=packages_to_install,
+                pip_index_url=pip_index_url,
+                env_vars=env_vars,
+            )
+        assert job is not None
+        manifest = job_manifest(job, name)
+        metadata = manifest["metadata"]
+        where = namespace or metadata.get("namespace") or self.namespace
+        manifest["metadata"] = {**metadata, "namespace": where}
+        with job_errors(where, metadata.get("name") or metadata["generateName"]):
+            return self._client.create(TFJOBS, where, manifest, decode_tfjob, dry_run=dry_run)
+
+    def update_job(self, job: JobSource, name: str | None = None, namespace: str | None = None) -> TFJob:
+        """Change a job to what `job` says (labels, annotations, spec); what it doesn't mention stays as it is.
+
+        The name is the one in `job` unless it is given. Raises JobNotFound, JobInvalid.
+        """
+        manifest = job_manifest(job, name)
+        metadata = manifest["metadata"]
+        changes = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
+        patch = {"metadata": changes, "spec": manifest.get("spec") or {}}
+        return self.patch_job(str(metadata["name"]), patch, namespace or metadata.get("namespace"))
+
+    def patch_job(self, name: str, patch: Mapping[str, Any], namespace: str | None = None) -> TFJob:
+        """Apply a JSON merge patch: null removes a member. Raises JobNotFound, JobInvalid."""
+        where = self._where(namespace)
+        with job_errors(where, name):
+            return self._client.patch(TFJOBS, where, name, patch, decode_tfjob)
+
+    def delete_job(self, name: str, namespace: str | None = None, *, propagation_policy: str = "Background") -> None:
+        """Delete the job; its pods and services go after it. Raises JobNotFound. See `wait_for_job_deletion`."""
+        where = self._where(namespace)
+        with job_errors(where, name):
+            self._client.delete(TFJOBS, where, name, propagation_policy=propagation_policy)
+
+    def suspend_job(self, name: str, namespace: str | None = None) -> TFJob:
+        """Stop the job's pods until it is resumed. Raises JobNotFound, JobEnded."""
+        return self._set_suspend(name, namespace, True)
+
+    def resume_job(self, name: str, namespace: str | None = None) -> TFJob:
+        """Have a suspended job run. Raises JobNotFound, JobEnded."""
+        return self._set_suspend(name, namespace, False)
+
+    def scale_job(self, name: str, replicas: int | Mapping[str, int], namespace: str | None = None) -> TFJob:
+        """Set how many replicas there are: of workers, or by type. Raises JobNotFound, NoSuchReplica, JobEnded.
+
+        TensorFlow processes that run learn of others only if the job has `enableDynamicWorker`.
+        """
+        wanted = {"Worker": replicas} if isinstance(replicas, int) else dict(replicas)
+
+        def change(job: TFJob) -> dict[str, Any]:
+            specs = job.spec.tf_replica_specs
+            keys = {kind: replica_key(specs, kind) for kind in wanted}
+            missing = [kind for kind, key in keys.items() if key is None]
+            if missing:
+                meta = job.metadata
+                raise NoSuchReplica(
+                    meta.namespace,
+                    meta.name,
+                    f"TFJob {meta.name} in namespace {meta.namespace} has no {missing[0]} replicas; "
+                    f"it has {', '.join(specs) or 'none at all'}",
+                )
+            return {"tfReplicaSpecs": {keys[kind]: {"replicas": count} for kind, count in wanted.items()}}
+
+        return self._change_spec(name, namespace, change)
+
+    def _set_suspend(self, name: str, namespace: str | None, suspend: bool) -> TFJob:
+        return self._change_spec(name, namespace, lambda _: {"runPolicy": {"suspend": suspend}})
+
+    def _change_spec(self, name: str, namespace: str | None, change: Callable[[TFJob], Mapping[str, Any]]) -> TFJob:
+        """Patch the spec of a job that has not ended, and that nobody changes in between."""
+
+        def attempt() -> TFJob:
+            job = self.get_job(name, namespace)
+            end = final_condition(job)
+            if end is not None:
+                meta = job.metadata
+                ended = f"TFJob {meta.name} in namespace {meta.namespace} has ended ({end.type}): nothing can change it"
+                raise JobEnded(job, ended)
+            precondition = {"resourceVersion": job.metadata.resource_version}
+            return self.patch_job(name, {"metadata": precondition, "spec": change(job)}, namespace)
+
+        return retry_on_conflict(attempt)

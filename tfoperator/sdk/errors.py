@@ -1,0 +1,138 @@
+"""What can go wrong for somebody who works with jobs, each with the job's name and namespace in its message.
+
+An API server answers 404 for a missing job, a missing namespace and a missing CustomResourceDefinition alike; a user
+has to do something else about each. What has nothing to do with jobs (no connection, no rights) stays the `KubeError`
+that it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tfoperator.api.v1.types import JobCondition, TFJob
+from tfoperator.kube.errors import AlreadyExistsError, InvalidError, NotFoundError, StatusCause
+
+__all__ = [
+    "FunctionSourceError",
+    "JobAlreadyExists",
+    "JobDeleted",
+    "JobEnded",
+    "JobFailed",
+    "JobInvalid",
+    "JobNotFound",
+    "NamespaceNotFound",
+    "NoSuchReplica",
+    "NotInstalled",
+    "TFJobError",
+    "WaitTimeout",
+    "job_errors",
+]
+
+
+class TFJobError(Exception):
+    """Root of the errors of `tfoperator.sdk`."""
+
+
+class NotInstalled(TFJobError):
+    """The cluster doesn't know TFJobs: the CustomResourceDefinition is missing."""
+
+    def __init__(self) -> None:
+        super().__init__("the cluster has no TFJobs: the CustomResourceDefinition tfjobs.kubeflow.org is missing")
+
+
+class NamespaceNotFound(TFJobError):
+    """The namespace to create a job in does not exist."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        super().__init__(f"namespace {namespace} does not exist")
+
+
+class FunctionSourceError(TFJobError):
+    """A training function can't be sent to a cluster: no source, or it needs what is outside of it."""
+
+
+class _AboutJob(TFJobError):
+    def __init__(self, namespace: str, name: str, message: str) -> None:
+        self.namespace = namespace
+        self.name = name
+        super().__init__(message)
+
+
+class JobNotFound(_AboutJob):
+    """There is no such job."""
+
+    def __init__(self, namespace: str, name: str, message: str = "") -> None:
+        super().__init__(namespace, name, message or f"there is no TFJob {name} in namespace {namespace}")
+
+
+class JobDeleted(JobNotFound):
+    """Somebody deleted the job while it was waited for."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        super().__init__(namespace, name, f"TFJob {name} in namespace {namespace} was deleted in the meantime")
+
+
+class JobAlreadyExists(_AboutJob):
+    """A job of that name is there already."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        super().__init__(namespace, name, f"there is already a TFJob {name} in namespace {namespace}")
+
+
+class JobInvalid(_AboutJob):
+    """The API server refuses the job; `causes` name the fields."""
+
+    def __init__(self, namespace: str, name: str, error: InvalidError) -> None:
+        self.causes: tuple[StatusCause, ...] = error.causes
+        reasons = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
+        why = "\n".join(["", *reasons]) if len(reasons) > 1 else " " + (reasons or [error.status.message])[0]
+        super().__init__(namespace, name, f"TFJob {name} in namespace {namespace} is not valid:{why}")
+
+
+class NoSuchReplica(_AboutJob):
+    """The job has no replicas of the type or index that was asked for."""
+
+
+class JobEnded(_AboutJob):
+    """The job has ended, so what was asked for or waited for can't be any more. `job` is how it was then."""
+
+    def __init__(self, job: TFJob, message: str) -> None:
+        self.job = job
+        super().__init__(job.metadata.namespace, job.metadata.name, message)
+
+
+class JobFailed(JobEnded):
+    """The job has failed while something else was waited for; `condition` says why."""
+
+    def __init__(self, job: TFJob, condition: JobCondition) -> None:
+        self.condition = condition
+        why = f" ({condition.reason}): {condition.message}" if condition.message else f": {condition.reason}"
+        super().__init__(job, f"TFJob {job.metadata.name} in namespace {job.metadata.namespace} has failed{why}")
+
+
+class WaitTimeout(_AboutJob, TimeoutError):
+    """The job was not in time; `job` is its last known state."""
+
+    def __init__(self, namespace: str, name: str, message: str, job: TFJob | None = None) -> None:
+        self.job = job
+        super().__init__(namespace, name, message)
+
+
+@contextmanager
+def job_errors(namespace: str, name: str = "") -> Iterator[None]:
+    """Turn the API server's answers about TFJobs inside the block into the errors above."""
+    try:
+        yield
+    except NotFoundError as error:
+        details = error.status.details
+        if details is None or not details.name:
+            raise NotInstalled from error
+        if details.kind == "namespaces":
+            raise NamespaceNotFound(namespace) from error
+        raise JobNotFound(namespace, name or details.name) from error
+    except AlreadyExistsError as error:
+        raise JobAlreadyExists(namespace, name) from error
+    except InvalidError as error:
+        raise JobInvalid(namespace, name, error) from error

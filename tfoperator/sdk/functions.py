@@ -1,0 +1,185 @@
+"""Turns a Python function into a TFJob: the function's source becomes a script that every replica runs.
+
+Only source text travels, no objects: a pickle would need the same Python and the same libraries on both sides. So the
+function has to stand alone, and whatever it takes from its surroundings is found here, not by a crash in the cluster.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import inspect
+import shlex
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.v1.types import TFJOBS, ReplicaType
+from tfoperator.sdk.errors import FunctionSourceError
+
+__all__ = ["DEFAULT_BASE_IMAGE", "function_job", "function_script"]
+
+DEFAULT_BASE_IMAGE = "tensorflow/tensorflow:2.18.0"
+"""What a function runs in unless the caller says otherwise."""
+
+_RESOURCES = {"gpu": "nvidia.com/gpu", "storage": "ephemeral-storage"}
+"""Short names for resources, as TrainingClient has them."""
+
+# A file, because tracebacks and child processes need one. Backquotes, because $( ) is the kubelet's.
+_START = 'folder=`mktemp -d`\nprintf "%s" "$1" > "$folder/{name}.py"\nexec python3 -u "$folder/{name}.py"'
+
+
+def function_job(
+    name: str,
+    train_func: Callable[..., Any],
+    *,
+    base_image: str = DEFAULT_BASE_IMAGE,
+    parameters: Mapping[str, Any] | None = None,
+    num_workers: int | None = None,
+    num_ps_replicas: int | None = None,
+    num_chief_replicas: int | None = None,
+    resources_per_worker: Mapping[str, Any] | None = None,
+    packages_to_install: Sequence[str] | None = None,
+    pip_index_url: str | None = None,
+    env_vars: Mapping[str, str] | Sequence[Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """The manifest of a TFJob whose replicas all call `train_func`; see `TFJobClient.create_job`."""
+    script = function_script(train_func, parameters)
+    install = ""
+    if packages_to_install:
+        index = f" --index-url {shlex.quote(pip_index_url)}" if pip_index_url else ""
+        packages = " ".join(map(shlex.quote, packages_to_install))
+        install = f"python3 -m pip install --disable-pip-version-check --quiet{index} {packages}\n"
+    container: dict[str, Any] = {
+        "name": DEFAULT_CONTAINER_NAME,
+        "image": base_image,
+        "command": ["sh", "-ec", _verbatim(install + _START.format(name=train_func.__name__)), "sh"],
+        "args": [_verbatim(script)],
+    }
+    if env_vars:
+        container["env"] = _env(env_vars)
+    if resources_per_worker:
+        quantities = {_RESOURCES.get(key.lower(), key): value for key, value in resources_per_worker.items()}
+        container["resources"] = {"requests": quantities, "limits": quantities}
+    # A proxy that Istio puts beside the container would run on for ever, and the pod with it.
+    template = {
+        "metadata": {"annotations": {"sidecar.istio.io/inject": "false"}},
+        "spec": {"containers": [container]},
+    }
+    if num_workers is None and not num_chief_replicas:
+        num_workers = 1
+    counts = {
+        ReplicaType.CHIEF: num_chief_replicas,
+        ReplicaType.WORKER: num_workers,
+        ReplicaType.PS: num_ps_replicas,
+    }
+    specs = {str(kind): {"replicas": count, "template": template} for kind, count in counts.items() if count}
+    return {
+        "apiVersion": TFJOBS.api_version,
+        "kind": TFJOBS.kind,
+        "metadata": {"name": name},
+        "spec": {"tfReplicaSpecs": specs},
+    }
+
+
+def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any] | None = None) -> str:
+    """A program that calls the function, with `parameters` as its one argument if they are given.
+
+    Raises FunctionSourceError if there is no source, or the function can't stand alone.
+    """
+    name = getattr(train_func, "__name__", repr(train_func))
+    if not inspect.isfunction(train_func) or name == "<lambda>":
+        raise FunctionSourceError(f"{name} is no function written with def, so its source can't be sent")
+    if inspect.iscoroutinefunction(train_func) or inspect.isgeneratorfunction(train_func):
+        raise FunctionSourceError(f"{name}() must be a plain function: nobody awaits it or iterates over it")
+    source, node = _source(train_func)
+    _check_stands_alone(train_func, node)
+    argument = "" if parameters is None else _literal(name, parameters)
+    # Annotations may name types that only the caller's module knows; this way nobody evaluates them.
+    return f"from __future__ import annotations\n\n{source}\n\n{name}({argument})\n"
+
+
+def _source(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        raise FunctionSourceError(
+            f"the source of {function.__name__}() is not available, as it was not read from a file or a notebook: "
+            "write it into one, or pass a job whose image holds it"
+        ) from None
+    # An inner function is indented. Its lines stay as they are, for they may be part of a string.
+    header = "if True:\n" if text[:1].isspace() else ""
+    tree = ast.parse(header + text)
+    node = next(found for found in ast.walk(tree) if isinstance(found, ast.FunctionDef))
+    lines = (header + text).splitlines()
+    # Decorators are the caller's: they are not there on the other side.
+    return header + "\n".join(lines[node.lineno - 1 : node.end_lineno]), node
+
+
+def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> None:
+    code, known = function.__code__, function.__globals__
+    outside = set(code.co_freevars)
+    loaded = set(_globals_loaded(code)) | {
+        found.id
+        for default in (*node.args.defaults, *filter(None, node.args.kw_defaults))
+        for found in ast.walk(default)
+        if isinstance(found, ast.Name)
+    }
+    own = {function.__name__, *_globals_stored(code)}
+    outside |= {
+        name for name in loaded - own if name in known and not hasattr(builtins, name) and not name.startswith("__")
+    }
+    if outside:
+        names = ", ".join(sorted(outside))
+        raise FunctionSourceError(
+            f"{function.__name__}() uses {names} from outside of it, which won't be there where it runs: "
+            "import or define it inside the function, or pass it in `parameters`"
+        )
+
+
+def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
+    yield from dis.get_instructions(code)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _instructions(constant)
+
+
+def _globals_loaded(code: CodeType) -> Iterator[str]:
+    for instruction in _instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield str(instruction.argval)
+
+
+def _globals_stored(code: CodeType) -> Iterator[str]:
+    for instruction in _instructions(code):
+        if instruction.opname in ("STORE_GLOBAL", "STORE_NAME"):
+            yield str(instruction.argval)
+
+
+def _literal(name: str, parameters: Mapping[str, Any]) -> str:
+    plain = dict(parameters)
+    text = repr(plain)
+    try:
+        same = ast.literal_eval(text) == plain
+    except (ValueError, SyntaxError):
+        same = False
+    if not same:
+        raise FunctionSourceError(
+            f"the parameters of {name}() must be plain values (strings, numbers, booleans, None, lists, dictionaries), "
+            f"but are {textwrap.shorten(text, 100)}"
+        )
+    return text
+
+
+def _env(env_vars: Mapping[str, str] | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    if isinstance(env_vars, Mapping):
+        return [{"name": name, "value": str(value)} for name, value in env_vars.items()]
+    return [dict(entry) for entry in env_vars]
+
+
+def _verbatim(text: str) -> str:
+    # In a command the kubelet replaces $(NAME), and writes $ for $$.
+    return text.replace("$", "$$")
