@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -107,6 +109,9 @@ class Client:
             user_agent=user_agent,
             clock=self._clock,
         )
+        self._lock = threading.Lock()  # guards the fields below
+        self._closed = False
+        self._siblings: list[Session] = []
         self.server = config.server
         self.namespace = config.namespace
         """The namespace that the configuration names for when the user names none."""
@@ -122,7 +127,11 @@ class Client:
 
     def close(self) -> None:
         """End everything at once: requests raise ClientClosed, watches and logs end. Idempotent, from any thread."""
-        self._session.close()
+        with self._lock:
+            self._closed = True
+            sessions = [self._session, *self._siblings]
+        for session in sessions:
+            session.close()
 
     # Verbs: see ApiClient.
 
@@ -293,8 +302,18 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
     ) -> ListerWatcher[T]:
-        """A ListerWatcher for one selection of a resource, for a reflector."""
-        return _ListWatch(self, resource, namespace, decode, label_selector, field_selector)
+        """A ListerWatcher for one selection of a resource, for a reflector.
+
+        It has connections of its own, which its `cancel()` closes without disturbing anybody else's requests.
+        """
+        own = copy.copy(self)
+        own._session = self._session.sibling()
+        with self._lock:
+            self._siblings.append(own._session)
+            closed = self._closed
+        if closed:
+            own._session.close()
+        return _ListWatch(own, resource, namespace, decode, label_selector, field_selector)
 
     # Beyond ApiClient.
 
@@ -369,7 +388,7 @@ class LogStream:
 
 
 class _ListWatch(Generic[T]):
-    """The lists and watches of one selection."""
+    """The lists and watches of one selection, by a client with a session of its own."""
 
     def __init__(
         self, client: Client, resource: Resource, namespace: str, decode: Decoder[T], labels: str, fields: str
@@ -378,6 +397,10 @@ class _ListWatch(Generic[T]):
         self._selection = (resource, namespace, decode)
         self._labels = labels
         self._fields = fields
+
+    def cancel(self) -> None:
+        """Make requests under way (waiting, connecting, reading) and to come raise ClientClosed; end watches."""
+        self._client._session.close()
 
     def list(
         self,

@@ -8,6 +8,7 @@ was not processed either: it is repeated once if there are newer credentials. No
 
 from __future__ import annotations
 
+import copy
 import http.client
 import logging
 import math
@@ -76,6 +77,16 @@ class Session:
         self._limiter = limiter
         self._observer = observer
         self._clock: Clock = clock or SystemClock()
+        self._begin()
+
+    def sibling(self) -> Session:
+        """Another session of the same client, to be closed by itself: it shares all but the connections."""
+        other = copy.copy(self)
+        other._transport = self._transport.sibling()
+        other._begin()
+        return other
+
+    def _begin(self) -> None:
         self._stop = StopSignal()
         self._reads = self._retrying(lambda error: error.code == 429 or error.code >= 500)
         self._writes = self._retrying(lambda error: error.code == 429)

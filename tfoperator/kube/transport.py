@@ -7,6 +7,7 @@ ask for nothing but an answer, are the only cases in which a request is sent twi
 
 from __future__ import annotations
 
+import copy
 import http.client
 import os
 import socket
@@ -91,6 +92,15 @@ class Transport:
         self._max_response_bytes = max_response_bytes
         self._clock: Clock = clock or SystemClock()
         self.host = url.netloc
+        self._begin()
+
+    def sibling(self) -> Transport:
+        """Another pool to the same server, to be closed by itself."""
+        other = copy.copy(self)
+        other._begin()
+        return other
+
+    def _begin(self) -> None:
         self._closed = False
         self._reset()
         _transports.add(self)
@@ -219,32 +229,61 @@ class Transport:
         sock.close()
 
     def _connect(self, context: ssl.SSLContext | None) -> socket.socket:
+        """A new connection, busy from its first packet on, so that `close()` need not wait for a silent server."""
         sock = None
         try:
             sock = self._dial()
             if context is not None:
-                sock = context.wrap_socket(sock, server_hostname=self._server_name)
+                sock = self._shake_hands(sock, context)
             sock.settimeout(self._timeout)
             keep_alive(sock)
         except BROKEN as error:
             if sock is not None:
-                sock.close()
+                self._discard(sock)
+            if self._closed:
+                raise ClientClosed(_CLOSED) from error
             host, port = self._address
             through = f" through the proxy {self._proxy}" if self._proxy else ""
             raise connect_error(error, f"{host}:{port}{through}") from error
+        return sock
+
+    def _dial(self) -> socket.socket:
+        if self._proxy is not None:
+            return self._occupy(self._proxy.connect(*self._address, CONNECT_TIMEOUT))
+        failure = OSError("its name has no address")
+        for family, kind, protocol, _, address in socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM):
+            sock = self._occupy(socket.socket(family, kind, protocol))
+            try:
+                sock.settimeout(CONNECT_TIMEOUT)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.connect(address)
+            except OSError as error:
+                self._discard(sock)
+                failure = error
+            else:
+                return sock
+        raise failure
+
+    def _shake_hands(self, sock: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
+        tls = context.wrap_socket(sock, server_hostname=self._server_name, do_handshake_on_connect=False)
+        with self._lock:
+            self._busy.discard(sock)  # `tls` has taken its place
+        self._occupy(tls)
+        try:
+            tls.do_handshake()
+        except BaseException:
+            self._discard(tls)
+            raise
+        return tls
+
+    def _occupy(self, sock: socket.socket) -> socket.socket:
+        """Have `close()` shut this connection down from now on; raises ClientClosed if it has been called already."""
         with self._lock:
             if not self._closed:
                 self._busy.add(sock)
                 return sock
         sock.close()
         raise ClientClosed(_CLOSED)
-
-    def _dial(self) -> socket.socket:
-        if self._proxy is not None:
-            return self._proxy.connect(*self._address, CONNECT_TIMEOUT)
-        sock = socket.create_connection(self._address, CONNECT_TIMEOUT)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock
 
     # One exchange.
 

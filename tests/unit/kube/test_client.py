@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any
@@ -8,14 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.eventually import eventually
 from tests.unit.kube.conftest import Serve
 from tests.unit.kube.server import Exchange
+from tfoperator.informers import Cancellable
 from tfoperator.kube.client import Client
 from tfoperator.kube.cluster import ClusterConfig
 from tfoperator.kube.credentials import StaticCredentials
 from tfoperator.kube.errors import (
     AlreadyExistsError,
     ApiError,
+    ClientClosed,
     ConflictError,
     InvalidError,
     MalformedResponse,
@@ -25,7 +29,7 @@ from tfoperator.kube.errors import (
 )
 from tfoperator.kube.objects import PartialObject
 from tfoperator.kube.resources import NAMESPACES, PODS, Resource
-from tfoperator.kube.verbs import ApiClient, PatchType, decoder
+from tfoperator.kube.verbs import ApiClient, ListerWatcher, PatchType, decoder
 
 DECODE = decoder(PartialObject)
 JOBS = Resource("kubeflow.org", "v1", "TFJob", "tfjobs")
@@ -241,6 +245,58 @@ def test_a_list_watch_keeps_its_selection(serve: Serve, client_for: MakeClient) 
         prefix + "watch=true&labelSelector=a%3Db&fieldSelector=c%3Dd&resourceVersion=7&timeoutSeconds=400"
         "&allowWatchBookmarks=true&sendInitialEvents=false",
     ]
+
+
+Ask = Callable[[ListerWatcher[PartialObject]], object]
+
+
+@pytest.mark.parametrize("ask", [lambda one: one.list(), lambda one: one.watch()], ids=["list", "watch"])
+@pytest.mark.parametrize("how", ["silence", "come back later"])
+def test_a_list_watch_is_cancelled_without_disturbing_others(
+    serve: Serve, client_for: MakeClient, ask: Ask, how: str
+) -> None:
+    def handler(exchange: Exchange) -> None:
+        if "/pods" not in exchange.target:
+            echo(exchange)
+        elif how == "silence":
+            exchange.wait_until_client_leaves()
+            exchange.hang_up()
+        else:
+            exchange.status(429, "TooManyRequests", headers={"Retry_After": "30"})
+
+    server = serve(handler)
+    client = client_for(server.url)
+    one = client.list_watch(PODS, "ns", DECODE)
+    assert isinstance(one, Cancellable)
+    caught: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            ask(one)
+        except ClientClosed as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    eventually(lambda: server.requests, what="the request")
+    began = time.monotonic()
+    one.cancel()
+    thread.join(10)
+    assert time.monotonic() - began < 2
+    assert len(caught) == 1
+    with pytest.raises(ClientClosed):
+        ask(one)
+    assert client.get(NAMESPACES, "", "a", DECODE).metadata.name == "a"
+
+
+def test_closing_the_client_ends_its_list_watches(serve: Serve, client_for: MakeClient) -> None:
+    client = client_for(serve(echo).url)
+    before = client.list_watch(PODS, "ns", DECODE)
+    client.close()
+    after = client.list_watch(PODS, "ns", DECODE)
+    for one in (before, after):
+        with pytest.raises(ClientClosed):
+            one.list()
 
 
 @pytest.mark.parametrize(

@@ -271,6 +271,52 @@ def test_close_wakes_requests_at_once_and_refuses_new_ones(serve: Serve, connect
         transport.open_stream("/")
 
 
+@pytest.mark.parametrize("stage", ["connecting", "shaking hands"])
+def test_close_does_not_wait_for_a_connection_that_is_being_made(connect, stage: str) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        filling = [socket.socket() for _ in range(4 if stage == "connecting" else 0)]
+        for one in filling:  # a full backlog: further connections are not answered at all
+            one.setblocking(False)
+            one.connect_ex(listener.getsockname())
+        scheme = "http" if stage == "connecting" else "https"
+        transport = connect(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}")
+        caught: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                transport.request("GET", "/")
+            except TransportError as error:
+                caught.append(error)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        eventually(lambda: transport._busy, what="a connection is being made")
+        if stage == "shaking hands":
+            eventually(lambda: any(isinstance(one, ssl.SSLSocket) for one in transport._busy))
+        began = time.monotonic()
+        transport.close()
+        thread.join(5)
+        assert time.monotonic() - began < 2
+        assert [type(error) for error in caught] == [ClientClosed]
+        for one in filling:
+            one.close()
+
+
+def test_a_sibling_is_closed_by_itself(serve: Serve, connect) -> None:
+    server = serve(lambda exchange: exchange.respond())
+    transport = connect(server.url)
+    other = transport.sibling()
+    assert other.request("GET", "/a").status == 200
+    assert transport.request("GET", "/b").status == 200
+    other.close()
+    with pytest.raises(ClientClosed):
+        other.request("GET", "/c")
+    assert transport.request("GET", "/d").status == 200
+    assert [exchange.connection for exchange in server.requests] == [1, 2, 2]
+
+
 def test_a_stream_yields_what_comes_and_ends_cleanly(serve: Serve, connect) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.begin_chunks()
