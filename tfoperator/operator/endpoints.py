@@ -1,14 +1,18 @@
 """The HTTP endpoints: `/healthz`, `/readyz` and `/metrics`, with a bounded number of threads and of waiting clients.
 
-They serve GET on fixed paths and read nothing but the request's head, within a few seconds; who is slower is cut off.
+They serve GET on fixed paths and read nothing but the request's head. A client has a few seconds for everything: who is
+slower is cut off, and so is everybody when the endpoint stops.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
@@ -24,6 +28,7 @@ logger = logging.getLogger(__name__)
 _THREADS = 4
 _WAITING = 16
 _REQUEST_SECONDS = 5.0
+_POLL_SECONDS = 0.1
 
 
 class EndpointError(OSError):
@@ -48,7 +53,7 @@ class Endpoint:
         except OSError as error:
             raise EndpointError(f"can't listen on {address} for {name}: {error.strerror or error}") from None
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.1,), name=f"http-{name}", daemon=True
+            target=self._server.serve_forever, args=(_POLL_SECONDS,), name=f"http-{name}", daemon=True
         )
 
     @property
@@ -61,7 +66,7 @@ class Endpoint:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening and end every thread; requests under way get a few seconds at most. Idempotent."""
+        """Stop listening, cut off the requests under way and end every thread. Idempotent."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
@@ -76,6 +81,8 @@ class _Server(HTTPServer):
         self.routes = routes
         self._room = threading.BoundedSemaphore(_THREADS + _WAITING)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="http")
+        self._lock = threading.Lock()  # guards _deadlines, and that its sockets are open
+        self._deadlines: dict[socket.socket, float] = {}
         if ":" in address.host:
             self.address_family = socket.AF_INET6
         super().__init__((address.host, address.port), _Handler)
@@ -88,9 +95,24 @@ class _Server(HTTPServer):
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        with self._lock:
+            self._deadlines[request] = math.inf  # until its turn comes
         self._pool.submit(self._serve, request, client_address)
 
+    def service_actions(self) -> None:
+        """Called by the listening thread several times a second: a time-out per read would never end a trickle."""
+        self._cut_off(time.monotonic())
+
+    def _cut_off(self, now: float) -> None:
+        with self._lock:
+            for request, deadline in self._deadlines.items():
+                if deadline <= now:
+                    with contextlib.suppress(OSError):
+                        request.shutdown(socket.SHUT_RDWR)
+
     def _serve(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._deadlines[request] = time.monotonic() + _REQUEST_SECONDS
         try:
             self.finish_request(request, client_address)
         except OSError as error:
@@ -99,16 +121,21 @@ class _Server(HTTPServer):
         except Exception:
             logger.exception("request from %s failed", client_address)
         finally:
+            with self._lock:
+                del self._deadlines[request]
             self.shutdown_request(request)
             self._room.release()
 
     def server_close(self) -> None:
         super().server_close()
+        # Those that wait, too: one whose turn comes just now finds its connection at its end.
+        self._cut_off(math.inf)
         self._pool.shutdown(wait=True, cancel_futures=True)
+        for request in self._deadlines:
+            request.close()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    timeout = _REQUEST_SECONDS
     server: _Server
     server_version = "tfoperator"
     sys_version = ""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -57,13 +58,42 @@ def test_a_bug_in_a_route_costs_one_answer(endpoint: Endpoint) -> None:
 
 
 def test_silent_clients_do_not_keep_probes_out_for_long(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfoperator.operator.endpoints._Handler.timeout", 0.2)
+    monkeypatch.setattr("tfoperator.operator.endpoints._REQUEST_SECONDS", 0.2)
     silent = [socket.create_connection(("127.0.0.1", endpoint.port)) for _ in range(12)]
     try:
         assert get(endpoint, "/healthz")[0] == 200
     finally:
         for one in silent:
             one.close()
+
+
+def test_a_client_that_trickles_is_cut_off(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfoperator.operator.endpoints._REQUEST_SECONDS", 0.3)
+    with socket.create_connection(("127.0.0.1", endpoint.port)) as one:
+        one.settimeout(0.05)
+        one.sendall(b"GET /healthz HTTP/1.1\r\n")
+
+        def cut_off() -> bool:
+            try:
+                one.sendall(b"X")
+                return one.recv(1) == b""
+            except TimeoutError:
+                return False
+            except ConnectionError:
+                return True
+
+        eventually(cut_off, what="the connection is closed")
+
+
+def test_stopping_does_not_wait_for_who_is_slow() -> None:
+    one = Endpoint(LOOPBACK, {}, name="slow")
+    one.start()
+    with socket.create_connection(("127.0.0.1", one.port)) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\n")
+        eventually(lambda: one._server._deadlines, what="the request has begun")
+        began = time.monotonic()
+        one.stop()
+        assert time.monotonic() - began < 2
 
 
 def test_a_flood_is_turned_away_instead_of_piling_up_threads(endpoint: Endpoint) -> None:
