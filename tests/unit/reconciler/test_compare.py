@@ -65,4 +65,7 @@ def test_a_living_watch_however_slow_is_never_suspected_twice_while_it_moves(
     cache_now = data.draw(st.integers(max(first_look, cache_then), last))
     before = differences(history[first_look], history[cache_then], str(first_look))
     now = differences(history[second_look], history[cache_now], str(second_look))
-    assert confirmed(before, now) == set()
+    # One coincidence can't be told from a lost event, and costs a relist: the cache has seen the object come and go
+    # between the looks, and the second list is just old enough to show it still.
+    came_and_went = "x" not in history[cache_then] and "x" not in history[cache_now]
+    assert confirmed(before, now) <= ({"x"} if came_and_went else set())
