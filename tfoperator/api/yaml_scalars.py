@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-__all__ = ["SCALARS", "EventSource"]
+__all__ = ["SCALARS", "EventSource", "is_plain_text"]
 
 
 def _int(text: str) -> int:
@@ -56,6 +56,15 @@ for _tag, _pattern, _first in (
     ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
 ):
     _Resolver.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first))
+
+_PLAIN = _Resolver()
+
+
+def is_plain_text(text: str) -> bool:
+    """Whether a scalar that is written without quotes is read as this very text."""
+    tag: str = _PLAIN.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return tag == "tag:yaml.org,2002:str"
+
 
 if yaml.__with_libyaml__:
     from yaml.cyaml import CParser  # type: ignore[attr-defined]  # the stubs forget to export it

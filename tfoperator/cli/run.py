@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tfoperator.api.conversion import check
 from tfoperator.api.loading import Manifest, load_manifests
 from tfoperator.api.problems import Severity
-from tfoperator.api.validation import validate_manifest
 from tfoperator.cli.errors import EXIT_FAILED, CliError, printable
+from tfoperator.cli.older import conversion_lines
 from tfoperator.cli.validate import is_tfjob
 
 if TYPE_CHECKING:
@@ -108,12 +109,16 @@ def _load(files: list[str]) -> list[Manifest]:
     for manifest in manifests:
         place = f"{manifest.source}:"
         if is_tfjob(manifest.obj):
-            for problem in validate_manifest(manifest.obj):
+            conversion, problems = check(manifest.obj)
+            for text in conversion_lines(manifest, conversion):
+                _note(text)
+            for problem in problems:
                 line = f"{place}{manifest.line_of(problem.field)}: {problem}"
                 if problem.severity is Severity.ERROR:
                     bad.append(line)
                 else:
                     _note(f"{place}{manifest.line_of(problem.field)}: warning: {problem}")
+            manifest = Manifest(conversion.obj, manifest.source, manifest.line, manifest.lines)
         elif resource_of(manifest.obj) is None:
             kinds = ", ".join(sorted(kind for _, kind in KNOWN))
             what = f"{manifest.obj.get('kind')} ({manifest.obj.get('apiVersion')})"

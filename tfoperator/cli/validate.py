@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from tfoperator.api.conversion import Conversion, check, older_version
 from tfoperator.api.loading import Manifest, ManifestError, load_manifests
 from tfoperator.api.problems import Problem, Severity
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.validation import validate_manifest
 from tfoperator.cli.errors import EXIT_FAILED, EXIT_USAGE, printable
+from tfoperator.cli.older import conversion_lines
 
 __all__ = ["is_tfjob", "register"]
 
@@ -27,10 +28,14 @@ class Format(StrEnum):
 
 
 class _Finding(msgspec.Struct, frozen=True):
-    """One object and what is wrong with it; `problems` is None for one that isn't a TFJob."""
+    """One object and what is wrong with it; `problems` is None for one that isn't a TFJob.
+
+    One of an older version was judged as v1. Its problems name the fields that its author wrote.
+    """
 
     manifest: Manifest
     problems: tuple[Problem, ...] | None
+    conversion: Conversion
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +47,8 @@ def is_tfjob(obj: dict[str, Any]) -> bool:
     """Whether an object is meant to be a TFJob: its kind or its group says so, or it doesn't say what it is."""
     kind, version = obj.get("kind"), obj.get("apiVersion")
     group = version.rpartition("/")[0] if isinstance(version, str) else None
-    return kind == TFJOBS.kind or group == TFJOBS.group or not isinstance(kind, str)
+    meant = kind == TFJOBS.kind or group == TFJOBS.group or not isinstance(kind, str)
+    return meant or older_version(obj) is not None
 
 
 def validate(
@@ -76,10 +82,15 @@ def validate(
 
 
 def _judge(manifest: Manifest) -> _Finding:
-    return _Finding(manifest, validate_manifest(manifest.obj) if is_tfjob(manifest.obj) else None)
+    if not is_tfjob(manifest.obj):
+        return _Finding(manifest, None, Conversion(manifest.obj))
+    conversion, problems = check(manifest.obj)
+    return _Finding(manifest, problems, conversion)
 
 
 def _is_good(finding: _Finding, *, strict: bool) -> bool:
+    if strict and any(note.lost for note in finding.conversion.notes):
+        return False
     return not any(strict or problem.severity is Severity.ERROR for problem in finding.problems or ())
 
 
@@ -97,6 +108,7 @@ def _lines(finding: _Finding, *, strict: bool) -> Iterator[str]:
     if finding.problems is None:
         yield f"{place}: skipped: {_title(manifest.obj)} is not a TFJob"
         return
+    yield from conversion_lines(manifest, finding.conversion)
     for problem in finding.problems:
         yield f"{manifest.source}:{manifest.line_of(problem.field)}: {problem.severity}: {problem}"
     if _is_good(finding, strict=strict):
@@ -134,6 +146,16 @@ def _report(findings: list[_Finding], failures: list[ManifestError], *, strict: 
                         "line": finding.manifest.line_of(problem.field),
                     }
                     for problem in finding.problems or ()
+                ],
+                "apiVersion": finding.manifest.obj.get("apiVersion"),
+                "notes": [
+                    {
+                        "field": note.field,
+                        "message": note.message,
+                        "lost": note.lost,
+                        "line": finding.manifest.line_of(note.field),
+                    }
+                    for note in finding.conversion.notes
                 ],
             }
             for finding in findings

@@ -1,0 +1,76 @@
+"""What a job says that another version can't: kept in an annotation there, so that the way back restores it.
+
+An annotation is the only place of an object that every API server and every client leaves alone. It holds only what its
+version has no field for, and only members are restored, never values: a field that both versions have is read from the
+object itself, so an edit made in between holds. The status needs no such care (see `v1alpha2`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import LABEL_PREFIX
+
+__all__ = ["V1ALPHA1_ONLY", "V1ALPHA2_ONLY", "V1_ONLY", "Kept", "keep", "take"]
+
+V1_ONLY = LABEL_PREFIX + "v1-only"
+"""On a v1alpha2 job: what only v1 can say."""
+
+V1ALPHA2_ONLY = LABEL_PREFIX + "v1alpha2-only"
+"""On a v1 job: what only v1alpha2 can say."""
+
+V1ALPHA1_ONLY = LABEL_PREFIX + "v1alpha1-only"
+"""On a v1 job that was made from v1alpha1: what was not carried over. Nothing reads it but people."""
+
+
+class Kept(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The annotation's value. All keys are spelled as in the version that the value is for.
+
+    `spec` are members of the spec, `replicas` members of replica specs by replica type. `spec_names` and `status_names`
+    say how a replica type was spelled, by its spelling in the other version, where that doesn't follow from it.
+    """
+
+    spec: dict[str, Any] = {}
+    replicas: dict[str, dict[str, Any]] = {}
+    spec_names: dict[str, str] = {}
+    status_names: dict[str, str] = {}
+
+
+_NOTHING = Kept()
+_decode = msgspec.json.Decoder(Kept).decode
+
+
+def take(obj: Mapping[str, Any], annotation: str) -> tuple[dict[str, Any], Kept]:
+    """The object without the annotation, and what was kept in it.
+
+    One that can't be read is left where it is and counts as absent: a list of jobs must not fail for one of them.
+    """
+    metadata = obj.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(annotations, dict) or annotation not in annotations:
+        return dict(obj), _NOTHING
+    try:
+        kept = _decode(annotations[annotation])
+    except (msgspec.DecodeError, TypeError):
+        return dict(obj), _NOTHING
+    others = {name: value for name, value in annotations.items() if name != annotation}
+    rest = {name: value for name, value in metadata.items() if name != "annotations"}
+    return {**obj, "metadata": {**rest, "annotations": others} if others else rest}, kept
+
+
+def keep(obj: dict[str, Any], annotation: str, value: Kept | Mapping[str, Any]) -> dict[str, Any]:
+    """The object with the annotation, or as it is if there is nothing to keep.
+
+    Metadata that isn't an object at all can't have annotations; validation refuses it anyway.
+    """
+    data = msgspec.json.encode(value, order="deterministic").decode()
+    metadata = obj.get("metadata") or {}
+    if data == "{}" or not isinstance(metadata, dict):
+        return obj
+    annotations = metadata.get("annotations") or {}
+    if not isinstance(annotations, dict):
+        return obj
+    return {**obj, "metadata": {**metadata, "annotations": {**annotations, annotation: data}}}

@@ -1,0 +1,61 @@
+"""How replica types are called in v1alpha2 and in v1, both ways and without two of them becoming one.
+
+| v1alpha2 | v1 | |
+|---|---|---|
+| `Eval` | `Evaluator` | later releases of v1alpha2 say `Evaluator`, too |
+| `Chief` | `Master` | v1 has both names for the one that leads, v1alpha2 only `Chief` |
+| `Local` | `Worker` | the draft's type for training that isn't distributed: in v1 a job of one worker |
+
+Of several spellings of one type only one can be the other version's; an object's own spelling is remembered (`kept`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from tfoperator.api.names import parse_replica_type
+from tfoperator.api.v1.types import ReplicaType
+
+__all__ = ["EVAL", "LOCAL", "rename", "to_remember", "v1_name", "v1alpha2_name"]
+
+EVAL = "Eval"
+LOCAL = "Local"
+
+_TO_V1 = {EVAL.lower(): ReplicaType.EVALUATOR.value, LOCAL.lower(): ReplicaType.WORKER.value}
+_TO_V1ALPHA2 = {ReplicaType.EVALUATOR: EVAL, ReplicaType.MASTER: ReplicaType.CHIEF.value}
+
+
+def v1_name(name: str) -> str:
+    """What v1 calls a replica type of v1alpha2; unknown types and other spellings of a common one stay."""
+    return _TO_V1.get(name.lower(), name)
+
+
+def v1alpha2_name(name: str) -> str:
+    """What v1alpha2 calls a replica type of v1; unknown types and other spellings of a common one stay."""
+    replica_type = parse_replica_type(name)
+    return name if replica_type is None else _TO_V1ALPHA2.get(replica_type, name)
+
+
+def rename(
+    names: Iterable[str],
+    forth: Callable[[str], str],
+    back: Callable[[str], str],
+    remembered: Mapping[str, str],
+) -> dict[str, str]:
+    """The new name of each name. A remembered one is used if it does stand for the same type.
+
+    Those that would get the same name keep their own: nothing is lost, and validation says what is wrong with them.
+    """
+    wanted: dict[str, str] = {}
+    for name in names:
+        known = remembered.get(name)
+        wanted[name] = known if known is not None and back(known) == name else forth(name)
+    counts = Counter(wanted.values())
+    renamed = {name: new if counts[new] == 1 else name for name, new in wanted.items()}
+    return renamed if len(set(renamed.values())) == len(renamed) else {name: name for name in renamed}
+
+
+def to_remember(renamed: Mapping[str, str], back: Callable[[str], str]) -> dict[str, str]:
+    """The old names, by the new ones, that `back` alone would not find again."""
+    return {new: old for old, new in renamed.items() if back(new) != old}

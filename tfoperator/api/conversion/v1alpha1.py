@@ -1,0 +1,232 @@
+"""v1alpha1, the first released version, to v1: one way, for its manifests are old and nobody writes new ones.
+
+| v1alpha1 | v1 | why |
+|---|---|---|
+| `MASTER` | `Master`, not `Chief` | TF_CONFIG then calls it `master`, as the program in the image was written to read |
+| a template's `restartPolicy` | the replica's: `Never`, or else `ExitCode` | 1-127 were permanent exit codes |
+| `tfPort` | a container port named `tfjob-port` | where v1 keeps the port of TF_CONFIG |
+| `terminationPolicy.chief` | nothing, where v1 decides by the same replica | Master, else worker 0 |
+| a PS without template | the stock parameter server, written out | so that the manifest says what runs |
+| `schedulerName` | the templates' | |
+
+What v1 has no place for is kept in an annotation for people to read, with a note for each field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfoperator.api.conversion.fields import Fields
+from tfoperator.api.conversion.kept import V1ALPHA1_ONLY, keep
+from tfoperator.api.conversion.parameter_server import DEFAULT_IMAGE, parameter_server_template
+from tfoperator.api.conversion.result import Conversion, ConversionError, Note
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT_NAME
+from tfoperator.api.problems import shown
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
+
+__all__ = ["v1alpha1_to_v1"]
+
+_Dict = dict[str, Any]
+
+_TYPES = {"MASTER": ReplicaType.MASTER, "PS": ReplicaType.PS, "WORKER": ReplicaType.WORKER}
+
+
+def v1alpha1_to_v1(obj: Mapping[str, Any]) -> Conversion:
+    """A v1alpha1 job as v1. Raises ConversionError if its replicas can't be made out."""
+    return _Upgrade().convert(obj)
+
+
+class _Upgrade:
+    """One conversion under way."""
+
+    def __init__(self) -> None:
+        self._notes: list[Note] = []
+        self._origins: dict[str, str] = {"spec.tfReplicaSpecs": "spec.replicaSpecs"}
+        self._kept: _Dict = {}  # members of the spec
+        self._kept_of_replicas: dict[str, _Dict] = {}  # members of replica specs, by replica type
+        self._replicas: dict[ReplicaType, _Dict] = {}
+        self._image = ""
+        self._image_used = False
+        self._scheduler = ""
+
+    def convert(self, obj: Mapping[str, Any]) -> Conversion:
+        result = {name: value for name, value in obj.items() if name != "status"}
+        result |= {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind}
+        spec = Fields(obj.get("spec"), "spec")
+        self._image = spec.take_text("tfImage")
+        self._scheduler = spec.take_text("schedulerName")
+        self._convert_replicas(spec)
+        self._convert_termination_policy(spec)
+        self._leave_the_rest(spec)
+        if obj.get("status"):
+            self._note("status", "is left out: the operator writes a new one")
+        result["spec"] = {"tfReplicaSpecs": {kind.value: replica for kind, replica in self._replicas.items()}}
+        parts = {"spec": self._kept, "replicas": self._kept_of_replicas}
+        kept = {name: value for name, value in parts.items() if value}
+        return Conversion(keep(result, V1ALPHA1_ONLY, kept), tuple(self._notes), self._origins)
+
+    def _convert_replicas(self, spec: Fields) -> None:
+        specs = spec.take("replicaSpecs")
+        path = spec.path("replicaSpecs")
+        if specs is not None and not isinstance(specs, list):
+            raise ConversionError(
+                path, f"must be a list, but is {'an object' if isinstance(specs, dict) else shown(specs)}"
+            )
+        surplus = []
+        for position, item in enumerate(specs or ()):
+            replica = Fields(item, f"{path}[{position}]")
+            replica_type = self._replica_type(replica, f"{path}[{position}]")
+            if replica_type in self._replicas:
+                surplus.append(item)
+                message = f"is a second spec of {replica_type}, and v1 has one of each type"
+                self._lost(f"{path}[{position}]", message)
+                continue
+            self._origins[f"spec.tfReplicaSpecs[{replica_type}]"] = f"{path}[{position}]"
+            self._replicas[replica_type] = self._convert_replica(replica, replica_type, f"{path}[{position}]")
+        if surplus:
+            self._kept[spec.spelling("replicaSpecs")] = surplus
+
+    def _replica_type(self, replica: Fields, path: str) -> ReplicaType:
+        name = replica.take_text("tfReplicaType")
+        if not name:
+            self._note(path, "names no tfReplicaType: MASTER is v1alpha1's default")
+        replica_type = _TYPES.get(name.upper() or "MASTER")
+        if replica_type is None:
+            raise ConversionError(
+                replica.path("tfReplicaType"), f"must be one of {', '.join(_TYPES)}, but is {shown(name)}"
+            )
+        if replica_type is ReplicaType.MASTER:
+            message = "MASTER becomes Master, which TF_CONFIG calls master as before; TensorFlow 2 looks for a Chief"
+            self._note(replica.path("tfReplicaType") if name else path, message)
+        return replica_type
+
+    def _convert_replica(self, replica: Fields, replica_type: ReplicaType, path: str) -> _Dict:
+        result: _Dict = {}
+        replicas = replica.take("replicas")
+        if replicas is not None:
+            result["replicas"] = replicas
+        template = replica.take("template")
+        own = replica.path("template")
+        # Its operator noted in isDefaultPS that it had filled the template in, around a volume that only it made.
+        if replica_type is ReplicaType.PS and (replica.take("isDefaultPS") is True or template is None):
+            self._image_used = True
+            template = parameter_server_template(self._image)
+            image = self._image or f"{DEFAULT_IMAGE}, v1alpha1's default"
+            self._note(path, f"has no template: the stock parameter server that v1alpha1 ran is written out ({image})")
+        result["restartPolicy"], template = self._restart_policy(template, path, own)
+        template = self._with_scheduler(template, own)
+        template = self._with_port(template, replica, replica_type)
+        if template is not None:
+            result["template"] = template
+        for name, value in replica.rest().items():
+            self._lost(f"{path}.{name}", "is not a field of v1alpha1")
+            self._kept_of_replicas.setdefault(replica_type.value, {})[name] = value
+        return result
+
+    def _restart_policy(self, template: Any, path: str, own: str) -> tuple[str, Any]:
+        """The replica's policy, and the template without its own, which has no effect in v1."""
+        pod = _pod_spec(template)
+        given = pod.get("restartPolicy") if pod else None
+        policy = RestartPolicy.NEVER if given == RestartPolicy.NEVER else RestartPolicy.EXIT_CODE
+        because = "v1alpha1 took exit codes 1-127 for permanent"
+        if pod is None or not isinstance(given, str):
+            self._note(path, f"gets restartPolicy {policy}: {because}")
+            return policy.value, template
+        if given != policy:
+            self._note(f"{own}.spec.restartPolicy", f"{given} becomes the replica's {policy}: {because}")
+        rest = {name: value for name, value in pod.items() if name != "restartPolicy"}
+        return policy.value, {**template, "spec": rest}
+
+    def _with_scheduler(self, template: Any, own: str) -> Any:
+        pod = _pod_spec(template)
+        if not self._scheduler or pod is None:
+            return template
+        before = pod.get("schedulerName")
+        if before and before != self._scheduler:
+            self._lost(f"{own}.spec.schedulerName", f"{before} gives way to the job's, {self._scheduler}", kept=False)
+        return {**template, "spec": {**pod, "schedulerName": self._scheduler}}
+
+    def _with_port(self, template: Any, replica: Fields, replica_type: ReplicaType) -> Any:
+        """The template with `tfPort` as the port that TF_CONFIG names."""
+        port = replica.take("tfPort")
+        if port is None:
+            return template
+        source = replica.path("tfPort")
+        pod = _pod_spec(template)
+        containers = pod.get("containers") if pod else None
+        if pod is None or not isinstance(containers, list) or not all(isinstance(c, dict) for c in containers or [0]):
+            self._kept_of_replicas.setdefault(replica_type.value, {})["tfPort"] = port
+            self._lost(source, "has no container that could listen on it")
+            return template
+        position = next((i for i, c in enumerate(containers) if c.get("name") == DEFAULT_CONTAINER_NAME), 0)
+        container = containers[position]
+        ports = container.get("ports") or []
+        changed = _named_port(ports, port) if isinstance(ports, list) else None
+        if changed is None:
+            self._kept_of_replicas.setdefault(replica_type.value, {})["tfPort"] = port
+            self._lost(source, f"gives way to the container's own port named {DEFAULT_PORT_NAME}")
+            return template
+        at, ports = changed
+        path = f"spec.tfReplicaSpecs[{replica_type}].template.spec.containers[{position}].ports[{at}]"
+        self._origins |= {path: source, f"{path}.containerPort": source}
+        filled = [*containers[:position], {**container, "ports": ports}, *containers[position + 1 :]]
+        return {**template, "spec": {**pod, "containers": filled}}
+
+    def _convert_termination_policy(self, spec: Fields) -> None:
+        policy = spec.take("terminationPolicy")
+        path = spec.path("terminationPolicy")
+        decides = "MASTER" if ReplicaType.MASTER in self._replicas else "WORKER"
+        if policy is None:
+            if decides == "WORKER":
+                self._note("spec", "has no MASTER, by which v1alpha1 decides when the job is over; v1 takes worker 0")
+            return
+        fields = Fields(policy, path)
+        wanted = fields.take("chief")
+        chief = Fields({} if wanted is None else wanted, fields.path("chief"))
+        name, index = chief.take_text("replicaName").upper(), chief.take("replicaIndex") or 0
+        if (name, index) == (decides, 0) and not fields.rest() and not chief.rest():
+            return
+        self._kept[spec.spelling("terminationPolicy")] = policy
+        which = f"{name or 'no replica'} {shown(index)}"
+        v1 = "the Master" if decides == "MASTER" else "worker 0"
+        self._lost(path, f"names {which}, but in v1 {v1} decides when the job is over")
+
+    def _leave_the_rest(self, spec: Fields) -> None:
+        if self._image and not self._image_used:
+            self._note(spec.path("tfImage"), "is left out: it is for parameter servers without a template")
+        for name, why in (
+            ("tensorBoard", "is not carried over yet: v1 has no TensorBoard so far"),
+            ("runtimeId", "is left out: objects are named after the job in v1"),
+        ):
+            value = spec.take(name)
+            if value is not None:
+                self._kept[spec.spelling(name)] = value
+                self._lost(spec.path(name), why)
+        for name, value in spec.rest().items():
+            self._kept[name] = value
+            self._lost(f"spec.{name}", "is not a field of v1alpha1")
+
+    def _note(self, field: str, message: str) -> None:
+        self._notes.append(Note(field, message))
+
+    def _lost(self, field: str, message: str, *, kept: bool = True) -> None:
+        where = f"; it is kept in the annotation {V1ALPHA1_ONLY}" if kept else ""
+        self._notes.append(Note(field, message + where, lost=True))
+
+
+def _pod_spec(template: Any) -> _Dict | None:
+    pod = template.get("spec") if isinstance(template, dict) else None
+    return pod if isinstance(pod, dict) else None
+
+
+def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
+    """The ports with one of the right name and number, and its position; None if the name is another number's."""
+    fresh = {"name": DEFAULT_PORT_NAME, "containerPort": number}
+    for position, port in enumerate(ports):
+        if isinstance(port, dict) and port.get("name") == DEFAULT_PORT_NAME:
+            return (position, ports) if port.get("containerPort") == number else None
+    for position, port in enumerate(ports):
+        if isinstance(port, dict) and port.get("containerPort") == number and not port.get("name"):
+            return position, [*ports[:position], {**port, **fresh}, *ports[position + 1 :]]
+    return len(ports), [*ports, fresh]

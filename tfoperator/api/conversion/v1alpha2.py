@@ -1,0 +1,209 @@
+"""v1alpha2, the design document's own version, to v1 and back without loss.
+
+The same job, differently worded: `status.tfReplicaStatuses` for `replicaStatuses`, other names of replica types
+(`replica_names`), default restart policy Always instead of Never (made explicit, for an unset one would change its
+meaning), and of the run policy only what its releases had: `cleanPodPolicy` and `ttlSecondsAfterFinishing` in the spec.
+
+Everything else in the spec is kept in an annotation (`kept`). The status is not: only operators write it, and a client
+that replaces a job without its annotations would take restart counts away. So status members that v1alpha2 doesn't
+name pass through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.conversion.kept import V1_ONLY, V1ALPHA2_ONLY, Kept, keep, take
+from tfoperator.api.conversion.replica_names import LOCAL, rename, to_remember, v1_name, v1alpha2_name
+from tfoperator.api.conversion.result import Conversion, Note
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
+
+__all__ = ["V1ALPHA2", "v1_to_v1alpha2", "v1alpha2_to_v1"]
+
+V1ALPHA2 = f"{TFJOBS.group}/v1alpha2"
+
+_Dict = dict[str, Any]
+
+_REPLICAS = "tfReplicaSpecs"
+_REPLICA_MEMBERS = ("replicas", "restartPolicy", "template")  # in the order in which people write them
+_STATUSES_V1, _STATUSES_V1ALPHA2 = "replicaStatuses", "tfReplicaStatuses"
+_RUN_POLICY = {"cleanPodPolicy": "cleanPodPolicy", "ttlSecondsAfterFinishing": "ttlSecondsAfterFinished"}
+"""Members of v1alpha2's spec by the name that they have in v1's run policy."""
+
+
+class _Direction(msgspec.Struct, frozen=True):
+    """What differs between the two ways."""
+
+    source: str
+    target: str
+    forth: Callable[[str], str]
+    back: Callable[[str], str]
+    kept_there: str  # the annotation in the target
+    kept_here: str  # the annotation in the source
+    statuses: Mapping[str, str]
+
+
+def _both_ways(one: str, other: str) -> Mapping[str, str]:
+    # A swap, so that even a member of the wrong version's name finds its way back.
+    return {one: other, other: one}
+
+
+_STATUSES = _both_ways(_STATUSES_V1, _STATUSES_V1ALPHA2)
+_TO_V1 = _Direction(V1ALPHA2, TFJOBS.api_version, v1_name, v1alpha2_name, V1ALPHA2_ONLY, V1_ONLY, _STATUSES)
+_TO_V1ALPHA2 = _Direction(TFJOBS.api_version, V1ALPHA2, v1alpha2_name, v1_name, V1_ONLY, V1ALPHA2_ONLY, _STATUSES)
+
+
+def v1alpha2_to_v1(obj: Mapping[str, Any]) -> Conversion:
+    """A v1alpha2 job as v1. Total: what isn't of the type that it should be is passed on for validation to judge."""
+    return _Converter(_TO_V1).convert(obj, _spec_to_v1, _policy_in_v1alpha2)
+
+
+def v1_to_v1alpha2(obj: Mapping[str, Any]) -> Conversion:
+    """A v1 job as v1alpha2. Total, as above."""
+    return _Converter(_TO_V1ALPHA2).convert(obj, _spec_to_v1alpha2, _policy_in_v1)
+
+
+def _spec_to_v1(spec: _Dict, earlier: Kept) -> tuple[_Dict, _Dict, dict[str, str]]:
+    """The members of v1's spec besides the replicas, those only v1alpha2 has, and where moved ones came from."""
+    moved = {new: spec[old] for old, new in _RUN_POLICY.items() if old in spec}
+    carried = {name: value for name, value in earlier.spec.items() if name != _REPLICAS}
+    if moved:
+        before = carried.get("runPolicy")
+        carried["runPolicy"] = {**before, **moved} if isinstance(before, dict) else moved
+    kept = {name: value for name, value in spec.items() if name not in (_REPLICAS, *_RUN_POLICY)}
+    return carried, kept, {f"spec.runPolicy.{new}": f"spec.{old}" for old, new in _RUN_POLICY.items() if old in spec}
+
+
+def _spec_to_v1alpha2(spec: _Dict, earlier: Kept) -> tuple[_Dict, _Dict, dict[str, str]]:
+    """The members of v1alpha2's spec besides the replicas, those only v1 has, and where moved ones came from."""
+    policy = spec.get("runPolicy")
+    given = policy if isinstance(policy, dict) else {}
+    moved = {old: given[new] for old, new in _RUN_POLICY.items() if new in given}
+    rest = {name: value for name, value in given.items() if name not in _RUN_POLICY.values()}
+    kept = {name: value for name, value in spec.items() if name not in (_REPLICAS, "runPolicy")}
+    if "runPolicy" in spec and (rest or not moved):
+        kept["runPolicy"] = rest if isinstance(policy, dict) else policy
+    carried = {name: value for name, value in earlier.spec.items() if name not in (_REPLICAS, *_RUN_POLICY)}
+    return carried | moved, kept, {f"spec.{old}": f"spec.runPolicy.{_RUN_POLICY[old]}" for old in moved}
+
+
+def _policy_in_v1(_replica: _Dict) -> tuple[str, str]:
+    return RestartPolicy.NEVER.value, f"is not set: v1's default is {RestartPolicy.NEVER}"
+
+
+def _policy_in_v1alpha2(replica: _Dict) -> tuple[str, str]:
+    """What an unset restart policy means: both design documents let the template's say it before the default does."""
+    template = replica.get("template")
+    pod = template.get("spec") if isinstance(template, dict) else None
+    policy = pod.get("restartPolicy") if isinstance(pod, dict) else None
+    if isinstance(policy, str) and policy in set(RestartPolicy):
+        return policy, f"is not set: taken from the template, {policy}"
+    default = RestartPolicy.ALWAYS.value
+    return default, f"is not set: v1alpha2's default is {default}, which starts a replica again even after exit code 0"
+
+
+class _Converter:
+    """One conversion under way."""
+
+    def __init__(self, direction: _Direction) -> None:
+        self._way = direction
+        self._notes: list[Note] = []
+        self._origins: dict[str, str] = {}
+
+    def convert(
+        self,
+        obj: Mapping[str, Any],
+        convert_spec: Callable[[_Dict, Kept], tuple[_Dict, _Dict, dict[str, str]]],
+        policy: Callable[[_Dict], tuple[str, str]],
+    ) -> Conversion:
+        result, earlier = take(obj, self._way.kept_here)
+        # Left over from an earlier way: what it says the object now says itself.
+        result, _ = take(result, self._way.kept_there)
+        result["apiVersion"] = self._way.target
+        spec_names: dict[str, str] = {}
+        members: _Dict = {}
+        replicas: dict[str, _Dict] = {}
+        spec = result.get("spec")
+        if isinstance(spec, dict):
+            carried, members, moved = convert_spec(spec, earlier)
+            self._origins |= moved
+            if _REPLICAS in spec:
+                carried[_REPLICAS], replicas, spec_names = self._replicas(spec[_REPLICAS], earlier, policy)
+            result["spec"] = carried
+        status_names: dict[str, str] = {}
+        if isinstance(result.get("status"), dict):
+            result["status"], status_names = self._status(result["status"], earlier)
+        for name in members:
+            self._lost(f"spec.{name}")
+        kept = Kept(spec=members, replicas=replicas, spec_names=spec_names, status_names=status_names)
+        return Conversion(keep(result, self._way.kept_there, kept), tuple(self._notes), self._origins)
+
+    def _replicas(
+        self, specs: Any, earlier: Kept, policy: Callable[[_Dict], tuple[str, str]]
+    ) -> tuple[Any, dict[str, _Dict], dict[str, str]]:
+        """The replica specs; members of them that only the source has; and the names to remember."""
+        if not isinstance(specs, dict):
+            return specs, {}, {}
+        names = rename(specs, self._way.forth, self._way.back, earlier.spec_names)
+        self._note_names(names, specs)
+        result: _Dict = {}
+        kept: dict[str, _Dict] = {}
+        for name, replica in specs.items():
+            path, new = f"spec.{_REPLICAS}[{name}]", names[name]
+            if new != name:
+                self._origins[f"spec.{_REPLICAS}[{new}]"] = path
+            if not isinstance(replica, dict):
+                result[new] = replica
+                continue
+            if not replica.get("restartPolicy"):
+                chosen, why = policy(replica)
+                replica = replica | {"restartPolicy": chosen}
+                self._notes.append(Note(f"{path}.restartPolicy", why))
+            others = {member: value for member, value in replica.items() if member not in _REPLICA_MEMBERS}
+            if others:
+                kept[name] = others
+                for member in others:
+                    self._lost(f"{path}.{member}")
+            own = {member: replica[member] for member in _REPLICA_MEMBERS if member in replica}
+            result[new] = earlier.replicas.get(new, {}) | own
+        return result, kept, to_remember(names, self._way.back)
+
+    def _status(self, status: _Dict, earlier: Kept) -> tuple[_Dict, dict[str, str]]:
+        result = {self._way.statuses.get(name, name): value for name, value in status.items()}
+        statuses = _STATUSES_V1 if self._way is _TO_V1 else _STATUSES_V1ALPHA2
+        replicas = result.get(statuses)
+        if not isinstance(replicas, dict):
+            return result, {}
+        names = rename(replicas, self._way.forth, self._way.back, earlier.status_names)
+        result[statuses] = {names[name]: value for name, value in replicas.items()}
+        return result, to_remember(names, self._way.back)
+
+    def _note_names(self, names: Mapping[str, str], specs: _Dict) -> None:
+        for name, new in names.items():
+            path = f"spec.{_REPLICAS}[{name}]"
+            if new == name and self._way.forth(name) != name and len(names) > 1:
+                others = " and ".join(other for other in names if other != name)
+                self._notes.append(Note(path, f"can't become {self._way.forth(name)} beside {others}", lost=True))
+            elif self._way is _TO_V1 and name.lower() == LOCAL.lower():
+                self._notes.append(Note(path, f"becomes {new}, v1's type for training that is not distributed"))
+                if len(names) > 1 or _count(specs[name]) not in (None, 0, 1):
+                    message = "gets a TF_CONFIG with every replica of the job: v1 has no type outside the cluster"
+                    self._notes.append(Note(path, message, lost=True))
+            elif new != name and new != ReplicaType.EVALUATOR and name != ReplicaType.EVALUATOR:
+                self._notes.append(Note(path, f"becomes {new}"))
+
+    def _lost(self, field: str) -> None:
+        way = self._way
+        message = f"{_short(way.target)} has no such field; it is kept in the annotation {way.kept_there}"
+        self._notes.append(Note(field, message, lost=True))
+
+
+def _count(replica: Any) -> Any:
+    return replica.get("replicas") if isinstance(replica, dict) else None
+
+
+def _short(api_version: str) -> str:
+    return api_version.rpartition("/")[2]

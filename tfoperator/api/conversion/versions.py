@@ -1,0 +1,61 @@
+"""Any TFJob as v1: which version an object is, and the conversion that goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.conversion.result import Conversion, ConversionError
+from tfoperator.api.conversion.v1alpha1 import v1alpha1_to_v1
+from tfoperator.api.conversion.v1alpha2 import V1ALPHA2, v1alpha2_to_v1
+from tfoperator.api.problems import Problem
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.validation import validate_manifest
+
+__all__ = ["OLDER_VERSIONS", "check", "is_tfjob_kind", "older_version", "to_v1"]
+
+OLDER_VERSIONS: Mapping[str, Callable[[Mapping[str, Any]], Conversion]] = {
+    V1ALPHA2: v1alpha2_to_v1,
+    f"{TFJOBS.group}/v1alpha1": v1alpha1_to_v1,
+    # The group and kind (TfJob) of v1alpha1's first months.
+    "tensorflow.org/v1alpha1": v1alpha1_to_v1,
+}
+"""The conversion to v1, by apiVersion."""
+
+
+def is_tfjob_kind(obj: Mapping[str, Any]) -> bool:
+    """Whether an object's kind is TFJob, in the spelling of any version."""
+    kind = obj.get("kind")
+    return isinstance(kind, str) and kind.lower() == TFJOBS.kind.lower()
+
+
+def older_version(obj: Mapping[str, Any]) -> str | None:
+    """The apiVersion of a TFJob that is older than v1 and can be converted; None for everything else."""
+    version = obj.get("apiVersion")
+    return version if isinstance(version, str) and version in OLDER_VERSIONS and is_tfjob_kind(obj) else None
+
+
+def to_v1(obj: dict[str, Any]) -> Conversion:
+    """A TFJob of an older version as v1; anything else as it is, without notes. Raises ConversionError."""
+    version = older_version(obj)
+    if version is None:
+        return Conversion(obj)
+    conversion = OLDER_VERSIONS[version](obj)
+    return msgspec.structs.replace(conversion, obj={**conversion.obj, "kind": TFJOBS.kind})
+
+
+def check(obj: dict[str, Any]) -> tuple[Conversion, tuple[Problem, ...]]:
+    """A TFJob of any version as v1, and everything that is wrong with it, in terms of the original's fields.
+
+    One that can't be converted comes back as it is, with the reason as its only problem.
+    """
+    try:
+        conversion = to_v1(obj)
+    except ConversionError as error:
+        return Conversion(obj), (error.problem,)
+    return conversion, tuple(
+        msgspec.structs.replace(problem, field=conversion.origin(problem.field))
+        for problem in validate_manifest(conversion.obj)
+    )

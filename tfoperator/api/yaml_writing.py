@@ -1,0 +1,40 @@
+"""Writes plain data as YAML that means the same to PyYAML, to kubectl and to `loading`.
+
+Their rules for plain words differ: to PyYAML `1e3` and `0o17` are text, to the others numbers; `12:30` is the reverse.
+A string is quoted as soon as anybody would take it for something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from tfoperator.api.yaml_scalars import is_plain_text
+
+__all__ = ["to_yaml"]
+
+_WIDTH = 120
+
+
+class _Dumper(yaml.SafeDumper):
+    """SafeDumper without aliases, with block style for texts of several lines, and with the quotes explained above."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text.rstrip("\n") else None if is_plain_text(text) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def to_yaml(objects: Iterable[Any]) -> str:
+    """The objects as YAML documents, members in their order."""
+    return yaml.dump_all(
+        objects, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, explicit_start=False
+    )
