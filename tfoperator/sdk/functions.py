@@ -91,6 +91,7 @@ def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any
     Raises FunctionSourceError if there is no source, or the function can't stand alone.
     """
     name = getattr(train_func, "__name__", repr(train_func))
+    train_func = inspect.unwrap(train_func)
     if not inspect.isfunction(train_func) or name == "<lambda>":
         raise FunctionSourceError(f"{name} is no function written with def, so its source can't be sent")
     if inspect.iscoroutinefunction(train_func) or inspect.isgeneratorfunction(train_func):
@@ -121,7 +122,6 @@ def _source(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
 
 def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> None:
     code, known = function.__code__, function.__globals__
-    outside = set(code.co_freevars)
     loaded = set(_globals_loaded(code)) | {
         found.id
         for default in (*node.args.defaults, *filter(None, node.args.kw_defaults))
@@ -129,6 +129,7 @@ def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> 
         if isinstance(found, ast.Name)
     }
     own = {function.__name__, *_globals_stored(code)}
+    outside = set(code.co_freevars) - own
     outside |= {
         name for name in loaded - own if name in known and not hasattr(builtins, name) and not name.startswith("__")
     }

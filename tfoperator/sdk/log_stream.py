@@ -111,6 +111,7 @@ class JobLogStream:
         try:
             self._start("log-watch-pods", self._watch_pods)
             self._start("log-watch-job", self._watch_job)
+            self._tell(self._wanted())
             while not self._is_done():
                 try:
                     item = self._queue.get(timeout=0.2)

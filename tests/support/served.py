@@ -1,0 +1,41 @@
+"""One embedded API server for many tests, each of which has a namespace to itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.jobs import JobWorld, LogBook, write_kubeconfig
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.sdk import TFJobClient
+
+
+@dataclass(frozen=True)
+class Served:
+    server: EmbeddedApiServer
+    api: Client
+    logs: LogBook
+
+
+class ServedWorld(JobWorld):
+    """A namespace of the server, with a client for it and a kubeconfig that leads there."""
+
+    def __init__(self, served: Served, folder: Path) -> None:
+        super().__init__(served.api)
+        self.server = served.server
+        self.logs = served.logs
+        self.kubeconfig = write_kubeconfig(folder / "kubeconfig", served.server.kubeconfig(), self.namespace)
+        self.sdk = TFJobClient(namespace=self.namespace, client=served.api)
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Served]:
+    logs = LogBook()
+    with EmbeddedApiServer(log_reader=logs.read) as server:
+        kubeconfig = write_kubeconfig(folder / "kubeconfig", server.kubeconfig(), "default")
+        with Client(load_config(str(kubeconfig)), qps=-1) as api:
+            yield Served(server, api, logs)

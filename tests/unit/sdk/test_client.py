@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import decode, tfjob
+from tests.support.jobs import submitted_manifest
+from tests.support.served import ServedWorld
+from tfoperator.api.loading import ManifestError
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube import Client, ConfigError, ConnectionRefused, load_config
+from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.sdk import (
+    JobAlreadyExists,
+    JobEnded,
+    JobInvalid,
+    JobNotFound,
+    NamespaceNotFound,
+    NoSuchReplica,
+    NotInstalled,
+    TFJobClient,
+)
+
+
+def test_a_job_is_created_from_whatever_describes_it(world: ServedWorld, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(submitted_manifest("from-path"))
+    made = [
+        world.sdk.create_job(tfjob("from-dict", Worker=1)),
+        world.sdk.create_job(path),
+        world.sdk.create_job(str(path), name="from-string"),
+        world.sdk.create_job(submitted_manifest("from-text")),
+        world.sdk.create_job(world.sdk.get_job("from-path"), "from-view"),
+    ]
+    names = ["from-dict", "from-path", "from-string", "from-text", "from-view"]
+    assert [job.metadata.name for job in made] == names
+    assert sorted(job.metadata.name for job in world.sdk.list_jobs()) == sorted(names)
+    assert world.job("from-view")["spec"] == world.job("from-path")["spec"]
+
+
+def test_the_namespace_of_the_call_goes_first_then_that_of_the_manifest(world: ServedWorld) -> None:
+    body = tfjob("a", Worker=1)
+    body["metadata"]["namespace"] = "default"
+    elsewhere = world.sdk.create_job(body, name=world.namespace)
+    assert elsewhere.metadata.namespace == "default"
+    assert world.sdk.create_job(body, namespace=world.namespace).metadata.namespace == world.namespace
+    everywhere = world.sdk.list_jobs(all_namespaces=True)
+    assert {"default", world.namespace} <= {job.metadata.namespace for job in everywhere}
+    world.sdk.delete_job(world.namespace, "default")
+
+
+def test_a_dry_run_checks_but_keeps_nothing(world: ServedWorld) -> None:
+    assert world.sdk.create_job(tfjob("mnist", Worker=1), dry_run=True).metadata.uid
+    assert world.sdk.list_jobs() == []
+    with pytest.raises(JobInvalid):
+        world.sdk.create_job(tfjob("mnist", Worker=-1), dry_run=True)
+
+
+def test_refusals_name_the_job_its_namespace_and_the_field(world: ServedWorld) -> None:
+    with pytest.raises(JobInvalid) as invalid:
+        world.sdk.create_job(tfjob("mnist", Worker=-1))
+    assert f"TFJob mnist in namespace {world.namespace} is not valid: " in str(invalid.value)
+    assert "spec.tfReplicaSpecs" in invalid.value.causes[0].field
+    world.submit()
+    with pytest.raises(JobAlreadyExists, match=f"already a TFJob mnist in namespace {world.namespace}"):
+        world.sdk.create_job(tfjob("mnist", Worker=1))
+    with pytest.raises(NamespaceNotFound, match="namespace nowhere does not exist"):
+        world.sdk.create_job(tfjob("mnist", Worker=1), namespace="nowhere")
+
+
+@pytest.mark.parametrize("method", ["get_job", "delete_job", "suspend_job", "get_job_logs", "get_job_events"])
+def test_a_missing_job_is_named(world: ServedWorld, method: str) -> None:
+    with pytest.raises(JobNotFound, match=f"there is no TFJob gone in namespace {world.namespace}") as caught:
+        getattr(world.sdk, method)("gone")
+    assert (caught.value.name, caught.value.namespace) == ("gone", world.namespace)
+
+
+def test_a_cluster_without_the_crd_is_told_from_a_missing_job(tmp_path: Path) -> None:
+    with EmbeddedApiServer(custom_resources=()) as server:
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps(server.kubeconfig()))
+        with TFJobClient(str(path)) as client:
+            for call in (
+                client.list_jobs,
+                lambda: client.get_job("a"),
+                lambda: client.create_job(tfjob("a", Worker=1)),
+            ):
+                with pytest.raises(NotInstalled, match=r"CustomResourceDefinition tfjobs\.kubeflow\.org is missing"):
+                    call()
+
+
+def test_arguments_that_make_no_sense_are_refused_before_anything_is_sent(world: ServedWorld, tmp_path: Path) -> None:
+    two = tmp_path / "two.yaml"
+    two.write_text(f"{submitted_manifest('a')}---\n{submitted_manifest('b')}")
+    with pytest.raises(ValueError, match="either a job or a train_func"):
+        world.sdk.create_job()
+    with pytest.raises(ValueError, match="needs a name"):
+        world.sdk.create_job({"spec": {}})
+    with pytest.raises(ValueError, match="this is a Pod"):
+        world.sdk.create_job({"kind": "Pod", "metadata": {"name": "a"}})
+    with pytest.raises(ManifestError, match="holds 2 objects, but one TFJob is needed"):
+        world.sdk.create_job(two)
+    with pytest.raises(ManifestError, match="no such file"):
+        world.sdk.create_job(tmp_path / "none.yaml")
+
+
+def test_the_conditions_can_be_asked_one_by_one(world: ServedWorld) -> None:
+    world.submit()
+    for condition in ("Created", "Running", "Restarting", "Suspended"):
+        world.becomes(condition)
+    world.becomes("Running", status="False")
+    sdk = world.sdk
+    assert [c.type for c in sdk.get_job_conditions("mnist")] == ["Created", "Restarting", "Suspended", "Running"]
+    assert sdk.is_job_created("mnist")
+    assert sdk.is_job_restarting("mnist")
+    assert sdk.is_job_suspended("mnist")
+    assert not sdk.is_job_running("mnist")
+    assert not sdk.is_job_succeeded("mnist")
+    assert not sdk.is_job_failed("mnist")
+
+
+def test_jobs_are_listed_by_label(world: ServedWorld) -> None:
+    world.submit("a", labels={"team": "x"})
+    world.submit("b")
+    assert [job.metadata.name for job in world.sdk.list_jobs(label_selector="team=x")] == ["a"]
+
+
+def test_pods_are_chosen_by_role_type_and_index_in_a_sensible_order(world: ServedWorld) -> None:
+    world.submit(PS=1, Worker=11)
+    for replica in ("worker-10", "ps-0", "worker-2", "worker-0"):
+        world.pod(replica)
+    names = world.sdk.get_job_pod_names
+    assert names("mnist") == ["mnist-worker-0", "mnist-worker-2", "mnist-worker-10", "mnist-ps-0"]
+    assert names("mnist", is_master=True) == ["mnist-worker-0"]
+    assert names("mnist", replica_type="worker", replica_index=2) == ["mnist-worker-2"]
+    assert names("mnist", replica_index=0) == ["mnist-worker-0", "mnist-ps-0"]
+    assert names("mnist", replica_type="Chief") == []
+    with pytest.raises(ValueError, match="'boss' is no replica type; there are PS, Worker"):
+        names("mnist", replica_type="boss")
+
+
+def test_a_job_is_suspended_and_resumed(world: ServedWorld) -> None:
+    world.submit()
+    world.sdk.suspend_job("mnist")
+    assert world.job()["spec"]["runPolicy"]["suspend"] is True
+    world.sdk.resume_job("mnist")
+    assert world.job()["spec"]["runPolicy"]["suspend"] is False
+
+
+def test_replicas_are_scaled_by_type(world: ServedWorld) -> None:
+    world.submit(PS=1, Worker=2)
+    world.sdk.scale_job("mnist", 5)
+    world.sdk.scale_job("mnist", {"ps": 3})
+    specs = world.job()["spec"]["tfReplicaSpecs"]
+    assert (specs["Worker"]["replicas"], specs["PS"]["replicas"]) == (5, 3)
+    assert specs["Worker"]["template"]
+    with pytest.raises(NoSuchReplica, match="has no Chief replicas; it has PS, Worker"):
+        world.sdk.scale_job("mnist", {"Chief": 1})
+    with pytest.raises(JobInvalid, match="replicas"):
+        world.sdk.scale_job("mnist", -1)
+
+
+def test_a_job_that_has_ended_is_not_changed_any_more(world: ServedWorld) -> None:
+    world.submit()
+    world.becomes("Succeeded")
+    for change in (world.sdk.suspend_job, world.sdk.resume_job, lambda name: world.sdk.scale_job(name, 3)):
+        with pytest.raises(JobEnded, match=r"has ended \(Succeeded\): nothing can change it"):
+            change("mnist")
+
+
+def test_an_update_leaves_alone_what_it_does_not_mention(world: ServedWorld) -> None:
+    world.submit(labels={"a": "1"})
+    world.sdk.update_job(
+        {"metadata": {"name": "mnist", "labels": {"b": "2"}}, "spec": {"runPolicy": {"backoffLimit": 3}}}
+    )
+    world.sdk.patch_job("mnist", {"metadata": {"labels": {"a": None}}})
+    job = world.job()
+    assert job["metadata"]["labels"] == {"b": "2"}
+    assert job["spec"]["runPolicy"]["backoffLimit"] == 3
+    assert job["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 2
+
+
+def test_events_are_those_of_the_job_and_its_parts_oldest_first(world: ServedWorld) -> None:
+    world.submit()
+    world.event("TFJob", "mnist", "Second", "2", lastTimestamp="2099-01-01T00:00:02Z", count=4)
+    world.event("Pod", "mnist-worker-0", "First", "1", lastTimestamp="2099-01-01T00:00:01Z", warning=True)
+    world.event("Service", "mnist-worker-0", "Third", "3", lastTimestamp="2099-01-01T00:00:03Z")
+    world.event("Pod", "mnist-worker-0", "Earlier", "of a job of the same name", lastTimestamp="2020-01-01T00:00:00Z")
+    world.event("Pod", "mnist-2-worker-0", "Foreign", "of another job")
+    world.event("TFJob", "mnist-2", "Foreign", "of another job")
+    events = world.sdk.get_job_events("mnist")
+    assert [event.reason for event in events] == ["First", "Second", "Third"]
+    assert [event.subject for event in events] == ["pod/mnist-worker-0", "tfjob/mnist", "service/mnist-worker-0"]
+    assert [event.times for event in events] == [1, 4, 1]
+    assert events[0].type == "Warning"
+
+
+def test_the_configuration_decides_cluster_and_namespace(world: ServedWorld, tmp_path: Path) -> None:
+    with TFJobClient(str(world.kubeconfig)) as client:
+        assert client.namespace == world.namespace
+        assert client.create_job(tfjob("mnist", Worker=1)).metadata.namespace == world.namespace
+    with pytest.raises(ConfigError, match="'nope', which does not exist"):
+        TFJobClient(str(world.kubeconfig), context="nope")
+    with pytest.raises(ConfigError, match="is not there"):
+        TFJobClient(str(tmp_path / "none"))
+
+
+def test_a_server_that_is_down_stays_a_transport_error(tmp_path: Path) -> None:
+    server = EmbeddedApiServer()
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(server.kubeconfig()))
+    server.stop()
+    with TFJobClient(str(path)) as client, pytest.raises(ConnectionRefused):
+        client.get_job("mnist")
+
+
+def test_a_connection_that_was_given_stays_open(world: ServedWorld) -> None:
+    with Client(load_config(str(world.kubeconfig))) as api:
+        with TFJobClient(client=api) as client:
+            client.create_job(tfjob("mnist", Worker=1))
+        assert api.get(TFJOBS, world.namespace, "mnist", decode)
