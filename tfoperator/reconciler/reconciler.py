@@ -254,7 +254,7 @@ class Reconciler:
             if right and not waiting:
                 self._schedule.checked(uid, now)
             else:
-                self._schedule.reset(uid, now)
+                self._schedule.again(uid, now)
         self._record(job)
 
     def _record(self, job: TFJob) -> None:

@@ -43,9 +43,16 @@ class Schedule:
             self._jobs[uid] = _Job(self._base, now + self._base)
 
     def reset(self, uid: str, now: float) -> None:
-        """The job was changed or repaired: begin anew with the shortest interval."""
+        """The job was changed: begin anew with the shortest interval. One that is due, or soon will be, stays so."""
         job = self._jobs.get(uid)
-        if job is not None and (job.interval > self._base or job.due < now):
+        if job is not None:
+            job.interval = self._base
+            job.due = min(job.due, now + self._base)
+
+    def again(self, uid: str, now: float) -> None:
+        """The job was compared and not all was well: look again after the shortest interval."""
+        job = self._jobs.get(uid)
+        if job is not None:
             job.interval = self._base
             job.due = now + self._base
 

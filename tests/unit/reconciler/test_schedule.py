@@ -41,6 +41,12 @@ def test_a_job_that_changes_all_the_time_is_looked_at_even_so() -> None:
     for now in range(16):
         schedule.reset("a", now)
     assert schedule.is_due("a", 15)
+    # And stays due until it was, even if a change always comes just before the next resync.
+    schedule.reset("a", 16)
+    assert schedule.is_due("a", 16)
+    schedule.again("a", 17)
+    assert not schedule.is_due("a", 31)
+    assert schedule.is_due("a", 32)
 
 
 def test_jobs_at_the_longest_interval_are_due_together_whenever_they_began() -> None:
