@@ -160,3 +160,8 @@ class Plan(msgspec.Struct, frozen=True):
     requeue_after: float | None = None
     absent: tuple[str, ...] = ()
     transitions: frozenset[ConditionType] = frozenset()
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything is created or deleted."""
+        return self.delete_job or any((self.delete_pods, self.delete_services, self.create_services, self.create_pods))

@@ -144,6 +144,9 @@ class TFJobController:
         )
         self._workers: list[threading.Thread] = []
         self._leading = False  # set once, by start()
+        # UIDs of jobs that others may have worked on until we began to lead, and that we have not acted on since. Only
+        # a job's own sync takes it out, and jobs are never put in again.
+        self._inherited: set[str] = set()
         self._stopping = threading.Event()
         now, soon = self._when_leading(0), self._when_leading(self._options.batch_period)
         informers.jobs.add_handler(JobHandler(now, soon, self._gone), resync_period=0, name="controller")
@@ -162,7 +165,9 @@ class TFJobController:
             raise RuntimeError("this controller has been started before")
         # First this: what a handler is told from now on is queued, and what it was told before is in the cache.
         self._leading = True
-        for job in self._jobs.list():
+        jobs = self._jobs.list()
+        self._inherited.update(job.metadata.uid for job in jobs)
+        for job in jobs:
             self._queue.add(job.metadata.key)
         self._workers = [
             threading.Thread(target=self._work, name=f"tfjob-worker-{number}", daemon=True)
@@ -242,8 +247,8 @@ class TFJobController:
         observed = Observed(job=job, pods=pods, services=services, problems=problems)
         decided = plan(observed, self._clock.now(), self._options.plan)
         decided = self._gate(job, decided)
-        if decided.absent:
-            self._make_sure_of_absence(job, decided.absent)
+        if decided.absent or (job.metadata.uid in self._inherited and decided.acts):
+            self._make_sure(job, decided.absent)
         note = self._memory.note(job.metadata.uid)
         if note is not None:
             decided = _with_note(decided, note)
@@ -311,18 +316,20 @@ class TFJobController:
             delete_services=tuple(one for one in decided.delete_services if trusted(one.replica_type, "services")),
         )
 
-    def _make_sure_of_absence(self, job: TFJob, absent: tuple[str, ...]) -> None:
-        """Look pods up that vanished without our doing. Raises StaleCache if one is there after all.
+    def _make_sure(self, job: TFJob, absent: tuple[str, ...]) -> None:
+        """Look up the job, and pods that vanished without our doing. Raises StaleCache if the cache is behind.
 
-        A new leader's cache can be behind what its predecessor did: behind the pods that it created, or behind the end
-        of the job, after which it cleaned them up. This is rare and costs a GET of the job and one per pod that has
-        vanished; believing the cache would cost a restart that never was, or run a finished job again.
+        A new leader's cache can be behind what its predecessor saw and did: behind the pods that it created, or behind
+        the end of the job, after which it cleaned them up, or behind the user's resuming it. This is rare and costs a
+        GET of the job and one per pod that has vanished; believing the cache would cost a restart that never was, run
+        a finished job again, or take the pods from a running one.
         """
         calls: list[Callable[[], str]] = [partial(self._is_there, job, name) for name in absent]
         calls.append(partial(self._has_changed, job))
         unseen = [what for what in self._pool.all(calls) if what]
         if unseen:
             raise StaleCache(f"{unseen[0]}, but the cache does not show it yet")
+        self._inherited.discard(job.metadata.uid)
 
     def _is_there(self, job: TFJob, name: str) -> str:
         try:
@@ -350,6 +357,7 @@ class TFJobController:
     def _forget(self, uid: str) -> None:
         self._expectations.forget_owner(uid)
         self._memory.forget(uid)
+        self._inherited.discard(uid)
 
     def _cached(self, namespace: str, name: str) -> TFJob | None:
         try:

@@ -170,6 +170,41 @@ def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again()
         assert old.status()["phase"] == "Succeeded"
 
 
+def test_a_new_leader_with_an_old_view_of_a_resumed_job_does_not_take_its_pods() -> None:
+    with Harness() as new:
+        new.submit(Worker=2, run_policy={"suspend": True})
+        new.sync()
+        new.api.mute("tfjobs")
+        new.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": False}}})
+        with Harness(api=new.api) as old:
+            old.controller.sync_tfjob("ns/job")
+        pods = new.api.names(PODS)
+        assert pods == ["job-worker-0", "job-worker-1"]
+        eventually(lambda: len(new.informers.pods.lister.list()) == 2, what="the new leader sees the pods")
+        new.controller.start()
+        eventually(lambda: new.queue.num_requeues("ns/job") > 1, what="the new leader looks at the job")
+        assert new.api.names(PODS) == pods
+        # Once the cache follows it goes on as usual.
+        new.api.unmute()
+        new.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": True}}})
+        eventually(lambda: not new.api.names(PODS), what="the job is suspended again")
+
+
+def test_a_new_leader_asks_once_about_a_job_that_it_inherits_and_has_to_act_on() -> None:
+    with Harness() as harness:
+        for name in ("idle", "busy"):
+            harness.submit(name, Worker=1)
+        harness.sync("idle")
+        harness.forget_calls()
+        harness.controller.start()
+        eventually(lambda: len(harness.api.names(PODS)) == 2, what="both jobs' pods")
+        harness.api.remove(SERVICES, "ns", "busy-worker-0")
+        eventually(lambda: len(harness.api.names(SERVICES)) == 2, what="the service is made again")
+        harness.submit("later", Worker=1)
+        eventually(lambda: len(harness.api.names(PODS)) == 3, what="the later job's pod")
+        assert [call.name for call in harness.api.calls if call.verb == "get"] == ["busy"]
+
+
 def test_a_refused_pod_makes_the_job_fail_with_the_servers_words_instead_of_a_loop() -> None:
     with Harness() as harness:
         cause = StatusCause(field="spec.containers[0].resources", message="must be less than or equal to cpu limit")
