@@ -42,6 +42,7 @@ def default(job: TFJob) -> TFJob:
             ),
             success_policy=spec.success_policy or SuccessPolicy.DEFAULT,
             enable_dynamic_worker=bool(spec.enable_dynamic_worker),
+            cluster_arguments=bool(spec.cluster_arguments),
         ),
     )
 

@@ -85,6 +85,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
         ),
         *_one_of("spec.successPolicy", job.spec.success_policy, SuccessPolicy),
         *_validate_run_policy(job.spec),
+        *_validate_cluster_arguments(job.spec),
     )
 
 
@@ -228,6 +229,15 @@ def _validate_run_policy(spec: TFJobSpec) -> Iterator[Problem]:
         )
     if policy.scheduling_policy is not None:
         yield from _validate_scheduling(member(path, "schedulingPolicy"), policy.scheduling_policy, _total(spec))
+
+
+def _validate_cluster_arguments(spec: TFJobSpec) -> Iterator[Problem]:
+    if spec.cluster_arguments and spec.enable_dynamic_worker:
+        yield _warning(
+            "spec.clusterArguments",
+            "names the workers that there are when a pod is made; those that enableDynamicWorker lets come later are "
+            "unknown to it",
+        )
 
 
 def _validate_scheduling(path: str, policy: SchedulingPolicy, total: int) -> Iterator[Problem]:

@@ -93,6 +93,10 @@ _SPEC: dict[type, dict[str, Field]] = {
         "enableDynamicWorker": Field(
             "Each worker's TF_CONFIG names only itself and the parameter servers, so that workers can come and go."
         ),
+        "clusterArguments": Field(
+            "Each replica also gets the cluster as arguments of its container: --ps_hosts, --worker_hosts, --job_name, "
+            "--task_index."
+        ),
     },
     ReplicaSpec: {
         "replicas": Field("How many pods of this type.", {"minimum": 0, "maximum": MAX_REPLICAS, "default": 1}),

@@ -1,4 +1,4 @@
-"""Makes the creations of one plan: decodes each template at most once, and renders TF_CONFIG's cluster once."""
+"""Makes the creations of one plan: decodes each template at most once, and renders the cluster once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cached_property
 
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.controller.actions import PlanOptions, PodCreate, ServiceCreate
+from tfoperator.controller.cluster_arguments import ClusterArguments
 from tfoperator.controller.job_state import CHIEF_TYPES
 from tfoperator.controller.pods import pod_body, pod_restart_policy
 from tfoperator.controller.replicas import ReplicaGroup
@@ -44,6 +45,7 @@ class Bodies:
             is_master=self._is_master(group.type, index),
             tf_config=None if self._tf_config is None else self._tf_config.render(group.type, index),
             restarts=restarts,
+            arguments=() if self._arguments is None else self._arguments.render(group.type, index),
         )
         return PodCreate(group.type, index, name, body)
 
@@ -63,9 +65,25 @@ class Bodies:
         """None for a job of a single replica: it has nobody to find (the Go operator's rule)."""
         if sum(group.size for group in self._groups) == 1:
             return None
+        return TFConfig(
+            self._hosts,
+            sparse=bool(self._job.spec.enable_dynamic_worker),
+            evaluator_in_cluster=self._options.evaluator_in_cluster,
+        )
+
+    @cached_property
+    def _arguments(self) -> ClusterArguments | None:
+        """None for a job that didn't ask for them."""
+        if not self._job.spec.cluster_arguments:
+            return None
+        return ClusterArguments(self._hosts, evaluator_in_cluster=self._options.evaluator_in_cluster)
+
+    @cached_property
+    def _hosts(self) -> dict[ReplicaType, list[str]]:
+        """The `host:port` of every replica by type, in index order."""
         namespace = self._job.metadata.namespace
         domain = f".{self._options.cluster_domain}" if self._options.cluster_domain else ""
-        hosts = {
+        return {
             group.type: [
                 f"{self.name(group, index)}.{namespace}.svc{domain}:{self._template(group).port}"
                 for index in range(group.size)
@@ -73,11 +91,6 @@ class Bodies:
             for group in self._groups
             if group.size > 0
         }
-        return TFConfig(
-            hosts,
-            sparse=bool(self._job.spec.enable_dynamic_worker),
-            evaluator_in_cluster=self._options.evaluator_in_cluster,
-        )
 
     def _template(self, group: ReplicaGroup) -> Template:
         template = self._templates.get(group.type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tfoperator.api.names import ANNOTATION_RESTARTS, replica_labels
@@ -41,12 +42,14 @@ def pod_body(
     is_master: bool,
     tf_config: str | None,
     restarts: int,
+    arguments: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The pod of one replica.
 
     The template's own labels and annotations are kept, ours win. With `tf_config` the training container gets
     TF_CONFIG, in the place of one that the user set: two of the same name would leave the choice to the runtime, and
     the operator's is the one that holds in the Go operator's pods. Without (a job of one replica) the user's stays.
+    `arguments` follow the container's own, so that of two of the same name the operator's is read last.
     """
     labels = template.labels | replica_labels(job.metadata.name, replica_type, index, is_master=is_master)
     metadata: dict[str, Any] = {
@@ -67,6 +70,8 @@ def pod_body(
     if tf_config is not None:
         env = [variable for variable in template.env if variable.get("name") != _TF_CONFIG]
         container["env"] = [*env, {"name": _TF_CONFIG, "value": tf_config}]
+    if arguments:
+        container["args"] = [*template.args, *arguments]
     containers[template.container] = container
     return {
         "apiVersion": "v1",

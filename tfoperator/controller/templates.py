@@ -44,6 +44,7 @@ class Template:
             (i for i, container in enumerate(self.containers) if container.get("name") == DEFAULT_CONTAINER_NAME), 0
         )
         self.env = self._list_of_objects("env")
+        self.args = self._arguments()
         ports = self._list_of_objects("ports")
         named = next((p for p in ports if p.get("name") == DEFAULT_PORT_NAME), None)
         if named is None:
@@ -65,6 +66,12 @@ class Template:
             if not isinstance(container, dict):
                 raise TemplateError(f"{self._path}.spec.containers[{position}]: must be an object")
         return containers
+
+    def _arguments(self) -> list[Any]:
+        value = self.containers[self.container].get("args")
+        if value is not None and not isinstance(value, list):
+            raise TemplateError(f"{self._path}.spec.containers[{self.container}].args: must be a list")
+        return value or []
 
     def _object(self, value: object, field: str) -> dict[str, Any]:
         if value is None:

@@ -43,6 +43,7 @@ def test_what_is_said_stays() -> None:
             runPolicy={"cleanPodPolicy": "All", "suspend": True, "backoffLimit": 3},
             successPolicy="AllWorkers",
             enableDynamicWorker=True,
+            clusterArguments=True,
         )
     )
     assert default(job) == job

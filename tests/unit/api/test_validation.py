@@ -365,3 +365,11 @@ def test_any_data_is_judged_without_an_exception(manifest: dict[str, Any]) -> No
 def test_any_template_is_judged_without_an_exception(replicas: dict[str, Any]) -> None:
     validate_manifest(tfjob(replicas))
     validate(default(job_of(tfjob(replicas))))
+
+
+def test_arguments_that_name_all_workers_do_not_go_with_workers_that_come_and_go() -> None:
+    job = tfjob({"Worker": {"replicas": 2}}, clusterArguments=True)
+    assert validate_manifest(job) == ()
+    job["spec"]["enableDynamicWorker"] = True
+    (warning,) = warnings(job)
+    assert warning.startswith("spec.clusterArguments: names the workers that there are when a pod is made")

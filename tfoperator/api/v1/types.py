@@ -127,6 +127,7 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     run_policy: RunPolicy | None = None
     success_policy: str | None = None
     enable_dynamic_worker: bool | None = None
+    cluster_arguments: bool | None = None
 
 
 class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
