@@ -8,7 +8,22 @@ from typing import Annotated
 import typer
 
 import tfoperator
-from tfoperator.cli import convert, crd, local, run, validate
+from tfoperator.cli import (
+    convert,
+    crd,
+    delete,
+    describe,
+    events,
+    get,
+    local,
+    logs,
+    run,
+    scale,
+    submit,
+    suspend,
+    validate,
+    wait,
+)
 from tfoperator.cli.errors import EXIT_INTERRUPTED, complain
 
 __all__ = ["make_app", "run_app"]
@@ -24,7 +39,8 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    for command in (run, local, validate, convert, crd):
+    client = (submit, get, describe, logs, events, wait, suspend, scale, delete)
+    for command in (run, *client, local, validate, convert, crd):
         command.register(app)
     # `tfoperator operator` itself never comes here (see __main__); this puts it into the help.
     app.command(

@@ -10,15 +10,19 @@ import os
 import sys
 import tempfile
 import traceback
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tfoperator.api.loading import ManifestError
 from tfoperator.kube.errors import ConfigError, ForbiddenError, KubeError, TransportError, UnauthorizedError
+
+if TYPE_CHECKING:
+    from tfoperator.sdk import JobAlreadyExists, JobFailed, JobNotFound, WaitTimeout
 
 __all__ = [
     "EXIT_BUG",
     "EXIT_FAILED",
     "EXIT_INTERRUPTED",
+    "EXIT_TIMEOUT",
     "EXIT_USAGE",
     "CliError",
     "complain",
@@ -31,6 +35,7 @@ EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 """What was asked for makes no sense: unknown option, unreadable file."""
 EXIT_BUG: Final = 70  # EX_SOFTWARE of sysexits.h
+EXIT_TIMEOUT: Final = 124  # as of timeout(1)
 EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT, as shells have it
 
 
@@ -62,7 +67,35 @@ def explained(error: Exception) -> CliError | None:
             return CliError(str(error), exit_code=EXIT_FAILED)
         case OSError() if error.filename is not None:
             return CliError(f"{os.fsdecode(error.filename)}: {error.strerror}", exit_code=EXIT_FAILED)
-    return None
+    return _about_a_job(error)
+
+
+def _about_a_job(error: Exception) -> CliError | None:
+    # Imported here: only client commands can have raised one.
+    from tfoperator.sdk import errors as sdk
+
+    match error:
+        case sdk.NotInstalled():
+            hint = "Install it with: tfoperator crd | kubectl apply --server-side -f -"
+        case sdk.NamespaceNotFound():
+            hint = f"Create it with: kubectl create namespace {error.namespace}"
+        case sdk.WaitTimeout():
+            return CliError(str(error), f"See why: {_command('describe', error)}", exit_code=EXIT_TIMEOUT)
+        case sdk.JobFailed():
+            hint = f"See why: {_command('describe', error)}, {_command('logs', error)} --all-replicas"
+        case sdk.JobNotFound():
+            hint = f"Those that exist: tfoperator get -n {error.namespace}"
+        case sdk.JobAlreadyExists():
+            hint = f"Choose another name, or delete it first: {_command('delete', error)}"
+        case sdk.TFJobError():
+            hint = ""
+        case _:
+            return None
+    return CliError(str(error), hint, exit_code=EXIT_FAILED)
+
+
+def _command(verb: str, error: JobNotFound | JobAlreadyExists | JobFailed | WaitTimeout) -> str:
+    return f"tfoperator {verb} {error.name} -n {error.namespace}"
 
 
 def complain(error: Exception, *, debug: bool = False) -> int:

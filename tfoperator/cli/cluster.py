@@ -1,0 +1,44 @@
+"""How the client commands reach a cluster: the options that they share with kubectl, and the client made of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tfoperator.sdk import TFJobClient
+
+__all__ = ["AllNamespaces", "Context", "Kubeconfig", "Namespace", "Selector", "connect"]
+
+_PANEL = "Cluster"
+
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="Default: that of the context.", metavar="NAME", rich_help_panel=_PANEL),
+]
+Kubeconfig = Annotated[
+    str | None,
+    typer.Option(
+        "--kubeconfig",
+        help="Default: $KUBECONFIG, ~/.kube/config, or the cluster that this runs in.",
+        metavar="FILE",
+        rich_help_panel=_PANEL,
+    ),
+]
+Context = Annotated[
+    str | None,
+    typer.Option("--context", help="A context of the kubeconfig.", metavar="NAME", rich_help_panel=_PANEL),
+]
+AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look into every namespace.")]
+Selector = Annotated[
+    str, typer.Option("--selector", "-l", help="Only those with these labels, e.g. team=vision.", metavar="LABELS")
+]
+
+
+def connect(kubeconfig: str | None, context: str | None, namespace: str | None) -> TFJobClient:
+    """A client for the cluster that the options mean; use it as a context manager. Raises ConfigError."""
+    # Imported here because other commands need no cluster.
+    from tfoperator.sdk import TFJobClient
+
+    return TFJobClient(kubeconfig, context, namespace)

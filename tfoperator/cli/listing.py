@@ -1,0 +1,137 @@
+"""The work of `tfoperator get`: jobs from a cluster, once or as they change, and how they are printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import msgspec
+import typer
+
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.cli.job_view import HEADER, STATE_COLUMN, WIDE_HEADER, job_row
+from tfoperator.cli.output import ListFormat, TableWriter, as_list, print_object, say, without_noise
+from tfoperator.clock import SystemClock
+from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.verbs import WatchEventType
+from tfoperator.sdk import Change, Follower, JobNotFound, TFJobClient
+from tfoperator.sdk.errors import job_errors
+
+__all__ = ["JobPrinter", "ListedJob", "find_jobs", "watch_jobs"]
+
+
+class ListedJob(HasMetadata, frozen=True, kw_only=True):
+    """A job as we read it, and as the server sent it."""
+
+    job: TFJob
+    raw: bytes
+
+
+def find_jobs(
+    client: TFJobClient, where: str, names: Sequence[str], selector: str
+) -> tuple[list[ListedJob], list[Exception]]:
+    """Jobs by name, or all that the selector matches; and an error for each name that is not there.
+
+    Raises the error if there is nothing else to tell.
+    """
+    if not names:
+        with job_errors(where):
+            return list(_pages(client, where, selector)), []
+    found: list[ListedJob] = []
+    failures: list[Exception] = []
+    for name in names:
+        try:
+            with job_errors(where, name):
+                found.append(client.api.get(TFJOBS, where, name, _decode))
+        except JobNotFound as error:
+            failures.append(error)
+    if failures and not found:
+        raise failures[0]
+    return found, failures
+
+
+def _pages(client: TFJobClient, where: str, selector: str) -> list[ListedJob]:
+    items: list[ListedJob] = []
+    token = ""
+    while True:
+        page = client.api.list(TFJOBS, where, _decode, label_selector=selector, limit=500, continue_token=token)
+        items += page.items
+        token = page.continue_token
+        if not token:
+            return items
+
+
+def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: str, printer: JobPrinter) -> None:
+    """Print what is there, and go on printing what changes, until interrupted."""
+    by_name = f"metadata.name={names[0]}" if names else ""
+    follower = Follower(client.api, TFJOBS, where, _decode, label_selector=selector, field_selector=by_name)
+    first: list[ListedJob] | None = []
+    with job_errors(where), closing(iter(follower)) as changes:
+        for change in changes:
+            if change.object is None:
+                if names and not first:
+                    client.get_job(names[0])  # says that it is not there
+                printer.rows(first or [])
+                first = None
+            elif first is not None:
+                first.append(change.object)
+            else:
+                printer.change(change)
+
+
+class JobPrinter:
+    """Prints jobs in one of the formats, all at once or one after another."""
+
+    def __init__(self, output: ListFormat, *, with_namespace: bool) -> None:
+        self._output = output
+        self._with_namespace = with_namespace
+        self._wide = output is ListFormat.WIDE
+        header = WIDE_HEADER if self._wide else HEADER
+        self._table = TableWriter(
+            ("NAMESPACE", *header) if with_namespace else header, state_column=STATE_COLUMN + with_namespace
+        )
+
+    def whole(self, found: list[ListedJob], *, single: bool) -> None:
+        """Everything at once."""
+        if self._output in (ListFormat.JSON, ListFormat.YAML):
+            objects = [_plain(seen) for seen in found]
+            print_object(objects[0] if single else as_list(objects), self._output)
+        elif found:
+            self.rows(found)
+
+    def rows(self, found: list[ListedJob], state: str = "") -> None:
+        """Some of many."""
+        if self._output is ListFormat.JSON:
+            for seen in found:
+                typer.echo(json.dumps(_plain(seen), ensure_ascii=False))
+        elif self._output is ListFormat.YAML:
+            for seen in found:
+                typer.echo("---")
+                print_object(_plain(seen), self._output)
+        elif self._output is ListFormat.NAME:
+            for seen in found:
+                say(f"tfjob.kubeflow.org/{seen.metadata.name}")
+        else:
+            self._table.write([self._row(seen, state) for seen in found])
+
+    def change(self, change: Change[ListedJob]) -> None:
+        """One that has changed."""
+        assert change.object is not None
+        self.rows([change.object], "Deleted" if change.type is WatchEventType.DELETED else "")
+
+    def _row(self, seen: ListedJob, state: str) -> tuple[str, ...]:
+        row = job_row(seen.job, SystemClock().now(), wide=self._wide, state=state)
+        return (seen.metadata.namespace, *row) if self._with_namespace else row
+
+
+def _decode(data: bytes) -> ListedJob:
+    job = decode_tfjob(data)
+    return ListedJob(metadata=job.metadata, job=job, raw=data)
+
+
+def _plain(seen: ListedJob) -> dict[str, Any]:
+    # Items of a list don't say what they are; the list does.
+    kind = {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind}
+    return without_noise(kind | msgspec.json.decode(seen.raw, type=dict[str, Any]))

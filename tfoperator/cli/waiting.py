@@ -1,0 +1,49 @@
+"""Waiting for jobs on behalf of a person: the same for `wait`, `submit --wait` and `delete --wait`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from tfoperator.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from tfoperator.api.v1.types import TFJob
+    from tfoperator.sdk import TFJobClient
+
+__all__ = ["Deadline", "await_conditions", "await_deletion"]
+
+
+class Deadline:
+    """A limit that several waits share; None is no limit."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def left(self) -> float | None:
+        """Seconds."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+
+def await_conditions(
+    client: TFJobClient, name: str, namespace: str, expected: Collection[str], deadline: Deadline
+) -> TFJob:
+    """The job once one of the conditions is true, showing meanwhile how it stands. Raises what the SDK raises."""
+    from tfoperator.cli.job_view import ready_text, state_message
+    from tfoperator.sdk.states import job_state
+
+    with Progress(f"waiting for {name}") as progress:
+
+        def show(job: TFJob) -> None:
+            said = state_message(job)
+            progress.update(f"{name} is {job_state(job)}, {ready_text(job)} ready" + (f": {said}" if said else ""))
+
+        return client.wait_for_job_conditions(name, namespace, expected, deadline.left, show)
+
+
+def await_deletion(client: TFJobClient, name: str, namespace: str, deadline: Deadline) -> None:
+    """Return when the job is gone."""
+    with Progress(f"waiting until {name} is gone"):
+        client.wait_for_job_deletion(name, namespace, deadline.left)
