@@ -16,6 +16,8 @@ from tfoperator.api.yaml_scalars import is_plain_text
 __all__ = ["to_yaml"]
 
 _WIDTH = 120
+_OTHER_LINE_BREAKS = "\r\x85\u2028\u2029"
+"""YAML 1.1 takes them for ends of lines unless they are escaped."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -26,7 +28,11 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text.rstrip("\n") else None if is_plain_text(text) else "'"
+    style = None if is_plain_text(text) else "'"
+    if any(character in text for character in _OTHER_LINE_BREAKS):
+        style = '"'
+    elif "\n" in text.rstrip("\n"):
+        style = "|"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

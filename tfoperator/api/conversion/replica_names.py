@@ -56,6 +56,9 @@ def rename(
     return renamed if len(set(renamed.values())) == len(renamed) else {name: name for name in renamed}
 
 
-def to_remember(renamed: Mapping[str, str], back: Callable[[str], str]) -> dict[str, str]:
-    """The old names, by the new ones, that `back` alone would not find again."""
-    return {new: old for old, new in renamed.items() if back(new) != old}
+def to_remember(renamed: Mapping[str, str], forth: Callable[[str], str], back: Callable[[str], str]) -> dict[str, str]:
+    """The old names, by the new ones, that the way back needs: none if it finds all of them by itself."""
+    old_names = {new: old for old, new in renamed.items()}
+    if rename(old_names, back, forth, {}) == old_names:
+        return {}
+    return {new: old for new, old in old_names.items() if back(new) != old}

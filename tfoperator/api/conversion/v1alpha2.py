@@ -169,7 +169,7 @@ class _Converter:
                     self._lost(f"{path}.{member}")
             own = {member: replica[member] for member in _REPLICA_MEMBERS if member in replica}
             result[new] = earlier.replicas.get(new, {}) | own
-        return result, kept, to_remember(names, self._way.back)
+        return result, kept, to_remember(names, self._way.forth, self._way.back)
 
     def _status(self, status: _Dict, earlier: Kept) -> tuple[_Dict, dict[str, str]]:
         result = {self._way.statuses.get(name, name): value for name, value in status.items()}
@@ -179,7 +179,7 @@ class _Converter:
             return result, {}
         names = rename(replicas, self._way.forth, self._way.back, earlier.status_names)
         result[statuses] = {names[name]: value for name, value in replicas.items()}
-        return result, to_remember(names, self._way.back)
+        return result, to_remember(names, self._way.forth, self._way.back)
 
     def _note_names(self, names: Mapping[str, str], specs: _Dict) -> None:
         for name, new in names.items():
