@@ -96,6 +96,34 @@ def test_a_pod_that_only_the_cache_misses_is_not_counted_as_lost() -> None:
         indexer.add(pod)
 
 
+def test_a_pod_that_is_gone_while_another_is_still_awaited_is_not_judged_yet() -> None:
+    with Harness() as harness:
+        job = harness.submit(Worker=2, restart_policy="OnFailure")
+        harness.sync()
+        for pod in harness.api.names(PODS):
+            harness.play_kubelet(pod, "Running")
+        harness.sync()
+        harness.expectations.expect_creations(expectation_key(job["metadata"]["uid"], "Worker", "pods"), 1)
+        harness.api.remove(PODS, "ns", "job-worker-1")
+        eventually(lambda: len(harness.informers.pods.lister.list()) == 1)
+        harness.forget_calls()
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.calls() == []
+
+
+def test_a_status_can_be_written_again_before_the_cache_shows_the_last_one() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=1)
+        harness.sync()
+        harness.api.mute("tfjobs")
+        for phase in ("Running", "Succeeded"):
+            harness.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": phase}})
+            eventually(lambda p=phase: harness.informers.pods.lister.get("ns", "job-worker-0").status.phase == p)
+            harness.controller.sync_tfjob("ns/job")
+            assert harness.status()["phase"] == phase
+        assert harness.queue.num_requeues("ns/job") == 0
+
+
 def test_a_pod_that_vanished_is_made_again_and_counted_as_a_restart() -> None:
     with Harness() as harness:
         harness.submit(Worker=2, restart_policy="OnFailure")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.controller_harness import Harness
+from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS
@@ -157,6 +158,9 @@ def test_a_delete_carries_the_uid_and_a_vanished_object_is_no_error() -> None:
         deletes = [call for call in harness.api.calls if call.verb == "delete" and call.resource == "pods"]
         assert {call.body["uid"] for call in deletes} == uids
         assert harness.queue.num_requeues("ns/job") == 0
+        # No event will ever tell of the one that was gone already.
+        owner = harness.api.objects(TFJOBS)[0]["metadata"]["uid"]
+        eventually(lambda: harness.expectations.owner_satisfied(owner), what="nothing more is expected")
 
 
 def test_one_event_tells_of_all_deletions() -> None:
