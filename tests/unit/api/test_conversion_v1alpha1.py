@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.api.samples import TEMPLATE
-from tfoperator.api.conversion import V1ALPHA1_ONLY, Conversion, ConversionError, check, to_v1
+from tfoperator.api.conversion import V1ALPHA1_ONLY, Conversion, ConversionError, check, to_v1, v1alpha1
 from tfoperator.api.conversion.parameter_server import DEFAULT_IMAGE
 
 
@@ -170,7 +170,16 @@ def test_without_a_master_somebody_else_decides() -> None:
     assert "v1 takes worker 0" in noted(to_v1(older(WORKER)), "spec")
 
 
-def test_what_v1_has_no_place_for_is_kept_as_it_was_written() -> None:
+def test_a_tensorboard_is_carried_over_once_v1_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(v1alpha1, "_V1_MEMBERS", frozenset({"tensorBoard"}))
+    converted = to_v1(older(MASTER, tensorboard={"logDir": "/logs"}))
+    assert converted.obj["spec"]["tensorBoard"] == {"logDir": "/logs"}
+    assert converted.origin("spec.tensorBoard.logDir") == "spec.tensorboard.logDir"
+    assert lost(converted) == []
+
+
+def test_what_v1_has_no_place_for_is_kept_as_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(v1alpha1, "_V1_MEMBERS", frozenset())
     board = {"logDir": "/logs", "serviceType": "LoadBalancer"}
     job = older(MASTER | {"odd": 1}, tensorboard=board, RuntimeId="ab12", strange=[2])
     converted = to_v1(job)
@@ -288,6 +297,6 @@ def test_anything_is_converted_or_refused_and_the_original_left_alone(listed: li
     conversion, problems = check(job)
     refused = conversion.obj is job
     assert problems or not refused
-    for name in ("tensorBoard", "runtimeId", "odd"):
+    for name in ("runtimeId", "odd"):
         assert refused or spec.get(name) is None or f"spec.{name}" in lost(conversion)
     assert json.dumps(job) == before

@@ -22,8 +22,7 @@ apiVersion: kubeflow.org/v1alpha1
 kind: TFJob
 metadata: {name: mnist}
 spec:
-  tensorboard:
-    logDir: /logs
+  runtimeId: ab12
   replicaSpecs:
   - tfReplicaType: MASTER
     template:
@@ -72,17 +71,17 @@ def test_the_job_goes_to_stdout_and_the_notes_with_their_lines_to_stderr(
     assert job["apiVersion"] == "kubeflow.org/v1"
     assert list(job["spec"]["tfReplicaSpecs"]) == ["Master"]
     assert said[0] == f"{old}:2: note: kubeflow.org/v1alpha1 is taken as kubeflow.org/v1"
-    assert said[1].startswith(f"{old}:9: note: spec.replicaSpecs[0].tfReplicaType: MASTER becomes Master")
+    assert said[1].startswith(f"{old}:8: note: spec.replicaSpecs[0].tfReplicaType: MASTER becomes Master")
     assert [line for line in said if "warning" in line] == [
-        f"{old}:6: warning: spec.tensorboard: is not carried over yet: v1 has no TensorBoard so far; it is kept in "
-        "the annotation training.kubeflow.org/v1alpha1-only"
+        f"{old}:6: warning: spec.runtimeId: is left out: objects are named after the job in v1; it is kept in the "
+        "annotation training.kubeflow.org/v1alpha1-only"
     ]
     assert said[-1] == f"{old}: note: comments in the file, if any, are lost"
 
 
 def test_strict_minds_what_is_lost_and_only_that(old: str, tmp_path: Path) -> None:
     assert main(["convert", "--strict", old]) == 1
-    carried = write(tmp_path, OLD.replace("  tensorboard:\n    logDir: /logs\n", ""), "carried.yaml")
+    carried = write(tmp_path, OLD.replace("  runtimeId: ab12\n", ""), "carried.yaml")
     assert main(["convert", "--strict", carried]) == 0
 
 
@@ -121,7 +120,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
         ("a: [1\n", ":2:1: is not valid YAML: "),
         (
             OLD.replace("MASTER", "EVAL"),
-            ":9: error: spec.replicaSpecs[0].tfReplicaType: must be one of MASTER, PS, WORKER",
+            ":8: error: spec.replicaSpecs[0].tfReplicaType: must be one of MASTER, PS, WORKER",
         ),
         (OLD.replace("v1alpha1", "v9"), ':2: error: apiVersion: "kubeflow.org/v9" is no version of TFJob known here'),
     ],
@@ -169,7 +168,7 @@ def test_validates_report_has_the_notes(old: str, capsys: pytest.CaptureFixture[
     assert main(["validate", "-o", "json", old]) == 0
     (found,) = json.loads(capsys.readouterr().out)["objects"]
     assert found["apiVersion"] == "kubeflow.org/v1alpha1"
-    assert [(note["field"], note["line"]) for note in found["notes"] if note["lost"]] == [("spec.tensorboard", 6)]
+    assert [(note["field"], note["line"]) for note in found["notes"] if note["lost"]] == [("spec.runtimeId", 6)]
 
 
 def test_run_takes_an_older_job_as_v1(old: str, capsys: pytest.CaptureFixture[str]) -> None:

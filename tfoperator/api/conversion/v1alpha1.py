@@ -23,12 +23,14 @@ from tfoperator.api.conversion.parameter_server import DEFAULT_IMAGE, parameter_
 from tfoperator.api.conversion.result import Conversion, ConversionError, Note
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT_NAME
 from tfoperator.api.problems import shown
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
+from tfoperator.api.structure import members
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy, TFJobSpec
 
 __all__ = ["v1alpha1_to_v1"]
 
 _Dict = dict[str, Any]
 
+_V1_MEMBERS = frozenset(members(TFJobSpec))
 _TYPES = {"MASTER": ReplicaType.MASTER, "PS": ReplicaType.PS, "WORKER": ReplicaType.WORKER}
 
 
@@ -43,6 +45,7 @@ class _Upgrade:
     def __init__(self) -> None:
         self._notes: list[Note] = []
         self._origins: dict[str, str] = {"spec.tfReplicaSpecs": "spec.replicaSpecs"}
+        self._carried: _Dict = {}  # members of v1's spec besides the replicas
         self._kept: _Dict = {}  # members of the spec
         self._kept_of_replicas: dict[str, _Dict] = {}  # members of replica specs, by replica type
         self._replicas: dict[ReplicaType, _Dict] = {}
@@ -61,7 +64,9 @@ class _Upgrade:
         self._leave_the_rest(spec)
         if obj.get("status"):
             self._note("status", "is left out: the operator writes a new one")
-        result["spec"] = {"tfReplicaSpecs": {kind.value: replica for kind, replica in self._replicas.items()}}
+        result["spec"] = self._carried | {
+            "tfReplicaSpecs": {kind.value: replica for kind, replica in self._replicas.items()}
+        }
         parts = {"spec": self._kept, "replicas": self._kept_of_replicas}
         kept = {name: value for name, value in parts.items() if value}
         return Conversion(keep(result, V1ALPHA1_ONLY, kept), tuple(self._notes), self._origins)
@@ -200,9 +205,14 @@ class _Upgrade:
             ("runtimeId", "is left out: objects are named after the job in v1"),
         ):
             value = spec.take(name)
-            if value is not None:
-                self._kept[spec.spelling(name)] = value
-                self._lost(spec.path(name), why)
+            if value is None:
+                continue
+            if name in _V1_MEMBERS:
+                self._carried[name] = value
+                self._origins[f"spec.{name}"] = spec.path(name)
+                continue
+            self._kept[spec.spelling(name)] = value
+            self._lost(spec.path(name), why)
         for name, value in spec.rest().items():
             self._kept[name] = value
             self._lost(f"spec.{name}", "is not a field of v1alpha1")
