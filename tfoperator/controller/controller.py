@@ -253,7 +253,7 @@ class TFJobController:
         if note is not None:
             decided = _with_note(decided, note)
         outcome = self._executor.execute(job, decided)
-        if note is not None and decided.write_status and not (outcome.errors or outcome.refused):
+        if note is not None and outcome.recorded:
             self._memory.note_recorded(job.metadata.uid, note)
         self._follow_up(key, job, decided, outcome)
 

@@ -70,12 +70,14 @@ class Outcome(msgspec.Struct):
 
     `errors` are to be repeated with growing delays, `waiting` says that something is in the way that goes away by
     itself, `refused` is what the API server will never accept of this spec, `gone` that there is no such job any more.
+    `recorded`: the API server has the plan's status.
     """
 
     errors: list[KubeError] = []
     waiting: bool = False
     refused: str = ""
     gone: bool = False
+    recorded: bool = False
 
 
 class PlanExecutor:
@@ -139,6 +141,7 @@ class PlanExecutor:
         """Write the plan's status; False if that failed, the job is gone, or it was not as the plan took it to be."""
         patch = status_patch(job.status, plan.status)
         if patch is None:
+            outcome.recorded = True
             return True
         meta = job.metadata
         # The patch is a difference, and means nothing on top of another status than the one it was made from: that of a
@@ -161,6 +164,7 @@ class PlanExecutor:
             return False
         if answer.metadata.resource_version != meta.resource_version:
             self._memory.wrote(answer)
+        outcome.recorded = True
         self._report_transitions(job, plan)
         return True
 

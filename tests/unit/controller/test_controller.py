@@ -416,6 +416,19 @@ def test_the_time_of_a_comparison_is_written_by_itself_once_when_asked_for() -> 
         assert harness.calls() == [("patch", "tfjobs")]
 
 
+def test_the_time_of_a_comparison_survives_a_conflict() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as harness:
+        job = harness.submit(Worker=1)
+        harness.sync()
+        harness.controller.note_reconciled(job["metadata"]["uid"], ReconcileNote(time=clock.now(), write=True))
+        harness.api.fail("patch", "tfjobs", api_error(409, "Conflict"))
+        harness.sync()
+        assert "lastReconcileTime" not in harness.status()
+        harness.sync()
+        assert harness.status()["lastReconcileTime"] == "2026-01-01T00:00:00Z"
+
+
 def test_a_job_past_its_time_to_live_is_deleted() -> None:
     clock = FakeClock()
     with Harness(clock=clock) as harness:
