@@ -9,7 +9,9 @@ import pytest
 from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
+from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import EVENTS, LEASES, PODS
 from tfoperator.operator import Operator, Options
 
@@ -162,6 +164,20 @@ def test_a_lost_lease_is_a_failure_that_ends_the_work(api: FakeApi, start: Calla
     submit(api, Worker=1)
     assert operator.stop(10)
     assert api.names(PODS) == []
+
+
+def test_a_cache_that_can_not_be_kept_is_a_failure(api: FakeApi, start: Callable[..., Operator]) -> None:
+    operator = start()
+    eventually(lambda: operator.is_ready)
+
+    def broken(pod: Any) -> list[str]:
+        raise ValueError("a bug")
+
+    operator._factory.informer(PODS, decode_pod, label_selector=MANAGED_SELECTOR, indexers={"broken": broken})
+    submit(api, Worker=1)
+    eventually(lambda: operator.failure, what="the failure is noticed")
+    assert "a bug" in operator.failure
+    assert not operator.is_ready
 
 
 def test_it_looks_after_the_chosen_namespaces_only(api: FakeApi, start: Callable[..., Operator]) -> None:
