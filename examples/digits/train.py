@@ -140,8 +140,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--pause", type=float, default=0.0, help="seconds to rest after each checkpoint")
     parser.add_argument(
         "--checkpoint-dir",
-        default=os.path.join(tempfile.gettempdir(), "digits-checkpoints"),
-        help="where the chief keeps checkpoints; a volume, if they are to outlive its container (%(default)s)",
+        default=os.environ.get("TFOPERATOR_CHECKPOINT_DIR")
+        or os.path.join(tempfile.gettempdir(), "digits-checkpoints"),
+        help="where the chief keeps checkpoints: the job's `spec.checkpoint`, if it has one (%(default)s)",
     )
     return parser.parse_args()
 

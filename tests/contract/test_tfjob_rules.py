@@ -27,6 +27,7 @@ ODD_BUT_GOOD = [
     job({"Worker": {"template": {"metadata": {"creationTimestamp": None, "labels": None}, **TEMPLATE}}}),
 ]
 
+CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
 TWO_ALIKE = {"spec": {"containers": TEMPLATE["spec"]["containers"] * 2}}
 
 BAD = [
@@ -38,6 +39,9 @@ BAD = [
     (job({"Worker": {"template": {}}}), "spec.tfReplicaSpecs", "template.spec"),
     (job({"Worker": {"template": TWO_ALIKE}}), "spec.tfReplicaSpecs", "containers[1]"),
     (job({"Worker": {"replicas": 10_001}}), "spec.tfReplicaSpecs", "10000"),
+    (job({"Worker": {}}, checkpoint={"volume": CLAIM}), "spec.checkpoint.mountPath", ""),
+    (job({"Worker": {}}, checkpoint={"volume": {}, "mountPath": "/c"}), "spec.checkpoint.volume", ""),
+    (job({"Worker": {}}, checkpoint={"volume": CLAIM, "mountPath": "c"}), "spec.checkpoint.mountPath", ""),
     (job({"Worker": {}}, runPolicy={"activeDeadlineSeconds": 2**31}), "spec.runPolicy.activeDeadlineSeconds", ""),
     (
         job({"Worker": {}}, runPolicy={"schedulingPolicy": {"minResources": {"cpu": "much"}}}),
@@ -70,6 +74,17 @@ def test_every_field_of_the_peer_survives(space: Space) -> None:
 
     patched = space.patch(TFJOBS, "mnist", {"status": PEER_STATUS}, subresource="status")
     assert patched["status"] == PEER_STATUS
+
+
+def test_every_field_that_the_peer_does_not_have_survives(space: Space) -> None:
+    beyond = {
+        "clusterArguments": True,
+        "checkpoint": {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}, "mountPath": "/checkpoint"},
+    }
+
+    created = space.create(TFJOBS, job({"Worker": {}}, **beyond))
+
+    assert created["spec"].items() >= beyond.items()
 
 
 def test_the_run_policy_is_defaulted_where_there_is_one(space: Space) -> None:

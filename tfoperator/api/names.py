@@ -13,6 +13,8 @@ from tfoperator.api.v1.types import ReplicaType
 
 __all__ = [
     "ANNOTATION_RESTARTS",
+    "CHECKPOINT_VARIABLE",
+    "CHECKPOINT_VOLUME",
     "DEFAULT_CONTAINER_NAME",
     "DEFAULT_PORT",
     "DEFAULT_PORT_NAME",
@@ -58,6 +60,11 @@ MANAGED_SELECTOR = f"{LABEL_OPERATOR_NAME}={OPERATOR_NAME}"
 DEFAULT_CONTAINER_NAME = "tensorflow"
 DEFAULT_PORT_NAME = "tfjob-port"
 DEFAULT_PORT = 2222
+
+CHECKPOINT_VOLUME = "tfoperator-checkpoint"
+"""The name of the volume that `spec.checkpoint` adds to every pod."""
+CHECKPOINT_VARIABLE = "TFOPERATOR_CHECKPOINT_DIR"
+"""The environment variable that names the job's directory in it."""
 
 MAX_NAME_LENGTH = 63
 """Services are DNS labels (RFC 1035), so neither they nor the pods of the same name can be longer."""

@@ -19,6 +19,7 @@ from tfoperator.api.problems import Problem, Severity, member, shown
 from tfoperator.api.structure import type_problems
 from tfoperator.api.templates import Container, PodTemplate, decode_template, is_absent
 from tfoperator.api.v1.types import (
+    Checkpoint,
     CleanPodPolicy,
     ReplicaSpec,
     ReplicaType,
@@ -35,7 +36,9 @@ __all__ = [
     "MANAGED_BY",
     "MANAGED_BY_MULTIKUEUE",
     "MANAGED_BY_OPERATOR",
+    "MAX_PATH_LENGTH",
     "MAX_REPLICAS",
+    "MOUNT_PATH_PATTERN",
     "NAME_PATTERN",
     "QUANTITY_PATTERN",
     "validate",
@@ -60,9 +63,16 @@ QUANTITY_PATTERN = (
 )
 """A resource quantity as API servers write the pattern in their own schemas."""
 
+MOUNT_PATH_PATTERN = "^/+[^/:][^:]*$"
+"""An absolute path below the root. Kubernetes doesn't allow colons in mount paths."""
+
+MAX_PATH_LENGTH = 1024
+"""Of a mount path; systems take up to 4096 bytes, and a program appends to it."""
+
 _GENERATED_SUFFIX_LENGTH = 5  # what an API server appends to generateName
 _REPLICAS = "spec.tfReplicaSpecs"
 _NAME = re.compile(NAME_PATTERN)
+_MOUNT_PATH = re.compile(MOUNT_PATH_PATTERN)
 _QUANTITY = re.compile(QUANTITY_PATTERN)
 _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 _SINGLE = frozenset({ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.EVALUATOR})
@@ -86,6 +96,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
         *_one_of("spec.successPolicy", job.spec.success_policy, SuccessPolicy),
         *_validate_run_policy(job.spec),
         *_validate_cluster_arguments(job.spec),
+        *_validate_checkpoint(job.spec.checkpoint),
     )
 
 
@@ -238,6 +249,42 @@ def _validate_cluster_arguments(spec: TFJobSpec) -> Iterator[Problem]:
             "names the workers that there are when a pod is made; those that enableDynamicWorker lets come later are "
             "unknown to it",
         )
+
+
+def _validate_checkpoint(checkpoint: Checkpoint | None) -> Iterator[Problem]:
+    if checkpoint is None:
+        return
+    path = "spec.checkpoint"
+    yield from _validate_volume(member(path, "volume"), checkpoint.volume)
+    mount_path = checkpoint.mount_path
+    if not mount_path:
+        yield Problem(member(path, "mountPath"), "is required")
+    elif not _MOUNT_PATH.fullmatch(mount_path):
+        yield Problem(
+            member(path, "mountPath"),
+            f"must be an absolute path, not / itself and without colons, but is {shown(mount_path)}",
+        )
+    elif len(mount_path) > MAX_PATH_LENGTH:
+        yield Problem(member(path, "mountPath"), f"must have at most {MAX_PATH_LENGTH} characters")
+
+
+def _validate_volume(path: str, raw: msgspec.Raw) -> Iterator[Problem]:
+    example = "such as persistentVolumeClaim: {claimName: checkpoints}"
+    if is_absent(raw):
+        yield Problem(path, f"is required: a volume as in a pod's spec, {example}")
+        return
+    volume = msgspec.json.decode(raw)
+    if not isinstance(volume, dict):
+        yield Problem(path, f"must be an object, {example}")
+        return
+    if "name" in volume:
+        yield _warning(member(path, "name"), "has no effect: the operator names the volume")
+    kinds = [kind for kind, source in volume.items() if kind != "name" and source is not None]
+    if len(kinds) != 1:
+        found = f", but has {' and '.join(kinds)}" if kinds else ""
+        yield Problem(path, f"must have one kind of volume, {example}{found}")
+    elif kinds == ["emptyDir"]:
+        yield _warning(path, "an emptyDir is each pod's own and goes with it: its checkpoints will not be found again")
 
 
 def _validate_scheduling(path: str, policy: SchedulingPolicy, total: int) -> Iterator[Problem]:

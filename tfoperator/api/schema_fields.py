@@ -10,10 +10,25 @@ from __future__ import annotations
 from typing import Any
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH
-from tfoperator.api.rules import INT32_MAX, MANAGED_BY, MAX_REPLICAS, QUANTITY_PATTERN
+from tfoperator.api.rules import (
+    INT32_MAX,
+    MANAGED_BY,
+    MAX_PATH_LENGTH,
+    MAX_REPLICAS,
+    MOUNT_PATH_PATTERN,
+    QUANTITY_PATTERN,
+)
 from tfoperator.api.schema import Field, Table
-from tfoperator.api.templates import Container, ContainerPort, PodTemplate, PodTemplateMetadata, PodTemplateSpec
+from tfoperator.api.templates import (
+    Container,
+    ContainerPort,
+    PodTemplate,
+    PodTemplateMetadata,
+    PodTemplateSpec,
+    VolumeSource,
+)
 from tfoperator.api.v1.types import (
+    Checkpoint,
     CleanPodPolicy,
     JobCondition,
     ReplicaSpec,
@@ -97,6 +112,7 @@ _SPEC: dict[type, dict[str, Field]] = {
             "Each replica also gets the cluster as arguments of its container: --ps_hosts, --worker_hosts, --job_name, "
             "--task_index."
         ),
+        "checkpoint": Field("Where the replicas keep checkpoints: a volume for all of them, with a directory per job."),
     },
     ReplicaSpec: {
         "replicas": Field("How many pods of this type.", {"minimum": 0, "maximum": MAX_REPLICAS, "default": 1}),
@@ -107,6 +123,17 @@ _SPEC: dict[type, dict[str, Field]] = {
         "template": Field(
             f"The pod that each replica is made from; its container named {DEFAULT_CONTAINER_NAME} trains.",
             view=PodTemplate,
+        ),
+    },
+    Checkpoint: {
+        "volume": Field(
+            "A volume as in a pod's spec, without its name: {persistentVolumeClaim: {claimName: checkpoints}}.",
+            {"minProperties": 1},
+            view=VolumeSource,
+        ),
+        "mountPath": Field(
+            "Where the training containers see the job's directory; TFOPERATOR_CHECKPOINT_DIR names it, too.",
+            {"pattern": MOUNT_PATH_PATTERN, "maxLength": MAX_PATH_LENGTH},
         ),
     },
     RunPolicy: {
@@ -154,6 +181,7 @@ _SPEC: dict[type, dict[str, Field]] = {
 }
 
 _TEMPLATE: dict[type, dict[str, Field]] = {
+    VolumeSource: {},
     PodTemplate: {
         "metadata": Field("Labels and annotations of the pods, besides the operator's own labels."),
         "spec": Field("The pod's spec."),
@@ -230,6 +258,7 @@ TABLE = Table(
             ],
         },
         ReplicaSpec: {"required": ["template"]},
+        Checkpoint: {"required": ["mountPath", "volume"]},
         PodTemplate: {"required": ["spec"]},
         PodTemplateSpec: {"required": ["containers"]},
         Container: {"required": ["image", "name"]},

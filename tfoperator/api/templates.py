@@ -19,6 +19,7 @@ __all__ = [
     "PodTemplate",
     "PodTemplateMetadata",
     "PodTemplateSpec",
+    "VolumeSource",
     "decode_template",
     "is_absent",
     "template_dict",
@@ -76,6 +77,10 @@ class PodTemplate(msgspec.Struct, frozen=True, gc=False):
         position = self.training_container_index
         ports = () if position is None else self.spec.containers[position].ports
         return next((p.container_port for p in ports if p.name == DEFAULT_PORT_NAME), DEFAULT_PORT)
+
+
+class VolumeSource(msgspec.Struct, frozen=True, gc=False):
+    """Where a volume's content comes from: one member of a pod's volume, besides its name. Nothing here reads it."""
 
 
 _decode_view = msgspec.json.Decoder(PodTemplate).decode

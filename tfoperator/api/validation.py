@@ -110,10 +110,12 @@ def _hint(path: str, name: str, siblings: list[str]) -> str:
     for sibling in siblings:
         if sibling.lower() == name.lower():
             return f"; did you mean {sibling}?"
+    # A letter too few is likelier than a member of another object.
+    similar = difflib.get_close_matches(name, siblings, n=1, cutoff=0.9)
     homes = [home for home in _homes().get(name.lower(), ()) if home != path]
-    if homes:
+    if homes and not similar:
         return f"; it belongs in {' or '.join(homes)}"
-    similar = difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)
+    similar = similar or difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)
     if similar:
         return f"; did you mean {similar[0]}?"
     elsewhere = difflib.get_close_matches(name.lower(), _homes(), n=1, cutoff=0.8)

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.controller.actions import PlanOptions, PodCreate, ServiceCreate
+from tfoperator.controller.checkpoint import mount_checkpoint
 from tfoperator.controller.cluster_arguments import ClusterArguments
 from tfoperator.controller.job_state import CHIEF_TYPES
 from tfoperator.controller.pods import pod_body, pod_restart_policy
@@ -97,7 +98,9 @@ class Bodies:
         if template is None:
             if group.spec is None:
                 raise TemplateError(f"spec.tfReplicaSpecs[{group.type}]: must not be null")
-            template = self._templates[group.type] = Template(group.type, group.spec)
+            template = Template(group.type, group.spec)
+            mount_checkpoint(template, self._job)
+            self._templates[group.type] = template
         return template
 
     def _is_master(self, replica_type: ReplicaType, index: int) -> bool:

@@ -14,15 +14,24 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT, DEFAULT_P
 from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
 
-__all__ = ["Template", "TemplateError"]
+__all__ = ["Template", "TemplateError", "list_of_objects"]
 
 
 class TemplateError(ValueError):
     """No pod can be made from a template. The text is `field: message`."""
 
 
+def list_of_objects(value: object, path: str) -> list[dict[str, Any]]:
+    """The value if it is a list of objects; empty if it is None. Raises TemplateError."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise TemplateError(f"{path}: must be a list of objects")
+    return value
+
+
 class Template:
-    """The template of one replica type.
+    """The template of one replica type. `path` is where it stands in the job.
 
     `container` is the position of the training container: the one named `tensorflow`, else the first. `ports` are its
     ports with the default one (`tfjob-port`, 2222) added where no port has that name, and `port` is the number of
@@ -30,11 +39,11 @@ class Template:
     """
 
     def __init__(self, replica_type: ReplicaType, spec: ReplicaSpec) -> None:
-        self._path = f"spec.tfReplicaSpecs[{replica_type}].template"
+        self.path = f"spec.tfReplicaSpecs[{replica_type}].template"
         try:
             template = template_dict(spec.template)
         except msgspec.DecodeError as error:
-            raise TemplateError(f"{self._path}: {error}") from None
+            raise TemplateError(f"{self.path}: {error}") from None
         metadata = self._object(template.get("metadata"), "metadata")
         self.labels = self._object(metadata.get("labels"), "metadata.labels")
         self.annotations = self._object(metadata.get("annotations"), "metadata.annotations")
@@ -43,9 +52,9 @@ class Template:
         self.container = next(
             (i for i, container in enumerate(self.containers) if container.get("name") == DEFAULT_CONTAINER_NAME), 0
         )
-        self.env = self._list_of_objects("env")
+        self.env = self.list_of_objects("env")
         self.args = self._arguments()
-        ports = self._list_of_objects("ports")
+        ports = self.list_of_objects("ports")
         named = next((p for p in ports if p.get("name") == DEFAULT_PORT_NAME), None)
         if named is None:
             named = {"name": DEFAULT_PORT_NAME, "containerPort": DEFAULT_PORT}
@@ -58,32 +67,39 @@ class Template:
         """What the template itself says about restarting, which the replica's policy overrules."""
         return self.spec.get("restartPolicy")
 
+    def list_of_objects(self, field: str) -> list[dict[str, Any]]:
+        """A list of the training container, such as `volumeMounts`; empty if absent. Raises TemplateError."""
+        path = f"{self.path}.spec.containers[{self.container}].{field}"
+        return list_of_objects(self.containers[self.container].get(field), path)
+
+    def change_container(self, **members: object) -> None:
+        """Give the training container other members. Before anything is made from the template."""
+        self.containers = list(self.containers)
+        self.containers[self.container] = self.containers[self.container] | members
+
+    def set_env(self, name: str, value: str) -> None:
+        """Give the training container a variable, in the place of one of that name. Before anything is made of it."""
+        self.env = [*(v for v in self.env if v.get("name") != name), {"name": name, "value": value}]
+        self.change_container(env=self.env)
+
     def _containers(self) -> list[dict[str, Any]]:
         containers = self.spec.get("containers")
         if not isinstance(containers, list) or not containers:
-            raise TemplateError(f"{self._path}.spec.containers: must have at least one container")
+            raise TemplateError(f"{self.path}.spec.containers: must have at least one container")
         for position, container in enumerate(containers):
             if not isinstance(container, dict):
-                raise TemplateError(f"{self._path}.spec.containers[{position}]: must be an object")
+                raise TemplateError(f"{self.path}.spec.containers[{position}]: must be an object")
         return containers
 
     def _arguments(self) -> list[Any]:
         value = self.containers[self.container].get("args")
         if value is not None and not isinstance(value, list):
-            raise TemplateError(f"{self._path}.spec.containers[{self.container}].args: must be a list")
+            raise TemplateError(f"{self.path}.spec.containers[{self.container}].args: must be a list")
         return value or []
 
     def _object(self, value: object, field: str) -> dict[str, Any]:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            raise TemplateError(f"{self._path}.{field}: must be an object")
-        return value
-
-    def _list_of_objects(self, field: str) -> list[dict[str, Any]]:
-        value = self.containers[self.container].get(field)
-        if value is None:
-            return []
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise TemplateError(f"{self._path}.spec.containers[{self.container}].{field}: must be a list of objects")
+            raise TemplateError(f"{self.path}.{field}: must be an object")
         return value

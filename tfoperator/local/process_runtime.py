@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
 from tfoperator.local.guardian import Guardian
 from tfoperator.local.identity import ProcessIdentity, identify, signal_process
 from tfoperator.local.network import LoopbackNetwork, NoFreePort
@@ -141,6 +142,10 @@ class ProcessRuntime:
                 self._link(run.pod, mount, warn)
         for name, value in run.environment.items():
             environment[name] = self.network.rewrite(value, namespace, run.services)
+        for mount in run.mounts:
+            if mount.name == CHECKPOINT_VOLUME:
+                # Where the volume really is, for the mount path may be out of reach.
+                environment[CHECKPOINT_VARIABLE] = str(mount.source)
         return environment
 
     def _directory(self, run: ContainerRun, warn: Callable[[str, str], None]) -> Path:

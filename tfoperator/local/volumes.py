@@ -73,7 +73,7 @@ class VolumeManager:
             if mount.sub_path:
                 source = _inside(source, mount.sub_path)
                 if not source.exists():
-                    source.mkdir(parents=True)
+                    source.mkdir(parents=True, exist_ok=True)  # a pod that shares the volume may be quicker
             result.append(Mount(name=mount.name, source=source, mount_path=mount.mount_path))
         return tuple(result)
 

@@ -44,6 +44,7 @@ def test_what_is_said_stays() -> None:
             successPolicy="AllWorkers",
             enableDynamicWorker=True,
             clusterArguments=True,
+            checkpoint={"volume": {"hostPath": {"path": "/data"}}, "mountPath": "/checkpoint"},
         )
     )
     assert default(job) == job

@@ -373,3 +373,43 @@ def test_arguments_that_name_all_workers_do_not_go_with_workers_that_come_and_go
     job["spec"]["enableDynamicWorker"] = True
     (warning,) = warnings(job)
     assert warning.startswith("spec.clusterArguments: names the workers that there are when a pod is made")
+
+
+CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "complaint"),
+    [
+        ({"mountPath": "/c"}, "spec.checkpoint.volume: is required"),
+        ({"volume": None, "mountPath": "/c"}, "spec.checkpoint.volume: is required"),
+        ({"volume": [], "mountPath": "/c"}, "spec.checkpoint.volume: must be an object"),
+        ({"volume": {}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
+        ({"volume": {"name": "v"}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
+        ({"volume": CLAIM | {"nfs": {}}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
+        ({"volume": CLAIM}, "spec.checkpoint.mountPath: is required"),
+        ({"volume": CLAIM, "mountPath": "c"}, "spec.checkpoint.mountPath: must be an absolute path"),
+        ({"volume": CLAIM, "mountPath": "/"}, "spec.checkpoint.mountPath: must be an absolute path"),
+        ({"volume": CLAIM, "mountPath": "/c:d"}, "spec.checkpoint.mountPath: must be an absolute path"),
+        ({"volume": CLAIM, "mountPath": "/" + "c" * 1024}, "spec.checkpoint.mountPath: must have at most 1024"),
+        ("here", "spec.checkpoint: must be an object"),
+    ],
+)
+def test_a_checkpoint_needs_one_volume_and_an_absolute_place(checkpoint: Any, complaint: str) -> None:
+    (found,) = (str(problem) for problem in errors(validate_manifest(tfjob({"Worker": {}}, checkpoint=checkpoint))))
+    assert found.startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("volume", "warning"),
+    [
+        (CLAIM, ""),
+        (CLAIM | {"nfs": None}, ""),
+        (CLAIM | {"name": "mine"}, "spec.checkpoint.volume.name: has no effect"),
+        ({"emptyDir": {}}, "spec.checkpoint.volume: an emptyDir is each pod's own and goes with it"),
+    ],
+)
+def test_a_checkpoint_that_may_not_be_what_was_meant_is_a_warning(volume: dict[str, Any], warning: str) -> None:
+    job = tfjob({"Worker": {}}, checkpoint={"volume": volume, "mountPath": "/checkpoint"})
+    assert complaints(job) == []
+    assert [text.startswith(warning) for text in warnings(job)] == ([True] if warning else [])

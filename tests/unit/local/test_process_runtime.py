@@ -180,6 +180,16 @@ def test_a_mount_appears_where_the_machine_allows_it_and_goes_with_the_pod(bench
     assert not bench.warnings
 
 
+def test_the_checkpoint_variable_names_the_volume_wherever_it_could_be_mounted(bench: Bench, tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    there = tmp_path / "there"
+    there.mkdir()
+    mount = Mount(name="tfoperator-checkpoint", source=volume, mount_path=str(there))
+    env = {"TFOPERATOR_CHECKPOINT_DIR": str(there)}
+    assert bench.run(["sh", "-c", "echo $TFOPERATOR_CHECKPOINT_DIR"], env, mounts=(mount,)) == f"{volume}\n"
+
+
 def test_a_mount_never_replaces_what_is_there(bench: Bench, tmp_path: Path) -> None:
     at = tmp_path / "mnt"
     at.mkdir()

@@ -19,6 +19,7 @@ from tfoperator.kube.resources import Resource
 
 __all__ = [
     "TFJOBS",
+    "Checkpoint",
     "CleanPodPolicy",
     "ConditionType",
     "JobCondition",
@@ -120,6 +121,17 @@ class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     managed_by: str | None = None
 
 
+class Checkpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where the replicas keep checkpoints: a volume that all of them see, with a directory per job.
+
+    `volume` is raw JSON, a volume of a pod's spec without its name, such as `{"persistentVolumeClaim": {...}}`; empty
+    (`b""`) when absent.
+    """
+
+    volume: msgspec.Raw = msgspec.Raw()
+    mount_path: str = ""
+
+
 class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the user asks for."""
 
@@ -128,6 +140,7 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     success_policy: str | None = None
     enable_dynamic_worker: bool | None = None
     cluster_arguments: bool | None = None
+    checkpoint: Checkpoint | None = None
 
 
 class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
