@@ -10,6 +10,7 @@ import pytest
 from hack.controlplane import ControlPlane
 from tests.support.cluster import Cluster
 from tests.support.controlplane import control_plane
+from tests.support.operated import Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.crd import crd
 from tfoperator.kube.client import Client
@@ -71,3 +72,29 @@ def start_operator(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Ite
         if one.process is not None and one.process.poll() is None:
             one.kill()
         print(f"--- {one.log.name}\n{one.tail(60)}")
+
+
+@pytest.fixture(scope="module")
+def operator_flags() -> tuple[str, ...]:
+    """What the operator of `operated` is started with; a module may override it."""
+    return ("--restart-delay-base=100ms", "--kube-api-qps=-1")
+
+
+@pytest.fixture(scope="module")
+def operated(
+    plane: ControlPlane,
+    admin: Client,
+    operator_flags: tuple[str, ...],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Operated]:
+    """A namespace and an operator for all tests of a module; each brings a job of its own."""
+    cluster = Cluster(admin)
+    cluster.create_namespace()
+    folder = tmp_path_factory.mktemp(cluster.namespace)
+    flags = (f"--namespace={cluster.namespace}", *operator_flags)
+    operator = OperatorProcess(plane.kubeconfig, folder, "operator", *flags).start()
+    try:
+        yield Operated(cluster, operator.wait_ready())
+    finally:
+        operator.kill()
+        print(f"--- {operator.log}\n{operator.tail(60)}")

@@ -16,6 +16,7 @@ from tfoperator.kube.verbs import ApiClient
 Json = dict[str, Any]
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+BINDINGS = Resource("", "v1", "Binding", "bindings")
 
 _numbers = itertools.count(1)
 
@@ -24,18 +25,25 @@ def decode(data: bytes) -> Json:
     return msgspec.json.decode(data, type=dict[str, Any])
 
 
-def tfjob(name: str, *, restart_policy: str = "Never", run_policy: Json | None = None, **replicas: int) -> Json:
-    """A TFJob with so many replicas of each type, e.g. `tfjob("x", PS=1, Worker=2)`."""
+def tfjob(
+    name: str,
+    *,
+    restart_policy: str = "Never",
+    run_policy: Json | None = None,
+    spec: Json | None = None,
+    **replicas: int,
+) -> Json:
+    """A TFJob with so many replicas of each type, e.g. `tfjob("x", PS=1, Worker=2)`; `spec` is added to its spec."""
     container = {"name": "tensorflow", "image": "example.invalid/train:1", "command": ["train"]}
     template = {"spec": {"containers": [container]}}
     specs = {
         kind: {"replicas": count, "restartPolicy": restart_policy, "template": template}
         for kind, count in replicas.items()
     }
-    spec: Json = {"tfReplicaSpecs": specs}
+    whole: Json = {"tfReplicaSpecs": specs, **(spec or {})}
     if run_policy:
-        spec["runPolicy"] = run_policy
-    return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name}, "spec": spec}
+        whole["runPolicy"] = run_policy
+    return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name}, "spec": whole}
 
 
 class Cluster:
@@ -103,18 +111,52 @@ class Cluster:
 
         return eventually(there, within=within, every=0.05, what=f"{count} pods") or {}
 
-    def set_phase(self, name: str, phase: str, *, exit_code: int | None = None, ready: bool | None = None) -> None:
-        """Play the kubelet: report a pod's phase, with its container's state to match."""
-        container: Json = {"name": "tensorflow", "image": "x", "imageID": "x", "restartCount": 0}
+    def set_phase(
+        self,
+        name: str,
+        phase: str,
+        *,
+        exit_code: int | None = None,
+        ready: bool | None = None,
+        restarts: int = 0,
+        reason: str = "",
+        disruption: str = "",
+    ) -> None:
+        """Play the kubelet: report a pod's phase, with its container's state to match.
+
+        `restarts` is how often the container was restarted in place. `reason` is the pod's own (Evicted, NodeLost):
+        such a pod tells of its container only if `exit_code` is given. `disruption` is the reason of a
+        DisruptionTarget condition: PreemptionByScheduler, DeletionByTaintManager ...
+        """
+        container: Json = {"name": "tensorflow", "image": "x", "imageID": "x", "restartCount": restarts}
         container["ready"] = phase == "Running" if ready is None else ready
         if phase == "Running":
             container["state"] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
         elif phase in ("Succeeded", "Failed"):
             code = exit_code if exit_code is not None else int(phase == "Failed")
-            reason = "Completed" if code == 0 else "Error"
-            container["state"] = {"terminated": {"exitCode": code, "reason": reason}}
-        status = {"phase": phase, "containerStatuses": [container]}
+            outcome = "Completed" if code == 0 else "Error"
+            container["state"] = {"terminated": {"exitCode": code, "reason": outcome}}
+        status: Json = {"phase": phase, "containerStatuses": [container]}
+        if reason:
+            status["reason"] = reason
+            if exit_code is None and phase != "Running":
+                del status["containerStatuses"]
+        if disruption:
+            status["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": disruption}]
         self.client.patch(PODS, self.namespace, name, {"status": status}, decode, subresource="status")
+
+    def bind(self, name: str, node: str = "node-1") -> None:
+        """Play the scheduler. The deletion of a pod on a node is graceful: it terminates until `end_pod`."""
+        binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+        self.client.create(BINDINGS, self.namespace, binding, decode)
+
+    def delete_pod(self, name: str, *, grace_period_seconds: int | None = None) -> None:
+        """What a user, an eviction or a node controller does."""
+        self.client.delete(PODS, self.namespace, name, grace_period_seconds=grace_period_seconds)
+
+    def end_pod(self, name: str) -> None:
+        """Play the kubelet: the terminating pod's containers have stopped."""
+        self.delete_pod(name, grace_period_seconds=0)
 
     def _by_name(self, resource: Resource) -> dict[str, Json]:
         items = self.client.list(resource, self.namespace, decode).items

@@ -1,0 +1,79 @@
+"""The Go operator's scenarios of jobs that others start and stop, or manage altogether, replayed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.operated import Operated, parse_time, wait_until_clock
+from tfoperator.kube.errors import InvalidError
+
+pytestmark = pytest.mark.controlplane
+
+
+def test_a_job_that_is_created_suspended_makes_nothing_until_it_is_resumed(operated: Operated) -> None:
+    job = operated.job("asleep", run_policy={"suspend": True}, PS=1, Worker=2)
+    suspended = job.wait("Suspended")
+    assert (suspended["reason"], job.state()) == ("TFJobSuspended", "Suspended")
+    operated.settle()
+    assert not job.pods()
+    assert not job.services()
+    assert "startTime" not in job.status()
+
+    job.suspend(False)
+    job.wait_pods("ps-0", "worker-0", "worker-1")
+    job.play("Running", "ps-0", "worker-0", "worker-1")
+    job.wait("Running")
+    resumed = job.conditions()["Suspended"]
+    assert (resumed["status"], resumed["reason"]) == ("False", "TFJobResumed")
+    assert job.status()["startTime"] >= suspended["lastTransitionTime"]
+    job.wait_reasons("TFJobSuspended", "TFJobResumed")
+
+
+def test_suspending_takes_pods_and_services_away_and_resuming_starts_anew(operated: Operated) -> None:
+    job = operated.running("nap", restart_policy="OnFailure", Worker=2)
+    started = job.status()["startTime"]
+    job.suspend()
+    job.wait("Suspended")
+    job.wait_pods()
+    job.wait_services()
+    assert job.conditions()["Running"]["status"] == "False"
+    assert job.status()["replicaStatuses"]["Worker"].get("active", 0) == 0
+
+    wait_until_clock(parse_time(started) + 1)
+    job.suspend(False)
+    job.wait_pods("worker-0", "worker-1")
+    job.play("Running", "worker-0", "worker-1")
+    job.wait("Running")
+    assert job.status()["startTime"] > started, "the deadline counts from the resumption"
+    assert job.restarts() == 0, "what we took away ourselves is no restart"
+    assert not job.cluster.has_condition("nap", "Suspended")
+
+
+def test_the_pods_of_a_suspended_job_are_waited_for_before_new_ones_are_made(operated: Operated) -> None:
+    job = operated.running("slow", Worker=1)
+    first = job.pod_uid("worker-0")
+    job.bind("worker-0")
+    job.suspend()
+    job.wait("Suspended")
+    job.suspend(False)
+    operated.settle()
+    assert job.pod_uid("worker-0") == first, "it still terminates, and has the name"
+    job.cluster.end_pod("slow-worker-0")
+    job.wait_successor("worker-0", of=first)
+    assert not job.cluster.has_condition("slow", "Failed")
+
+
+def test_a_job_that_another_controller_manages_is_not_touched(operated: Operated) -> None:
+    job = operated.job("away", run_policy={"managedBy": "kueue.x-k8s.io/multikueue"}, Worker=1)
+    operated.settle()
+    assert job.status() == {}
+    assert not job.pods()
+    assert not job.services()
+    assert not job.events()
+
+
+def test_who_manages_a_job_can_not_be_changed(operated: Operated) -> None:
+    job = operated.job("ours", run_policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1)
+    job.wait_pods("worker-0")
+    with pytest.raises(InvalidError, match="managedBy"):
+        job.patch_spec(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"})

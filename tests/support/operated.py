@@ -1,0 +1,243 @@
+"""One operator and one namespace for the many small cases of a test module.
+
+A process and a namespace per case would take longer than the case. So a case has a job of its own instead, and sees
+that job's pods, services and events only; replicas are called `worker-0`, as in their names without the job's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from tests.support.cluster import Cluster, Json, decode, tfjob
+from tests.support.eventually import eventually
+from tests.support.operator_process import OperatorProcess
+from tfoperator.api.names import job_selector
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import NotFoundError
+from tfoperator.kube.resources import PODS, SERVICES, Resource
+
+__all__ = ["HOLD", "JobOnCluster", "Operated", "parse_time", "wait_until_clock"]
+
+HOLD = "example.invalid/hold"
+"""A finalizer: the deletion of a job that carries it can be read off the job itself."""
+
+
+def parse_time(text: str) -> float:
+    """Seconds since the epoch of an API server's timestamp."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+class JobOnCluster:
+    """A job that was submitted, and all that belongs to it."""
+
+    def __init__(self, cluster: Cluster, manifest: Json) -> None:
+        self.cluster = cluster
+        self.name = str(manifest["metadata"]["name"])
+        self.uid = str(manifest["metadata"]["uid"])
+
+    # The job.
+
+    def get(self) -> Json:
+        return self.cluster.job(self.name)
+
+    def status(self) -> Json:
+        return dict(self.get().get("status") or {})
+
+    def conditions(self) -> dict[str, Json]:
+        return self.cluster.conditions(self.name)
+
+    def state(self) -> str:
+        """What `kubectl get tfjobs` prints: the type of the last condition, "" before there is one."""
+        conditions = self.status().get("conditions") or [{"type": ""}]
+        return str(conditions[-1]["type"])
+
+    def wait(self, condition: str, within: float = 20) -> Json:
+        return self.cluster.wait_condition(self.name, condition, within)
+
+    def patch(self, change: Json) -> Json:
+        return self.cluster.client.patch(TFJOBS, self.cluster.namespace, self.name, change, decode)
+
+    def patch_spec(self, **spec: Any) -> Json:
+        return self.patch({"spec": spec})
+
+    def scale(self, **replicas: int) -> None:
+        self.patch_spec(tfReplicaSpecs={kind: {"replicas": count} for kind, count in replicas.items()})
+
+    def suspend(self, suspended: bool = True) -> None:
+        self.patch_spec(runPolicy={"suspend": suspended})
+
+    def delete(self) -> None:
+        self.cluster.client.delete(TFJOBS, self.cluster.namespace, self.name, propagation_policy="Background")
+
+    def is_gone(self) -> bool:
+        try:
+            return str(self.get()["metadata"]["uid"]) != self.uid
+        except NotFoundError:
+            return True
+
+    def wait_deletion_time(self, within: float = 20) -> float:
+        """When the API server was told to delete the job (which carries HOLD), in seconds; lets go of it."""
+        deleted = eventually(
+            lambda: self.get()["metadata"].get("deletionTimestamp"), within=within, every=0.05, what="the job's end"
+        )
+        self.patch({"metadata": {"finalizers": None}})
+        return parse_time(str(deleted))
+
+    def restarts(self) -> int:
+        return int(self.status().get("restarts") or 0)
+
+    def events(self) -> list[Json]:
+        return [event for event in self.cluster.events() if event["involvedObject"].get("uid") == self.uid]
+
+    def reasons(self) -> set[str]:
+        return {str(event["reason"]) for event in self.events()}
+
+    def wait_reasons(self, *reasons: str) -> None:
+        def told() -> bool:
+            missing = set(reasons) - self.reasons()
+            assert not missing, missing
+            return True
+
+        eventually(told, every=0.05, what=f"events {reasons}")
+
+    # Its pods and services.
+
+    def pods(self) -> dict[str, Json]:
+        return self._children(PODS)
+
+    def services(self) -> dict[str, Json]:
+        return self._children(SERVICES)
+
+    def wait_pods(self, *replicas: str, within: float = 20) -> dict[str, Json]:
+        """Wait until there are pods for exactly these replicas."""
+
+        def there() -> bool:
+            found = self.pods()
+            assert set(found) == set(replicas), sorted(found)
+            return True
+
+        eventually(there, within=within, every=0.05, what=f"pods of {self.name}: {replicas}")
+        return self.pods()
+
+    def wait_services(self, *replicas: str) -> None:
+        eventually(lambda: set(self.services()) == set(replicas), within=20, every=0.05, what=f"services {replicas}")
+
+    def wait_successor(self, replica: str, of: str, within: float = 20) -> Json:
+        """Wait until the replica has another pod than that with the UID `of`."""
+
+        def there() -> Json | None:
+            pod = self.pods().get(replica)
+            assert pod is not None, self.status()
+            return pod if pod["metadata"]["uid"] != of else None
+
+        return eventually(there, within=within, every=0.05, what=f"a new pod of {replica}") or {}
+
+    def pod_uid(self, replica: str) -> str:
+        return str(self.pods()[replica]["metadata"]["uid"])
+
+    def pod_name(self, replica: str) -> str:
+        return f"{self.name}-{replica}"
+
+    def play(self, phase: str, *replicas: str, **report: Any) -> None:
+        """Report the phase of these replicas' pods; `report` as in `Cluster.set_phase`."""
+        for replica in replicas:
+            self.cluster.set_phase(self.pod_name(replica), phase, **report)
+
+    def bind(self, *replicas: str) -> None:
+        for replica in replicas:
+            self.cluster.bind(self.pod_name(replica))
+
+    def delete_pod(self, replica: str, **how: Any) -> None:
+        self.cluster.delete_pod(self.pod_name(replica), **how)
+
+    def container(self, replica: str) -> Json:
+        """The training container of the replica's pod."""
+        containers = self.pods()[replica]["spec"]["containers"]
+        return next(dict(container) for container in containers if container["name"] == "tensorflow")
+
+    def tf_config(self, replica: str) -> Json | None:
+        values = [v["value"] for v in self.container(replica).get("env") or () if v["name"] == "TF_CONFIG"]
+        assert len(values) <= 1
+        return dict(json.loads(values[0])) if values else None
+
+    def _children(self, resource: Resource) -> dict[str, Json]:
+        listed = self.cluster.client.list(
+            resource, self.cluster.namespace, decode, label_selector=job_selector(self.name)
+        )
+        found = {}
+        for item in listed.items:
+            owners = item["metadata"].get("ownerReferences") or ()
+            if any(owner["uid"] == self.uid and owner.get("controller") for owner in owners):
+                found[str(item["metadata"]["name"]).removeprefix(f"{self.name}-")] = item
+        return found
+
+
+class Operated:
+    """A namespace that one operator looks after."""
+
+    def __init__(self, cluster: Cluster, operator: OperatorProcess) -> None:
+        self.cluster = cluster
+        self.operator = operator
+        self._canary: JobOnCluster | None = None
+        self._rounds = itertools.count(1)
+
+    def submit(self, manifest: Json) -> JobOnCluster:
+        return JobOnCluster(self.cluster, self.cluster.submit(manifest))
+
+    def job(self, name: str, **options: Any) -> JobOnCluster:
+        """Submit a job; `options` as in `tests.support.cluster.tfjob`."""
+        return self.submit(tfjob(name, **options))
+
+    def running(self, name: str, **options: Any) -> JobOnCluster:
+        """Submit a job and play it up to where all of its pods run."""
+        job = self.job(name, **options)
+        replicas = job.get()["spec"]["tfReplicaSpecs"]
+        names = [f"{kind.lower()}-{i}" for kind, spec in replicas.items() for i in range(spec["replicas"])]
+        job.wait_pods(*names)
+        job.play("Running", *names)
+        job.wait("Running")
+        total = len(names)
+        eventually(lambda: job.status().get("ready") == f"{total}/{total}", every=0.05, what="all are seen to run")
+        return job
+
+    def restart_operator(self, meanwhile: Callable[[], object] | None = None) -> None:
+        """Kill the operator, as a node's death does, and start another; `meanwhile` happens while there is none."""
+        self.operator.kill()
+        if meanwhile is not None:
+            meanwhile()
+        self.operator.start().wait_ready()
+
+    def settle(self) -> None:
+        """Return when the operator has acted on all that has happened to jobs and pods until now.
+
+        What must *not* happen can't be waited for. But watches keep their order: once the operator answers to what
+        comes later, a job's spec and a pod's readiness, it has seen what came before. Twice, since it works on several
+        jobs at a time.
+        """
+        if self._canary is None:
+            self._canary = self.job("canary", restart_policy="OnFailure", Worker=1)
+            self._canary.wait_pods("worker-0")
+        for _ in range(2):
+            number = next(self._rounds)
+            ready = number % 2
+            self._canary.play("Running", "worker-0", ready=bool(ready))
+            generation = self._canary.patch_spec(runPolicy={"backoffLimit": 1000 + number})["metadata"]["generation"]
+            self._await_canary(f"{ready}/1", generation)
+
+    def _await_canary(self, ready: str, generation: int) -> None:
+        def answered() -> bool:
+            assert self._canary is not None
+            status = self._canary.status()
+            return status.get("ready") == ready and status.get("observedGeneration") == generation
+
+        eventually(answered, within=20, every=0.02, what="the operator answers to the canary")
+
+
+def wait_until_clock(moment: float) -> None:
+    """Wait until the wall clock, which stamps whole seconds, has passed a moment (seconds since the epoch)."""
+    eventually(lambda: time.time() >= moment, within=10, what="the clock goes on")
