@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -9,11 +12,13 @@ import pytest
 from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
+from tests.support.operator_process import free_port
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import EVENTS, LEASES, PODS
-from tfoperator.operator import Operator, Options
+from tfoperator.operator import Operator, Options, process
+from tfoperator.operator.values import Address
 
 ELECT = Options(
     leader_elect=True,
@@ -189,3 +194,24 @@ def test_it_looks_after_the_chosen_namespaces_only(api: FakeApi, start: Callable
     api.put(TFJOBS, job)
     eventually(lambda: api.names(PODS) == ["mine-worker-0"])
     assert {call.namespace for call in api.calls if call.verb in ("list", "watch")} == {"other"}
+
+
+def test_an_operator_that_has_failed_is_not_healthy(api: FakeApi) -> None:
+    port = free_port()
+    options = Options(health_probe_bind_address=Address("127.0.0.1", port), metrics_bind_address=None)
+    operator = Operator(api, options)
+
+    def probe() -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    with ExitStack() as cleanup:
+        process._serve(options, operator, cleanup)
+        assert probe() == (200, "ok\n")
+        operator._fail("the lease was lost")
+        assert probe() == (503, "the lease was lost\n")
+    assert operator.stop(10)
