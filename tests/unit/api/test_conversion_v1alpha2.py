@@ -46,6 +46,13 @@ def test_an_unset_restart_policy_keeps_its_meaning() -> None:
     assert policies(v1_to_v1alpha2(tfjob({"Worker": {}}))) == {"Worker": "Never"}
 
 
+def test_a_templates_restart_policy_that_was_used_is_not_said_to_be_ignored() -> None:
+    template = {"spec": {**TEMPLATE["spec"], "restartPolicy": "OnFailure"}}
+    assert check(older({"Local": {"template": template}}))[1] == ()
+    _, problems = check(older({"Local": {"template": template, "restartPolicy": "Never"}}))
+    assert [problem.field for problem in problems] == ["spec.tfReplicaSpecs[Local].template.spec.restartPolicy"]
+
+
 def test_what_the_releases_of_v1alpha2_had_goes_into_the_run_policy() -> None:
     converted = to_v1(older({"Worker": {}}, cleanPodPolicy="Wrong", ttlSecondsAfterFinishing=60))
     assert converted.obj["spec"]["runPolicy"] == {"cleanPodPolicy": "Wrong", "ttlSecondsAfterFinished": 60}

@@ -38,12 +38,14 @@ class Conversion(msgspec.Struct, frozen=True):
     """A converted job.
 
     `obj` shares what was not changed with the original: treat both as read-only. `origins` maps paths of `obj` to those
-    of the original, where they differ; both are spelled as in `Problem.field`.
+    of the original, where they differ; both are spelled as in `Problem.field`. `used` are fields of the original that v1
+    itself would ignore but the conversion has not.
     """
 
     obj: dict[str, Any]
     notes: tuple[Note, ...] = ()
     origins: Mapping[str, str] = {}
+    used: frozenset[str] = frozenset()
 
     def origin(self, field: str) -> str:
         """The path in the original of a field of `obj`: that of the innermost part that has moved, and the rest."""

@@ -112,6 +112,7 @@ class _Converter:
         self._way = direction
         self._notes: list[Note] = []
         self._origins: dict[str, str] = {}
+        self._used: set[str] = set()
 
     def convert(
         self,
@@ -139,7 +140,8 @@ class _Converter:
         for name in members:
             self._lost(f"spec.{name}")
         kept = Kept(spec=members, replicas=replicas, spec_names=spec_names, status_names=status_names)
-        return Conversion(keep(result, self._way.kept_there, kept), tuple(self._notes), self._origins)
+        result = keep(result, self._way.kept_there, kept)
+        return Conversion(result, tuple(self._notes), self._origins, frozenset(self._used))
 
     def _replicas(
         self, specs: Any, earlier: Kept, policy: Callable[[_Dict], tuple[str, str]]
@@ -162,6 +164,7 @@ class _Converter:
                 chosen, why = policy(replica)
                 replica = replica | {"restartPolicy": chosen}
                 self._notes.append(Note(f"{path}.restartPolicy", why))
+                self._used.add(f"{path}.template.spec.restartPolicy")
             others = {member: value for member, value in replica.items() if member not in _REPLICA_MEMBERS}
             if others:
                 kept[name] = others

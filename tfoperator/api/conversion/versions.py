@@ -10,7 +10,7 @@ import msgspec
 from tfoperator.api.conversion.result import Conversion, ConversionError
 from tfoperator.api.conversion.v1alpha1 import v1alpha1_to_v1
 from tfoperator.api.conversion.v1alpha2 import V1ALPHA2, v1alpha2_to_v1
-from tfoperator.api.problems import Problem
+from tfoperator.api.problems import Problem, Severity
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.validation import validate_manifest
 
@@ -55,7 +55,10 @@ def check(obj: dict[str, Any]) -> tuple[Conversion, tuple[Problem, ...]]:
         conversion = to_v1(obj)
     except ConversionError as error:
         return Conversion(obj), (error.problem,)
-    return conversion, tuple(
+    problems = (
         msgspec.structs.replace(problem, field=conversion.origin(problem.field))
         for problem in validate_manifest(conversion.obj)
+    )
+    return conversion, tuple(
+        problem for problem in problems if problem.severity is Severity.ERROR or problem.field not in conversion.used
     )
