@@ -247,6 +247,27 @@ def test_the_resync_sets_the_thread_going_and_stop_ends_it(world: World) -> None
     assert world.reconciler.stop(10)
 
 
+def test_jobs_that_fall_due_right_after_a_look_wait_for_the_next(world: World) -> None:
+    world.run_job("first", Worker=1)
+    world.run_job("second", Worker=1)
+    schedule = world.reconciler._schedule
+    first, second = (world.informers.jobs.lister.get("ns", name) for name in ("first", "second"))
+    schedule.checked(second.metadata.uid, world.clock.monotonic())
+    world.forget_calls()
+    world.clock.advance(15)
+    world.reconciler.start()
+    world.reconciler.on_update(first, first)
+    eventually(lambda: len(world.calls("list")) == 3, what="one look")
+    world.clock.wait_for_deadline(world.clock.monotonic() + 13.5)
+    schedule.again(second.metadata.uid, world.clock.monotonic() - 15)
+    world.reconciler.on_update(second, second)
+    world.clock.advance(13)
+    assert len(world.calls("list")) == 3
+    world.clock.advance(1)
+    eventually(lambda: len(world.calls("list")) == 6, what="the next look")
+    assert world.reconciler.stop(10)
+
+
 def test_before_the_start_a_resync_does_nothing(world: World) -> None:
     world.run_job(Worker=1)
     world.forget_calls()
