@@ -38,8 +38,8 @@ class Conversion(msgspec.Struct, frozen=True):
     """A converted job.
 
     `obj` shares what was not changed with the original: treat both as read-only. `origins` maps paths of `obj` to those
-    of the original, where they differ; both are spelled as in `Problem.field`. `used` are fields of the original that v1
-    itself would ignore but the conversion has not.
+    of the original, where they differ; both are spelled as in `Problem.field`. `used` are fields of the original that
+    v1 itself would ignore, but the conversion has not.
     """
 
     obj: dict[str, Any]

@@ -96,13 +96,17 @@ def _policy_in_v1(_replica: _Dict) -> tuple[str, str]:
 
 def _policy_in_v1alpha2(replica: _Dict) -> tuple[str, str]:
     """What an unset restart policy means: both design documents let the template's say it before the default does."""
-    template = replica.get("template")
-    pod = template.get("spec") if isinstance(template, dict) else None
-    policy = pod.get("restartPolicy") if isinstance(pod, dict) else None
+    policy = _policy_of_template(replica)
     if isinstance(policy, str) and policy in set(RestartPolicy):
         return policy, f"is not set: taken from the template, {policy}"
     default = RestartPolicy.ALWAYS.value
     return default, f"is not set: v1alpha2's default is {default}, which starts a replica again even after exit code 0"
+
+
+def _policy_of_template(replica: _Dict) -> Any:
+    template = replica.get("template")
+    pod = template.get("spec") if isinstance(template, dict) else None
+    return pod.get("restartPolicy") if isinstance(pod, dict) else None
 
 
 class _Converter:
@@ -164,7 +168,8 @@ class _Converter:
                 chosen, why = policy(replica)
                 replica = replica | {"restartPolicy": chosen}
                 self._notes.append(Note(f"{path}.restartPolicy", why))
-                self._used.add(f"{path}.template.spec.restartPolicy")
+                if _policy_of_template(replica) == chosen:
+                    self._used.add(f"{path}.template.spec.restartPolicy")
             others = {member: value for member, value in replica.items() if member not in _REPLICA_MEMBERS}
             if others:
                 kept[name] = others
