@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.support.jobs import JobWorld, LogBook, write_kubeconfig
+from tests.support.threads import no_threads_left
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.sdk import TFJobClient
+
+__all__ = ["Served", "ServedWorld", "served", "world"]
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,18 @@ class ServedWorld(JobWorld):
         self.sdk = TFJobClient(namespace=self.namespace, client=served.api)
 
 
-@contextmanager
-def serving(folder: Path) -> Iterator[Served]:
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     logs = LogBook()
     with EmbeddedApiServer(log_reader=logs.read) as server:
-        kubeconfig = write_kubeconfig(folder / "kubeconfig", server.kubeconfig(), "default")
+        kubeconfig = write_kubeconfig(tmp_path_factory.mktemp("served") / "kubeconfig", server.kubeconfig(), "default")
         with Client(load_config(str(kubeconfig)), qps=-1) as api:
             yield Served(server, api, logs)
+
+
+@pytest.fixture
+def world(served: Served, tmp_path: Path) -> Iterator[ServedWorld]:
+    with no_threads_left():
+        world = ServedWorld(served, tmp_path)
+        yield world
+        world.logs.end_all()

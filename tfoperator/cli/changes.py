@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.cli.cluster import plain
 from tfoperator.cli.errors import EXIT_FAILED, complain
 from tfoperator.cli.output import ObjectFormat, as_list, print_object, say, without_noise
 
@@ -43,12 +44,8 @@ def apply_to_each(client: TFJobClient, names: Sequence[str], change: Change, out
         elif output is ObjectFormat.TEXT:
             say(f"tfjob.kubeflow.org/{name} {change.done}")
         else:
-            changed.append(without_noise(client.api.get(TFJOBS, client.namespace, name, _decode)))
+            changed.append(without_noise(client.api.get(TFJOBS, client.namespace, name, plain)))
     if changed:
         print_object(changed[0] if len(names) == 1 else as_list(changed), output)
     if code:
         raise typer.Exit(code)
-
-
-def _decode(data: bytes) -> dict[str, Any]:
-    return msgspec.json.decode(data, type=dict[str, Any])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 if TYPE_CHECKING:
     from tfoperator.sdk import TFJobClient
 
-__all__ = ["AllNamespaces", "Context", "Kubeconfig", "Namespace", "Selector", "connect"]
+__all__ = ["AllNamespaces", "Context", "Kubeconfig", "Namespace", "Selector", "connect", "plain"]
 
 _PANEL = "Cluster"
 
@@ -42,3 +43,8 @@ def connect(kubeconfig: str | None, context: str | None, namespace: str | None) 
     from tfoperator.sdk import TFJobClient
 
     return TFJobClient(kubeconfig, context, namespace)
+
+
+def plain(data: bytes) -> dict[str, Any]:
+    """Decode an object as it is, for commands that print all of it."""
+    return msgspec.json.decode(data, type=dict[str, Any])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.cli.cluster import Context, Kubeconfig, Namespace, connect
+from tfoperator.cli.cluster import Context, Kubeconfig, Namespace, connect, plain
 from tfoperator.cli.output import ReportFormat, ReportOutput, print_object, without_noise
 from tfoperator.clock import SystemClock
 from tfoperator.kube.resources import PODS
@@ -52,14 +51,10 @@ def _report(client: TFJobClient, name: str, pods: list[Pod], events: list[JobEve
     from tfoperator.cli.events import event_summary
 
     uids = {pod.metadata.uid for pod in pods}
-    page = client.api.list(PODS, client.namespace, _decode, label_selector=job_selector(name))
+    page = client.api.list(PODS, client.namespace, plain, label_selector=job_selector(name))
     kind = {"apiVersion": PODS.api_version, "kind": PODS.kind}
     return {
-        "job": without_noise(client.api.get(TFJOBS, client.namespace, name, _decode)),
+        "job": without_noise(client.api.get(TFJOBS, client.namespace, name, plain)),
         "pods": [without_noise(kind | pod) for pod in page.items if pod["metadata"]["uid"] in uids],
         "events": [event_summary(event) for event in events],
     }
-
-
-def _decode(data: bytes) -> dict[str, Any]:
-    return msgspec.json.decode(data, type=dict[str, Any])

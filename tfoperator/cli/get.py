@@ -43,7 +43,8 @@ def get(
             watch_jobs(client, where, wanted, selector, printer)
             return
         found, failures = find_jobs(client, where, wanted, selector)
-        printer.whole(found, single=len(wanted) == 1)
+        if found or not failures:
+            printer.whole(found, single=len(wanted) == 1)
         if not found and not wanted and output in (ListFormat.TABLE, ListFormat.WIDE):
             note("There are no TFJobs" + (f" in namespace {where}." if where else "."))
     codes = [complain(error) for error in failures]

@@ -32,10 +32,7 @@ class ListedJob(HasMetadata, frozen=True, kw_only=True):
 def find_jobs(
     client: TFJobClient, where: str, names: Sequence[str], selector: str
 ) -> tuple[list[ListedJob], list[Exception]]:
-    """Jobs by name, or all that the selector matches; and an error for each name that is not there.
-
-    Raises the error if there is nothing else to tell.
-    """
+    """Jobs by name, or all that the selector matches; and an error for each name that is not there."""
     if not names:
         with job_errors(where):
             return list(_pages(client, where, selector)), []
@@ -47,8 +44,6 @@ def find_jobs(
                 found.append(client.api.get(TFJOBS, where, name, _decode))
         except JobNotFound as error:
             failures.append(error)
-    if failures and not found:
-        raise failures[0]
     return found, failures
 
 

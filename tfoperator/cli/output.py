@@ -111,6 +111,8 @@ class TableWriter:
 
     def write(self, rows: Sequence[Sequence[str]], *, indent: str = "") -> None:
         """Print rows, with the header above the very first."""
+        if not rows:
+            return
         shown = [self._header, *rows] if self._widths is None else rows
         if self._widths is None:
             self._widths = [max(len(printable(row[column])) for row in shown) for column in range(len(self._header))]

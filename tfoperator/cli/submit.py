@@ -5,11 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from tfoperator.api.loading import Manifest
-from tfoperator.cli.cluster import Context, Kubeconfig, Namespace, connect
+from tfoperator.cli.cluster import Context, Kubeconfig, Namespace, connect, plain
 from tfoperator.cli.errors import EXIT_FAILED, EXIT_TIMEOUT, complain
 from tfoperator.cli.manifests import checked_manifests, in_namespace, title
 from tfoperator.cli.output import ObjectFormat, ObjectOutput, as_list, note, print_object, say, without_noise
@@ -52,8 +51,8 @@ def submit(
 ) -> None:
     """Create TFJobs in a cluster.
 
-    Everything is checked first; nothing is created if there is a mistake. ConfigMaps, Secrets, Services and
-    ServiceAccounts in the files are created, too.
+    Everything is checked first; nothing is created if there is a mistake. ConfigMaps, Secrets, claims, Services and
+    ServiceAccounts in the files are created, too, in their order.
 
     Exit code 0: done (with --wait: all jobs succeeded). 1: refused, or a job failed. 2: bad input. 124: time is up.
     """
@@ -88,7 +87,7 @@ def _create_job(
     made: dict[str, Any] = {**manifest.obj, "metadata": {**metadata, "namespace": place}}
     if dry_run is not DryRun.CLIENT:
         with job_errors(place, str(metadata.get("name") or metadata.get("generateName"))):
-            made = client.api.create(TFJOBS, place, made, _decode, dry_run=dry_run is DryRun.SERVER)
+            made = client.api.create(TFJOBS, place, made, plain, dry_run=dry_run is DryRun.SERVER)
     name = f"tfjob.kubeflow.org/{made['metadata'].get('name', metadata.get('generateName'))}"
     if output is ObjectFormat.NAME:
         say(name)
@@ -99,10 +98,12 @@ def _create_job(
 
 def _create_other(client: TFJobClient, manifest: Manifest, place: str, dry_run: DryRun) -> None:
     from tfoperator.kube.errors import AlreadyExistsError
-    from tfoperator.kube.resources import NAMESPACES
+    from tfoperator.kube.resources import NAMESPACES, Resource
     from tfoperator.local.documents import resource_of
 
-    resource = resource_of(manifest.obj)
+    claims = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+    is_claim = (manifest.obj.get("apiVersion"), manifest.obj.get("kind")) == (claims.api_version, claims.kind)
+    resource = claims if is_claim else resource_of(manifest.obj)
     if resource is None:
         note(f"{manifest.source}:{manifest.line}: {title(manifest)} is left out; create it with kubectl apply")
         return
@@ -110,7 +111,7 @@ def _create_other(client: TFJobClient, manifest: Manifest, place: str, dry_run: 
         return
     where = place if resource is not NAMESPACES else ""
     try:
-        client.api.create(resource, where, manifest.obj, _decode, dry_run=dry_run is DryRun.SERVER)
+        client.api.create(resource, where, manifest.obj, plain, dry_run=dry_run is DryRun.SERVER)
     except AlreadyExistsError:
         note(f"{title(manifest)} is there already and stays as it is")
     else:
@@ -139,10 +140,6 @@ def _fetch(client: TFJobClient, job: dict[str, Any]) -> dict[str, Any]:
     from tfoperator.kube.errors import NotFoundError
 
     try:
-        return client.api.get(TFJOBS, job["metadata"]["namespace"], job["metadata"]["name"], _decode)
+        return client.api.get(TFJOBS, job["metadata"]["namespace"], job["metadata"]["name"], plain)
     except NotFoundError:  # its ttl may be short
         return job
-
-
-def _decode(data: bytes) -> dict[str, Any]:
-    return msgspec.json.decode(data, type=dict[str, Any])

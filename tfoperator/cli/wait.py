@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from tfoperator.api.v1.types import TFJOBS, ConditionType
-from tfoperator.cli.cluster import Context, Kubeconfig, Namespace, connect
+from tfoperator.cli.cluster import Context, Kubeconfig, Namespace, connect, plain
 from tfoperator.cli.errors import CliError
 from tfoperator.cli.output import ReportFormat, ReportOutput, print_object, say, without_noise
 from tfoperator.cli.run import parse_duration
@@ -53,7 +52,7 @@ def wait(
             reached = "deleted"
         else:
             job = await_conditions(client, name, client.namespace, targets, deadline)
-            said = client.api.get(TFJOBS, client.namespace, name, _decode) if output is ReportFormat.JSON else None
+            said = client.api.get(TFJOBS, client.namespace, name, plain) if output is ReportFormat.JSON else None
             true = {condition.type for condition in job.status.conditions if condition.status == "True"}
             reached = next((one for one in targets if one in true), ConditionType.SUCCEEDED)
     if output is ReportFormat.JSON:
@@ -77,7 +76,3 @@ def _targets(given: list[str]) -> list[str]:
     if _DELETED in targets and len(targets) > 1:
         raise CliError("--for=deleted can't be combined with others")
     return targets
-
-
-def _decode(data: bytes) -> dict[str, Any]:
-    return msgspec.json.decode(data, type=dict[str, Any])

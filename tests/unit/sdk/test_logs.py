@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -137,9 +136,3 @@ def test_close_ends_the_iteration_from_another_thread(world: ServedWorld) -> Non
         eventually(lambda: seen or stream._begun, what="it reads")
     thread.join(10)
     assert not thread.is_alive()
-
-
-@pytest.fixture(autouse=True)
-def _close_logs(world: ServedWorld) -> Iterator[None]:
-    yield
-    world.logs.end_all()
