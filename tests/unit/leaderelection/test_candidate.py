@@ -168,6 +168,17 @@ def test_a_renewal_is_one_request_and_keeps_acquire_time_and_transitions(
     }
 
 
+def test_a_lease_of_ours_counts_from_before_the_request_however_slow_it_is(
+    api: FakeApi, me: One, clock: FakeClock
+) -> None:
+    # Others may see the write as soon as it was sent, so their time to wait runs from there.
+    api.react(lambda _: clock.advance(3))
+    for _ in ("created", "renewed"):
+        began = clock.monotonic()
+        assert me.attempt()
+        assert me.seen.since == began < clock.monotonic()
+
+
 def test_a_renewal_that_meets_a_conflict_fetches_and_writes_again(api: FakeApi, me: One) -> None:
     assert me.attempt()
     api.edit(LEASES, "kubeflow", "tfoperator", {"metadata": {"labels": {"a": "b"}}})
