@@ -19,7 +19,7 @@ from tfoperator.api.rules import MANAGED_BY_OPERATOR
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.controller.actions import Observed, Plan, PlanOptions
-from tfoperator.controller.claim import Claimer
+from tfoperator.controller.claim import Claimer, matches
 from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder, namespace_is_ending
 from tfoperator.controller.handlers import ChildHandler, JobHandler, expectation_key
 from tfoperator.controller.memory import JobMemory, ReconcileNote
@@ -248,7 +248,7 @@ class TFJobController:
         decided = plan(observed, self._clock.now(), self._options.plan)
         decided = self._gate(job, decided)
         if decided.absent or (job.metadata.uid in self._inherited and decided.acts):
-            self._make_sure(job, decided.absent)
+            self._make_sure(job, decided.absent, frozenset(pod.metadata.uid for pod in pods))
         note = self._memory.note(job.metadata.uid)
         if note is not None:
             decided = _with_note(decided, note)
@@ -316,28 +316,36 @@ class TFJobController:
             delete_services=tuple(one for one in decided.delete_services if trusted(one.replica_type, "services")),
         )
 
-    def _make_sure(self, job: TFJob, absent: tuple[str, ...]) -> None:
+    def _make_sure(self, job: TFJob, absent: tuple[str, ...], seen: frozenset[str]) -> None:
         """Look up the job, and pods that vanished without our doing. Raises StaleCache if the cache is behind.
+
+        `seen` are the UIDs of the job's pods in the cache.
 
         A new leader's cache can be behind what its predecessor saw and did: behind the pods that it created, or behind
         the end of the job, after which it cleaned them up, or behind the user's resuming it. This is rare and costs a
         GET of the job and one per pod that has vanished; believing the cache would cost a restart that never was, run
         a finished job again, or take the pods from a running one.
         """
-        calls: list[Callable[[], str]] = [partial(self._is_there, job, name) for name in absent]
+        calls: list[Callable[[], str]] = [partial(self._is_there, job, name, seen) for name in absent]
         calls.append(partial(self._has_changed, job))
         unseen = [what for what in self._pool.all(calls) if what]
         if unseen:
             raise StaleCache(f"{unseen[0]}, but the cache does not show it yet")
         self._inherited.discard(job.metadata.uid)
 
-    def _is_there(self, job: TFJob, name: str) -> str:
+    def _is_there(self, job: TFJob, name: str, seen: frozenset[str]) -> str:
         try:
-            found = self._client.get(PODS, job.metadata.namespace, name, decode_partial)
+            meta = self._client.get(PODS, job.metadata.namespace, name, decode_partial).metadata
         except NotFoundError:
             return ""
-        owner = found.metadata.controller
-        return f"pod {name} is there" if owner is not None and owner.uid == job.metadata.uid else ""
+        if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in seen:
+            # If the cache shows it, then not as this replica: somebody changed its labels.
+            return ""
+        if not matches(meta.labels, job.metadata.name):
+            # Without our labels no cache will ever show it, however long we wait.
+            self._claimer.release(job, PODS, meta, decode_partial)
+            return ""
+        return f"pod {name} is there"
 
     def _has_changed(self, job: TFJob) -> str:
         meta = job.metadata

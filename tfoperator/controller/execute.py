@@ -269,7 +269,8 @@ class PlanExecutor:
             if not isinstance(error, AlreadyExistsError):
                 return error
             try:
-                return resolve(self._client, self._claimer, job, resource, one.name)
+                replica = (one.replica_type, one.index)
+                return resolve(self._client, self._claimer, job, resource, one.name, replica)
             except KubeError as second:
                 return second
         return None

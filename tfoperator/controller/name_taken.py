@@ -10,7 +10,8 @@ import logging
 from enum import Enum
 from typing import NamedTuple
 
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.names import replica_of
+from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.controller.claim import Claimer, matches
 from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.objects import ObjectMeta, decode_partial
@@ -41,8 +42,15 @@ class Occupant(NamedTuple):
     message: str = ""
 
 
-def resolve(client: ApiClient, claimer: Claimer, job: TFJob, resource: Resource, name: str) -> Occupant:
-    """Look at the object that has the name, and adopt it if it is a matching orphan. Raises KubeError."""
+def resolve(
+    client: ApiClient,
+    claimer: Claimer,
+    job: TFJob,
+    resource: Resource,
+    name: str,
+    replica: tuple[ReplicaType, int],
+) -> Occupant:
+    """Look at the object that has the name of a replica, adopt it if it is a matching orphan. Raises KubeError."""
     try:
         meta = client.get(resource, job.metadata.namespace, name, decode_partial).metadata
     except NotFoundError:
@@ -51,8 +59,10 @@ def resolve(client: ApiClient, claimer: Claimer, job: TFJob, resource: Resource,
         return Occupant(Taken.LEAVING)
     matching = matches(meta.labels, job.metadata.name)
     if meta.controller is not None and meta.controller.uid == job.metadata.uid:
-        if matching:
+        if matching and replica_of(meta.labels) == replica:
             return Occupant(Taken.OURS)
+        if matching:
+            return Occupant(Taken.FOREIGN, _explain(resource, meta, "is labelled as something else than this replica"))
         # Without our labels we never see it again: it is not one of the job's any more, but still has the name.
         claimer.release(job, resource, meta, decode_partial)
         return Occupant(Taken.FOREIGN, _explain(resource, meta, "no longer has the job's labels"))
