@@ -16,14 +16,15 @@ from tfoperator.kube.resources import PODS
 from tfoperator.sdk.logs import LogLine
 from tfoperator.sdk.states import container_status, replica_name
 
-__all__ = ["Attempt", "LogReader", "is_running"]
+__all__ = ["SETTLE", "Attempt", "LogReader", "is_running"]
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_LINE = 64 * 1024
 """Bytes after which an unfinished line is handed on as it is: somebody may write without line ends for ever."""
 _RETRY = 1.0  # seconds between two attempts to read on
-_SETTLE = 3.0  # seconds within which a pod's status says that the container has ended whose log has
+SETTLE = 3.0
+"""Seconds within which a pod's status says that the container has ended whose log has."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -57,6 +58,7 @@ class LogReader:
         *,
         tail_lines: int | None,
         clock: Clock,
+        settle: float = SETTLE,
     ) -> None:
         self._client = client
         self._pod = pod
@@ -64,6 +66,7 @@ class LogReader:
         self._sink = sink
         self._tail = tail_lines
         self._clock = clock
+        self._settle = settle
         self._stop = StopSignal()
         self._lock = threading.Lock()  # guards _stream
         self._stream: LogStream | None = None
@@ -83,8 +86,8 @@ class LogReader:
         since: int | None = None
         try:
             while not self._stop.is_set():
-                self._read(since)
-                if not self._goes_on():
+                complete = self._read(since)
+                if not self._goes_on(self._settle if complete else 0.0):
                     break
                 # The server has ended its answer, not the container its log.
                 since = int(self._clock.monotonic() - self._heard) + 1
@@ -93,7 +96,8 @@ class LogReader:
         if self._rest:
             self._hand_on([self._rest])
 
-    def _read(self, since: int | None) -> None:
+    def _read(self, since: int | None) -> bool:
+        """Read what the server answers; False if that was cut off, or refused for now."""
         meta = self._pod.metadata
         try:
             stream = self._client.pod_log(
@@ -107,7 +111,7 @@ class LogReader:
         except BadRequestError as error:  # between two runs
             logger.debug("the log of %s can't be read yet: %s", meta.name, error)
             self._stop.wait(self._clock, _RETRY)
-            return
+            return False
         with self._lock:
             self._stream = stream
         if self._stop.is_set():  # closed while it was being opened
@@ -121,8 +125,10 @@ class LogReader:
         except (TransportError, ServerError) as error:
             logger.warning("the log of %s was cut off, reading on: %s", meta.name, error)
             self._stop.wait(self._clock, _RETRY)
+            return False
         finally:
             stream.close()
+        return True
 
     def _take(self, data: bytes) -> None:
         lines = (self._rest + data).split(b"\n")
@@ -133,15 +139,16 @@ class LogReader:
         if lines:
             self._hand_on(lines)
 
-    def _goes_on(self) -> bool:
-        give_up = self._clock.monotonic() + _SETTLE
+    def _goes_on(self, settle: float) -> bool:
+        """Whether the container runs on, though its log has ended; so its status says, for `settle` seconds."""
+        give_up = self._clock.monotonic() + settle
         while not self._stop.is_set():
             pod = self._client.get(PODS, self._pod.metadata.namespace, self._pod.metadata.name, decode_pod)
             if not is_running(pod, self._attempt):
                 return False
             if self._clock.monotonic() >= give_up:
                 return True
-            self._stop.wait(self._clock, _SETTLE / 6)
+            self._stop.wait(self._clock, settle / 6)
         return False
 
     def _hand_on(self, lines: Sequence[bytes]) -> None:

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.jobs import write_kubeconfig
+from tests.support.served import ServedWorld
+from tests.support.tcp_proxy import TcpProxy
+from tests.unit.kube.server import Exchange, ScriptedServer
+from tfoperator.api.v1.types import TFJOBS, decode_tfjob
+from tfoperator.kube import Client, ClusterConfig, ForbiddenError, ServerError, load_config
+from tfoperator.sdk import Follower, TFJobClient
+
+
+class Followed:
+    """What a follower of the namespace's jobs reports, gathered in a thread."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self.seen: list[tuple[str, str]] = []
+        self.failure: Exception | None = None
+        self.follower = Follower(client, TFJOBS, namespace, decode_tfjob)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for change in self.follower:
+                self.seen.append((change.type.value, change.object.metadata.name if change.object else ""))
+        except ForbiddenError as failure:
+            self.failure = failure
+
+    def until(self, *expected: tuple[str, str]) -> None:
+        def same() -> bool:
+            assert self.seen == list(expected)
+            return True
+
+        eventually(same, within=15)
+
+    def end(self) -> None:
+        self.follower.close()
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def proxied(world: ServedWorld, tmp_path: Path) -> Iterator[tuple[TcpProxy, Client]]:
+    address = urlsplit(world.server.url)
+    proxy = TcpProxy((str(address.hostname), int(address.port or 0)))
+    config = world.server.kubeconfig()
+    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{proxy.port}"
+    path = write_kubeconfig(tmp_path / "proxied", config, world.namespace)
+    with Client(load_config(str(path))) as client:
+        yield proxy, client
+    proxy.close()
+
+
+def test_first_what_is_there_then_what_changes(world: ServedWorld) -> None:
+    world.submit("a")
+    followed = Followed(world.client, world.namespace)
+    followed.until(("ADDED", "a"), ("BOOKMARK", ""))
+    world.submit("b")
+    world.becomes("Running", "a")
+    world.sdk.delete_job("a")
+    followed.until(("ADDED", "a"), ("BOOKMARK", ""), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "a"))
+    followed.end()
+
+
+def test_what_happened_during_an_outage_is_caught_up_with(world: ServedWorld, proxied: tuple[TcpProxy, Client]) -> None:
+    proxy, client = proxied
+    for name in ("stays", "changes", "goes"):
+        world.submit(name)
+    followed = Followed(client, world.namespace)
+    before = [("ADDED", "changes"), ("ADDED", "goes"), ("ADDED", "stays"), ("BOOKMARK", "")]
+    followed.until(*before)
+    proxy.cut()
+    world.becomes("Running", "changes")
+    world.sdk.delete_job("goes")
+    world.server.compact()  # the watch can't be resumed: what has gone is only seen by comparing
+    proxy.restore()
+    followed.until(*before, ("DELETED", "goes"), ("MODIFIED", "changes"))
+    followed.end()
+
+
+def test_a_wait_survives_an_outage(world: ServedWorld, proxied: tuple[TcpProxy, Client]) -> None:
+    proxy, client = proxied
+    world.submit()
+    done = threading.Event()
+
+    def interrupt() -> None:
+        time.sleep(0.2)
+        proxy.cut()
+        world.becomes("Succeeded")
+        proxy.restore()
+        done.set()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    sdk = TFJobClient(namespace=world.namespace, client=client)
+    assert sdk.is_job_succeeded(job=sdk.wait_for_job_conditions("mnist", wait_timeout=20))
+    thread.join()
+    assert done.is_set()
+
+
+def test_the_first_failure_is_told_at_once() -> None:
+    with (
+        ScriptedServer(lambda exchange: exchange.status(500, "InternalError", "no")) as server,
+        Client(ClusterConfig(server=server.url)) as client,
+        pytest.raises(ServerError),
+    ):
+        list(Follower(client, TFJOBS, "ns", decode_tfjob))
+
+
+def test_a_refusal_is_final_even_later() -> None:
+    def handle(exchange: Exchange) -> None:
+        if "watch=true" in exchange.target:
+            exchange.status(403, "Forbidden", "no watching")
+        else:
+            exchange.respond(200, {"metadata": {"resourceVersion": "1"}, "items": []})
+
+    with (
+        ScriptedServer(handle) as server,
+        Client(ClusterConfig(server=server.url)) as client,
+        pytest.raises(ForbiddenError, match="no watching"),
+    ):
+        list(Follower(client, TFJOBS, "ns", decode_tfjob))
+
+
+def test_watches_that_end_at_once_do_not_become_a_storm() -> None:
+    def handle(exchange: Exchange) -> None:
+        if "watch=true" in exchange.target:
+            exchange.begin_chunks()
+            exchange.end_chunks()
+        else:
+            exchange.respond(200, {"metadata": {"resourceVersion": "1"}, "items": []})
+
+    with ScriptedServer(handle) as server, Client(ClusterConfig(server=server.url)) as client:
+        list(Follower(client, TFJOBS, "ns", decode_tfjob, deadline=time.monotonic() + 1.2))
+        assert 2 <= len(server.requests) <= 4
+
+
+def test_a_long_list_is_read_page_by_page() -> None:
+    def handle(exchange: Exchange) -> None:
+        last = "continue=more" in exchange.target
+        item = {"metadata": {"name": "b" if last else "a", "uid": "b" if last else "a", "resourceVersion": "1"}}
+        meta = {"resourceVersion": "1"} if last else {"resourceVersion": "1", "continue": "more"}
+        exchange.respond(200, {"metadata": meta, "items": [item]})
+
+    with ScriptedServer(handle) as server, Client(ClusterConfig(server=server.url)) as client:
+        follower = Follower(client, TFJOBS, "ns", decode_tfjob, deadline=time.monotonic())
+        names = [change.object.metadata.name for change in follower if change.object is not None]
+    assert names == ["a", "b"]
