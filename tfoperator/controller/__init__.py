@@ -1,5 +1,6 @@
 """The TFJob controller: observe (caches), plan (pure), execute (API calls)."""
 
+from tfoperator.controller.accelerators import Accelerator
 from tfoperator.controller.actions import (
     DeleteReason,
     Observed,
@@ -19,6 +20,7 @@ from tfoperator.controller.plan import plan
 from tfoperator.controller.status_patch import status_patch
 
 __all__ = [
+    "Accelerator",
     "ControllerInformers",
     "ControllerMetrics",
     "ControllerOptions",

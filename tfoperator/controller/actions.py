@@ -6,7 +6,7 @@ executes a plan needs to know nothing of why it says what it says.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ import msgspec
 
 from tfoperator.api import names
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, TFJobStatus
+from tfoperator.controller.accelerators import Accelerator
 from tfoperator.kube.objects import Pod, Service
 
 __all__ = [
@@ -58,7 +59,8 @@ class PlanOptions(msgspec.Struct, frozen=True):
     is enough, as the Go operator assumes). A replica's n-th restart waits `restart_delay_base * 2**(n-1)` after its
     end, at most `restart_delay_cap`; 0 restarts at once. A pod on a lost node is deleted by force `node_lost_margin`
     after the moment its graceful deletion should have been over. `evaluator_in_cluster` lists the evaluators in
-    TF_CONFIG's cluster, which the Go operator does and some training loops object to.
+    TF_CONFIG's cluster, which the Go operator does and some training loops object to. `accelerators` say, by resource
+    name, what containers that ask for the resource get.
     """
 
     cluster_domain: str = ""
@@ -67,6 +69,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     node_lost_margin: float = 30.0
     evaluator_in_cluster: bool = True
     object_name: ObjectName = _peer_object_name
+    accelerators: Mapping[str, Accelerator] = {}
 
 
 class DeleteReason(StrEnum):

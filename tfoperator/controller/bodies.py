@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.controller.accelerators import equip
 from tfoperator.controller.actions import PlanOptions, PodCreate, ServiceCreate
 from tfoperator.controller.checkpoint import mount_checkpoint
 from tfoperator.controller.cluster_arguments import ClusterArguments
@@ -99,6 +100,7 @@ class Bodies:
             if group.spec is None:
                 raise TemplateError(f"spec.tfReplicaSpecs[{group.type}]: must not be null")
             template = Template(group.type, group.spec)
+            equip(template, self._options.accelerators)
             mount_checkpoint(template, self._job)
             self._templates[group.type] = template
         return template

@@ -125,6 +125,7 @@ class TFJobController:
         self._client = client
         self._clock = clock or SystemClock()
         self._options = options or ControllerOptions()
+        self._plan_options = self._options.plan
         self._metrics = metrics or NoControllerMetrics()
         self._queue = queue
         self._expectations = expectations
@@ -194,6 +195,10 @@ class TFJobController:
         """Have a job looked at after a while."""
         self._queue.add_after(key, seconds)
 
+    def plan_with(self, options: PlanOptions) -> None:
+        """Have every plan from now on made with other options."""
+        self._plan_options = options
+
     def note_reconciled(self, uid: str, note: ReconcileNote) -> None:
         """Have the time of a comparison with the live state recorded; queue the job, too, if it needs a write."""
         self._memory.note_reconciled(uid, note)
@@ -245,7 +250,7 @@ class TFJobController:
         job, problems = self._memory.prepare(cached)
         pods, services = self._claimer.claim(job)
         observed = Observed(job=job, pods=pods, services=services, problems=problems)
-        decided = plan(observed, self._clock.now(), self._options.plan)
+        decided = plan(observed, self._clock.now(), self._plan_options)
         decided = self._gate(job, decided)
         if decided.absent or (job.metadata.uid in self._inherited and decided.acts):
             self._make_sure(job, decided.absent, frozenset(pod.metadata.uid for pod in pods))

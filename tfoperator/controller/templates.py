@@ -77,6 +77,11 @@ class Template:
         self.containers = list(self.containers)
         self.containers[self.container] = self.containers[self.container] | members
 
+    def use_containers(self, containers: list[dict[str, Any]]) -> None:
+        """Put others, as many and in the same order, in the containers' place. Before anything is made from them."""
+        self.containers = containers
+        self.env = self.list_of_objects("env")
+
     def set_env(self, name: str, value: str) -> None:
         """Give the training container a variable, in the place of one of that name. Before anything is made of it."""
         self.env = [*(v for v in self.env if v.get("name") != name), {"name": name, "value": value}]

@@ -12,11 +12,13 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+import msgspec
 
 from tfoperator.api.names import OPERATOR_NAME
 from tfoperator.clock import Clock, StopSignal, SystemClock
-from tfoperator.controller import ControllerInformers, ControllerOptions, PlanOptions, TFJobController
+from tfoperator.controller import Accelerator, ControllerInformers, ControllerOptions, PlanOptions, TFJobController
 from tfoperator.events import EventRecorder
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
@@ -84,6 +86,7 @@ class Operator:
             client, namespaces=self._namespaces, clock=self._clock, metrics=self.metrics.informers
         )
         self._recorder = EventRecorder(client, component=OPERATOR_NAME, host=host, clock=self._clock)
+        self._plan_options = _plan_options(self._options)
         self._controller, self._reconciler = self._wire()
         self._elector = self._make_elector() if self._options.leader_elect else None
         self.metrics.watch_leadership(lambda: self.is_leader)
@@ -107,6 +110,11 @@ class Operator:
         return self._failure or (f"an informer has failed: {informer}" if informer is not None else "")
 
     # Life.
+
+    def equip(self, accelerators: Mapping[str, Accelerator]) -> None:
+        """Give the containers of pods that are made from now on these accelerators' parts."""
+        self._plan_options = msgspec.structs.replace(self._plan_options, accelerators=accelerators)
+        self._controller.plan_with(self._plan_options)
 
     def start(self) -> None:
         """Start, in the background. Raises RuntimeError if called twice."""
@@ -203,12 +211,7 @@ class Operator:
             options=ControllerOptions(
                 threadiness=options.threadiness,
                 parallelism=options.create_parallelism,
-                plan=PlanOptions(
-                    cluster_domain=options.cluster_domain,
-                    evaluator_in_cluster=options.evaluator_in_cluster,
-                    restart_delay_base=options.restart_delay_base,
-                    restart_delay_cap=options.restart_delay_cap,
-                ),
+                plan=self._plan_options,
             ),
             metrics=self.metrics.jobs,
         )
@@ -238,3 +241,13 @@ class Operator:
             retry_period=options.leader_elect_retry_period,
             clock=self._clock,
         )
+
+
+def _plan_options(options: Options) -> PlanOptions:
+    return PlanOptions(
+        cluster_domain=options.cluster_domain,
+        evaluator_in_cluster=options.evaluator_in_cluster,
+        restart_delay_base=options.restart_delay_base,
+        restart_delay_cap=options.restart_delay_cap,
+        accelerators=options.accelerators,
+    )

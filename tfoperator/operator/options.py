@@ -18,10 +18,12 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 import tfoperator
+from tfoperator.controller import Accelerator
 from tfoperator.operator import values
+from tfoperator.operator.accelerators import parse_accelerators
 from tfoperator.operator.values import Address
 
-__all__ = ["Options", "OptionsError", "parse_options"]
+__all__ = ["Options", "OptionsError", "parse_options", "read_config"]
 
 
 class OptionsError(ValueError):
@@ -30,6 +32,9 @@ class OptionsError(ValueError):
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The operator's options. Times are seconds. `tfoperator operator --help` explains each.
+
+    `config` is the path of the file that some of them were read from; empty if there is none. `accelerators` can only
+    be said there.
 
     The lease is tried for every second, twice as often as Go controllers do, because that is what a standby needs to
     notice that the leader has stepped down: with its jitter, 2.2 s at the latest.
@@ -60,6 +65,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     shutdown_grace_period: float = 25.0
     log_format: str = "text"
     log_level: str = "info"
+    accelerators: Mapping[str, Accelerator] = {}
+    config: str = ""
 
 
 class _Setting(NamedTuple):
@@ -104,7 +111,8 @@ _SETTINGS = (
     _Setting("log-format", values.choice("text", "json"), "FORMAT", "text or json"),
     _Setting("log-level", values.choice("debug", "info", "warning", "error"), "LEVEL", "debug, info, warning or error"),
 )
-_BY_NAME = {setting.name: setting for setting in _SETTINGS}
+_FILE_ONLY = (_Setting("accelerators", parse_accelerators, "", "what containers that ask for an accelerator get"),)
+_BY_NAME = {setting.name: setting for setting in (*_SETTINGS, *_FILE_ONLY)}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -119,10 +127,7 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.envi
     """
     given = vars(_parser().parse_args(list(arguments)))
     config = given.pop("config") or environ.get("TFOPERATOR_CONFIG", "")
-    chosen: dict[str, Any] = {}
-    file = _read_file(config) if config else {}
-    for name, value in file.items():
-        chosen[_BY_NAME[name].field] = _parse(_BY_NAME[name], value, f"{config}: {name}")
+    chosen: dict[str, Any] = read_config(config) | {"config": config} if config else {}
     if environ.get("CUSTOM_CLUSTER_DOMAIN"):  # the Go operator's variable
         chosen.setdefault("cluster_domain", environ["CUSTOM_CLUSTER_DOMAIN"])
     for setting in _SETTINGS:
@@ -135,6 +140,14 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.envi
     return options
 
 
+def read_config(path: str) -> dict[str, Any]:
+    """The options in a configuration file, by the names of their fields in `Options`. Raises OptionsError."""
+    return {
+        _BY_NAME[name].field: _parse(_BY_NAME[name], value, f"--config {path}: {name}")
+        for name, value in _read_file(path).items()
+    }
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="tfoperator operator",
@@ -144,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"tfoperator {tfoperator.__version__}")
-    parser.add_argument("--config", metavar="FILE", help="YAML file with options")
+    parser.add_argument("--config", metavar="FILE", help="YAML file with options, and with accelerators")
     defaults = Options()
     for setting in _SETTINGS:
         shape: dict[str, Any] = {}

@@ -24,6 +24,7 @@ import tfoperator
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
+from tfoperator.operator.config_watcher import ConfigWatcher
 from tfoperator.operator.endpoints import Answer, Endpoint, EndpointError
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
@@ -131,6 +132,10 @@ def _assemble(
         options = msgspec.structs.replace(options, leader_elect_namespace=namespace)
     operator = Operator(client, options, lease_client=lease_client, metrics=metrics, on_failure=on_failure)
     _serve(options, operator, cleanup)
+    if options.config:
+        watcher = ConfigWatcher(options, operator.equip)
+        cleanup.callback(watcher.stop)
+        watcher.start()
     return operator
 
 

@@ -15,6 +15,7 @@ from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.operator_process import free_port
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.controller import Accelerator
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import EVENTS, LEASES, PODS
 from tfoperator.operator import Operator, Options, process
@@ -64,6 +65,28 @@ def test_it_runs_jobs_and_tells_of_it(api: FakeApi, start: Callable[..., Operato
     eventually(lambda: api.objects(EVENTS), what="an event")
     assert operator.stop(10)
     assert not operator.is_ready
+
+
+def test_pods_get_the_accelerators_of_the_moment_at_which_they_are_made(
+    api: FakeApi, start: Callable[..., Operator]
+) -> None:
+    def gpu(value: str) -> dict[str, Accelerator]:
+        return {"nvidia.com/gpu": Accelerator(env=({"name": "GPU", "value": value},))}
+
+    def made_with(name: str) -> str:
+        job = tfjob(name, Worker=1)
+        job["metadata"]["namespace"] = "ns"
+        (container,) = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+        container["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+        api.put(TFJOBS, job)
+        eventually(lambda: f"{name}-worker-0" in api.names(PODS))
+        pod = next(pod for pod in api.objects(PODS) if pod["metadata"]["name"] == f"{name}-worker-0")
+        return str(pod["spec"]["containers"][0]["env"][0]["value"])
+
+    operator = start(Options(accelerators=gpu("1")))
+    assert made_with("before") == "1"
+    operator.equip(gpu("2"))
+    assert made_with("after") == "2"
 
 
 def test_jobs_that_were_there_before_are_taken_up(api: FakeApi, start: Callable[..., Operator]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tfoperator.operator import Options, OptionsError, parse_options
-from tfoperator.operator.options import _SETTINGS
+from tfoperator.operator.options import _FILE_ONLY, _SETTINGS
 from tfoperator.operator.values import Address
 
 
@@ -21,7 +21,8 @@ def test_without_anything_the_defaults_hold_and_nothing_listens_beyond_loopback(
 
 
 def test_every_field_is_an_option_and_every_option_a_field() -> None:
-    assert {setting.field for setting in _SETTINGS} == set(Options.__struct_fields__)
+    only_in_file = {setting.field for setting in _FILE_ONLY}
+    assert {setting.field for setting in _SETTINGS} | only_in_file | {"config"} == set(Options.__struct_fields__)
 
 
 def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(tmp_path: Path
 def test_the_file_can_be_named_by_a_variable_and_be_empty(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("")
-    assert parse(TFOPERATOR_CONFIG=str(file)) == Options()
+    assert parse(TFOPERATOR_CONFIG=str(file)) == Options(config=str(file))
 
 
 def test_namespaces_can_be_listed_repeated_or_joined() -> None:
