@@ -98,9 +98,9 @@ class ChildHandler(Generic[T]):
         self._enqueue_job_of(new.metadata)
 
     def on_delete(self, obj: T, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
-        """An object is gone."""
+        """An object is gone, and its name is free: a job may wait for that whose predecessor of its name owned it."""
         self._observe_deletion(obj.metadata)
-        self._enqueue_job_of(obj.metadata)
+        self._enqueue_job_of(obj.metadata, of_any_uid=True)
 
     def _observe_deletion(self, meta: ObjectMeta) -> None:
         owner = meta.controller
@@ -108,7 +108,7 @@ class ChildHandler(Generic[T]):
             replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")
             self._expectations.deletion_observed(expectation_key(owner.uid, replica_type, self._kind), meta.uid)
 
-    def _enqueue_job_of(self, meta: ObjectMeta) -> None:
+    def _enqueue_job_of(self, meta: ObjectMeta, *, of_any_uid: bool = False) -> None:
         owner = meta.controller
         name = meta.labels.get(names.LABEL_JOB_NAME, "") if owner is None else _job_name(owner)
         if not name:
@@ -121,7 +121,7 @@ class ChildHandler(Generic[T]):
         if owner is None:
             if matches(meta.labels, name):
                 self._enqueue(job.metadata.key)
-        elif owner.uid == job.metadata.uid:
+        elif of_any_uid or owner.uid == job.metadata.uid:
             self._enqueue(job.metadata.key)
 
 

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from tfoperator.api.names import replica_of
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
 from tfoperator.controller.claim import Claimer, matches
 from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.objects import ObjectMeta, decode_partial
@@ -31,7 +31,7 @@ class Taken(Enum):
     """Whose object has the name."""
 
     OURS = "it is controlled by this job, or is now"
-    LEAVING = "it is being deleted, or gone by now"
+    LEAVING = "it is being deleted, or gone by now, or about to be, like what an earlier job of this name owned"
     FOREIGN = "it is somebody else's"
 
 
@@ -68,6 +68,9 @@ def resolve(
         return Occupant(Taken.FOREIGN, _explain(resource, meta, "no longer has the job's labels"))
     if meta.controller is not None:
         owner = meta.controller
+        if (owner.api_version, owner.kind, owner.name) == (TFJOBS.api_version, TFJOBS.kind, job.metadata.name):
+            # There is one job of a name at a time, so its owner is gone: the garbage collector is on its way.
+            return Occupant(Taken.LEAVING)
         return Occupant(Taken.FOREIGN, _explain(resource, meta, f"belongs to {owner.kind} {owner.name}"))
     if matching and claimer.can_adopt(job):
         claimer.adopt(job, resource, meta, decode_partial)

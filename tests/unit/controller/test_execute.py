@@ -95,6 +95,19 @@ def test_a_foreign_object_is_named_with_its_owner() -> None:
         assert "belongs to ReplicaSet web" in harness.recorder.events[0][2]
 
 
+def test_what_an_earlier_job_of_the_name_owned_is_waited_for_without_a_warning() -> None:
+    with Harness() as harness:
+        owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job", "uid": "earlier", "controller": True}
+        harness.api.put(PODS, in_the_way(ownerReferences=[owner]))
+        harness.submit(Worker=2)
+        harness.sync()
+        assert harness.recorder.reasons == ["SuccessfulCreatePod"]
+        assert harness.queue.num_requeues("ns/job") == 1
+        harness.api.remove(PODS, "ns", "job-worker-0")
+        harness.sync()
+        assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+
+
 def test_an_own_object_that_the_cache_misses_is_waited_for_without_a_warning() -> None:
     with Harness() as harness:
         harness.submit(Worker=1)

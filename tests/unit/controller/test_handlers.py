@@ -99,6 +99,12 @@ def test_what_belongs_to_somebody_else_queues_nothing(world: World, reference: O
     assert world.keys == []
 
 
+def test_the_end_of_what_an_earlier_job_of_the_name_owned_queues_the_job_that_waits_for_its_name(world: World) -> None:
+    earlier = pod(owners=(owner(uid="earlier"),))
+    world.handler.on_delete(earlier, final_state_unknown=False)
+    assert world.keys == ["ns/job"]
+
+
 def test_an_orphan_queues_the_job_that_may_adopt_it(world: World) -> None:
     world.handler.on_add(pod(owners=()), initial=False)
     world.handler.on_add(pod(owners=(), labels={}), initial=False)
