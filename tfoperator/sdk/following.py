@@ -95,7 +95,7 @@ class Follower(Generic[T]):
         timer: threading.Timer | None = None
         if self._deadline is not None:
             # The server ends a watch at whole seconds at best.
-            left = max(0.0, self._deadline - self._clock.monotonic())
+            left = min(max(0.0, self._deadline - self._clock.monotonic()), threading.TIMEOUT_MAX)
             timer = threading.Timer(left, self.close)
             timer.name, timer.daemon = "follower-deadline", True
             timer.start()

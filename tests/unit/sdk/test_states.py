@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tfoperator.api.v1.types import TFJob
+from tfoperator.kube import Pod
+from tfoperator.sdk.states import container_status, has_started, job_state, replica_name, waiting_reason
+
+
+def job(*conditions: tuple[str, str], **metadata: Any) -> TFJob:
+    found = [{"type": kind, "status": status} for kind, status in conditions]
+    return msgspec.convert({"metadata": metadata, "status": {"conditions": found}}, TFJob)
+
+
+def pod(*containers: dict[str, Any], **status: Any) -> Pod:
+    return msgspec.convert({"metadata": {"name": "p"}, "status": {"containerStatuses": containers, **status}}, Pod)
+
+
+@pytest.mark.parametrize(
+    ("seen", "state"),
+    [
+        (job(), "Pending"),
+        (job(("Created", "True")), "Created"),
+        (job(("Created", "True"), ("Running", "True"), ("Ready", "True")), "Running"),
+        (job(("Running", "False"), ("Restarting", "True")), "Restarting"),
+        (job(("Running", "False"), ("Suspended", "True"), ("Created", "True")), "Suspended"),
+        (job(("Suspended", "False"), ("Running", "True")), "Running"),
+        (job(("Running", "False"), ("Succeeded", "True")), "Succeeded"),
+        (job(("Running", "True"), deletionTimestamp="2026-01-01T00:00:00Z"), "Terminating"),
+    ],
+)
+def test_a_job_is_in_the_state_that_weighs_most(seen: TFJob, state: str) -> None:
+    assert job_state(seen) == state
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        (
+            pod({"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}}),
+            "ImagePullBackOff: no",
+        ),
+        (pod({"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}}), ""),
+        (
+            pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}]),
+            "Unschedulable: 0/3",
+        ),
+        (pod(phase="Failed", reason="Evicted"), "Evicted"),
+        (pod(phase="Running", reason="x"), ""),
+        (
+            pod(initContainerStatuses=[{"name": "i", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]),
+            "CrashLoopBackOff",
+        ),
+    ],
+)
+def test_why_a_pod_does_not_run(seen: Pod, reason: str) -> None:
+    assert waiting_reason(seen) == reason
+
+
+def test_the_container_is_tensorflow_unless_another_is_named() -> None:
+    seen = pod({"name": "proxy"}, {"name": "tensorflow"})
+    names = [status.name for name in ("", "proxy") if (status := container_status(seen, name)) is not None]
+    assert names == ["tensorflow", "proxy"]
+    assert container_status(seen, "other") is None
+    only = container_status(pod({"name": "main"}))
+    assert only is not None
+    assert only.name == "main"
+
+
+@pytest.mark.parametrize(
+    ("state", "last", "started"),
+    [
+        (None, None, False),
+        ({"waiting": {"reason": "ContainerCreating"}}, None, False),
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, {"terminated": {"exitCode": 1}}, True),
+        ({"running": {}}, None, True),
+        ({"terminated": {"exitCode": 0}}, None, True),
+    ],
+)
+def test_a_container_has_a_log_once_it_has_started(state: Any, last: Any, started: bool) -> None:
+    assert has_started(container_status(pod({"name": "a", "state": state, "lastState": last}))) is started
+
+
+def test_a_pod_that_is_no_replica_keeps_its_name() -> None:
+    assert replica_name(pod()) == "p"
