@@ -1,0 +1,141 @@
+"""The jobs that the Go operator's users have, applied unchanged with kubectl: they find what they know."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hack.controlplane import ControlPlane
+from tests.support.operated import JobOnCluster, Operated
+from tfoperator.api import validate_manifest
+
+pytestmark = pytest.mark.controlplane
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "peer"
+NAMES = sorted(path.name for path in EXAMPLES.glob("*.yaml"))
+
+
+class User:
+    """Somebody with kubectl, in the namespace that the operator looks after."""
+
+    def __init__(self, plane: ControlPlane, operated: Operated) -> None:
+        self._environment = {**os.environ, "HOME": str(plane.folder)}  # kubectl caches discovery below it
+        self._kubectl = ["kubectl", "--kubeconfig", str(plane.kubeconfig), "--namespace", operated.cluster.namespace]
+        self._cluster = operated.cluster
+
+    def kubectl(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [*self._kubectl, *arguments], env=self._environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Warning" not in done.stderr, done.stderr
+        return done.stdout
+
+    def apply(self, example: str, job: str) -> JobOnCluster:
+        self.kubectl("apply", "--filename", str(EXAMPLES / example))
+        return JobOnCluster(self._cluster, self._cluster.job(job))
+
+
+@pytest.fixture
+def user(plane: ControlPlane, operated: Operated) -> User:
+    return User(plane, operated)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_wrong_with_an_example(name: str) -> None:
+    jobs = [one for one in yaml.safe_load_all((EXAMPLES / name).read_text()) if one["kind"] == "TFJob"]
+    assert [problem for job in jobs for problem in validate_manifest(job)] == []
+    assert len(jobs) == 1
+
+
+def test_two_workers_that_are_started_again_on_failure(operated: Operated, user: User) -> None:
+    job = user.apply("two-workers.yaml", "tfjob-simple")
+    pods = job.wait_pods("worker-0", "worker-1")
+    assert {pod["spec"]["restartPolicy"] for pod in pods.values()} == {"OnFailure"}
+    hosts = [f"tfjob-simple-worker-{i}.{operated.cluster.namespace}.svc:2222" for i in range(2)]
+    assert job.tf_config("worker-1") == {
+        "cluster": {"worker": hosts},
+        "task": {"type": "worker", "index": 1},
+        "environment": "cloud",
+    }
+    job.play("Running", "worker-0", "worker-1")
+    job.wait("Running")
+    assert user.kubectl("get", "tfjobs", "tfjob-simple", "--no-headers").split()[:2] == ["tfjob-simple", "Running"]
+    job.play("Succeeded", "worker-0", "worker-1")
+    user.kubectl("wait", "--for=condition=Succeeded", "tfjob/tfjob-simple", "--timeout=20s")
+
+
+def test_a_chief_a_parameter_server_and_two_workers(operated: Operated, user: User) -> None:
+    job = user.apply("dist-mnist.yaml", "dist-mnist-for-e2e-test")
+    replicas = ("chief-0", "ps-0", "worker-0", "worker-1")
+    job.wait_pods(*replicas)
+    job.wait_services(*replicas)
+    domain = f"{operated.cluster.namespace}.svc:2222"
+    for replica in replicas:
+        kind, _, index = replica.partition("-")
+        config = job.tf_config(replica)
+        assert config is not None
+        assert config["task"] == {"type": kind, "index": int(index)}
+        assert config["cluster"] == {
+            "chief": [f"dist-mnist-for-e2e-test-chief-0.{domain}"],
+            "ps": [f"dist-mnist-for-e2e-test-ps-0.{domain}"],
+            "worker": [f"dist-mnist-for-e2e-test-worker-{i}.{domain}" for i in range(2)],
+        }
+    selector = "training.kubeflow.org/job-name=dist-mnist-for-e2e-test,training.kubeflow.org/job-role=master"
+    assert user.kubectl("get", "pods", "--selector", selector, "--output=name").split() == [
+        "pod/dist-mnist-for-e2e-test-chief-0"
+    ]
+    job.play("Running", *replicas)
+    job.wait("Running")
+    job.play("Succeeded", "worker-0", "worker-1")
+    operated.settle()
+    assert job.state() == "Running", "the chief decides"
+    job.play("Succeeded", "chief-0")
+    job.wait("Succeeded")
+    operated.settle()
+    assert set(job.pods()) == set(replicas), "None, the default, leaves the parameter server, as in the Go operator"
+
+
+def test_one_worker_with_a_volume(operated: Operated, user: User) -> None:
+    job = user.apply("mnist-with-volume.yaml", "mnist")
+    [pod] = job.wait_pods("worker-0").values()
+    assert job.tf_config("worker-0") is None
+    [volume] = [one for one in pod["spec"]["volumes"] if one["name"] == "training"]
+    assert volume["persistentVolumeClaim"] == {"claimName": "tfevent-volume"}
+    container = job.container("worker-0")
+    assert {"mountPath": "/train", "name": "training"} in container["volumeMounts"]
+    assert container["command"][-1] == "--batch_size=150"
+    job.play("Running", "worker-0")
+    job.wait("Running")
+    job.play("Succeeded", "worker-0")
+    job.wait("Succeeded")
+    job.wait_pods("worker-0")
+
+
+def test_two_workers_with_a_gpu_each_and_one_volume(operated: Operated, user: User) -> None:
+    job = user.apply("multi-worker.yaml", "multi-worker")
+    pods = job.wait_pods("worker-0", "worker-1")
+    for replica, pod in pods.items():
+        assert job.container(replica)["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+        assert job.container(replica)["args"][0] == "--saved_model_dir=/train/saved_model/"
+        claims = [volume.get("persistentVolumeClaim", {}).get("claimName") for volume in pod["spec"]["volumes"]]
+        assert "strategy-volume" in claims
+    config = job.tf_config("worker-0")
+    assert config is not None
+    assert len(config["cluster"]["worker"]) == 2
+
+
+def test_applying_an_example_again_changes_nothing(operated: Operated, user: User) -> None:
+    job = user.apply("multi-worker.yaml", "multi-worker")
+    uids = {replica: pod["metadata"]["uid"] for replica, pod in job.wait_pods("worker-0", "worker-1").items()}
+    generation = job.get()["metadata"]["generation"]
+    assert "tfjob.kubeflow.org/multi-worker unchanged" in user.kubectl(
+        "apply", "--filename", str(EXAMPLES / "multi-worker.yaml")
+    )
+    operated.settle()
+    assert job.get()["metadata"]["generation"] == generation
+    assert {replica: pod["metadata"]["uid"] for replica, pod in job.pods().items()} == uids
