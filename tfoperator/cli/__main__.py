@@ -11,13 +11,16 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments (default: the process's) name; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["operator"]:
-        from tfoperator.operator.__main__ import main as operator_main
+    try:
+        if arguments[:1] == ["operator"]:
+            from tfoperator.operator.__main__ import main as operator_main
 
-        return operator_main(list(arguments[1:]))
-    from tfoperator.cli.app import run_app
+            return operator_main(list(arguments[1:]))
+        from tfoperator.cli.app import run_app
 
-    return run_app(arguments)
+        return run_app(arguments)
+    except KeyboardInterrupt:  # while modules are still being imported
+        return 130  # 128 + SIGINT, as shells have it
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from tfoperator.cli import (
     wait,
 )
 from tfoperator.cli.errors import EXIT_INTERRUPTED, complain
+from tfoperator.cli.stdio import prepare
 
 __all__ = ["make_app", "run_app"]
 
@@ -53,6 +54,7 @@ def make_app() -> typer.Typer:
 
 def run_app(arguments: Sequence[str]) -> int:
     """Run one command; returns the exit code. Never raises."""
+    prepare()
     try:
         # Typer itself words usage errors, aborts and broken pipes, and ends all of them with SystemExit.
         make_app()(list(arguments), prog_name="tfoperator")

@@ -7,17 +7,11 @@ are needed. Validation comes before both: a mistake in a manifest is answered in
 from __future__ import annotations
 
 import json
-import logging
-import os
 import re
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -25,17 +19,13 @@ from tfoperator.api.conversion import check
 from tfoperator.api.loading import Manifest, load_manifests
 from tfoperator.api.problems import Severity
 from tfoperator.cli.errors import EXIT_FAILED, CliError, printable
+from tfoperator.cli.interruptions import Interruptions
 from tfoperator.cli.older import conversion_lines
+from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
+from tfoperator.cli.stdio import FragileStream
 from tfoperator.cli.validate import is_tfjob
 
-if TYPE_CHECKING:
-    from tfoperator.local.results import RunResult
-    from tfoperator.local.run import JobRun
-
 __all__ = ["parse_duration", "register", "run"]
-
-RUNS = Path(".tfoperator", "runs")
-"""Where run directories are made, in the current directory."""
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
@@ -94,7 +84,7 @@ def run(
     del runtime  # there is one so far
     limit = parse_duration(timeout) if timeout else None
     manifests = _load(files)
-    run_dir = _make_run_dir(logs_dir, _jobs(manifests)[0])
+    run_dir = make_run_dir(logs_dir, _jobs(manifests)[0])
     result = _execute(manifests, run_dir, namespace=namespace, limit=limit, keep=keep, output=output)
     raise typer.Exit(result)
 
@@ -137,59 +127,31 @@ def _jobs(manifests: list[Manifest]) -> list[str]:
     return [str(meta.get("name") or meta.get("generateName") or "job") for meta in jobs]
 
 
-def _make_run_dir(wanted: Path | None, job: str) -> Path:
-    if wanted is not None:
-        wanted.mkdir(parents=True, exist_ok=True)
-        return wanted
-    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    RUNS.mkdir(parents=True, exist_ok=True)
-    ignore = RUNS.parent / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")  # logs are nobody's source code
-    for attempt in range(1, 1000):
-        path = RUNS / (f"{stamp}-{job}" + (f"-{attempt}" if attempt > 1 else ""))
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        _point_latest_to(path)
-        return path
-    raise CliError(f"{RUNS}: can't find a free name for the run directory", exit_code=EXIT_FAILED)
-
-
-def _point_latest_to(path: Path) -> None:
-    latest = path.parent / "latest"
-    fresh = path.parent / f".latest-{os.getpid()}"
-    try:
-        fresh.unlink(missing_ok=True)
-        fresh.symlink_to(path.name)
-        fresh.replace(latest)
-    except OSError:  # a convenience; not every file system has links
-        fresh.unlink(missing_ok=True)
-
-
 def _execute(
     manifests: list[Manifest], run_dir: Path, *, namespace: str, limit: float | None, keep: bool, output: Format
 ) -> int:
-    with _logging_to(run_dir / "tfoperator.log"):
+    with logging_to(run_dir / "tfoperator.log"):
         from tfoperator.cli.console import make_view
         from tfoperator.cli.summary import summary
         from tfoperator.kube.errors import ApiError
+        from tfoperator.local.results import Outcome
         from tfoperator.local.run import ControlPlaneFailed, JobRun
 
-        stream = sys.stderr if output is Format.JSON else sys.stdout
+        stream = FragileStream(sys.stderr if output is Format.JSON else sys.stdout)
         view = make_view(stream)
+        engine = JobRun(
+            [manifest.obj for manifest in manifests],
+            view,
+            run_dir=run_dir,
+            namespace=namespace,
+            timeout=limit,
+            keep_volumes=keep,
+        )
+        interruptions = Interruptions(engine.interrupt)
+        stream.when_lost(interruptions.hang_up)
         try:
             view.say("tfoperator", f"starting {', '.join(_jobs(manifests))}; logs go to {run_dir}")
-            engine = JobRun(
-                [manifest.obj for manifest in manifests],
-                view,
-                run_dir=run_dir,
-                namespace=namespace,
-                timeout=limit,
-                keep_volumes=keep,
-            )
-            with _interruptible(engine) as received:
+            with interruptions:
                 result = engine.execute()
         except ApiError as error:
             raise CliError(f"the manifest was refused: {error}", "What had been started was stopped.") from None
@@ -198,74 +160,21 @@ def _execute(
             raise CliError(f"the operator failed: {error}", hint, exit_code=EXIT_FAILED) from None
         finally:
             view.close()
-        _keep_records(run_dir, engine, result)
-    print("\n".join(printable(line) for line in summary(result)), file=stream)
+        keep_records(run_dir, engine, result)
+    print("\n".join(printable(line) for line in summary(result)), file=stream, flush=True)
     if output is Format.JSON:
-        print(json.dumps(_as_dict(result), indent=2))  # noqa: T201 - for a program
-    if result.exit_code == 130 and received and received[-1] == signal.SIGTERM:
-        return 128 + signal.SIGTERM
+        typer.echo(json.dumps(as_dict(result), indent=2))
+    if result.outcome is Outcome.INTERRUPTED and interruptions.signals:
+        return 128 + interruptions.signals[-1]
+    if stream.error is not None:
+        what = "error" if output is Format.JSON else "output"
+        stopped = ": the job was stopped" if result.outcome is Outcome.INTERRUPTED else ""
+        raise CliError(
+            f"can't write to standard {what} any more ({stream.error.strerror}){stopped}",
+            f"What it had to say is in {run_dir}.",
+            exit_code=EXIT_FAILED,
+        )
     return result.exit_code
-
-
-@contextmanager
-def _interruptible(engine: JobRun) -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM end the run: in order, then at once, and the third time without looking back."""
-    received: list[int] = []
-
-    def handle(number: int, _frame: object) -> None:
-        received.append(number)
-        if len(received) > 2:
-            os._exit(128 + number)  # the guardian process ends what still runs
-        engine.interrupt()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
-    """The operator's own log goes to a file: on the terminal it would drown what the user's code says."""
-    from tfoperator.operator.logging import TextFormatter
-
-    handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(TextFormatter())
-    root = logging.getLogger()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(level)
-        handler.close()
-
-
-def _keep_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
-    import yaml
-
-    for raw in engine.final_jobs:
-        job = json.loads(raw)
-        job["metadata"].pop("managedFields", None)
-        name = f"{job['metadata']['namespace']}.{job['metadata']['name']}.yaml"
-        (run_dir / name).write_text(yaml.safe_dump(job, sort_keys=False), encoding="utf-8")
-    lines = []
-    for event in engine.events:
-        when = event.last_timestamp.isoformat() if event.last_timestamp else "-"
-        lines.append(f"{when} {event.type} {event.reason} {event.subject}: {event.message}\n")
-    (run_dir / "events.txt").write_text("".join(lines), encoding="utf-8")
-    (run_dir / "result.json").write_text(json.dumps(_as_dict(result), indent=2) + "\n", encoding="utf-8")
-
-
-def _as_dict(result: RunResult) -> dict[str, Any]:
-    import msgspec
-
-    plain: dict[str, Any] = msgspec.to_builtins(result)
-    return plain | {"exitCode": result.exit_code}
 
 
 def _note(text: str) -> None:

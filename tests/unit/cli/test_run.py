@@ -10,6 +10,7 @@ from tfoperator.cli import run as command
 from tfoperator.cli.__main__ import main
 from tfoperator.cli.errors import CliError
 from tfoperator.cli.run import parse_duration
+from tfoperator.cli.run_directory import make_run_dir
 
 
 @pytest.fixture(autouse=True)
@@ -63,14 +64,14 @@ def test_a_manifest_without_a_job_is_refused() -> None:
 
 
 def test_every_run_gets_a_directory_and_latest_points_to_the_last(folder: Path) -> None:
-    first, second = command._make_run_dir(None, "job"), command._make_run_dir(None, "job")
+    first, second = make_run_dir(None, "job"), make_run_dir(None, "job")
     assert first != second
     assert first.name.endswith("-job") or "-job-" in first.name
     assert (folder / ".tfoperator/runs/latest").resolve() == second.resolve()
 
 
 def test_a_directory_of_ones_own_is_used_as_it_is(folder: Path) -> None:
-    assert command._make_run_dir(folder / "a" / "b", "job") == folder / "a" / "b"
+    assert make_run_dir(folder / "a" / "b", "job") == folder / "a" / "b"
     assert (folder / "a" / "b").is_dir()
     assert not (folder / ".tfoperator").exists()
 

@@ -1,0 +1,138 @@
+"""The directory that a run leaves behind: logs, events, the result, the final TFJobs, and the operator's own log."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfoperator.cli.errors import EXIT_FAILED, CliError
+from tfoperator.cli.output import note
+
+if TYPE_CHECKING:
+    from tfoperator.local.results import RunResult
+    from tfoperator.local.run import JobRun
+
+__all__ = ["RUNS", "as_dict", "keep_records", "logging_to", "make_run_dir"]
+
+RUNS = Path(".tfoperator", "runs")
+"""Where run directories are made, in the current directory."""
+
+_ELSEWHERE = "A run keeps its logs; choose a directory for them with --logs-dir."
+
+
+def make_run_dir(wanted: Path | None, job: str) -> Path:
+    """The directory `wanted`, or a fresh one named by time and job. Raises CliError."""
+    try:
+        if wanted is not None:
+            wanted.mkdir(parents=True, exist_ok=True)
+            return wanted
+        return _new_run_dir(job)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise CliError(f"{error.filename}: is not a directory", _ELSEWHERE) from None
+    except OSError as error:
+        raise CliError(f"{error.filename}: {error.strerror}", _ELSEWHERE, exit_code=EXIT_FAILED) from None
+
+
+def _new_run_dir(job: str) -> Path:
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    RUNS.mkdir(parents=True, exist_ok=True)
+    ignore = RUNS.parent / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")  # logs are nobody's source code
+    for attempt in range(1, 1000):
+        path = RUNS / (f"{stamp}-{job}" + (f"-{attempt}" if attempt > 1 else ""))
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        _point_latest_to(path)
+        return path
+    raise CliError(f"{RUNS}: can't find a free name for the run directory", exit_code=EXIT_FAILED)
+
+
+def _point_latest_to(path: Path) -> None:
+    latest = path.parent / "latest"
+    fresh = path.parent / f".latest-{os.getpid()}"
+    try:
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(path.name)
+        fresh.replace(latest)
+    except OSError:  # a convenience; not every file system has links
+        fresh.unlink(missing_ok=True)
+
+
+class _RunLog(logging.FileHandler):
+    """The log of a run. A full disk costs its lines, and is no news to be printed over what the job says."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+
+@contextmanager
+def logging_to(path: Path) -> Iterator[None]:
+    """The operator's own log goes to a file: on the terminal it would drown what the user's code says.
+
+    Raises CliError if another run has its log there.
+    """
+    from tfoperator.operator.logging import TextFormatter
+
+    handler = _RunLog(path, encoding="utf-8")
+    handler.setFormatter(TextFormatter())
+    assert handler.stream is not None
+    try:
+        # The file is open for as long as the run lasts, and so is the lock.
+        fcntl.flock(handler.stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handler.close()
+        raise CliError(f"another run keeps its logs in {path.parent}", "Choose another directory.") from None
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+        handler.close()
+
+
+def keep_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
+    """Write the final jobs, the events and the result; on a full disk as far as that goes."""
+    try:
+        _write_records(run_dir, engine, result)
+    except OSError as error:  # the job has ended, and how is what matters
+        note(f"warning: can't keep all records of the run in {run_dir}: {error.strerror}")
+
+
+def _write_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
+    import yaml
+
+    for raw in engine.final_jobs:
+        job = json.loads(raw)
+        job["metadata"].pop("managedFields", None)
+        name = f"{job['metadata']['namespace']}.{job['metadata']['name']}.yaml"
+        (run_dir / name).write_text(yaml.safe_dump(job, sort_keys=False), encoding="utf-8")
+    lines = []
+    for event in engine.events:
+        when = event.last_timestamp.isoformat() if event.last_timestamp else "-"
+        lines.append(f"{when} {event.type} {event.reason} {event.subject}: {event.message}\n")
+    (run_dir / "events.txt").write_text("".join(lines), encoding="utf-8")
+    (run_dir / "result.json").write_text(json.dumps(as_dict(result), indent=2) + "\n", encoding="utf-8")
+
+
+def as_dict(result: RunResult) -> dict[str, Any]:
+    """The result as it is written, with the exit code."""
+    import msgspec
+
+    plain: dict[str, Any] = msgspec.to_builtins(result)
+    return plain | {"exitCode": result.exit_code}
