@@ -381,7 +381,7 @@ class TFJobController:
     def _when_leading(self, seconds: float) -> Callable[[str], None]:
         def enqueue(key: str) -> None:
             if self._leading:
-                self._queue.add_after(key, seconds) if seconds > 0 else self._queue.add(key)
+                self._queue.add_after(key, seconds, is_retry=False) if seconds > 0 else self._queue.add(key)
 
         return enqueue
 

@@ -40,17 +40,19 @@ class DelayingQueue(Queue[T]):
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def add_after(self, item: T, seconds: float) -> None:
+    def add_after(self, item: T, seconds: float, *, is_retry: bool = True) -> None:
         """Add an item when `seconds` have passed; at once if that is not positive. Never blocks.
 
-        If it is already waiting for its time, the earlier of both times holds. Ignored after shutdown.
+        If it is already waiting for its time, the earlier of both times holds. Ignored after shutdown. Counts as a
+        retry, like every delayed add in client-go, unless the caller says that it only waits for more to come.
         """
         with self._changed:
             if self._stopped:
                 return
             if seconds > 0:
                 self._schedule(item, self._clock.monotonic() + seconds)
-        self._retries.inc()
+        if is_retry:
+            self._retries.inc()
         if seconds <= 0:
             self.add(item)
 

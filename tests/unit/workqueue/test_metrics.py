@@ -83,6 +83,8 @@ def test_every_delayed_add_counts_as_a_retry() -> None:
     queue.shut_down()
     queue.add_after("foo", 10)
     assert metrics.pushed["retries"].total == 3
+    queue.add_after("later", 1, is_retry=False)
+    assert metrics.pushed["retries"].total == 3
 
 
 def test_a_queue_without_a_name_reports_nothing() -> None:
