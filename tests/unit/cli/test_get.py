@@ -35,7 +35,7 @@ def test_wide_says_why_and_how_long(tell: Tell, world: ServedWorld) -> None:
     world.submit("a", PS=1, Worker=2)
     world.becomes("Failed", "a", message="it broke")
     world.status({"startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:05:30Z"}, "a")
-    cells = re.split(" {3,}", tell("get", "-o", "wide").out.splitlines()[1])
+    cells = re.split(" {2,}", tell("get", "-o", "wide").out.splitlines()[1])
     assert cells[-3:] == ["5m30s", "1 PS, 2 Worker", "it broke"]
 
 
