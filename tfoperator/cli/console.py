@@ -6,10 +6,11 @@ per fact, so that they can be searched. Colours follow NO_COLOR. Container outpu
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import TextIO
+from typing import TextIO, cast
 
 import msgspec
 from rich.console import Console
@@ -18,7 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tfoperator.api.names import LABEL_JOB_NAME
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.cli.stdio import FragileStream
 from tfoperator.kube.objects import ContainerStatus, Pod
 from tfoperator.local.events_view import EventView
 from tfoperator.local.log_follower import LogLine
@@ -29,6 +31,18 @@ __all__ = ["LiveView", "PlainView", "ReplicaRow", "View", "make_view", "replica_
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta")
 _STATE_STYLES = {"Running": "green", "Succeeded": "bold green", "Failed": "bold red", "Pending": "yellow"}
 _REFRESH = 0.25  # seconds between two drawings of the table
+
+
+_LONGEST = 2000
+"""Characters of a line that a terminal shows; the log has all. More would push everything else off the screen."""
+
+_ESCAPES = re.compile(
+    r"\x1b\](?:[^\x07\x1b]*(?:\x07|\x1b\\)|)"  # OSC: window titles, links
+    r"|\x1b[PX^_][^\x1b]*(?:\x1b\\)?"  # DCS and other strings
+    r"|\x1b\[[0-?]*[ -/]*[@-ln-~]"  # CSI, but for colours, which end in m
+    r"|\x1b[ -/]+[0-~]|\x1b[0-OQ-WYZ\\`-~]"  # character sets, reset, ...
+)
+_CONTROLS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\x1b"}
 
 
 class ReplicaRow(msgspec.Struct, frozen=True):
@@ -69,6 +83,20 @@ def _worse(status: ContainerStatus, state: str, detail: str) -> tuple[str, str]:
     return state, detail
 
 
+def _without_controls(line: str) -> str:
+    """A container's line without what would move the cursor, ring or garble the terminal; colours stay."""
+    if len(line) > _LONGEST:
+        line = f"{line[:_LONGEST]} ... ({len(line) - _LONGEST} more characters in the log)"
+    return _ESCAPES.sub("", line).translate(_CONTROLS)
+
+
+def _shown(line: str) -> Text:
+    text = Text.from_ansi(_without_controls(line))
+    if "\x1b" in text.plain:  # an escape sequence that breaks off
+        text = Text(text.plain.replace("\x1b", "\ufffd"))
+    return text
+
+
 class View:
     """A `RunListener` that turns what happens into lines; how a line is shown is up to the subclass."""
 
@@ -77,6 +105,7 @@ class View:
         self._names: dict[tuple[str, str], str] = {}  # (namespace, pod): prefix
         self._jobs: dict[str, str] = {}  # uid: name
         self._said: dict[str, tuple[str, ...]] = {}  # job uid: conditions that have been shown
+        self._waits: dict[str, str] = {}  # job uid: why it does not run, as shown
         self._messages: set[str] = set()
 
     def job_changed(self, job: TFJob) -> None:
@@ -92,6 +121,16 @@ class View:
                 self._messages.add(condition.message)
                 self.say(name, f"{condition.type}: {condition.message}")
         self._said[job.metadata.uid] = facts
+        self._say_why_it_waits(job)
+
+    def _say_why_it_waits(self, job: TFJob) -> None:
+        running = next((c for c in job.status.conditions if c.type == ConditionType.RUNNING), None)
+        waits = running is not None and running.status == "False" and running.reason == "TFJobPending"
+        message = running.message if waits and running is not None else ""
+        if message != self._waits.get(job.metadata.uid, ""):
+            self._waits[job.metadata.uid] = message
+            if message:
+                self.say(job.metadata.name, f"Pending: {message}")
 
     def pod_changed(self, pod: Pod) -> None:
         """Remember the pod for the table and for its prefix."""
@@ -175,7 +214,7 @@ class LiveView(View):
         for prefix, content in lines:
             colour = self._colours.setdefault(prefix, _COLOURS[len(self._colours) % len(_COLOURS)])
             text.append(f"{prefix:>10} ", style=colour).append("| ", style="dim")
-            text.append_text(Text.from_ansi(content)).append("\n")
+            text.append_text(_shown(content)).append("\n")
         self._console.print(text, end="", soft_wrap=True, highlight=False)
 
     def tick(self) -> None:
@@ -209,9 +248,9 @@ class LiveView(View):
         return table
 
 
-def make_view(stream: TextIO | None = None) -> View:
+def make_view(stream: TextIO | FragileStream | None = None) -> View:
     """A live view if the stream (standard output by default) is a terminal, a plain one otherwise."""
-    stream = sys.stdout if stream is None else stream
+    stream = cast(TextIO, sys.stdout if stream is None else stream)
     if stream.isatty():
         console = Console(file=stream)
         if console.is_terminal and not console.is_dumb_terminal:

@@ -188,3 +188,48 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_terminal_the_view_is_plain() -> None:
     assert isinstance(make_view(io.StringIO()), PlainView)
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        ("\x1b[2J\x1b[Hcleared", "cleared"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bcreset", "reset"),
+        ("\x1b(0box", "box"),
+        ("\x1bPstring\x1b\\text", "text"),
+        ("bell\x07 shift\x0e c1\x9b31m", "bell\ufffd shift\ufffd c1\ufffd31m"),
+        ("broken off \x1b", "broken off \ufffd"),
+    ],
+)
+def test_container_output_can_not_garble_the_terminal(printed: str, shown: str) -> None:
+    view, stream = live(color_system=None)
+    before = stream.getvalue()
+    view.pod_changed(pod())
+    view.logged([line(printed)])
+    said = stream.getvalue()[len(before) :]
+    view.close()
+    assert said.partition("| ")[2].splitlines()[0] == shown
+
+
+def test_an_endless_line_is_cut_on_a_terminal_but_not_in_a_file() -> None:
+    view, stream = live(color_system=None)
+    view.logged([line("x" * 100_000)])
+    view.close()
+    assert "(98000 more characters in the log)" in stream.getvalue()
+    plain = io.StringIO()
+    PlainView(plain).logged([line("x" * 100_000)])
+    assert plain.getvalue().count("x") == 100_000
+
+
+def test_why_a_job_does_not_run_yet_is_said_when_it_changes() -> None:
+    def waiting(message: str, status: str = "False", reason: str = "TFJobPending") -> TFJob:
+        condition = JobCondition("Running", status, reason, message)
+        return msgspec.structs.replace(job(), status=TFJobStatus(conditions=(condition,)))
+
+    stream = io.StringIO()
+    view = PlainView(stream)
+    for seen in (waiting("no image"), waiting("no image"), waiting("no node"), waiting("over", reason="TFJobFailed")):
+        view.job_changed(seen)
+    assert stream.getvalue().splitlines() == ["[digits] Pending: no image", "[digits] Pending: no node"]
