@@ -50,8 +50,9 @@ class VolumeManager:
 
     def __init__(self, root: Path, *, keep: bool = False) -> None:
         self._keep = keep
-        self._pods = root / "pods"
-        self._claims = root / "claims"
+        # Containers are told these paths, and a container starts where it likes.
+        self._pods = root.absolute() / "pods"
+        self._claims = root.absolute() / "claims"
 
     def prepare(self, pod: LocalPod, sources: Sources) -> dict[str, Path]:
         """Make every volume of a pod; a second call repeats nothing that is there, but fills in fresh data.

@@ -1,0 +1,163 @@
+"""What becomes of `tfoperator run` when its output, its terminal or its disk fails it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_run_fast import SERVE, pids_in, write
+from tests.support.cli import COMMAND, Cli, replica, tfjob
+from tests.support.eventually import eventually
+from tfoperator.local.identity import identify
+
+NOTED = f"echo $$$$ > pid-$$$$; {SERVE}"
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    yield Cli(tmp_path)
+    assert not list(tmp_path.glob("**/processes/*.json")), "processes are left"
+
+
+def shell(cli: Cli, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`$T` in the command is tfoperator."""
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=cli.folder,
+        env={**os.environ, "T": " ".join(COMMAND), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_reader_that_has_seen_enough_ends_the_run_in_order(cli: Cli) -> None:
+    tick = "trap 'echo asked to stop; exit 0' TERM; while true; do echo serving; sleep 0.1; done"
+    write(cli, tfjob("long", Worker=replica("sh", "-c", tick)))
+    done = shell(cli, "$T run job.yaml | grep -m 1 serving; exit ${PIPESTATUS[0]}")
+    assert done.returncode == 1
+    assert "can't write to standard output any more (Broken pipe): the job was stopped" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    log = cli.folder / ".tfoperator/runs/latest/logs/default/long-worker-0/tensorflow/0.log"
+    assert "asked to stop" in log.read_text()
+
+
+def test_a_full_standard_output_is_explained(cli: Cli) -> None:
+    write(cli, tfjob("long", Worker=replica("sh", "-c", NOTED)))
+    done = shell(cli, "$T run job.yaml > /dev/full")
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "internal error" not in done.stderr
+
+
+def test_a_closed_standard_output_does_not_matter(cli: Cli) -> None:
+    write(cli, tfjob("quick", Worker=replica("echo", "hello")))
+    done = shell(cli, "$T run job.yaml >&-")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_the_terminal_cannot_encode_is_shown_escaped(cli: Cli) -> None:
+    write(cli, tfjob("quick", Worker=replica("echo", "h\u00e9")))
+    done = shell(cli, "$T run job.yaml", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert r"[worker-0] h\xe9" in done.stdout
+
+
+def test_a_terminal_that_is_closed_ends_the_run_in_order(cli: Cli) -> None:
+    write(cli, tfjob("long", Worker=replica("sh", "-c", NOTED)))
+    child, terminal = pty.fork()
+    if child == 0:  # pragma: no cover - another program from here on
+        os.chdir(cli.folder)
+        os.execv(COMMAND[0], [*COMMAND, "run", "job.yaml"])
+    seen = b""
+    end = time.monotonic() + 30
+    while b"serving" not in seen and time.monotonic() < end:
+        seen += os.read(terminal, 4096)
+    os.close(terminal)  # the system sends SIGHUP
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
+    result = json.loads((cli.folder / ".tfoperator/runs/latest/result.json").read_text())
+    assert result["outcome"] == "Interrupted"
+    assert "asked to stop" in Path(cli.folder, result["jobs"][0]["replicas"][0]["logs"][0]).read_text()
+    eventually(lambda: [identify(pid) for pid in pids_in(cli)] == [None])
+
+
+def test_who_ignores_the_end_of_the_terminal_goes_on(cli: Cli) -> None:
+    write(cli, tfjob("long", Worker=replica("sh", "-c", "echo serving; sleep 1; echo through")))
+    with cli.start("run", "job.yaml") as plain:  # for the time that it takes
+        plain.wait()
+    done = shell(cli, "trap '' HUP; $T run job.yaml & child=$!; sleep 0.8; kill -HUP $child; wait $child")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[worker-0] through" in done.stdout
+
+
+def test_an_early_interrupt_shows_no_traceback(cli: Cli) -> None:
+    write(cli, tfjob("long", Worker=replica("sh", "-c", SERVE)))
+    for delay in (0.15, 0.3, 0.45):
+        with cli.start("run", "job.yaml") as process:
+            with suppress(subprocess.TimeoutExpired):
+                process.process.wait(delay)
+            process.signal(signal.SIGINT)
+            process.wait()
+        # Before our first line runs there is nothing that we could do: that is the interpreter's own traceback.
+        if "tfoperator" in process.output:
+            assert "Traceback" not in process.output
+
+
+@pytest.mark.parametrize("where", ["job.yaml", "job.yaml/below"])
+def test_a_logs_dir_that_can_not_be_is_explained(cli: Cli, where: str) -> None:
+    done = cli.run("run", write(cli, tfjob("quick", Worker=replica("true"))), "--logs-dir", where)
+    assert done.returncode == 2
+    assert f"{where}: is not a directory" in done.stderr
+    assert "--logs-dir" in done.stderr
+
+
+def test_two_runs_do_not_share_a_logs_dir(cli: Cli) -> None:
+    file = write(cli, tfjob("long", Worker=replica("sh", "-c", SERVE)))
+    with cli.start("run", file, "--logs-dir", "kept") as process:
+        process.until("[worker-0] serving")
+        second = cli.run("run", file, "--logs-dir", "kept")
+        assert second.returncode == 2
+        assert "another run keeps its logs in kept" in second.stderr
+        process.signal(signal.SIGINT)
+        assert process.wait() == 130
+
+
+def test_volumes_are_found_from_wherever_a_container_starts(cli: Cli) -> None:
+    (cli.folder / "elsewhere").mkdir()
+    settings = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "settings"},
+        "data": {"file": "content\n"},
+    }
+    place = cli.folder / "mounted"
+    worker = replica("sh", "-c", "cat $TFOPERATOR_MOUNT_CONF/file ../mounted/file", workingDir="elsewhere")
+    worker["template"]["spec"]["volumes"] = [{"name": "conf", "configMap": {"name": "settings"}}]
+    worker["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "conf", "mountPath": str(place)}]
+    done = cli.run("run", write(cli, json.dumps(settings), tfjob("quick", Worker=worker)))
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("[worker-0] content") == 2
+    assert not place.is_symlink()
+
+
+def test_a_job_that_waits_says_for_what(cli: Cli) -> None:
+    worker = replica("echo", "hello", envFrom=[{"configMapRef": {"name": "absent"}}])
+    init = {"name": "prepare", "image": "none", "command": ["echo", "preparing"]}
+    worker["template"]["spec"]["initContainers"] = [init]
+    done = cli.run("run", write(cli, tfjob("waits", Worker=worker)), "--timeout", "3s")
+    assert done.returncode == 124
+    assert "[waits] Pending: TFJob default/waits does not run yet. 0/1 replicas ready; Worker-0 waits:" in done.stdout
+    assert "ConfigMap 'absent' not found" in done.stdout
+    assert "worker-0  NeverRan" in done.stdout
