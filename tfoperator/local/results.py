@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -52,7 +53,7 @@ class ReplicaState(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     STOPPED = "Stopped"
-    NEVER_RAN = "NeverRan"
+    NEVER_RAN = "NeverRan"  # not even if its init containers did
 
 
 class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
@@ -119,28 +120,37 @@ def replica_name(pod: Pod) -> str:
 def job_result(job: TFJob, pods: Iterable[Pod], logs: LogStore) -> JobResult:
     """Sum up a job from its last state, the pods that it ever had, and their logs."""
     end = final_condition(job)
-    names = {pod.metadata.name: replica_name(pod) for pod in pods}
-    attempts: dict[str, list[LogFile]] = {name: [] for name in names}
-    for namespace, pod_name, _, log in logs.all():
+    by_name = {pod.metadata.name: pod for pod in pods}
+    attempts: dict[str, list[_Attempt]] = {name: [] for name in by_name}
+    for namespace, pod_name, container, log in logs.all():
         if namespace == job.metadata.namespace and pod_name in attempts:
-            attempts[pod_name].append(log)
+            init = {status.name for status in by_name[pod_name].status.init_container_statuses}
+            attempts[pod_name].append(_Attempt(log, container in init))
     return JobResult(
         namespace=job.metadata.namespace,
         name=job.metadata.name,
         condition=end.type if end else "",
         reason=end.reason if end else "",
         message=end.message if end else "",
-        replicas=tuple(_replica(names[pod], pod, attempts[pod]) for pod in sorted(names)),
+        replicas=tuple(_replica(replica_name(by_name[pod]), pod, attempts[pod]) for pod in sorted(by_name)),
     )
 
 
-def _replica(name: str, pod: str, logs: list[LogFile]) -> ReplicaResult:
-    if not logs:
-        return ReplicaResult(name, pod, ReplicaState.NEVER_RAN, 0, None, ())
+class _Attempt(NamedTuple):
+    log: LogFile
+    init: bool  # of an init container
+
+
+def _replica(name: str, pod: str, attempts: list[_Attempt]) -> ReplicaResult:
+    logs = [attempt.log for attempt in attempts]
     # Several containers have a log each: the one that failed is the one to talk about.
     latest = {log.path.parent: log for log in logs}
     failed = [log for log in latest.values() if log.exit_code not in (None, 0) and not log.stopped]
-    chosen = failed[0] if failed else next(iter(latest.values()))
+    main = [attempt.log for attempt in attempts if not attempt.init]
+    chosen = failed[0] if failed else latest[main[0].path.parent] if main else None
+    if chosen is None:
+        paths = tuple(str(log.path) for log in logs)
+        return ReplicaResult(name, pod, ReplicaState.NEVER_RAN, len(logs) - len(latest), None, paths)
     if failed:
         state = ReplicaState.FAILED
     elif chosen.exit_code == 0:

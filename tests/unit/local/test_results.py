@@ -3,11 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tfoperator.api.names import replica_labels
 from tfoperator.api.v1.types import JobCondition, ReplicaType, TFJob, TFJobStatus
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodStatus
 from tfoperator.local.logs import LogFile, LogStore
 from tfoperator.local.results import Outcome, ReplicaState, final_condition, job_result, replica_name
 
@@ -90,3 +91,19 @@ def test_of_several_containers_the_one_that_failed_counts(tmp_path: Path) -> Non
     attempt(store, worker, 2, "why", container="sidecar")
     (replica,) = job_result(job(FAILED), [worker], store).replicas
     assert (replica.state, replica.exit_code, replica.restarts, replica.last_lines) == ("Failed", 2, 0, ("why",))
+
+
+def test_init_containers_that_ended_well_are_no_success_of_the_replica(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    status = PodStatus(init_container_statuses=(ContainerStatus(name="prepare"),))
+    worker = msgspec.structs.replace(pod(ReplicaType.WORKER, 0), status=status)
+    attempt(store, worker, 0, container="prepare")
+    (replica,) = job_result(job(), [worker], store).replicas
+    assert (replica.state, replica.exit_code, len(replica.logs)) == (ReplicaState.NEVER_RAN, None, 1)
+    attempt(store, worker, 0)
+    (replica,) = job_result(job(), [worker], store).replicas
+    assert (replica.state, replica.exit_code) == (ReplicaState.SUCCEEDED, 0)
+    other = msgspec.structs.replace(pod(ReplicaType.WORKER, 1), status=status)
+    attempt(store, other, 5, container="prepare")
+    (replica,) = job_result(job(), [other], store).replicas
+    assert (replica.state, replica.exit_code) == (ReplicaState.FAILED, 5)
