@@ -137,10 +137,20 @@ class PodWorker:
     def _run(self) -> None:
         try:
             self._live()
-        except Exception:
+        except Exception as error:
             logger.exception("pod %s: its worker failed", self.pod.metadata.key)
+            self._give_up(error)
         finally:
             self._clean_up()
+
+    def _give_up(self, error: Exception) -> None:
+        """End a pod that can't be looked after (its log can't be written, say), rather than let all wait for it."""
+        for record in (*self._init, *self._main):
+            if record.process is not None:
+                record.process.kill()
+        what = f"the node agent can't run this pod: {error}"
+        self._warn_once("Failed", f"Error: {what}")
+        self._report("Failed", "NodeAgentError", what)
 
     def _live(self) -> None:
         if not self._api.bind(self.pod):

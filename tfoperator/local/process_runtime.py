@@ -188,7 +188,10 @@ class ProcessRuntime:
         identity = identify(process.pid)
         if identity is not None:
             record = {"pid": identity.pid, "started": identity.started, "container": _label(run)}
-            (self._records / f"{process.pid}.json").write_text(json.dumps(record))
+            try:
+                (self._records / f"{process.pid}.json").write_text(json.dumps(record))
+            except OSError as error:  # the guardian knows it as well
+                logger.warning("can't record process %d: %s", process.pid, error)
 
     def _ended(self, process: GroupProcess) -> None:
         self._guardian.discard(process.pid)

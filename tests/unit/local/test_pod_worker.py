@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -335,3 +336,15 @@ def test_a_pod_that_takes_too_long_fails(bench: Bench) -> None:
     assert bench.api.reports[-1]["reason"] == "DeadlineExceeded"
     assert process.signals == ["TERM"]
     assert bench.api.finalised == []
+
+
+def test_a_pod_that_can_not_be_looked_after_fails_and_says_why(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(bench.logs, "open", full)
+    worker = bench.start()
+    assert worker.join(10)
+    assert bench.phase() == "Failed"
+    assert "No space left on device" in bench.api.reports[-1]["message"]
+    assert bench.api.events[-1][0] == "Failed"
