@@ -95,3 +95,32 @@ def test_a_port_in_use_is_explained(cli: Cli) -> None:
     assert done.returncode == 1
     assert "Address already in use" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_up_waits_for_one_that_is_being_stopped(cli: Cli) -> None:
+    kubeconfig = up(cli)
+    slow = "trap 'sleep 2; exit 0' TERM; echo serving; while true; do sleep 0.1; done"
+    submit(kubeconfig, tfjob("slow", Worker=replica("sh", "-c", slow)))
+    eventually(lambda: "serving" in log_of(cli, "slow-worker-0"), within=20)
+    first = status(cli)["pid"]
+    os.kill(int(str(first)), signal.SIGTERM)
+    eventually(lambda: status(cli)["stopping"], within=5)
+    assert "is being stopped" in cli.run("local", "status").stdout
+    done = cli.run("local", "up")
+    assert done.returncode == 0, done.stderr
+    assert "waiting for its end" in done.stderr
+    assert "pods start in" in done.stderr
+    assert (status(cli)["running"], status(cli)["stopping"]) == (True, False)
+    assert status(cli)["pid"] != first
+
+
+def test_in_the_foreground_an_interrupt_stops_pods_in_order(cli: Cli) -> None:
+    serve = "trap 'sleep 1; echo asked to stop; exit 0' TERM; echo serving; while true; do sleep 0.1; done"
+    with cli.start("local", "up", "--foreground") as process:
+        process.until("ready at")
+        kubeconfig = shlex.split(process.output.partition("export KUBECONFIG=")[2])[0]
+        submit(kubeconfig, tfjob("long", Worker=replica("sh", "-c", serve)))
+        eventually(lambda: "serving" in log_of(cli, "long-worker-0"), within=20)
+        process.signal(signal.SIGINT)
+        assert process.wait() == 0
+    assert "asked to stop" in log_of(cli, "long-worker-0")

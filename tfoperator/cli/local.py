@@ -15,11 +15,14 @@ import sys
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tfoperator.cli.errors import EXIT_FAILED, CliError, printable
+
+if TYPE_CHECKING:
+    from tfoperator.local.state import DaemonState
 
 __all__ = ["down", "register", "status", "up"]
 
@@ -58,14 +61,20 @@ def up(
 
     state = StateDirectory(state_dir or default_state_directory())
     running = state.read()
+    if running is not None and running.stopping and running.alive:
+        _say("a control plane is being stopped, waiting for its end")
+        _await_end(running)
     if running is not None and running.alive:
         _say(f"a control plane is up already: {running.url} (pid {running.process.pid})")
+        _say(f"pods start in {running.work_directory}")
         _print_export(state.kubeconfig)
         return
     state.create()
     command = [sys.executable, "-m", "tfoperator.local.daemon", str(state.root.resolve()), str(port)]
     if not detach:
-        raise typer.Exit(subprocess.run(command, check=False).returncode)
+        _say(f"for kubectl in another shell: export KUBECONFIG={shlex.quote(str(state.kubeconfig.resolve()))}")
+        # In our place: with a process in between, Ctrl-C would reach both, and one would not wait for the other.
+        os.execv(command[0], command)
     with state.log.open("wb") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -75,6 +84,7 @@ def up(
         running = state.read()
         if running is not None and running.process.pid == process.pid:
             _say(f"the control plane is up: {running.url} (pid {running.process.pid}); its log is {state.log}")
+            _say(f"pods start in {running.work_directory}")
             _print_export(state.kubeconfig)
             return
         if process.poll() is not None:
@@ -102,10 +112,7 @@ def down(
         signal_process(found.process, signal.SIGTERM)
         if now:
             signal_process(found.process, signal.SIGINT)  # another one: two of a kind may be delivered as one
-        deadline = time.monotonic() + _STOP_SECONDS
-        while found.alive and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if found.alive:
+        if not _await_end(found):
             _say(f"it has not stopped within {_STOP_SECONDS:.0f} s, killing it")
             signal_process(found.process, signal.SIGKILL)
         _say("the control plane is down")
@@ -127,7 +134,12 @@ def status(
 
     state = StateDirectory(state_dir or default_state_directory())
     found = state.read()
-    report: dict[str, Any] = {"running": found is not None and found.alive, "crashed": False, "jobs": []}
+    report: dict[str, Any] = {
+        "running": found is not None and found.alive,
+        "stopping": found is not None and found.alive and found.stopping,
+        "crashed": False,
+        "jobs": [],
+    }
     if found is not None and found.alive:
         report |= {
             "url": found.url,
@@ -136,7 +148,7 @@ def status(
             "kubeconfig": str(state.kubeconfig),
             "workDirectory": found.work_directory,
             "log": str(state.log),
-            "jobs": _jobs(state.kubeconfig),
+            "jobs": [] if found.stopping else _jobs(state.kubeconfig),
         }
     elif found is not None:
         report["crashed"] = True
@@ -174,8 +186,9 @@ def _lines(report: dict[str, Any]) -> list[str]:
         return ["the control plane has crashed; clean up after it with: tfoperator local down"]
     if not report["running"]:
         return ["no control plane is up; start one with: tfoperator local up"]
+    word = "being stopped" if report["stopping"] else "up"
     lines = [
-        f"the control plane is up: {report['url']} (pid {report['pid']}, since {report['since']})",
+        f"the control plane is {word}: {report['url']} (pid {report['pid']}, since {report['since']})",
         f"  kubeconfig  {report['kubeconfig']}",
         f"  pods run in {report['workDirectory']}",
         f"  log         {report['log']}",
@@ -183,6 +196,14 @@ def _lines(report: dict[str, Any]) -> list[str]:
     jobs = report["jobs"]
     lines.append(f"  {len(jobs)} TFJob{'' if len(jobs) == 1 else 's'}" + (":" if jobs else ""))
     return lines + [f"    {job['namespace']}/{job['name']}  {job['phase']}" for job in jobs]
+
+
+def _await_end(running: DaemonState) -> bool:
+    """Wait for the control plane's end; whether it has come."""
+    deadline = time.monotonic() + _STOP_SECONDS
+    while running.alive and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not running.alive
 
 
 def _print_export(kubeconfig: Path) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import yaml
 
 from tfoperator.local.controlplane import RECORDS, ControlPlane
@@ -54,9 +55,10 @@ def serve(state: StateDirectory, port: int) -> int:
         plane = ControlPlane(state.run, port=port, on_failure=fail)
         plane.start()
         try:
-            _announce(state, plane)
+            known = _announce(state, plane)
             messages.get()
             logger.info("stopping: %s", failures[0] if failures else "asked to")
+            state.write(msgspec.structs.replace(known, stopping=True))
         finally:
             _stop(plane, messages)
             state.clear()
@@ -64,12 +66,14 @@ def serve(state: StateDirectory, port: int) -> int:
     return 1 if failures else 0
 
 
-def _announce(state: StateDirectory, plane: ControlPlane) -> None:
+def _announce(state: StateDirectory, plane: ControlPlane) -> DaemonState:
     write_private(state.kubeconfig, yaml.safe_dump(plane.server.kubeconfig(), sort_keys=False).encode())
     identity = identify(os.getpid())
     assert identity is not None
-    state.write(DaemonState(identity, plane.server.url, datetime.now(UTC), str(Path.cwd())))
+    known = DaemonState(identity, plane.server.url, datetime.now(UTC), str(Path.cwd()))
+    state.write(known)
     logger.info("ready at %s", plane.server.url)
+    return known
 
 
 def _stop(plane: ControlPlane, messages: queue.SimpleQueue[str]) -> None:

@@ -24,6 +24,7 @@ class DaemonState(msgspec.Struct, frozen=True, rename="camel"):
     url: str
     since: datetime
     work_directory: str
+    stopping: bool = False
 
     @property
     def alive(self) -> bool:

@@ -28,7 +28,7 @@ def test_without_a_control_plane_status_says_how_to_start_one(
     assert main(["local", "status", "--state-dir", str(tmp_path / "none")]) == 1
     assert "tfoperator local up" in capsys.readouterr().out
     assert main(["local", "status", "-o", "json", "--state-dir", str(tmp_path / "none")]) == 1
-    assert json.loads(capsys.readouterr().out) == {"running": False, "crashed": False, "jobs": []}
+    assert json.loads(capsys.readouterr().out) == {"running": False, "stopping": False, "crashed": False, "jobs": []}
 
 
 def test_a_crash_is_noticed_and_down_cleans_up_after_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
