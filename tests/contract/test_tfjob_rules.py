@@ -24,6 +24,7 @@ ODD_BUT_GOOD = [
     job({"Worker": {"replicas": 101}}, name="m" * 52),
     job({"Worker": {"restartPolicy": ""}}, successPolicy="", runPolicy={"cleanPodPolicy": ""}),
     job({"Worker": {}}, runPolicy={"schedulingPolicy": {"minAvailable": 10}}),
+    job({"ps": {"template": None}, "Worker": {}}),
     job({"Worker": {"template": {"metadata": {"creationTimestamp": None, "labels": None}, **TEMPLATE}}}),
 ]
 
@@ -36,6 +37,8 @@ BAD = [
     (job({"chief": {}, "MASTER": {}}), "spec.tfReplicaSpecs", "Chief and Master"),
     (job({"Worker": None}), "spec.tfReplicaSpecs", ""),
     (job({"Worker": {"template": None}}), "spec.tfReplicaSpecs", "template"),
+    (job({"Evaluator": {"template": None}, "Worker": {}}), "spec.tfReplicaSpecs", "template"),
+    (job({"PS": {"template": {}}, "Worker": {}}), "spec.tfReplicaSpecs", "template.spec"),
     (job({"Worker": {"template": {}}}), "spec.tfReplicaSpecs", "template.spec"),
     (job({"Worker": {"template": TWO_ALIKE}}), "spec.tfReplicaSpecs", "containers[1]"),
     (job({"Worker": {"replicas": 10_001}}), "spec.tfReplicaSpecs", "10000"),

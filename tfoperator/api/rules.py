@@ -168,7 +168,9 @@ def _validate_replica(path: str, key: str, replica: ReplicaSpec | None) -> Itera
     if replica_type in _SINGLE and replica.replicas is not None and replica.replicas > 1:
         yield _warning(member(path, "replicas"), f"TensorFlow refuses a cluster with more than one {replica_type}")
     yield from _one_of(member(path, "restartPolicy"), replica.restart_policy, RestartPolicy)
-    yield from _validate_template(member(path, "template"), replica.template)
+    if replica_type is not ReplicaType.PS or not is_absent(replica.template):
+        # A parameter server without a template is the operator's stock one, if it has an image for that.
+        yield from _validate_template(member(path, "template"), replica.template)
 
 
 def _validate_template(path: str, raw: msgspec.Raw) -> Iterator[Problem]:

@@ -76,6 +76,11 @@ _REPLICA_SPECS: dict[str, Any] = {
             "must not have both Chief and Master: they are two names for the one that leads",
             "FieldValueForbidden",
         ),
+        _rule(
+            "self.all(type, type.lowerAscii() == 'ps' || has(self[type].template))",
+            f"template is required for every replica type but {ReplicaType.PS}",
+            "FieldValueRequired",
+        ),
     ],
 }
 
@@ -121,7 +126,8 @@ _SPEC: dict[type, dict[str, Field]] = {
             {"enum": _enum(RestartPolicy), "default": RestartPolicy.NEVER.value},
         ),
         "template": Field(
-            f"The pod that each replica is made from; its container named {DEFAULT_CONTAINER_NAME} trains.",
+            f"The pod that each replica is made from; its container named {DEFAULT_CONTAINER_NAME} trains. PS may go "
+            "without: it gets the stock parameter server, if the operator has an image for that.",
             view=PodTemplate,
         ),
     },
@@ -257,7 +263,6 @@ TABLE = Table(
                 )
             ],
         },
-        ReplicaSpec: {"required": ["template"]},
         Checkpoint: {"required": ["mountPath", "volume"]},
         PodTemplate: {"required": ["spec"]},
         PodTemplateSpec: {"required": ["containers"]},

@@ -60,7 +60,8 @@ class PlanOptions(msgspec.Struct, frozen=True):
     end, at most `restart_delay_cap`; 0 restarts at once. A pod on a lost node is deleted by force `node_lost_margin`
     after the moment its graceful deletion should have been over. `evaluator_in_cluster` lists the evaluators in
     TF_CONFIG's cluster, which the Go operator does and some training loops object to. `accelerators` say, by resource
-    name, what containers that ask for the resource get.
+    name, what containers that ask for the resource get. `default_ps_image` runs the parameter servers of a job that has
+    no template for them; empty, such a job is invalid.
     """
 
     cluster_domain: str = ""
@@ -70,6 +71,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     evaluator_in_cluster: bool = True
     object_name: ObjectName = _peer_object_name
     accelerators: Mapping[str, Accelerator] = {}
+    default_ps_image: str = ""
 
 
 class DeleteReason(StrEnum):

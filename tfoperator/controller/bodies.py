@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
-from tfoperator.api.v1.types import ReplicaType, TFJob
+import msgspec
+
+from tfoperator.api.parameter_server import parameter_server_template
+from tfoperator.api.templates import is_absent
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, TFJob
 from tfoperator.controller.accelerators import equip
 from tfoperator.controller.actions import PlanOptions, PodCreate, ServiceCreate
 from tfoperator.controller.checkpoint import mount_checkpoint
@@ -99,13 +103,29 @@ class Bodies:
         if template is None:
             if group.spec is None:
                 raise TemplateError(f"spec.tfReplicaSpecs[{group.type}]: must not be null")
-            template = Template(group.type, group.spec)
+            template = Template(group.type, self._with_template(group.type, group.spec))
             equip(template, self._options.accelerators)
             mount_checkpoint(template, self._job)
             self._templates[group.type] = template
         return template
 
+    def _with_template(self, replica_type: ReplicaType, spec: ReplicaSpec) -> ReplicaSpec:
+        if replica_type is not ReplicaType.PS or not is_absent(spec.template):
+            return spec
+        image = self._options.default_ps_image
+        if not image:
+            raise TemplateError(
+                f"spec.tfReplicaSpecs[{replica_type}].template: is required, for this operator has no image for a "
+                "stock parameter server (--default-ps-image)"
+            )
+        return msgspec.structs.replace(spec, template=_stock_template(image))
+
     def _is_master(self, replica_type: ReplicaType, index: int) -> bool:
         if self._has_chief:
             return replica_type in CHIEF_TYPES
         return replica_type is ReplicaType.WORKER and index == 0
+
+
+@cache
+def _stock_template(image: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(parameter_server_template(image)))

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from tfoperator.api.rules import MANAGED_BY_OPERATOR, MAX_REPLICAS
 from tfoperator.api.templates import is_absent
-from tfoperator.api.v1.types import ConditionType, TFJob, TFJobStatus
+from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, TFJobStatus
 from tfoperator.controller.actions import (
     DeleteReason,
     ObjectName,
@@ -91,7 +91,7 @@ def _unusable(job: TFJob) -> tuple[str, ...]:
         path = f"spec.tfReplicaSpecs[{key}]"
         if replica is None:
             problems.append(f"{path}: must not be null")
-        elif is_absent(replica.template):
+        elif key != ReplicaType.PS and is_absent(replica.template):
             problems.append(f"{path}.template: is required")
         elif replica.replicas is not None and not 0 <= replica.replicas <= MAX_REPLICAS:
             problems.append(f"{path}.replicas: must be from 0 to {MAX_REPLICAS}")

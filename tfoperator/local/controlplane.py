@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 RECORDS = "processes"
 """The folder of the run directory in which living process groups are recorded; see `process_runtime`."""
 
+_STOCK_IMAGE = "tensorflow/tensorflow"
+
 
 class ControlPlane:
     """Starts and stops everything in order. `start()` and `stop()` once each, from one thread.
@@ -50,7 +52,9 @@ class ControlPlane:
         self.client = Client(_config(self.server), qps=-1)
         self.runtime = ProcessRuntime(records=run_dir / RECORDS, work_dir=work_dir)
         self.agent = NodeAgent(self.client, run_dir=run_dir, runtime=self.runtime, keep_volumes=keep_volumes)
-        self._operator = Operator(self.client, Options(), on_failure=on_failure)
+        # An image is only a name here: the stock parameter server runs with this machine's TensorFlow.
+        options = Options(default_ps_image=_STOCK_IMAGE)
+        self._operator = Operator(self.client, options, on_failure=on_failure)
         self._cleanup = ExitStack()
 
     def start(self) -> None:

@@ -250,4 +250,5 @@ def _plan_options(options: Options) -> PlanOptions:
         restart_delay_base=options.restart_delay_base,
         restart_delay_cap=options.restart_delay_cap,
         accelerators=options.accelerators,
+        default_ps_image=options.default_ps_image,
     )

@@ -60,6 +60,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     gang_scheduler_name: str = ""
     cluster_domain: str = ""
     evaluator_in_cluster: bool = True
+    default_ps_image: str = ""
     restart_delay_base: float = 1.0
     restart_delay_cap: float = 300.0
     shutdown_grace_period: float = 25.0
@@ -105,6 +106,9 @@ _SETTINGS = (
     _Setting("gang-scheduler-name", values.text, "NAME", "gang scheduler (none in this version)"),
     _Setting("cluster-domain", values.text, "DOMAIN", "appended to host names in TF_CONFIG, e.g. cluster.local"),
     _Setting("evaluator-in-cluster", values.boolean, "BOOL", "list evaluators in TF_CONFIG's cluster"),
+    _Setting(
+        "default-ps-image", values.text, "IMAGE", "image with TensorFlow for parameter servers without a template"
+    ),
     _Setting("restart-delay-base", values.seconds, "TIME", "delay of a replica's first restart; it doubles"),
     _Setting("restart-delay-cap", values.seconds, "TIME", "longest delay of a restart"),
     _Setting("shutdown-grace-period", values.duration, "TIME", "for running syncs to finish after SIGTERM"),

@@ -91,7 +91,6 @@ def test_every_field_of_the_peer_is_kept(path: str) -> None:
             {"runPolicy": {"schedulingPolicy": {"minResources": {"cpu": "a lot"}}}},
             "$.spec.runPolicy.schedulingPolicy.minResources.cpu",
         ),
-        ({"tfReplicaSpecs": {"Worker": {}}}, "$.spec.tfReplicaSpecs.Worker"),
         (
             {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": []}}}}},
             "$.spec.tfReplicaSpecs.Worker.template.spec.containers",
