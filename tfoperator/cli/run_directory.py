@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,11 @@ def _point_latest_to(path: Path) -> None:
 
 class _RunLog(logging.FileHandler):
     """The log of a run. A full disk costs its lines, and is no news to be printed over what the job says."""
+
+    def close(self) -> None:
+        """Close the file, whether or not its last lines find room."""
+        with suppress(OSError):
+            super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         if not isinstance(sys.exc_info()[1], OSError):

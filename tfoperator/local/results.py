@@ -153,7 +153,7 @@ def _replica(name: str, pod: str, attempts: list[_Attempt]) -> ReplicaResult:
         return ReplicaResult(name, pod, ReplicaState.NEVER_RAN, len(logs) - len(latest), None, paths)
     if failed:
         state = ReplicaState.FAILED
-    elif chosen.exit_code == 0:
+    elif chosen.exit_code == 0 and not chosen.stopped:
         state = ReplicaState.SUCCEEDED
     else:
         state = ReplicaState.STOPPED

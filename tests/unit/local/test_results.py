@@ -63,13 +63,15 @@ def test_what_became_of_each_replica(tmp_path: Path) -> None:
         pod(ReplicaType.PS, 0),
         pod(ReplicaType.PS, 1),
     )
+    obedient = pod(ReplicaType.PS, 2)
     attempt(store, chief, 0)
     attempt(store, worker, 1, "first")
     log = attempt(store, worker, 1, "\n".join(str(n) for n in range(30)))
     attempt(store, other, 137)
     attempt(store, other, 0)
     attempt(store, ps, 143, stopped=True)
-    result = job_result(job(FAILED), [chief, worker, other, ps, unborn], store)
+    attempt(store, obedient, 0, stopped=True)
+    result = job_result(job(FAILED), [chief, worker, other, ps, unborn, obedient], store)
     states = {replica.name: (replica.state, replica.restarts, replica.exit_code) for replica in result.replicas}
     assert states == {
         "chief-0": (ReplicaState.SUCCEEDED, 0, 0),
@@ -77,6 +79,7 @@ def test_what_became_of_each_replica(tmp_path: Path) -> None:
         "worker-1": (ReplicaState.SUCCEEDED, 1, 0),
         "ps-0": (ReplicaState.STOPPED, 0, 143),
         "ps-1": (ReplicaState.NEVER_RAN, 0, None),
+        "ps-2": (ReplicaState.STOPPED, 0, 0),
     }
     (failed,) = result.failed_replicas
     assert failed.last_lines == tuple(str(n) for n in range(10, 30))
