@@ -83,8 +83,15 @@ def test_every_delayed_add_counts_as_a_retry() -> None:
     queue.shut_down()
     queue.add_after("foo", 10)
     assert metrics.pushed["retries"].total == 3
-    queue.add_after("later", 1, is_retry=False)
-    assert metrics.pushed["retries"].total == 3
+
+
+def test_waiting_for_more_to_come_is_no_retry() -> None:
+    metrics = RecordingMetrics()
+    queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=FakeClock(), metrics=metrics)
+    queue.add_after("foo", 10, is_retry=False)
+    assert queue.delayed == 1
+    assert metrics.pushed["retries"].total == 0
+    queue.shut_down()
 
 
 def test_a_queue_without_a_name_reports_nothing() -> None:
