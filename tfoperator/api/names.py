@@ -37,6 +37,7 @@ __all__ = [
     "replica_labels",
     "replica_of",
     "service_name",
+    "unique_object_name",
 ]
 
 LABEL_PREFIX = "training.kubeflow.org/"
@@ -69,6 +70,8 @@ CHECKPOINT_VARIABLE = "TFOPERATOR_CHECKPOINT_DIR"
 MAX_NAME_LENGTH = 63
 """Services are DNS labels (RFC 1035), so neither they nor the pods of the same name can be longer."""
 
+_UID_PIECE = 8
+
 MAX_REPLICA_INDEX = 2**31 - 2
 """The largest index that an int32 `replicas` can produce; a label beyond it is nobody's work."""
 
@@ -78,6 +81,14 @@ _TYPE_BY_LOWER = {replica_type.lower(): replica_type for replica_type in Replica
 def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
     """The name of a replica's pod and of its service: `{job}-{type lower}-{index}`."""
     return f"{job_name}-{replica_type.lower()}-{index}"
+
+
+def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid: str) -> str:
+    """The name with a piece of the job's UID at its end: `{job}-{type lower}-{index}-{first 8 digits}`.
+
+    UIDs are random UUIDs, so that the piece has 32 random bits: enough among the jobs that share a name.
+    """
+    return f"{job_name}-{replica_type.lower()}-{index}-{uid[:_UID_PIECE]}"
 
 
 def pod_name(job_name: str, replica_type: ReplicaType, index: int) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import partial
 
 import msgspec
 
@@ -41,6 +42,7 @@ __all__ = [
     "MOUNT_PATH_PATTERN",
     "NAME_PATTERN",
     "QUANTITY_PATTERN",
+    "long_names",
     "validate",
 ]
 
@@ -121,9 +123,16 @@ def _validate_name(job: TFJob) -> Iterator[Problem]:
             "must consist of lower-case letters, digits and '-', start with a letter and end with a letter or digit, "
             f"but is {shown(meta.name or meta.generate_name)}",
         )
+    yield from long_names(field, name, job.spec, partial(object_name, name))
+
+
+def long_names(
+    field: str, name: str, spec: TFJobSpec, object_name: Callable[[ReplicaType, int], str]
+) -> Iterator[Problem]:
+    """What is wrong with a job's name, in `field`, if one made from it by `object_name(type, index)` is too long."""
     generated = [
-        object_name(name, replica_type, max((1 if replica.replicas is None else replica.replicas) - 1, 0))
-        for key, replica in job.spec.tf_replica_specs.items()
+        object_name(replica_type, max((1 if replica.replicas is None else replica.replicas) - 1, 0))
+        for key, replica in spec.tf_replica_specs.items()
         if replica is not None and (replica_type := parse_replica_type(key)) is not None
     ]
     longest = max([name, *generated], key=len)

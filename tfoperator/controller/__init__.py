@@ -16,6 +16,7 @@ from tfoperator.controller.controller import ControllerInformers, ControllerOpti
 from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder
 from tfoperator.controller.memory import ReconcileNote, is_older
 from tfoperator.controller.metrics import ControllerMetrics, NoControllerMetrics
+from tfoperator.controller.naming import peer_object_name, unique_object_name
 from tfoperator.controller.plan import plan
 from tfoperator.controller.status_patch import status_patch
 
@@ -41,6 +42,8 @@ __all__ = [
     "StaleCache",
     "TFJobController",
     "is_older",
+    "peer_object_name",
     "plan",
     "status_patch",
+    "unique_object_name",
 ]

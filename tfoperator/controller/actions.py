@@ -6,15 +6,15 @@ executes a plan needs to know nothing of why it says what it says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
 
-from tfoperator.api import names
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, TFJobStatus
 from tfoperator.controller.accelerators import Accelerator
+from tfoperator.controller.naming import ObjectName, peer_object_name
 from tfoperator.kube.objects import Pod, Service
 
 __all__ = [
@@ -29,13 +29,6 @@ __all__ = [
     "ServiceCreate",
     "ServiceDelete",
 ]
-
-ObjectName = Callable[[TFJob, ReplicaType, int], str]
-"""Names the pod and the service (they share one name) of a replica; must be pure and injective per job."""
-
-
-def _peer_object_name(job: TFJob, replica_type: ReplicaType, index: int) -> str:
-    return names.object_name(job.metadata.name, replica_type, index)
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -61,7 +54,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     after the moment its graceful deletion should have been over. `evaluator_in_cluster` lists the evaluators in
     TF_CONFIG's cluster, which the Go operator does and some training loops object to. `accelerators` say, by resource
     name, what containers that ask for the resource get. `default_ps_image` runs the parameter servers of a job that has
-    no template for them; empty, such a job is invalid.
+    no template for them; empty, such a job is invalid. `object_name` names what is made for jobs that have nothing yet.
     """
 
     cluster_domain: str = ""
@@ -69,7 +62,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     restart_delay_cap: float = 300.0
     node_lost_margin: float = 30.0
     evaluator_in_cluster: bool = True
-    object_name: ObjectName = _peer_object_name
+    object_name: ObjectName = peer_object_name
     accelerators: Mapping[str, Accelerator] = {}
     default_ps_image: str = ""
 

@@ -9,10 +9,14 @@ Read it from top to bottom as the life of a job: not ours, ended, invalid, suspe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
+from itertools import chain
 
-from tfoperator.api.rules import MANAGED_BY_OPERATOR, MAX_REPLICAS
+import msgspec
+
+from tfoperator.api.rules import MANAGED_BY_OPERATOR, MAX_REPLICAS, long_names
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, TFJobStatus
 from tfoperator.controller.actions import (
@@ -32,12 +36,14 @@ from tfoperator.controller.conditions import find_condition, is_finished
 from tfoperator.controller.draft import Draft
 from tfoperator.controller.invalid import plan_invalid
 from tfoperator.controller.job_state import deadline_left, failure_of_job, has_succeeded
+from tfoperator.controller.naming import NAMINGS, naming_in_use, peer_object_name
 from tfoperator.controller.progress import report_end, report_progress, report_suspension
 from tfoperator.controller.replicas import ReplicaGroup, Standing, observe_replicas
 from tfoperator.controller.scaling import plan_replicas
 from tfoperator.controller.status import Stage, build_status
 from tfoperator.controller.templates import TemplateError
 from tfoperator.controller.times import whole_second
+from tfoperator.kube.objects import HasMetadata
 
 __all__ = [
     "DeleteReason",
@@ -60,10 +66,11 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
     if job.metadata.deletion_timestamp is not None or _is_managed_by_others(job):
         # A deleted job's pods and services go with it: the garbage collector follows the owner references.
         return Plan(status=job.status)
+    options = _with_names_in_use(observed, options)
     draft = Draft(observed, now, options)
     if is_finished(job.status.conditions):
         return _plan_finished(draft)
-    problems = observed.problems or _unusable(job)
+    problems = observed.problems or _unusable(job, options)
     if problems:
         return plan_invalid(draft, problems)
     groups = observe_replicas(job, observed.pods, now, options)
@@ -82,8 +89,14 @@ def _is_managed_by_others(job: TFJob) -> bool:
     return policy is not None and bool(policy.managed_by) and policy.managed_by != MANAGED_BY_OPERATOR
 
 
-def _unusable(job: TFJob) -> tuple[str, ...]:
-    """What keeps us from acting on the spec at all, should validation not have looked."""
+def _with_names_in_use(observed: Observed, options: PlanOptions) -> PlanOptions:
+    objects: Iterable[HasMetadata] = chain(observed.services, observed.pods)
+    naming = naming_in_use(observed.job, objects, options.object_name)
+    return options if naming is options.object_name else msgspec.structs.replace(options, object_name=naming)
+
+
+def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
+    """What keeps us from acting on the spec at all: what depends on options, and what validation might have missed."""
     if job.decode_error:
         return tuple(job.decode_error.splitlines())
     problems = []
@@ -95,17 +108,26 @@ def _unusable(job: TFJob) -> tuple[str, ...]:
             problems.append(f"{path}.template: is required")
         elif replica.replicas is not None and not 0 <= replica.replicas <= MAX_REPLICAS:
             problems.append(f"{path}.replicas: must be from 0 to {MAX_REPLICAS}")
+    if options.object_name is not peer_object_name:
+        too_long = long_names("metadata.name", job.metadata.name, job.spec, partial(options.object_name, job))
+        problems += map(str, too_long)
     return tuple(problems)
 
 
 def _absent(draft: Draft, groups: Sequence[ReplicaGroup]) -> list[str]:
-    """The names of pods that should be there and aren't: what follows from that may rest on a stale cache."""
-    return [
-        draft.options.object_name(draft.job, group.type, replica.index)
+    """The names of pods that should be there and aren't: what follows from that may rest on a stale cache.
+
+    Where nothing shows how the job's objects are named, the pods may have any of the names.
+    """
+    nothing_seen = not (draft.observed.pods or draft.observed.services)
+    namings = {draft.options.object_name, *(NAMINGS if nothing_seen else ())}
+    return sorted(
+        naming(draft.job, group.type, replica.index)
         for group in groups
         for replica in group.replicas
         if replica.pod is None and replica.standing in (Standing.VANISHED, Standing.FAILED)
-    ]
+        for naming in namings
+    )
 
 
 def _plan_finished(draft: Draft) -> Plan:

@@ -18,7 +18,15 @@ import msgspec
 
 from tfoperator.api.names import OPERATOR_NAME
 from tfoperator.clock import Clock, StopSignal, SystemClock
-from tfoperator.controller import Accelerator, ControllerInformers, ControllerOptions, PlanOptions, TFJobController
+from tfoperator.controller import (
+    Accelerator,
+    ControllerInformers,
+    ControllerOptions,
+    PlanOptions,
+    TFJobController,
+    peer_object_name,
+    unique_object_name,
+)
 from tfoperator.events import EventRecorder
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
@@ -251,4 +259,5 @@ def _plan_options(options: Options) -> PlanOptions:
         restart_delay_cap=options.restart_delay_cap,
         accelerators=options.accelerators,
         default_ps_image=options.default_ps_image,
+        object_name=unique_object_name if options.unique_names else peer_object_name,
     )

@@ -61,6 +61,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     cluster_domain: str = ""
     evaluator_in_cluster: bool = True
     default_ps_image: str = ""
+    unique_names: bool = False
     restart_delay_base: float = 1.0
     restart_delay_cap: float = 300.0
     shutdown_grace_period: float = 25.0
@@ -109,6 +110,7 @@ _SETTINGS = (
     _Setting(
         "default-ps-image", values.text, "IMAGE", "image with TensorFlow for parameter servers without a template"
     ),
+    _Setting("unique-names", values.boolean, "BOOL", "end the names of pods and services in a piece of the job's UID"),
     _Setting("restart-delay-base", values.seconds, "TIME", "delay of a replica's first restart; it doubles"),
     _Setting("restart-delay-cap", values.seconds, "TIME", "longest delay of a restart"),
     _Setting("shutdown-grace-period", values.duration, "TIME", "for running syncs to finish after SIGTERM"),

@@ -19,6 +19,7 @@ from tfoperator.api.names import ANNOTATION_RESTARTS, LABEL_REPLICA_INDEX, LABEL
 from tfoperator.api.v1.types import ConditionType, RestartPolicy, decode_tfjob
 from tfoperator.controller.conditions import is_finished
 from tfoperator.controller.draft import MAX_REQUEUE
+from tfoperator.controller.naming import NAMINGS
 from tfoperator.controller.plan import DeleteReason, Observed, Plan, PlanOptions, plan
 from tfoperator.controller.restart import ending_of, is_permanent
 from tfoperator.controller.status_patch import status_patch
@@ -56,7 +57,8 @@ def worlds(draw: st.DrawFn, policies: st.SearchStrategy[str] = POLICIES) -> Worl
         successPolicy=draw(st.sampled_from(["", "AllWorkers"])),
         enableDynamicWorker=draw(st.booleans()),
     )
-    return World(job, PlanOptions(restart_delay_base=draw(st.sampled_from([0.0, 1.0, 30.0]))))
+    naming = draw(st.sampled_from(NAMINGS))
+    return World(job, PlanOptions(restart_delay_base=draw(st.sampled_from([0.0, 1.0, 30.0])), object_name=naming))
 
 
 def check_plan(result: Plan, view: View) -> None:

@@ -158,4 +158,4 @@ def test_the_cluster_is_rendered_once_however_many_replicas() -> None:
         return f"{kind}-{index}"
 
     plan(Observed(make_job({"Worker": 200})), NOW, PlanOptions(object_name=object_name))
-    assert len(named) <= 3 * 200
+    assert len(named) <= 3 * 200 + 1  # once more to see whether the longest name fits
