@@ -210,24 +210,29 @@ class LiveView(View):
 
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
         """Print above the table."""
+        self._console.print(self.styled(lines), end="", soft_wrap=True, highlight=False)
+
+    def styled(self, lines: Iterable[tuple[str, str]]) -> Text:
+        """The lines as they are shown, each prefix in a colour of its own."""
         text = Text(end="")
         for prefix, content in lines:
             colour = self._colours.setdefault(prefix, _COLOURS[len(self._colours) % len(_COLOURS)])
             text.append(f"{prefix:>10} ", style=colour).append("| ", style="dim")
             text.append_text(_shown(content)).append("\n")
-        self._console.print(text, end="", soft_wrap=True, highlight=False)
+        return text
 
     def tick(self) -> None:
         """Draw the table anew, a few times a second at most."""
         if time.monotonic() - self._drawn >= _REFRESH:
             self._drawn = time.monotonic()
-            self._live.update(self._table(), refresh=True)
+            self._live.update(self.table(), refresh=True)
 
     def close(self) -> None:
         """Remove the table."""
         self._live.stop()
 
-    def _table(self) -> Table:
+    def table(self) -> Table:
+        """The replicas as they are now."""
         table = Table(box=None, pad_edge=False, header_style="dim")
         for title in ("REPLICA", "STATE", "READY", "RESTARTS", ""):
             table.add_column(title, no_wrap=True)
