@@ -144,12 +144,16 @@ def test_volumes_are_found_from_wherever_a_container_starts(cli: Cli) -> None:
     }
     place = cli.folder / "mounted"
     worker = replica("sh", "-c", "cat $TFOPERATOR_MOUNT_CONF/file ../mounted/file", workingDir="elsewhere")
-    worker["template"]["spec"]["volumes"] = [{"name": "conf", "configMap": {"name": "settings"}}]
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {}}
+    volumes = [{"name": "conf", "configMap": {"name": "settings"}}]
+    volumes.append({"name": "data", "persistentVolumeClaim": {"claimName": "data"}})
+    worker["template"]["spec"]["volumes"] = volumes
     worker["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "conf", "mountPath": str(place)}]
-    done = cli.run("run", write(cli, json.dumps(settings), tfjob("quick", Worker=worker)))
+    done = cli.run("run", write(cli, json.dumps(claim), json.dumps(settings), tfjob("quick", Worker=worker)))
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("[worker-0] content") == 2
     assert not place.is_symlink()
+    assert done.stderr == ""
 
 
 def test_a_job_that_waits_says_for_what(cli: Cli) -> None:

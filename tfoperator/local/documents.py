@@ -25,6 +25,7 @@ KNOWN: Mapping[tuple[str, str], Resource] = {
         SECRETS,
         NAMESPACES,
         Resource("", "v1", "ServiceAccount", "serviceaccounts"),
+        Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     )
 }
 """By apiVersion and kind, what a manifest for `tfoperator run` may hold."""

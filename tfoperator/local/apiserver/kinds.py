@@ -137,7 +137,17 @@ SECRETS = ResourceType("", "v1", "Secret", "secrets", fields=("type",))
 SERVICE_ACCOUNTS = ResourceType(
     "", "v1", "ServiceAccount", "serviceaccounts", short_names=("sa",), returns_deleted=True
 )
+CLAIMS = ResourceType(
+    "",
+    "v1",
+    "PersistentVolumeClaim",
+    "persistentvolumeclaims",
+    short_names=("pvc",),
+    has_status=True,
+    returns_deleted=True,
+    subresources=("status",),
+)
 LEASES = ResourceType("coordination.k8s.io", "v1", "Lease", "leases", unconditional_update=False)
 
-BUILTIN = (PODS, SERVICES, EVENTS, NAMESPACES, NODES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, LEASES)
+BUILTIN = (PODS, SERVICES, EVENTS, NAMESPACES, NODES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, CLAIMS, LEASES)
 """Every built-in type, in the order of discovery. Custom ones come from CRDs (`custom_resources`)."""

@@ -142,6 +142,18 @@ class _NamespaceStrategy(Strategy):
         _restore(new, old, "status")
 
 
+class _ClaimStrategy(Strategy):
+    """A claim is bound as soon as it exists: the node agent has a directory for every one that a pod names."""
+
+    def prepare_create(self, obj: _Dict) -> None:
+        _section(obj, "spec")
+        obj["status"] = {"phase": "Bound"}
+
+    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+        _section(new, "spec")
+        _restore(new, old, "status")
+
+
 class _NodeStrategy(Strategy):
     def prepare_create(self, obj: _Dict) -> None:
         _section(obj, "spec")
@@ -203,6 +215,7 @@ def builtin_strategies(rng: random.Random) -> dict[ResourceType, Strategy]:
         "Service": _ServiceStrategy(rng),
         "Namespace": _NamespaceStrategy(),
         "Node": _NodeStrategy(),
+        "PersistentVolumeClaim": _ClaimStrategy(),
         "Secret": _SecretStrategy(),
         "ConfigMap": _ConfigMapStrategy(),
         "Event": _EventStrategy(),
