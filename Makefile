@@ -10,7 +10,7 @@ JOBS   ?= 2
 .PHONY: run test check lint types imports unit contract e2e controlplane generate constraints clean help
 
 help:  ## what each target does
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
+	@sed -nE 's/^([a-z0-9]+):.*##  *(.*)/\1@\2/p' $(MAKEFILE_LIST) | column -t -s@
 
 run: $(VENV)/run.stamp  ## train the digits example on this machine, without a cluster
 	$(BIN)/tfoperator run examples/digits/tfjob.yaml
@@ -27,7 +27,7 @@ lint: $(VENV)/dev.stamp  ## ruff: style and format
 
 types: $(VENV)/dev.stamp  ## mypy --strict
 	$(BIN)/mypy
-	$(BIN)/mypy hack/controlplane.py hack/gobuild.py
+	$(BIN)/mypy hack/controlplane.py hack/gobuild.py hack/screenshot.py
 
 imports: $(VENV)/dev.stamp  ## import-linter: imports point down only
 	$(BIN)/lint-imports
