@@ -52,7 +52,9 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
-    port: Annotated[int, typer.Option("--port", help="Port of the API server; 0 takes a free one.")] = 0,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port of the API server; 0 takes a free one.")
+    ] = 0,
     detach: Annotated[bool, typer.Option("--detach/--foreground", help="Return once it is up, or stay.")] = True,
     state_dir: _StateDir = None,
 ) -> None:

@@ -48,7 +48,7 @@ def _new_run_dir(job: str) -> Path:
     if not ignore.exists():
         ignore.write_text("*\n")  # logs are nobody's source code
     for attempt in range(1, 1000):
-        path = RUNS / (f"{stamp}-{job}" + (f"-{attempt}" if attempt > 1 else ""))
+        path = RUNS / (f"{stamp}-{job.rstrip('-')}" + (f"-{attempt}" if attempt > 1 else ""))
         try:
             path.mkdir()
         except FileExistsError:

@@ -64,3 +64,8 @@ def test_local_without_a_command_shows_what_there_is(capsys: pytest.CaptureFixtu
     assert main(["local"]) == 2
     said = capsys.readouterr()
     assert "status" in said.out + said.err
+
+
+def test_a_port_that_can_not_be_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["local", "up", "--port", "65536", "--state-dir", str(tmp_path)]) == 2
+    assert "65535" in capsys.readouterr().err

@@ -64,7 +64,7 @@ def test_a_manifest_without_a_job_is_refused() -> None:
 
 
 def test_every_run_gets_a_directory_and_latest_points_to_the_last(folder: Path) -> None:
-    first, second = make_run_dir(None, "job"), make_run_dir(None, "job")
+    first, second = make_run_dir(None, "job"), make_run_dir(None, "job-")  # of a generateName
     assert first != second
     assert first.name.endswith("-job") or "-job-" in first.name
     assert (folder / ".tfoperator/runs/latest").resolve() == second.resolve()
