@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from tests.support.cluster import Cluster, Json, decode, tfjob
@@ -9,6 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.operated import Operated
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, LABEL_REPLICA_INDEX, replica_labels
 from tfoperator.api.v1.types import ReplicaType
+from tfoperator.kube.errors import ConflictError, NotFoundError
 from tfoperator.kube.resources import CONFIG_MAPS, PODS, SERVICES
 
 pytestmark = pytest.mark.controlplane
@@ -87,12 +90,13 @@ def test_what_belongs_to_another_owner_is_left_alone_and_counts_for_nothing(oper
 def test_what_an_earlier_job_of_the_same_name_left_is_waited_for_and_not_inherited(operated: Operated) -> None:
     first = operated.running("twice", Worker=1)
     first.bind("worker-0")
-    old = first.pod_uid("worker-0")
+    old, service = first.pod_uid("worker-0"), str(first.services()["worker-0"]["metadata"]["uid"])
     first.delete()
     second = operated.job("twice", Worker=1)
-    # The garbage collector, which has its own pace.
+    # The garbage collector's work: until it has heard of TFJobs it takes half a minute, later it may be quicker than we.
     operated.cluster.delete_pod("twice-worker-0")
-    operated.cluster.client.delete(SERVICES, operated.cluster.namespace, "twice-worker-0")
+    with suppress(NotFoundError, ConflictError):
+        operated.cluster.client.delete(SERVICES, operated.cluster.namespace, "twice-worker-0", uid=service)
     second.wait_services("worker-0")
     operated.settle()
     assert not second.pods(), "the old one terminates, and still has the name"
