@@ -1,4 +1,4 @@
-"""Writes the files that are made from code: manifests/base/crd.yaml from the TFJob types.
+"""Writes the files that are made from code: manifests/base/crd.yaml and docs/fields.md, from the TFJob types.
 
 python hack/generate.py            write them
 python hack/generate.py --check    say whether they are up to date; exit 1 if not
@@ -14,6 +14,7 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from hack.fields import fields_markdown
 from tfoperator.api.crd import crd_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,7 +25,7 @@ HEADER = (
 
 def generated() -> dict[Path, str]:
     """Every generated file and what it should hold."""
-    return {ROOT / "manifests/base/crd.yaml": HEADER + crd_yaml()}
+    return {ROOT / "manifests/base/crd.yaml": HEADER + crd_yaml(), ROOT / "docs/fields.md": fields_markdown()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

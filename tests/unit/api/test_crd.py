@@ -2,18 +2,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
 from hack import generate
+from hack.fields import GO_OPERATOR, SINCE, field_rows
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, tfjob
 from tfoperator.api.crd import crd, openapi_schema
 from tfoperator.api.schema import Table, struct_schema
 from tfoperator.api.schema_fields import TABLE
 from tfoperator.api.structure import members
-from tfoperator.api.v1.types import ReplicaType, TFJobSpec, TFJobStatus
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, TFJobSpec, TFJobStatus
 
 
 def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -34,8 +36,47 @@ def refusals(instance: dict[str, Any]) -> list[str]:
     return [error.json_path for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(instance)]
 
 
-def test_the_generated_manifest_is_up_to_date() -> None:
+def test_the_generated_files_are_up_to_date() -> None:
     assert generate.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("name", ["manifests/base/crd.yaml", "docs/fields.md"])
+def test_a_generated_file_that_is_stale_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    for path, text in generate.generated().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert generate.main(["--check"]) == 0
+    stale = tmp_path / name
+    stale.write_text(stale.read_text().replace("backoffLimit", "backofLimit"))
+    assert generate.main(["--check"]) == 1
+    assert capsys.readouterr().err.startswith(f"{name} is out of date")
+
+
+def test_the_table_of_fields_has_every_field_of_the_types_once_and_says_since_when() -> None:
+    rows = {row.path: row for row in field_rows()}
+    assert len(rows) == len(list(field_rows()))
+    assert rows.keys() >= GO_OPERATOR | SINCE.keys()
+    for struct, path in ((TFJobSpec, "spec"), (TFJobStatus, "status"), (ReplicaSpec, "spec.tfReplicaSpecs[*]")):
+        assert rows.keys() >= {f"{path}.{name}" for name in members(struct)}
+    assert rows["spec.tfReplicaSpecs[*].replicas"][1:4] == ("integer", "`1`", "v1")
+    assert rows["spec.clusterArguments"][1:4] == ("boolean", "`false`", "0.1.0")
+    assert rows["spec.checkpoint.mountPath"].default == "required"
+
+
+def test_the_peers_fields_are_those_of_its_samples() -> None:
+    def paths(value: dict[str, Any], path: str) -> Iterator[str]:
+        for name, child in value.items():
+            below = f"{path}[*]" if path in ("spec.tfReplicaSpecs", "status.replicaStatuses") else f"{path}.{name}"
+            yield below
+            for item in child if isinstance(child, list) else [child]:
+                if isinstance(item, dict) and name not in ("template", "labelSelector", "minResources"):
+                    yield from paths(item, f"{below}[*]" if isinstance(child, list) else below)
+
+    written = {*paths(FULL_SPEC, "spec"), *paths(PEER_STATUS, "status")}
+    assert {path for path in written if not path.endswith("[*]")} <= GO_OPERATOR
 
 
 def test_the_resource_is_called_as_the_peers_and_has_its_columns() -> None:

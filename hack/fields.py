@@ -1,0 +1,143 @@
+"""The table of every field of a TFJob, docs/fields.md: what the types, the CRD and the defaulting say, in one place.
+
+Only one thing can't be read from code: since when a field exists. The Go operator's v1 is finished, so its fields are
+listed here; every other field is ours and came with the first release, unless `SINCE` says later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tfoperator.api.crd import openapi_schema
+from tfoperator.api.defaults import default
+from tfoperator.api.schema import Schema
+from tfoperator.api.v1.types import decode_tfjob
+
+__all__ = ["GO_OPERATOR", "SINCE", "FieldRow", "field_rows", "fields_markdown"]
+
+FIRST_RELEASE = "0.1.0"
+
+SINCE: Mapping[str, str] = {}
+"""The release that brought a field of ours, where that wasn't the first: `{"spec.example": "0.2.0"}`."""
+
+_GO_OPERATOR = {
+    "spec": ("enableDynamicWorker", "runPolicy", "successPolicy", "tfReplicaSpecs"),
+    "spec.runPolicy": (
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "cleanPodPolicy",
+        "managedBy",
+        "schedulingPolicy",
+        "suspend",
+        "ttlSecondsAfterFinished",
+    ),
+    "spec.runPolicy.schedulingPolicy": (
+        "minAvailable",
+        "minResources",
+        "priorityClass",
+        "queue",
+        "scheduleTimeoutSeconds",
+    ),
+    "spec.tfReplicaSpecs[*]": ("replicas", "restartPolicy", "template"),
+    "status": ("completionTime", "conditions", "lastReconcileTime", "replicaStatuses", "startTime"),
+    "status.conditions[*]": ("lastTransitionTime", "lastUpdateTime", "message", "reason", "status", "type"),
+    "status.replicaStatuses[*]": ("active", "failed", "labelSelector", "selector", "succeeded"),
+}
+
+GO_OPERATOR = frozenset(f"{parent}.{name}" for parent, names in _GO_OPERATOR.items() for name in names)
+"""Paths of the fields that `kubeflow.org/v1` has in the Go operator."""
+
+_HEAD = """\
+<!-- Made by hack/generate.py from tfoperator/api; change the types or tfoperator/api/schema_fields.py instead. -->
+# Every field of a TFJob
+
+`kubeflow.org/v1`. `[*]` stands for a replica type (PS, Worker, Chief, Master, Evaluator) or for each item of a list.
+*Since* says `v1` for what the Go operator has, too, else the release of tfoperator that brought the field;
+[tfjob.md](tfjob.md) explains those of `spec`. A dash means that nothing is assumed where the field is absent.
+`metadata` is every object's, and a `template` takes whatever a Kubernetes PodTemplateSpec does.
+"""
+
+
+class FieldRow(NamedTuple):
+    """One line of the table."""
+
+    path: str
+    type: str
+    default: str
+    since: str
+    description: str
+
+
+def field_rows() -> Iterator[FieldRow]:
+    """Every field below `spec` and `status`, in the CRD's order, a parent before its members."""
+    members = openapi_schema()["properties"]
+    filled = _defaults()
+    for name in ("spec", "status"):
+        yield from _rows(members[name], name, filled)
+
+
+def fields_markdown() -> str:
+    """The text of docs/fields.md, the same at each call."""
+    rows = list(field_rows())
+    tables = []
+    for name in ("spec", "status"):
+        lines = [f"## {name}", "", "| Field | Type | Default | Since | Meaning |", "|---|---|---|---|---|"]
+        lines += [_line(row) for row in rows if row.path.startswith(f"{name}.")]
+        tables.append("\n".join(lines) + "\n")
+    return "\n".join([_HEAD, *tables])
+
+
+def _rows(schema: Schema, path: str, filled: Mapping[str, Any]) -> Iterator[FieldRow]:
+    required = schema.get("required", ())
+    for name, child in schema.get("properties", {}).items():
+        below = f"{path}.{name}"
+        since = "v1" if below in GO_OPERATOR else SINCE.get(below, FIRST_RELEASE)
+        yield FieldRow(
+            below, _type(child), _default(child, below, name in required, filled), since, child["description"]
+        )
+        if child.get("x-kubernetes-preserve-unknown-fields"):
+            continue  # Kubernetes' own, of which the CRD names only a part.
+        yield from _rows(child, below, filled)
+        for key in ("items", "additionalProperties"):
+            if isinstance(child.get(key), dict):
+                yield from _rows(child[key], f"{below}[*]", filled)
+
+
+def _type(schema: Schema) -> str:
+    if "items" in schema:
+        return f"list of {_type(schema['items'])}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"map of {_type(schema['additionalProperties'])}"
+    if schema.get("x-kubernetes-int-or-string"):
+        return "integer or string"
+    return "time" if schema.get("format") == "date-time" else str(schema["type"])
+
+
+def _default(schema: Schema, path: str, required: bool, filled: Mapping[str, Any]) -> str:
+    if required:
+        return "required"
+    value = schema.get("default", filled.get(path))
+    return "–" if value is None or isinstance(value, dict) else f"`{msgspec.json.encode(value).decode()}`"
+
+
+def _defaults() -> dict[str, Any]:
+    """What the operator fills in where a field is absent, by path: more than the CRD, for it may be older."""
+    job = default(decode_tfjob(b'{"spec": {"tfReplicaSpecs": {"Worker": {}}}}'))
+    return dict(_leaves(msgspec.json.decode(msgspec.json.encode(job.spec)), "spec"))
+
+
+def _leaves(value: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for name, child in value.items():
+        below = f"{path}[*]" if path == "spec.tfReplicaSpecs" else f"{path}.{name}"
+        if isinstance(child, dict):
+            yield from _leaves(child, below)
+        else:
+            yield below, child
+
+
+def _line(row: FieldRow) -> str:
+    meaning = row.description.replace("|", "\\|")
+    return f"| `{row.path}` | {row.type} | {row.default} | {row.since} | {meaning} |"
