@@ -3,7 +3,7 @@
 `Client(load_config())` is the way in; components that use one depend on the protocol `ApiClient` instead.
 """
 
-from tfoperator.kube.client import Client, LogStream
+from tfoperator.kube.client import Client
 from tfoperator.kube.cluster import ClusterConfig
 from tfoperator.kube.config import load_config, load_in_cluster_config
 from tfoperator.kube.errors import (
@@ -31,6 +31,7 @@ from tfoperator.kube.errors import (
     UnsupportedMediaTypeError,
     error_from_status,
 )
+from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.objects import (
     HasMetadata,
     ObjectMeta,

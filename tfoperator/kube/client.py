@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote, urlencode
 
 import msgspec
 
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.kube.cluster import ClusterConfig
 from tfoperator.kube.errors import MalformedResponse
+from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.observer import NoObserver, RequestObserver
 from tfoperator.kube.ratelimit import TokenBucket
+from tfoperator.kube.requests import describe, encode, name_in, object_path, query_string
 from tfoperator.kube.resources import PODS, Resource
 from tfoperator.kube.session import Call, Session
-from tfoperator.kube.stream import ByteStream
 from tfoperator.kube.transport import MAX_RESPONSE_BYTES, Response, Transport
 from tfoperator.kube.verbs import Body, Decoder, ListerWatcher, ListPage, PatchType
 from tfoperator.kube.watch import MAX_LINE_BYTES, HttpWatch
 
-__all__ = ["DEFAULT_BURST", "DEFAULT_QPS", "Client", "LogStream"]
+__all__ = ["DEFAULT_BURST", "DEFAULT_QPS", "Client"]
 
 T = TypeVar("T")
 
@@ -54,17 +54,6 @@ class _Page(msgspec.Struct):
 
 
 _decode_page = msgspec.json.Decoder(_Page).decode
-
-
-def _as_dict(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Sequence):
-        return list(value)
-    raise TypeError(f"{type(value).__name__} can't be written as JSON")
-
-
-_encode_json = msgspec.json.Encoder(enc_hook=_as_dict).encode
 
 
 class Client:
@@ -137,7 +126,7 @@ class Client:
 
     def get(self, resource: Resource, namespace: str, name: str, decode: Decoder[T]) -> T:
         """GET one object."""
-        call = Call("GET", _object_path(resource, namespace, name), _what("get", resource, namespace, name))
+        call = Call("GET", object_path(resource, namespace, name), describe("get", resource, namespace, name))
         return self._decoded(call, decode)
 
     def list(
@@ -155,7 +144,7 @@ class Client:
         metadata_only: bool = False,
     ) -> ListPage[T]:
         """GET one page. With `metadata_only` the server sends PartialObjectMetadata items."""
-        query = _query(
+        query = query_string(
             labelSelector=label_selector,
             fieldSelector=field_selector,
             resourceVersion=resource_version,
@@ -166,7 +155,7 @@ class Client:
         call = Call(
             "GET",
             resource.path(namespace) + query,
-            _what("list", resource, namespace),
+            describe("list", resource, namespace),
             accept=_METADATA_ONLY if metadata_only else "application/json",
         )
         page = self._decoded(call, _decode_page)
@@ -181,9 +170,9 @@ class Client:
         """POST an object. With `dry_run` the server checks and completes it, but stores nothing."""
         call = Call(
             "POST",
-            resource.path(namespace) + (_query(dryRun="All") if dry_run else ""),
-            _what("create", resource, namespace, _name_in(body)),
-            _encode(body),
+            resource.path(namespace) + (query_string(dryRun="All") if dry_run else ""),
+            describe("create", resource, namespace, name_in(body)),
+            encode(body),
         )
         return self._decoded(call, decode)
 
@@ -198,9 +187,9 @@ class Client:
         subresource: str = "",
     ) -> T:
         """PUT an object or a subresource."""
-        path = _object_path(resource, namespace, name, subresource)
+        path = object_path(resource, namespace, name, subresource)
         return self._decoded(
-            Call("PUT", path, _what("replace", resource, namespace, name, subresource), _encode(body)), decode
+            Call("PUT", path, describe("replace", resource, namespace, name, subresource), encode(body)), decode
         )
 
     def patch(
@@ -217,9 +206,9 @@ class Client:
         """PATCH an object or a subresource."""
         call = Call(
             "PATCH",
-            _object_path(resource, namespace, name, subresource),
-            _what("patch", resource, namespace, name, subresource),
-            _encode(patch),
+            object_path(resource, namespace, name, subresource),
+            describe("patch", resource, namespace, name, subresource),
+            encode(patch),
             content_type=patch_type.value,
         )
         return self._decoded(call, decode)
@@ -245,16 +234,16 @@ class Client:
             options["gracePeriodSeconds"] = grace_period_seconds
         if propagation_policy:
             options["propagationPolicy"] = propagation_policy
-        body = _encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}) if options else None
-        path = _object_path(resource, namespace, name)
-        self._session.call(Call("DELETE", path, _what("delete", resource, namespace, name), body))
+        body = encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}) if options else None
+        path = object_path(resource, namespace, name)
+        self._session.call(Call("DELETE", path, describe("delete", resource, namespace, name), body))
 
     def delete_collection(self, resource: Resource, namespace: str, *, label_selector: str) -> None:
         """DELETE every object that the (non-empty) selector matches."""
         if not label_selector or (resource.namespaced and not namespace):
             raise ValueError("deleting a collection needs a namespace and a label selector: refusing to delete it all")
-        target = resource.path(namespace) + _query(labelSelector=label_selector)
-        self._session.call(Call("DELETE", target, _what("delete all", resource, namespace)))
+        target = resource.path(namespace) + query_string(labelSelector=label_selector)
+        self._session.call(Call("DELETE", target, describe("delete all", resource, namespace)))
 
     def watch(
         self,
@@ -271,7 +260,7 @@ class Client:
         send_initial_events: bool | None = None,
     ) -> HttpWatch[T]:
         """Open a watch on a connection of its own. Without bookmarks, silence is no sign of a broken connection."""
-        query = _query(
+        query = query_string(
             watch="true",
             labelSelector=label_selector,
             fieldSelector=field_selector,
@@ -281,7 +270,7 @@ class Client:
             allowWatchBookmarks="true" if allow_watch_bookmarks else "",
             sendInitialEvents="" if send_initial_events is None else str(send_initial_events).lower(),
         )
-        what = _what("watch", resource, namespace)
+        what = describe("watch", resource, namespace)
         stream = self._session.stream(Call("GET", resource.path(namespace) + query, what, limited=False))
         return HttpWatch(
             stream,
@@ -337,7 +326,7 @@ class Client:
 
         `previous` is the log of the container's last run. Raises KubeError, e.g. 400 if it has not started.
         """
-        query = _query(
+        query = query_string(
             container=container,
             follow="true" if follow else "",
             previous="true" if previous else "",
@@ -345,8 +334,8 @@ class Client:
             sinceSeconds="" if since_seconds is None else str(since_seconds),
             timestamps="true" if timestamps else "",
         )
-        target = _object_path(PODS, namespace, name, "log") + query
-        stream = self._session.stream(Call("GET", target, _what("get", PODS, namespace, name, "log"), accept="*/*"))
+        target = object_path(PODS, namespace, name, "log") + query
+        stream = self._session.stream(Call("GET", target, describe("get", PODS, namespace, name, "log"), accept="*/*"))
         # A program may be silent for hours: with `follow`, only TCP keepalive tells that the server is gone.
         return LogStream(stream, None if follow else self._request_timeout)
 
@@ -356,35 +345,6 @@ class Client:
             return decode(answer.body)
         except msgspec.DecodeError as error:
             raise MalformedResponse(f"{call.what}: the answer can't be decoded: {error}") from error
-
-
-class LogStream:
-    """The bytes of a log, in pieces of any size: iterate in one thread, `close()` from any; also a context manager.
-
-    Iteration ends with the log or when closed, and raises TransportError when the connection breaks.
-    """
-
-    def __init__(self, stream: ByteStream, timeout: float | None) -> None:
-        self._stream = stream
-        self._timeout = timeout
-
-    def __enter__(self) -> LogStream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield pieces as they come."""
-        try:
-            while data := self._stream.read(self._timeout):
-                yield data
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """End it at once. Idempotent, thread-safe, does not block."""
-        self._stream.close()
 
 
 class _ListWatch(Generic[T]):
@@ -439,32 +399,3 @@ class _ListWatch(Generic[T]):
             allow_watch_bookmarks=allow_watch_bookmarks,
             send_initial_events=send_initial_events,
         )
-
-
-def _object_path(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
-    if not name:
-        raise ValueError(f"a name is needed: without one, the path would be that of all {resource.plural}")
-    return resource.path(namespace, name, subresource)
-
-
-def _query(**parameters: str) -> str:
-    given = {key: value for key, value in parameters.items() if value}
-    return "?" + urlencode(given, quote_via=quote) if given else ""
-
-
-def _encode(body: Body | Sequence[Any]) -> bytes:
-    return body if isinstance(body, bytes) else _encode_json(body)
-
-
-def _name_in(body: Body) -> str:
-    metadata = body.get("metadata") if isinstance(body, Mapping) else None
-    if not isinstance(metadata, Mapping):
-        return ""
-    return str(metadata.get("name") or f"{metadata.get('generateName', '')}*")
-
-
-def _what(verb: str, resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
-    kind = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    if name:
-        return f"{verb} {kind} {namespace}/{name}" if namespace else f"{verb} {kind} {name}"
-    return f"{verb} {kind} in {namespace}" if namespace else f"{verb} {kind}"

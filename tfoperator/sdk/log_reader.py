@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tfoperator.clock import Clock, StopSignal
-from tfoperator.kube.client import Client, LogStream
+from tfoperator.kube.client import Client
 from tfoperator.kube.errors import BadRequestError, ClientClosed, NotFoundError, ServerError, TransportError
+from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS
 from tfoperator.sdk.logs import LogLine
