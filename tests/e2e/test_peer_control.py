@@ -93,7 +93,7 @@ def test_what_an_earlier_job_of_the_same_name_left_is_waited_for_and_not_inherit
     old, service = first.pod_uid("worker-0"), str(first.services()["worker-0"]["metadata"]["uid"])
     first.delete()
     second = operated.job("twice", Worker=1)
-    # The garbage collector's work: until it has heard of TFJobs it takes half a minute, later it may be quicker than we.
+    # The garbage collector's work. It needs half a minute to hear of a new kind, and later may be quicker than we.
     operated.cluster.delete_pod("twice-worker-0")
     with suppress(NotFoundError, ConflictError):
         operated.cluster.client.delete(SERVICES, operated.cluster.namespace, "twice-worker-0", uid=service)
