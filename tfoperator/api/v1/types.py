@@ -218,12 +218,17 @@ def decode_tfjob(data: bytes) -> TFJob:
     A TFJob whose fields have the wrong types (it may predate the CRD's schema) comes back with an empty spec and the
     reasons in `decode_error`, one `field: message` a line, so that one bad object can't stop the informer for all the
     others; its status is kept if it can be read, since conditions are added to it.
-    Raises msgspec.DecodeError only if even the metadata can't be read.
+    Raises msgspec.DecodeError only if even the metadata can't be read, or nothing of it can: text that isn't UTF-8,
+    or more levels than a decoder follows.
     """
     try:
-        return _decode_strictly(data)
-    except msgspec.ValidationError as error:
-        return _decode_leniently(data, error)
+        try:
+            return _decode_strictly(data)
+        except msgspec.ValidationError as error:
+            return _decode_leniently(data, error)
+    except (UnicodeDecodeError, RecursionError) as error:
+        # msgspec's own for these two; callers stop at DecodeError.
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def _decode_leniently(data: bytes, error: msgspec.ValidationError) -> TFJob:
