@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.cluster import tfjob
+from tests.support.eventually import eventually
 from tests.support.operated import HOLD, JobOnCluster, Operated, parse_time
 
 pytestmark = pytest.mark.controlplane
@@ -82,8 +83,8 @@ def test_four_restarts_in_place_reach_a_back_off_limit_of_four(operated: Operate
     job = operated.running("backoff", restart_policy="OnFailure", run_policy={"backoffLimit": 4}, Worker=4)
     workers = [f"worker-{i}" for i in range(4)]
     job.play("Running", *workers[:3], restarts=1)
-    operated.settle()
-    assert (job.state(), job.restarts()) == ("Running", 3)
+    eventually(lambda: job.restarts() == 3, within=20, every=0.05, what="three restarts are counted")
+    assert job.state() == "Running"
     job.play("Running", workers[3], restarts=1)
     failed = job.wait("Failed")
     assert "reached the specified backoff limit" in failed["message"]
