@@ -81,9 +81,10 @@ def test_only_what_has_no_readable_metadata_is_refused(data: bytes) -> None:
     [
         b'{"metadata": {"name": "\xd3"}}',
         b'{"\xd3": 1, "metadata": {"generation": {}}}',
+        b'{"spec": {"checkpoint": {"volume": {"\xd3": {}}, "mountPath": "/checkpoint"}}}',
         b'{"spec": {"tfReplicaSpecs": {"Worker": {"template": ' + b"[" * 9000 + b"]" * 9000 + b"}}}}",
     ],
-    ids=["name not UTF-8", "member not UTF-8", "nested deeply"],
+    ids=["name not UTF-8", "member not UTF-8", "volume not UTF-8", "nested deeply"],
 )
 def test_what_no_decoder_can_read_is_refused_with_the_declared_error(data: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):

@@ -222,6 +222,8 @@ def decode_tfjob(data: bytes) -> TFJob:
     or more levels than a decoder follows.
     """
     try:
+        if not data.isascii():
+            data.decode()  # What stays undecoded (a template) or is skipped is not looked at by the decoder.
         try:
             return _decode_strictly(data)
         except msgspec.ValidationError as error:
