@@ -1,0 +1,63 @@
+"""The examples: every manifest is valid, and those that no test of its own looks at train under `tfoperator run`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Cli
+
+pytestmark = pytest.mark.tensorflow
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 120  # seconds; each takes some 10 on an idle machine of 2 cores
+
+WITHOUT_A_JOB = {"accelerators/operator.yaml", "checkpoint/claim.yaml"}
+MANIFESTS = {str(path.relative_to(ROOT / "examples")) for path in (ROOT / "examples").rglob("*.yaml")}
+
+
+def train(example: str, run_dir: Path) -> tuple[str, dict[str, str]]:
+    """Run an example to its end; returns its output and how each replica ended."""
+    done = Cli(ROOT).run("run", f"examples/{example}/tfjob.yaml", "--logs-dir", str(run_dir), timeout=LIMIT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((run_dir / "result.json").read_text())
+    return done.stdout, {replica["name"]: replica["state"] for replica in result["jobs"][0]["replicas"]}
+
+
+def accuracies(replica: str, output: str) -> list[float]:
+    """What a replica has measured, in the order of its lines."""
+    found = re.findall(rf"^\[{replica}\] .*accuracy on held-out samples: (\d\.\d+)", output, re.MULTILINE)
+    assert found, output
+    return [float(number) for number in found]
+
+
+@pytest.mark.parametrize("manifest", sorted(MANIFESTS - WITHOUT_A_JOB))
+def test_a_manifest_is_valid(manifest: str) -> None:
+    done = Cli(ROOT / "examples").run("validate", manifest)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_single_worker_trains_without_tf_config(tmp_path: Path) -> None:
+    output, states = train("single-worker", tmp_path)
+    assert "[worker-0] TF_CONFIG is not set" in output
+    assert accuracies("worker-0", output)[-1] >= 0.90
+    assert states == {"worker-0": "Succeeded"}
+
+
+def test_an_evaluator_measures_the_checkpoints_of_a_chief(tmp_path: Path) -> None:
+    output, states = train("evaluator", tmp_path)
+    assert "[chief-0] step 600/600" in output
+    assert accuracies("evaluator-0", output)[-1] >= 0.90
+    assert states.pop("evaluator-0") in ("Succeeded", "Stopped")  # it ends when the chief does
+    assert states == {"chief-0": "Succeeded"}
+
+
+def test_two_mirrored_workers_end_with_the_same_network(tmp_path: Path) -> None:
+    output, states = train("multi-worker", tmp_path)
+    assert "[worker-0] worker 0 of 2 is in the cluster" in output
+    assert accuracies("worker-0", output) == accuracies("worker-1", output)
+    assert accuracies("worker-0", output)[-1] >= 0.90
+    assert states == {"worker-0": "Succeeded", "worker-1": "Succeeded"}
