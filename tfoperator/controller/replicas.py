@@ -19,6 +19,7 @@ from tfoperator.api.rules import MAX_REPLICAS
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, ReplicaType, RestartPolicy, TFJob
 from tfoperator.controller.actions import PlanOptions
 from tfoperator.controller.restart import (
+    MAX_RESTARTS,
     ended_by_deletion,
     ending_of,
     is_permanent,
@@ -181,7 +182,8 @@ def _without_pod(group: ReplicaGroup, index: int) -> Replica:
 
 def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options: PlanOptions) -> Replica:
     noted = group.counts.get(index, 0)
-    so_far = restarts_before(pod) + restarts_in_place(pod)
+    # One less than the most, so that the next restart can be told from one that is noted already.
+    so_far = min(restarts_before(pod) + restarts_in_place(pod), MAX_RESTARTS - 1)
     replica = Replica(index, pod, Standing.PENDING, max(noted, so_far))
     if index in group.completed:
         replica.standing = Standing.SUCCEEDED
@@ -251,4 +253,4 @@ def _precedence(pod: Pod) -> tuple[bool, int, float, str, str]:
 def _read_counts(counts: dict[str, int]) -> dict[int, int]:
     """Restart counts as numbers; keys that are no index and counts that aren't positive are dropped."""
     read = {parse_replica_index(key): count for key, count in counts.items() if count > 0}
-    return {index: min(count, 1_000_000) for index, count in read.items() if index is not None}
+    return {index: min(count, MAX_RESTARTS) for index, count in read.items() if index is not None}

@@ -19,6 +19,7 @@ from tfoperator.controller.times import seconds_between
 from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
 
 __all__ = [
+    "MAX_RESTARTS",
     "Ending",
     "ended_by_deletion",
     "ending_of",
@@ -34,8 +35,8 @@ __all__ = [
 FIRST_RETRYABLE_EXIT_CODE = 128
 """Exit codes from here on mean a signal or a platform fault under the policy ExitCode (the Go operator's rule)."""
 
-_MAX_COUNT = 1_000_000
-"""Larger numbers in an annotation or a status are somebody's joke, and 2**n must stay a number."""
+MAX_RESTARTS = 1_000_000
+"""What is counted at most: larger numbers in an annotation or a status are somebody's joke, and 2**n must stay one."""
 
 _CLOCK_SKEW = 10.0
 """Seconds by which the clocks of a node and of the API server may differ before their order of events is believed."""
@@ -121,7 +122,7 @@ def restarts_before(pod: Pod) -> int:
     text = pod.metadata.annotations.get(ANNOTATION_RESTARTS, "")
     if not (text.isascii() and text.isdigit()) or len(text) > 7:
         return 0
-    return min(int(text), _MAX_COUNT)
+    return min(int(text), MAX_RESTARTS)
 
 
 def restarts_in_place(pod: Pod) -> int:
@@ -206,4 +207,4 @@ def _finished_at(pod: Pod) -> datetime | None:
 
 
 def _count(container: ContainerStatus) -> int:
-    return min(max(container.restart_count, 0), _MAX_COUNT)
+    return min(max(container.restart_count, 0), MAX_RESTARTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.unit.controller.builders import (
@@ -20,6 +21,7 @@ from tests.unit.controller.builders import (
     planned,
     reasons,
     started,
+    terminated,
     with_status,
 )
 from tfoperator.api.v1.types import ConditionType, ReplicaStatus, TFJob
@@ -316,3 +318,15 @@ def test_deleting_the_pod_of_a_failed_dynamic_worker_runs_it_again_unless_the_po
     gone = planned(with_status(job, failed.status), make_pod("Worker-0"))
     assert created_pods(gone) == again
     assert counts(planned(with_status(job, gone.status), make_pod("Worker-0"))) == {}
+
+
+def test_a_restart_beyond_what_is_counted_is_told_once() -> None:
+    job = make_job({"Worker": {"restartPolicy": "OnFailure"}})
+    jester = msgspec.structs.replace(terminated(1), restart_count=10**12)
+    failed = make_pod("Worker-0", "Failed", containers=(jester,))
+    first = planned(job, failed)
+    assert "TFJobRestarting" in reasons(first)
+    assert first.status.restarts == 1_000_000
+    second = planned(with_status(job, first.status), failed)
+    assert not second.write_status
+    assert not second.events
