@@ -27,7 +27,7 @@ lint: $(VENV)/dev.stamp  ## ruff: style and format
 
 types: $(VENV)/dev.stamp  ## mypy --strict
 	$(BIN)/mypy
-	$(BIN)/mypy hack/controlplane.py hack/fields.py hack/generate.py hack/gobuild.py hack/screenshot.py
+	$(BIN)/mypy hack/controlplane.py hack/fields.py hack/fuzz.py hack/generate.py hack/gobuild.py hack/screenshot.py
 
 imports: $(VENV)/dev.stamp  ## import-linter: imports point down only
 	$(BIN)/lint-imports

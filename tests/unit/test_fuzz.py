@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from hack import fuzz
+from tfoperator.controller.plan import Observed, Plan, PlanOptions
+
+
+def test_no_job_of_a_small_fixed_number_raises_or_spins() -> None:
+    assert 100 < fuzz.fuzz("unit", range(150)) < 150
+
+
+def test_a_case_depends_on_its_seed_and_number_alone() -> None:
+    assert [fuzz.make_case("a", number) for number in range(20)] == [
+        fuzz.make_case("a", number) for number in range(20)
+    ]
+    assert fuzz.make_case("a", 0).data != fuzz.make_case("b", 0).data
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"requeue_after": -1.0}, "-1.0"),
+        ({"requeue_after": 0.0}, "requeued at once"),
+        ({"write_status": True}, "nothing new"),
+    ],
+)
+def test_a_plan_that_misbehaves_is_found_and_can_be_replayed(
+    change: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def misbehaving(observed: Observed, now: object, options: PlanOptions) -> Plan:
+        return msgspec.structs.replace(Plan(status=observed.job.status), **change)
+
+    monkeypatch.setattr(fuzz, "plan", misbehaving)
+    assert fuzz.main(["--seed", "unit", "--count", "20"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "seed unit\n"
+    assert "seed unit, number " in captured.err
+    assert said in captured.err
