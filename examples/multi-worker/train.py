@@ -116,7 +116,7 @@ def train(strategy: tf.distribute.Strategy, options: argparse.Namespace) -> None
 def parse_arguments() -> argparse.Namespace:
     """The command line; its defaults are what the example is meant to do."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=400, help="minibatches in all")
+    parser.add_argument("--steps", type=int, default=300, help="minibatches in all")
     parser.add_argument("--learning-rate", type=float, default=0.2)
     parser.add_argument("--checkpoint-every", type=int, default=100, help="minibatches between two checkpoints")
     parser.add_argument(
