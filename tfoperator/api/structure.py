@@ -30,9 +30,15 @@ class UnknownMember(msgspec.Struct, frozen=True):
 
 
 @cache
+def _type_info(struct: type) -> inspect.Type:
+    # Milliseconds, and a status that a Go program wrote a null into asks for it at each watch event.
+    return inspect.type_info(struct)
+
+
+@cache
 def members(struct: type) -> Mapping[str, inspect.Field]:
     """The members of a Struct by their name in JSON; `-` marks one that isn't part of the API."""
-    info = inspect.type_info(struct)
+    info = _type_info(struct)
     assert isinstance(info, inspect.StructType)
     return {field.encode_name: field for field in info.fields if field.encode_name != "-"}
 
@@ -42,17 +48,17 @@ def type_problems(value: object, struct: type, path: str = "") -> list[Problem]:
 
     An explicit null counts as absent, as Go programs write it, save where the type itself knows null.
     """
-    return list(_type_problems(value, inspect.type_info(struct), path))
+    return list(_type_problems(value, _type_info(struct), path))
 
 
 def unknown_members(value: object, struct: type, path: str = "") -> list[UnknownMember]:
     """Every member of `value`, at any depth that the types describe, that no type knows."""
-    return list(_unknown_members(value, inspect.type_info(struct), path))
+    return list(_unknown_members(value, _type_info(struct), path))
 
 
 def drop_nulls(value: Any, struct: type) -> Any:
     """A copy of `value` without the members whose null the types don't admit: null means absent."""
-    return _without_nulls(value, inspect.type_info(struct))
+    return _without_nulls(value, _type_info(struct))
 
 
 def _type_problems(value: object, info: inspect.Type, path: str) -> Iterator[Problem]:
