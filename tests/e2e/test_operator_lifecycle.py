@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable
 
@@ -165,3 +166,13 @@ def test_deleting_a_job_takes_its_pods_and_services_with_it(cluster: Cluster, st
     eventually(lambda: not cluster.services(), within=30, what="services are collected")
     # No kubelet confirms the end of a pod here, but a pod without a node is deleted at once.
     eventually(lambda: not cluster.pods(), within=30, what="pods are collected")
+
+
+def test_an_object_nested_deeply_keeps_nobody_from_working(cluster: Cluster, start_operator: Start) -> None:
+    # API servers take 10,000 levels; a decoder in Python stops at 1000 unless it is told otherwise.
+    levels = "[" * 5000 + "]" * 5000
+    deep = json.dumps(tfjob("deep", Worker=1)).replace('"containers"', f'"deep": {levels}, "containers"')
+    cluster.client.create(TFJOBS, cluster.namespace, deep.encode(), lambda _: None)
+    start_operator()
+    cluster.submit(tfjob("flat", Worker=1))
+    eventually(lambda: "flat-worker-0" in cluster.pods(), what="the other job's pod")

@@ -11,7 +11,7 @@ import msgspec
 
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.kube.cluster import ClusterConfig
-from tfoperator.kube.errors import MalformedResponse
+from tfoperator.kube.errors import UNDECODABLE, MalformedResponse
 from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.observer import NoObserver, RequestObserver
 from tfoperator.kube.ratelimit import TokenBucket
@@ -161,7 +161,7 @@ class Client:
         page = self._decoded(call, _decode_page)
         try:
             items = tuple([decode(bytes(item)) for item in page.items or ()])
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise MalformedResponse(f"{call.what}: an item can't be decoded: {error}") from error
         meta = page.metadata
         return ListPage(items, meta.resource_version, meta.continue_token, meta.remaining_item_count)
@@ -343,7 +343,7 @@ class Client:
         answer: Response = self._session.call(call)
         try:
             return decode(answer.body)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise MalformedResponse(f"{call.what}: the answer can't be decoded: {error}") from error
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 __all__ = [
+    "UNDECODABLE",
     "AlreadyExistsError",
     "ApiError",
     "BadRequestError",
@@ -34,6 +35,10 @@ __all__ = [
     "UnsupportedMediaTypeError",
     "error_from_status",
 ]
+
+
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that it can't decode: not JSON or of other types, not UTF-8, nested too deeply."""
 
 
 class StatusCause(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from tfoperator.clock import Clock
-from tfoperator.kube.errors import DeadlineExceeded, KubeError, MalformedResponse, Status, TransportError
+from tfoperator.kube.errors import UNDECODABLE, DeadlineExceeded, KubeError, MalformedResponse, Status, TransportError
 from tfoperator.kube.stream import ByteStream
 from tfoperator.kube.verbs import Decoder, WatchEvent, WatchEventType
 
@@ -155,6 +155,6 @@ class HttpWatch(Generic[T]):
                 return WatchEvent(WatchEventType.BOOKMARK, None, meta.resource_version, ends)
             if raw.type == WatchEventType.ERROR:
                 return WatchEvent(WatchEventType.ERROR, status=_decode_status(raw.object))
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise MalformedResponse(f"an event can't be decoded: {error}") from error
         raise MalformedResponse(f"an event has the unknown type {raw.type[:40]!r}")

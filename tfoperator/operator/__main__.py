@@ -7,11 +7,17 @@ from collections.abc import Sequence
 
 from tfoperator.operator.process import run
 
-__all__ = ["main"]
+__all__ = ["MAX_NESTING", "main"]
+
+MAX_NESTING = 25_000
+"""API servers take JSON of up to 10,000 levels, so an object can be that deep. Python's own bound of 1000 would let
+whoever may create a TFJob keep the operator from reading any; decoding takes one level each, on the C stack of a few
+hundred bytes a level."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the operator with these arguments (default: the process's own); returns the exit code."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_NESTING))
     return run(sys.argv[1:] if arguments is None else arguments)
 
 

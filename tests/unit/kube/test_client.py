@@ -342,7 +342,10 @@ def test_an_error_that_is_not_from_an_api_server_is_readable_too(
     assert caught.value.code == 502
 
 
-@pytest.mark.parametrize("body", [b"<html>hello</html>", b"", b'{"metadata": 5}'])
+TOO_DEEP = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize("body", [b"<html>hello</html>", b"", b'{"metadata": 5}', TOO_DEEP])
 def test_a_success_that_can_not_be_decoded_is_an_error(serve: Serve, client_for: MakeClient, body: bytes) -> None:
     client = client_for(serve(lambda exchange: exchange.respond(200, body)).url)
     with pytest.raises(MalformedResponse, match="get pods ns/a: the answer can't be decoded"):
