@@ -15,7 +15,7 @@ from tfoperator.api.names import MAX_NAME_LENGTH
 from tfoperator.api.rules import NAME_PATTERN
 from tfoperator.api.schema import Schema, struct_schema
 from tfoperator.api.schema_fields import TABLE
-from tfoperator.api.v1.types import TFJOBS, TFJobSpec, TFJobStatus
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec, TFJobStatus
 
 __all__ = ["crd", "crd_yaml", "openapi_schema"]
 
@@ -55,7 +55,7 @@ def crd() -> dict[str, Any]:
                     "name": TFJOBS.version,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}, "scale": _scale()},
                     "additionalPrinterColumns": [_column(*column) for column in _PRINTER_COLUMNS],
                     "schema": {"openAPIV3Schema": openapi_schema()},
                 }
@@ -85,6 +85,16 @@ def openapi_schema() -> Schema:
             "status": struct_schema(TFJobStatus, TABLE),
         },
         "x-kubernetes-validations": _name_rules(),
+    }
+
+
+def _scale() -> dict[str, str]:
+    # Of the workers: whoever scales a training job means them. The same paths as of the Go operator's elastic kind.
+    workers = f"tfReplicaSpecs.{ReplicaType.WORKER}", f"replicaStatuses.{ReplicaType.WORKER}"
+    return {
+        "specReplicasPath": f".spec.{workers[0]}.replicas",
+        "statusReplicasPath": f".status.{workers[1]}.active",
+        "labelSelectorPath": f".status.{workers[1]}.selector",
     }
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "pod_name",
     "replica_labels",
     "replica_of",
+    "replicas_selector",
     "service_name",
     "unique_object_name",
 ]
@@ -117,6 +118,11 @@ def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_m
 def job_selector(job_name: str) -> str:
     """The label selector that picks the pods and services of the jobs of one name (in a namespace: one job)."""
     return f"{MANAGED_SELECTOR},{LABEL_JOB_NAME}={job_name}"
+
+
+def replicas_selector(job_name: str, replica_type: ReplicaType) -> str:
+    """The label selector that picks the pods and services of one type's replicas."""
+    return f"{job_selector(job_name)},{LABEL_REPLICA_TYPE}={replica_type.lower()}"
 
 
 def parse_replica_type(text: str) -> ReplicaType | None:

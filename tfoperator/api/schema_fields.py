@@ -242,7 +242,7 @@ _STATUS: dict[type, dict[str, Field]] = {
         "restartCounts": Field("How often each replica was started again, by index, where it ever was."),
         "completedIndexes": Field("Indexes that have succeeded and won't run again: 0,2-5."),
         "startedIndexes": Field("Indexes that have had a pod: 0-3."),
-        "selector": Field("Written by other operators.", {"type": "string"}),
+        "selector": Field("The label selector of the workers' pods, which autoscalers ask for."),
         "labelSelector": Field(
             "Written by other operators.", {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         ),

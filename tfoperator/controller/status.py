@@ -13,7 +13,8 @@ from enum import Enum
 import msgspec
 
 from tfoperator.api.indexes import format_indexes, parse_indexes
-from tfoperator.api.v1.types import ConditionType, JobCondition, ReplicaStatus, TFJob, TFJobStatus
+from tfoperator.api.names import replicas_selector
+from tfoperator.api.v1.types import ConditionType, JobCondition, ReplicaStatus, ReplicaType, TFJob, TFJobStatus
 from tfoperator.controller.conditions import find_condition, is_finished
 from tfoperator.controller.job_state import is_ready
 from tfoperator.controller.replicas import ReplicaGroup, Standing
@@ -45,7 +46,8 @@ def build_status(
     success the Go operator counts it as succeeded, and so do we.
     """
     specs = job.spec.tf_replica_specs
-    replica_statuses = {str(g.type): _replica_status(g, stage) for g in groups if g.type in specs}
+    name = job.metadata.name
+    replica_statuses = {str(g.type): _replica_status(g, stage, name) for g in groups if g.type in specs}
     ready = sum(status.ready for status in replica_statuses.values())
     total = sum(group.size for group in groups)
     return msgspec.structs.replace(
@@ -121,7 +123,7 @@ def _differs(old: ReplicaStatus, new: ReplicaStatus) -> bool:
     return old != msgspec.structs.replace(new, started_indexes=old.started_indexes)
 
 
-def _replica_status(group: ReplicaGroup, stage: Stage) -> ReplicaStatus:
+def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str) -> ReplicaStatus:
     active = ready = failed = succeeded = 0
     for replica in group.replicas:
         standing = replica.standing
@@ -147,4 +149,5 @@ def _replica_status(group: ReplicaGroup, stage: Stage) -> ReplicaStatus:
         restart_counts=counts,
         completed_indexes=format_indexes(group.completed),
         started_indexes="" if stage is Stage.SUSPENDED else format_indexes(group.kept_started),
+        selector=replicas_selector(job_name, group.type) if group.type is ReplicaType.WORKER else "",
     )

@@ -89,7 +89,7 @@ def test_the_resource_is_called_as_the_peers_and_has_its_columns() -> None:
         "v1",
     )
     assert spec["names"]["shortNames"] == ["tfj"]
-    assert version["subresources"] == {"status": {}}
+    assert version["subresources"].keys() == {"status", "scale"}
     columns = {column["name"]: column for column in version["additionalPrinterColumns"]}
     assert list(columns) == ["State", "Ready", "Restarts", "Age"]
     assert columns["State"]["jsonPath"] == ".status.conditions[-1:].type"
@@ -99,6 +99,13 @@ def test_the_resource_is_called_as_the_peers_and_has_its_columns() -> None:
 def test_a_printer_column_reads_a_field_that_exists() -> None:
     for path in (".status.ready", ".status.restarts", ".status.conditions[].type"):
         assert path in NODES
+
+
+def test_the_scale_subresource_reads_fields_that_exist_and_names_the_workers() -> None:
+    (version,) = crd()["spec"]["versions"]
+    paths = version["subresources"]["scale"].values()
+    assert all(".Worker." in path for path in paths)
+    assert {path.replace(".Worker.", "[].") for path in paths} <= NODES.keys()
 
 
 def test_every_field_of_the_peer_passes() -> None:
@@ -168,7 +175,7 @@ def test_the_table_describes_nothing_that_does_not_exist() -> None:
         for name in fields
         if name not in members(struct)
     }
-    assert foreign == {"ReplicaStatus.selector", "ReplicaStatus.labelSelector"}
+    assert foreign == {"ReplicaStatus.labelSelector"}
 
 
 def test_a_new_field_without_a_description_is_an_error() -> None:

@@ -164,6 +164,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     `completed_indexes` are the indexes that succeeded: they are not run again even if their pod is deleted.
     `started_indexes` are those that ever had a pod: without one now, their pod has vanished, rather than never been
     made. Both are written like batch/v1's Job writes them: `"0,2-5"`.
+    `selector` is the label selector of the type's pods, of the workers only: an autoscaler reads it.
     """
 
     active: int = 0
@@ -174,6 +175,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     restart_counts: dict[str, int] = {}
     completed_indexes: str = ""
     started_indexes: str = ""
+    selector: str = ""
 
 
 class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

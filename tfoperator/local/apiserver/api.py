@@ -34,6 +34,7 @@ from tfoperator.local.apiserver.paths import ResourcePath, parse_path
 from tfoperator.local.apiserver.pod_subresources import bind, evict
 from tfoperator.local.apiserver.registry import Registry, Written
 from tfoperator.local.apiserver.representation import Representation, negotiate, representation
+from tfoperator.local.apiserver.scale import rescaled, scale_of
 from tfoperator.local.apiserver.store import Store, StoredObject, encode
 from tfoperator.local.apiserver.tables import TableFormat
 from tfoperator.local.apiserver.watch import Watcher, check_watch_options, serve
@@ -185,6 +186,7 @@ class Api:
         body, content_type = await request.read(), _content_type(request)
         options = write_options(request.query)
         patch = request.method == "PATCH"
+        change: Callable[[StoredObject], dict[str, Any]]
         if not patch:
             change = _replace_by(decode_object(content_type, body))
         else:
@@ -205,6 +207,11 @@ class Api:
                 return _json(self._form(request, resource).one(stored))
             case "status", "PUT" | "PATCH":
                 return await self._update(request, resource, place)
+            case "scale", "GET":
+                stored = scale_of(resource, self._registry.get(resource, place.namespace, place.name))
+                return _json(self._form(request, resource).one(stored))
+            case "scale", "PUT" | "PATCH":
+                return await self._rescale(request, resource, place)
             case "finalize", "PUT":
                 body = decode_object(_content_type(request), await request.read())
                 return self._written(request, resource, self._registry.finalize_namespace(place.name, body), 200)
@@ -217,6 +224,19 @@ class Api:
                 evict(self._registry, place.namespace, place.name, body)
                 return _json(encode(_success(201)), status=201)
         raise errors.method_not_allowed(request.method.lower())
+
+    async def _rescale(self, request: web.Request, resource: ResourceType, place: ResourcePath) -> web.StreamResponse:
+        body, content_type = await request.read(), _content_type(request)
+        patch = request.method == "PATCH"
+        change = patcher(resource, content_type, body) if patch else _replace_by(decode_object(content_type, body))
+        written = self._registry.update(
+            resource,
+            place.namespace,
+            place.name,
+            lambda current: rescaled(resource, current, change, patch=patch),
+            write_options(request.query),
+        )
+        return self._written(request, resource, Written(scale_of(resource, written.stored), written.warnings), 200)
 
     async def _bind(self, request: web.Request, namespace: str, name: str) -> web.StreamResponse:
         if request.method != "POST":
@@ -289,7 +309,7 @@ class Api:
         return response
 
 
-def _replace_by(new: dict[str, Any]) -> Callable[[StoredObject], dict[str, Any]]:
+def _replace_by(new: dict[str, Any]) -> Callable[[object], dict[str, Any]]:
     return lambda _current: new
 
 

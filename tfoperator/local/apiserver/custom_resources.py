@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.local.apiserver.errors import FieldProblem
-from tfoperator.local.apiserver.kinds import ResourceType
+from tfoperator.local.apiserver.kinds import ResourceType, ScalePaths
 from tfoperator.local.apiserver.schema import StructuralSchema
 from tfoperator.local.apiserver.strategies import Strategy
 
@@ -48,7 +48,8 @@ def custom_resource(crd: Mapping[str, Any], validator: Validator | None = None) 
     """Read a `CustomResourceDefinition` (apiextensions.k8s.io/v1)."""
     spec = crd["spec"]
     version = next(v for v in spec["versions"] if v.get("storage"))
-    names, status = spec["names"], "status" in (version.get("subresources") or {})
+    names, subresources = spec["names"], version.get("subresources") or {}
+    status = "status" in subresources
     resource = ResourceType(
         spec["group"],
         version["name"],
@@ -61,12 +62,20 @@ def custom_resource(crd: Mapping[str, Any], validator: Validator | None = None) 
         generation=True,
         custom=True,
         unconditional_update=False,
-        subresources=("status",) if status else (),
+        subresources=tuple(name for name in ("scale", "status") if name in subresources),
+        scale=_scale_paths(subresources["scale"]) if "scale" in subresources else None,
         fields=tuple(f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()),
     )
     openapi = version["schema"]["openAPIV3Schema"]
     columns = tuple(msgspec.convert(c, PrinterColumn) for c in version.get("additionalPrinterColumns") or ())
     return CustomResource(resource, openapi, columns, CustomStrategy(StructuralSchema(openapi), status, validator))
+
+
+def _scale_paths(scale: Mapping[str, str]) -> ScalePaths:
+    def parts(name: str) -> tuple[str, ...]:
+        return tuple(part for part in scale.get(name, "").split(".") if part)
+
+    return ScalePaths(parts("specReplicasPath"), parts("statusReplicasPath"), parts("labelSelectorPath"))
 
 
 class CustomStrategy(Strategy):

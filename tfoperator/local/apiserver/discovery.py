@@ -16,6 +16,7 @@ _Dict = dict[str, Any]
 
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _SUBRESOURCE_VERBS = {
+    "scale": ("get", "patch", "update"),
     "status": ("get", "patch", "update"),
     "finalize": ("update",),
     "log": ("get",),
@@ -25,6 +26,7 @@ _SUBRESOURCE_VERBS = {
 _SUBRESOURCE_KINDS = {
     "binding": ("", "v1", "Binding"),
     "eviction": ("policy", "v1", "Eviction"),
+    "scale": ("autoscaling", "v1", "Scale"),
 }
 
 VERSION = {

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["BUILTIN", "EVENTS", "LEASES", "NAMESPACES", "NODES", "PODS", "SERVICES", "ResourceType"]
+__all__ = ["BUILTIN", "EVENTS", "LEASES", "NAMESPACES", "NODES", "PODS", "SERVICES", "ResourceType", "ScalePaths"]
+
+
+class ScalePaths(msgspec.Struct, frozen=True):
+    """Where a custom resource keeps what its scale subresource shows; `selector` is empty if it has none."""
+
+    spec_replicas: tuple[str, ...]
+    status_replicas: tuple[str, ...]
+    selector: tuple[str, ...] = ()
 
 
 class ResourceType(msgspec.Struct, frozen=True):
@@ -34,6 +42,7 @@ class ResourceType(msgspec.Struct, frozen=True):
     delete_collection: bool = True
     fields: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
+    scale: ScalePaths | None = None
 
     @property
     def api_version(self) -> str:

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.support import TFJOBS, Json, Space, refused, tfjob
+from tfoperator.kube.errors import ConflictError, InvalidError, KubeError
+
+SELECTOR = "training.kubeflow.org/job-name=a"
+STATUS = {"replicaStatuses": {"Worker": {"active": 1, "selector": SELECTOR}}}
+
+
+def scale(space: Space, name: str = "a") -> Json:
+    answer = space.http("GET", space.path(TFJOBS, name, "scale"))
+    assert answer.code == 200, answer.body
+    return dict(answer.body)
+
+
+def workers(space: Space, name: str = "a") -> int:
+    return int(space.get(TFJOBS, name)["spec"]["tfReplicaSpecs"]["Worker"]["replicas"])
+
+
+def test_the_scale_of_a_job_is_that_of_its_workers(space: Space) -> None:
+    made = space.create(TFJOBS, tfjob("a", PS=3, Worker=2))
+    new = scale(space)
+    space.patch(TFJOBS, "a", {"status": STATUS}, subresource="status")
+    running = scale(space)
+
+    assert (new["kind"], new["apiVersion"]) == ("Scale", "autoscaling/v1")
+    assert (new["spec"], new["status"]) == ({"replicas": 2}, {"replicas": 0})
+    copied = ("name", "namespace", "uid", "creationTimestamp")
+    assert {key: new["metadata"][key] for key in copied} == {key: made["metadata"][key] for key in copied}
+    assert new["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    assert running["status"] == {"replicas": 1, "selector": SELECTOR}
+
+
+def test_replacing_the_scale_changes_the_workers_and_nothing_else(space: Space) -> None:
+    made = space.create(TFJOBS, tfjob("a", PS=3, Worker=2))
+    space.patch(TFJOBS, "a", {"status": STATUS}, subresource="status")
+    wanted = scale(space)
+    wanted["spec"]["replicas"], wanted["status"]["replicas"], wanted["metadata"]["labels"] = 5, 9, {"x": "y"}
+
+    answer = space.http("PUT", space.path(TFJOBS, "a", "scale"), wanted)
+    job = space.get(TFJOBS, "a")
+
+    assert (answer.code, answer.body["spec"], answer.body["status"]["replicas"]) == (200, {"replicas": 5}, 1)
+    assert workers(space) == 5
+    assert job["spec"]["tfReplicaSpecs"]["PS"] == made["spec"]["tfReplicaSpecs"]["PS"]
+    assert job["status"] == STATUS
+    assert "labels" not in job["metadata"]
+    assert job["metadata"]["generation"] == made["metadata"]["generation"] + 1
+    assert answer.body["metadata"]["resourceVersion"] == job["metadata"]["resourceVersion"]
+
+
+def test_a_scale_can_be_patched(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+
+    space.patch(TFJOBS, "a", {"spec": {"replicas": 4}}, subresource="scale")
+    merged = workers(space)
+    operation = {"op": "replace", "path": "/spec/replicas", "value": 3}
+    answer = space.http(
+        "PATCH", space.path(TFJOBS, "a", "scale"), [operation], content_type="application/json-patch+json"
+    )
+
+    assert (merged, answer.code, workers(space)) == (4, 200, 3)
+
+
+def test_a_scale_without_a_number_asks_for_none(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+    space.http("PUT", space.path(TFJOBS, "a", "scale"), {**scale(space), "spec": {}})
+
+    assert workers(space) == 0
+    assert scale(space)["spec"] == {}
+
+
+def test_a_scale_of_an_old_version_is_refused_and_one_without_a_version_is_not(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+    old = scale(space)
+    space.patch(TFJOBS, "a", {"metadata": {"labels": {"x": "y"}}})
+    old["spec"]["replicas"] = 7
+
+    stale = space.http("PUT", space.path(TFJOBS, "a", "scale"), old)
+    with refused(ConflictError):
+        space.patch(TFJOBS, "a", {"metadata": old["metadata"], "spec": {"replicas": 7}}, subresource="scale")
+    del old["metadata"]["resourceVersion"]
+    fresh = space.http("PUT", space.path(TFJOBS, "a", "scale"), old)
+
+    assert (stale.code, stale.body["reason"]) == (409, "Conflict")
+    assert (fresh.code, workers(space)) == (200, 7)
+
+
+def test_the_scale_of_another_job_of_the_same_name_is_refused(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+    other = scale(space)
+    other["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
+
+    assert space.http("PUT", space.path(TFJOBS, "a", "scale"), other).code == 409
+    assert workers(space) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"spec": {"replicas": -1}}, 422),
+        ({"spec": {"replicas": 10_001}}, 422),
+        ({"spec": {"replicas": "many"}}, 400),
+        ({"spec": {"replicas": 2**40}}, 400),
+        ({"spec": "all"}, 400),
+        ({"kind": "TFJob", "apiVersion": "kubeflow.org/v1"}, 400),
+        ({"metadata": {"name": "b"}}, 400),
+    ],
+)
+def test_a_bad_scale_is_refused(space: Space, change: Json, code: int) -> None:
+    space.create(TFJOBS, tfjob("a"))
+    made = scale(space)
+    body = {**made, **change}
+    if "metadata" in change:
+        body["metadata"] = {**made["metadata"], **change["metadata"]}
+
+    answer = space.http("PUT", space.path(TFJOBS, "a", "scale"), body)
+
+    assert answer.code == code, answer.body
+    assert workers(space) == 2
+
+
+def test_the_jobs_own_rules_hold_for_its_scale(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a" * 53))  # a third digit in an index is one too many
+
+    with refused(InvalidError, "too long"):
+        space.patch(TFJOBS, "a" * 53, {"spec": {"replicas": 101}}, subresource="scale")
+
+
+def test_a_job_without_workers_has_no_scale(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a", Chief=1))
+
+    answer = space.http("GET", space.path(TFJOBS, "a", "scale"))
+    with refused(KubeError):
+        space.patch(TFJOBS, "a", {"spec": {"replicas": 1}}, subresource="scale")
+
+    assert (answer.code, answer.body["reason"]) == (500, "InternalError")
+    assert "tfReplicaSpecs.Worker.replicas" in answer.body["message"]
+    assert space.http("GET", space.path(TFJOBS, "b", "scale")).code == 404
+    assert space.http("DELETE", space.path(TFJOBS, "a", "scale")).code == 405
+
+
+def test_a_dry_run_scales_nothing(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+    body = {**scale(space), "spec": {"replicas": 6}}
+
+    answer = space.http("PUT", f"{space.path(TFJOBS, 'a', 'scale')}?dryRun=All", body)
+
+    assert (answer.code, answer.body["spec"]) == (200, {"replicas": 6})
+    assert workers(space) == 2
+
+
+def test_kubectl_scales_the_workers(space: Space) -> None:
+    space.create(TFJOBS, tfjob("a"))
+
+    said = space.kubectl("scale", "tfjob/a", "--replicas=3")
+    guarded = space.kubectl("scale", "tfjob/a", "--current-replicas=3", "--replicas=4")
+    shown = space.kubectl("get", "tfjob", "a", "--subresource=scale", "-o", "jsonpath={.spec.replicas}")
+
+    assert said == guarded == "tfjob.kubeflow.org/a scaled\n"
+    assert (workers(space), shown) == (4, "4")
+
+
+def test_discovery_tells_of_the_scale_and_its_kind(space: Space) -> None:
+    listed = space.http("GET", "/apis/kubeflow.org/v1").body["resources"]
+    (entry,) = (resource for resource in listed if resource["name"] == "tfjobs/scale")
+
+    assert (entry["group"], entry["version"], entry["kind"]) == ("autoscaling", "v1", "Scale")
+    assert set(entry["verbs"]) == {"get", "patch", "update"}
