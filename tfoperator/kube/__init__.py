@@ -46,6 +46,7 @@ from tfoperator.kube.objects import (
 from tfoperator.kube.observer import NoObserver, RequestObserver
 from tfoperator.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NAMESPACES, PODS, SECRETS, SERVICES, Resource
 from tfoperator.kube.retry import retry_on_conflict
+from tfoperator.kube.strategic_merge import StrategicMergeError, strategic_merge
 from tfoperator.kube.verbs import (
     ApiClient,
     Body,
@@ -103,6 +104,7 @@ __all__ = [
     "Status",
     "StatusCause",
     "StatusDetails",
+    "StrategicMergeError",
     "TooManyRequestsError",
     "TransportError",
     "UnauthorizedError",
@@ -118,4 +120,5 @@ __all__ = [
     "load_config",
     "load_in_cluster_config",
     "retry_on_conflict",
+    "strategic_merge",
 ]

@@ -12,11 +12,12 @@ from typing import Any
 import jsonpatch
 import msgspec
 
+from tfoperator.kube.strategic_merge import StrategicMergeError
+from tfoperator.kube.strategic_merge import strategic_merge as merge_strategically
 from tfoperator.local.apiserver.errors import bad_request, unprocessable, unsupported_media_type
 from tfoperator.local.apiserver.kinds import ResourceType
-from tfoperator.local.apiserver.strategic import strategic_merge
 
-__all__ = ["Patcher", "json_patch", "merge_patch", "patcher"]
+__all__ = ["Patcher", "json_patch", "merge_patch", "patcher", "strategic_merge"]
 
 _Dict = dict[str, Any]
 Patcher = Callable[[_Dict], _Dict]
@@ -75,3 +76,11 @@ def merge_patch(obj: object, patch: Any) -> Any:
         else:
             merged[name] = merge_patch(merged.get(name), value)
     return merged
+
+
+def strategic_merge(obj: _Dict, patch: _Dict, kind: str) -> _Dict:
+    """What kubectl sends for built-in kinds; see `tfoperator.kube.strategic_merge`. StatusError 400 if malformed."""
+    try:
+        return merge_strategically(obj, patch, kind)
+    except StrategicMergeError as error:
+        raise bad_request(f"error decoding patch: {error}") from error
