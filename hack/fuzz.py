@@ -61,6 +61,7 @@ _EXTREME_TIMES = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=
 _STRINGS = ("", "0", "-1", "x", "Worker", "worker", "None", "null", "a" * 300, "Ünïcode", "a/b", "\x00", "1e9", "{{}}")
 _NUMBERS = (0, 1, -1, 2, 7, 2**31 - 1, 2**31, -(2**31), 2**63, -(2**63) - 1, 10**30, 0.5, 1e308, -0.0)
 _POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
+_SHARES = (0, 1, 2, 10_001, "0%", "1%", "50%", "100%", "101%", "x%")
 _PHASES = ("Pending", "Running", "Running", "Succeeded", "Failed", "Failed", "Unknown", "", "odd")
 
 
@@ -256,6 +257,8 @@ def _manifest(rng: random.Random) -> dict[str, Any]:
         rng,
         0.15,
         successPolicy=lambda: rng.choice(("", "AllWorkers")),
+        minSucceededWorkers=lambda: rng.choice(_SHARES),
+        maxFailedWorkers=lambda: rng.choice(_SHARES),
         enableDynamicWorker=lambda: rng.random() < 0.5,
         clusterArguments=lambda: rng.random() < 0.5,
         checkpoint=lambda: {"volume": {"emptyDir": {}}, "mountPath": rng.choice(("/ckpt", "x", "/"))},
@@ -286,6 +289,7 @@ def _status(rng: random.Random) -> dict[str, Any]:
                 "restarts": rng.choice((0, 2, -2)),
                 "restartCounts": {rng.choice(("0", "1", "-1", "x", "9" * 25)): rng.choice((0, 1, -1, 2**31 - 1))},
                 "completedIndexes": rng.choice(("", "0", "0-1", "1-", "-", "3-1", "0,,1", "0-99999999999")),
+                "failedIndexes": rng.choice(("", "", "0", "1-2", "-", "0-99999999999")),
                 "startedIndexes": rng.choice(("", "0", "0-2", "x")),
             }
             for kind in rng.sample(("PS", "Worker", "Chief", "odd"), rng.choice((0, 1, 2)))

@@ -46,6 +46,12 @@ BAD = [
     (job({"Worker": {}}, checkpoint={"volume": {}, "mountPath": "/c"}), "spec.checkpoint.volume", ""),
     (job({"Worker": {}}, checkpoint={"volume": CLAIM, "mountPath": "c"}), "spec.checkpoint.mountPath", ""),
     (job({"Worker": {}}, runPolicy={"activeDeadlineSeconds": 2**31}), "spec.runPolicy.activeDeadlineSeconds", ""),
+    (job({"Worker": {}}, minSucceededWorkers=0), "spec.minSucceededWorkers", ""),
+    (job({"Worker": {}}, minSucceededWorkers="0%"), "spec.minSucceededWorkers", ""),
+    (job({"Worker": {}}, minSucceededWorkers=1.5), "spec.minSucceededWorkers", ""),
+    (job({"Worker": {}}, maxFailedWorkers="101%"), "spec.maxFailedWorkers", ""),
+    (job({"Worker": {}}, maxFailedWorkers=-1), "spec.maxFailedWorkers", ""),
+    (job({"Worker": {}}, minSucceededWorkers=1, successPolicy="AllWorkers"), "spec.minSucceededWorkers", "contradict"),
     (
         job({"Worker": {}}, runPolicy={"schedulingPolicy": {"minResources": {"cpu": "much"}}}),
         "spec.runPolicy.schedulingPolicy.minResources",
@@ -82,6 +88,8 @@ def test_every_field_of_the_peer_survives(space: Space) -> None:
 def test_every_field_that_the_peer_does_not_have_survives(space: Space) -> None:
     beyond = {
         "clusterArguments": True,
+        "minSucceededWorkers": "80%",
+        "maxFailedWorkers": 1,
         "checkpoint": {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}, "mountPath": "/checkpoint"},
     }
 

@@ -19,6 +19,7 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH, object
 from tfoperator.api.problems import Problem, Severity, member, shown
 from tfoperator.api.structure import type_problems
 from tfoperator.api.templates import Container, PodTemplate, decode_template, is_absent
+from tfoperator.api.threshold_rules import validate_thresholds
 from tfoperator.api.v1.types import (
     Checkpoint,
     CleanPodPolicy,
@@ -96,6 +97,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
             for problem in _validate_replica(f"{_REPLICAS}[{key}]", key, replica)
         ),
         *_one_of("spec.successPolicy", job.spec.success_policy, SuccessPolicy),
+        *validate_thresholds(job.spec),
         *_validate_run_policy(job.spec),
         *_validate_cluster_arguments(job.spec),
         *_validate_checkpoint(job.spec.checkpoint),

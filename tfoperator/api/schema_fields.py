@@ -19,6 +19,7 @@ from tfoperator.api.rules import (
     QUANTITY_PATTERN,
 )
 from tfoperator.api.schema import Field, Table
+from tfoperator.api.shares import PERCENT_PATTERN, POSITIVE_PERCENT_PATTERN
 from tfoperator.api.templates import (
     Container,
     ContainerPort,
@@ -27,6 +28,7 @@ from tfoperator.api.templates import (
     PodTemplateSpec,
     VolumeSource,
 )
+from tfoperator.api.threshold_rules import CONTRADICTION
 from tfoperator.api.v1.types import (
     Checkpoint,
     CleanPodPolicy,
@@ -109,6 +111,16 @@ _SPEC: dict[type, dict[str, Field]] = {
         "successPolicy": Field(
             "When a job without chief has succeeded: when worker 0 has (the default) or AllWorkers have.",
             {"enum": _enum(SuccessPolicy)},
+        ),
+        "minSucceededWorkers": Field(
+            "The job has succeeded when so many workers have, whatever a chief does: a number or a share such as 80%, "
+            "rounded up.",
+            {"minimum": 1, "pattern": POSITIVE_PERCENT_PATTERN},
+        ),
+        "maxFailedWorkers": Field(
+            "So many workers may fail for good while the job goes on: a number or a share such as 20%, rounded down. "
+            "None if unset, or any number of dynamic ones.",
+            {"minimum": 0, "pattern": PERCENT_PATTERN},
         ),
         "enableDynamicWorker": Field(
             "Each worker's TF_CONFIG names only itself and the parameter servers, so that workers can come and go."
@@ -241,6 +253,7 @@ _STATUS: dict[type, dict[str, Field]] = {
         "restarts": Field("How often replicas of this type were started again."),
         "restartCounts": Field("How often each replica was started again, by index, where it ever was."),
         "completedIndexes": Field("Indexes that have succeeded and won't run again: 0,2-5."),
+        "failedIndexes": Field("Indexes that have failed for good and won't run again: 1,3."),
         "startedIndexes": Field("Indexes that have had a pod: 0-3."),
         "selector": Field("The label selector of the workers' pods, which autoscalers ask for."),
         "labelSelector": Field(
@@ -260,7 +273,13 @@ TABLE = Table(
                     "runPolicy.managedBy can't be changed",
                     "FieldValueForbidden",
                     fieldPath=".runPolicy.managedBy",
-                )
+                ),
+                _rule(
+                    "!has(self.minSucceededWorkers) || !has(self.successPolicy) || "
+                    f"self.successPolicy != '{SuccessPolicy.ALL_WORKERS}'",
+                    CONTRADICTION,
+                    fieldPath=".minSucceededWorkers",
+                ),
             ],
         },
         Checkpoint: {"required": ["mountPath", "volume"]},

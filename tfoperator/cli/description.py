@@ -76,8 +76,14 @@ def _moment(moment: datetime | None, now: datetime) -> str:
 def _policy(job: TFJob) -> str:
     said = {} if job.spec.run_policy is None else msgspec.to_builtins(job.spec.run_policy)
     said.pop("schedulingPolicy", None)
-    for name, value in (("successPolicy", job.spec.success_policy), ("dynamic", job.spec.enable_dynamic_worker)):
-        if value:
+    spec = job.spec
+    for name, value in (
+        ("successPolicy", spec.success_policy or None),
+        ("minSucceededWorkers", spec.min_succeeded_workers),
+        ("maxFailedWorkers", spec.max_failed_workers),
+        ("dynamic", spec.enable_dynamic_worker or None),
+    ):
+        if value is not None:
             said[name] = value
     return ", ".join(f"{name}={str(value).lower() if value is True else value}" for name, value in said.items())
 
@@ -103,6 +109,7 @@ def _without_pods(
 ) -> Iterator[tuple[str, ...]]:
     replica_type = parse_replica_type(kind)
     completed = parse_indexes(status.completed_indexes) if status is not None else frozenset()
+    failed = parse_indexes(status.failed_indexes) if status is not None else frozenset()
     counts = status.restart_counts if status is not None else {}
     missing = [
         index
@@ -110,7 +117,7 @@ def _without_pods(
         if f"{(replica_type or kind).lower()}-{index}" not in found
     ]
     for index in missing[:_MISSING]:
-        state = "Completed" if index in completed else "No pod"
+        state = "Completed" if index in completed else "Failed" if index in failed else "No pod"
         yield f"{kind.lower()}-{index}", state, "no", str(counts.get(str(index), 0)), "-", "-", ""
     if len(missing) > _MISSING:
         yield f"{kind.lower()}: {len(missing) - _MISSING} more", "No pod", "no", "-", "-", "-", ""

@@ -1,7 +1,9 @@
 """Whether a job has succeeded, has failed, runs or is ready, from what its replicas do.
 
 Success is looked for first, and a verdict is one or the other, never both: a job whose chief is done has succeeded
-even if the same glance shows a worker that failed, for the chief decides.
+even if the same glance shows a worker that failed, for the chief decides. How many workers must succeed and how many
+may fail are two questions with an answer each (`minSucceededWorkers`, `maxFailedWorkers`); a job also fails as soon as
+the first number is out of reach.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from datetime import datetime
 
 import msgspec
 
+from tfoperator.api.shares import allowed, required
 from tfoperator.api.v1.types import ReplicaType, RunPolicy, SuccessPolicy, TFJob
 from tfoperator.controller.replicas import Replica, ReplicaGroup, Standing
 from tfoperator.controller.times import seconds_between
@@ -32,19 +35,24 @@ class Failure(msgspec.Struct, frozen=True):
 def has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
     """Whether the job has reached its success policy.
 
-    With chiefs all of them must have succeeded; else worker 0, or every worker under AllWorkers; in a job that has
-    neither chief nor worker everything must. Types scaled to zero count as absent: no work done is no success.
+    `minSucceededWorkers` goes before everything else. Without it all chiefs must have succeeded, where there are any;
+    else worker 0, or under AllWorkers every worker but those that may fail; in a job that has neither chief nor worker
+    everything must. Types scaled to zero count as absent: no work done is no success.
     """
     present = [group for group in groups if group.size > 0]
+    workers = next((group for group in present if group.type is ReplicaType.WORKER), None)
+    if workers is not None and job.spec.min_succeeded_workers is not None:
+        return workers.succeeded >= required(job.spec.min_succeeded_workers, workers.size)
     chiefs = [group for group in present if group.type in CHIEF_TYPES]
     if chiefs:
         return all(group.succeeded == group.size for group in chiefs)
-    for group in present:
-        if group.type is ReplicaType.WORKER:
-            if job.spec.success_policy != SuccessPolicy.ALL_WORKERS and 0 in group.completed:
-                return True
-            return group.succeeded == group.size
-    return bool(present) and all(group.succeeded == group.size for group in present)
+    if workers is None:
+        return bool(present) and all(group.succeeded == group.size for group in present)
+    if job.spec.success_policy != SuccessPolicy.ALL_WORKERS:
+        return 0 in workers.completed
+    failed = len(workers.failed)
+    done_without = failed if failed <= _may_fail(job, workers) else 0
+    return workers.succeeded > 0 and workers.succeeded + done_without == workers.size
 
 
 def failure_of_job(job: TFJob, groups: Sequence[ReplicaGroup], start: datetime | None, now: datetime) -> Failure | None:
@@ -94,19 +102,36 @@ def is_ready(replica: Replica) -> bool:
 
 
 def _is_fatal(job: TFJob, groups: Sequence[ReplicaGroup], group: ReplicaGroup) -> bool:
-    failed = group.count(Standing.FAILED)
-    if failed == 0:
+    """Whether what failed of this type ends the job."""
+    failed = group.failed
+    if not failed:
         return False
-    if group.type is not ReplicaType.WORKER or not job.spec.enable_dynamic_worker:
+    if group.type is not ReplicaType.WORKER:
         return True
-    # Dynamic workers may come and go, as in the Go operator; but when none is left to do the work and no chief
-    # decides, waiting would never end.
-    led = any(other.type in CHIEF_TYPES and other.size > 0 for other in groups)
-    return not led and failed + group.succeeded == group.size
+    spec = job.spec
+    unbounded = spec.max_failed_workers is None and bool(spec.enable_dynamic_worker)
+    if not unbounded and len(failed) > _may_fail(job, group):
+        return True
+    if spec.min_succeeded_workers is not None:
+        return group.size - len(failed) < required(spec.min_succeeded_workers, group.size)
+    if any(other.type in CHIEF_TYPES and other.size > 0 for other in groups):
+        return False
+    if not unbounded and spec.success_policy != SuccessPolicy.ALL_WORKERS and 0 in failed:
+        return True  # Worker 0 leads here, and a job without its leader can't succeed.
+    # Dynamic workers may come and go, as in the Go operator; but when none is left to do the work, waiting would
+    # never end.
+    return len(failed) + group.succeeded == group.size
+
+
+def _may_fail(job: TFJob, workers: ReplicaGroup) -> int:
+    """How many workers the job says it can do without."""
+    limit = job.spec.max_failed_workers
+    return 0 if limit is None else allowed(limit, workers.size)
 
 
 def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
     failed = [replica for replica in group.replicas if replica.standing is Standing.FAILED]
+    failed.sort(key=lambda replica: replica.index in group.failed_before)  # what is new, and what killed the job, first
     causes = [f"{group.type}-{r.index}: {r.cause}" for r in failed[:_LISTED_CAUSES] if r.cause]
     more = f"; and {len(failed) - _LISTED_CAUSES} more" if len(failed) > _LISTED_CAUSES else ""
     return (

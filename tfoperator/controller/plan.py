@@ -125,7 +125,9 @@ def _absent(draft: Draft, groups: Sequence[ReplicaGroup]) -> list[str]:
         naming(draft.job, group.type, replica.index)
         for group in groups
         for replica in group.replicas
-        if replica.pod is None and replica.standing in (Standing.VANISHED, Standing.FAILED)
+        if replica.pod is None
+        and replica.standing in (Standing.VANISHED, Standing.FAILED)
+        and replica.index not in group.failed_before
         for naming in namings
     )
 

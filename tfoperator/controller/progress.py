@@ -19,6 +19,7 @@ from tfoperator.controller.waiting import waiting_summary
 __all__ = ["report_created", "report_end", "report_progress", "report_suspension"]
 
 _MAX_EXIT_EVENTS = 5
+_MAX_LOSSES = 3
 
 
 def report_created(draft: Draft) -> None:
@@ -51,7 +52,10 @@ def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], *, resumed: bo
     _report_restarts(draft, groups)
     ready, completed, total = readiness(groups)
     waits = waiting_summary(groups)
-    counted = f"{ready}/{total} replicas ready" + (f", {completed} completed" if completed else "")
+    failed = sum(len(group.failed) for group in groups)
+    counted = f"{ready}/{total} replicas ready"
+    counted += f", {completed} completed" if completed else ""
+    counted += f", {failed} failed" if failed else ""
     detail = f"{counted}; {waits}." if waits else f"{counted}."
     all_ready = ready > 0 and ready + completed == total
     if conditions.is_true(ConditionType.RESTARTING):
@@ -72,7 +76,7 @@ def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], *, resumed: bo
 def report_end(draft: Draft, groups: Sequence[ReplicaGroup], failure: str | None) -> None:
     """The job has ended, well (`failure` is None) or not."""
     report_created(draft)
-    _report_exits(draft, groups, the_end=True)
+    _report_exits(draft, groups)
     conditions = draft.conditions
     if failure is None:
         condition, reason = ConditionType.SUCCEEDED, "TFJobSucceeded"
@@ -101,14 +105,26 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
             draft.event("Warning", "TFJobRestarting", message)
     elif is_running(groups):
         conditions.remove(ConditionType.RESTARTING)
-    _report_exits(draft, groups, the_end=False)
+    _report_exits(draft, groups)
+    _report_losses(draft, groups)
 
 
-def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup], *, the_end: bool) -> None:
-    """Tell the exit codes of pods whose end is news: those that begin to restart and, at `the_end`, those to blame.
+def _report_losses(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
+    """Tell of replicas that have just failed for good, and that the job goes on without."""
+    for group in groups:
+        new = group.newly_failed
+        if not new:
+            continue
+        parts = [f"{group.type}-{replica.index} ({replica.cause})" for replica in new[:_MAX_LOSSES]]
+        more = f" and {len(new) - _MAX_LOSSES} more" if len(new) > _MAX_LOSSES else ""
+        message = (
+            f"{', '.join(parts)}{more} failed for good; {len(group.failed)} of {group.size} have. The job goes on."
+        )
+        draft.event("Warning", "ReplicaFailed", message)
 
-    A dynamic worker that failed and is done without stays as it is, so telling of it here would never end.
-    """
+
+def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
+    """Tell the exit codes of pods whose end is news: of those that begin to restart, and of those lost for good."""
     namespace = draft.job.metadata.namespace
     exits = [
         f"Pod: {namespace}.{replica.pod.metadata.name} exited with code {replica.exit_code}"
@@ -116,7 +132,10 @@ def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup], *, the_end: bool
         for replica in group.replicas
         if replica.pod is not None
         and replica.exit_code is not None
-        and (replica.newly_restarting or (the_end and replica.standing is Standing.FAILED))
+        and (
+            replica.newly_restarting
+            or (replica.standing is Standing.FAILED and replica.index not in group.failed_before)
+        )
     ]
     for message in exits[:_MAX_EXIT_EVENTS]:
         draft.event("Normal", "ExitedWithCode", message)

@@ -4,6 +4,9 @@ The one subtle thing is a pod that goes away. `startedIndexes` in the status rem
 the pod would be a loss to the job: an index enters when its pod is seen and leaves when it is completed or when the
 operator itself lets go of the pod (restart, scale-down, suspension), in a status write that precedes the deletion.
 So a pod of a started index that terminates or is gone was taken from us; any other one goes by our own will.
+
+What has ended is remembered without its pod: completed indexes for ever, failed ones as long as the type has them, so
+that scaling a worker away and back gives it another try.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, ReplicaType, Res
 from tfoperator.controller.actions import PlanOptions
 from tfoperator.controller.restart import (
     MAX_RESTARTS,
+    Ending,
     ended_by_deletion,
     ending_of,
     is_permanent,
@@ -75,14 +79,16 @@ class Replica:
 class ReplicaGroup:
     """All replicas of one type: `replicas` in index order, and the pods that stand for none of them.
 
-    `completed` are the indexes known to have succeeded, also those beyond a size that was reduced since. `counts`
-    are the restart counts to record.
+    `completed` are the indexes known to have succeeded, also those beyond a size that was reduced since;
+    `failed_before` those within the size that the status says have failed for good. `counts` are the restart counts to
+    record.
     """
 
     __slots__ = (
         "completed",
         "counts",
         "duplicates",
+        "failed_before",
         "kept_started",
         "policy",
         "replicas",
@@ -103,6 +109,8 @@ class ReplicaGroup:
         self.started_before = parse_indexes(old.started_indexes) if old.started_indexes else frozenset()
         self.kept_started: set[int] = set()
         self.completed = set(parse_indexes(old.completed_indexes)) if old.completed_indexes else set()
+        failed = parse_indexes(old.failed_indexes) if old.failed_indexes else ()
+        self.failed_before = frozenset(index for index in failed if index < self.size)
         self.counts = _read_counts(old.restart_counts) if old.restart_counts else {}
         self.replicas: list[Replica] = []
         self.surplus: list[tuple[int, Pod]] = []
@@ -116,6 +124,16 @@ class ReplicaGroup:
     def succeeded(self) -> int:
         """How many of the wanted replicas have succeeded."""
         return self.count(Standing.SUCCEEDED)
+
+    @property
+    def failed(self) -> list[int]:
+        """The wanted indexes that have failed for good, now or earlier."""
+        return [replica.index for replica in self.replicas if replica.standing is Standing.FAILED]
+
+    @property
+    def newly_failed(self) -> list[Replica]:
+        """The replicas that turn out now to have failed for good."""
+        return [r for r in self.replicas if r.standing is Standing.FAILED and r.index not in self.failed_before]
 
     @property
     def restarts(self) -> int:
@@ -170,13 +188,16 @@ def _without_pod(group: ReplicaGroup, index: int) -> Replica:
     restarts = group.counts.get(index, 0)
     if index in group.completed:
         return Replica(index, None, Standing.SUCCEEDED, restarts)
+    if index in group.failed_before:
+        return Replica(index, None, Standing.FAILED, restarts)
     if index not in group.started_before:
         return Replica(index, None, Standing.MISSING, restarts)
-    group.kept_started.add(index)
     replica = Replica(index, None, Standing.VANISHED, restarts + 1)
     replica.cause = "its pod was deleted"
     if group.policy is RestartPolicy.NEVER:
         replica.standing, replica.restarts = Standing.FAILED, restarts
+    else:
+        group.kept_started.add(index)
     return replica
 
 
@@ -187,6 +208,9 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
     replica = Replica(index, pod, Standing.PENDING, max(noted, so_far))
     if index in group.completed:
         replica.standing = Standing.SUCCEEDED
+        return replica
+    if index in group.failed_before:
+        _fail(replica, ending_of(pod) if pod.status.phase == "Failed" else None)
         return replica
     if pod.metadata.deletion_timestamp is not None and (
         index not in group.started_before or pod.status.phase not in ("Succeeded", "Failed") or ended_by_deletion(pod)
@@ -223,13 +247,18 @@ def _judge_terminating(group: ReplicaGroup, replica: Replica, so_far: int, noted
 
 def _judge_failed(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, noted: int) -> None:
     ending = ending_of(pod)
-    replica.exit_code = ending.exit_code
     if is_permanent(ending, group.policy):
-        replica.standing = Standing.FAILED
-        replica.cause = str(ending)
-        group.kept_started.add(replica.index)
+        _fail(replica, ending)
     else:
+        replica.exit_code = ending.exit_code
         _restart(replica, so_far, noted, str(ending))
+
+
+def _fail(replica: Replica, ending: Ending | None) -> None:
+    replica.standing = Standing.FAILED
+    if ending is not None:
+        replica.exit_code = ending.exit_code
+        replica.cause = str(ending)
 
 
 def _restart(replica: Replica, so_far: int, noted: int, cause: str) -> None:

@@ -148,6 +148,7 @@ def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str) -> Replica
         restarts=sum(counts.values()),
         restart_counts=counts,
         completed_indexes=format_indexes(group.completed),
+        failed_indexes=format_indexes(group.failed),
         started_indexes="" if stage is Stage.SUSPENDED else format_indexes(group.kept_started),
         selector=replicas_selector(job_name, group.type) if group.type is ReplicaType.WORKER else "",
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -11,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.unit.controller.builders import acts, make_job
+from tests.unit.controller.builders import acts, make_job, make_pod, planned, services_of, started
 from tests.unit.controller.world import View, World
 from tfoperator.api.defaults import default
 from tfoperator.api.indexes import parse_indexes
@@ -41,6 +44,12 @@ SHAPES = st.fixed_dictionaries(
 )
 
 
+SHARES = st.integers(1, 4) | st.sampled_from(["1%", "34%", "50%", "67%", "100%"])
+THRESHOLDS = st.just({}) | st.fixed_dictionaries(
+    {}, optional={"minSucceededWorkers": SHARES, "maxFailedWorkers": SHARES | st.sampled_from([0, "0%"])}
+)
+
+
 @st.composite
 def worlds(draw: st.DrawFn, policies: st.SearchStrategy[str] = POLICIES) -> World:
     replicas = {key: {"replicas": count, "restartPolicy": draw(policies)} for key, count in draw(SHAPES).items()}
@@ -51,8 +60,10 @@ def worlds(draw: st.DrawFn, policies: st.SearchStrategy[str] = POLICIES) -> Worl
         run_policy["activeDeadlineSeconds"] = draw(st.integers(0, 600))
     if draw(st.integers(0, 3)) == 0:
         run_policy["ttlSecondsAfterFinished"] = draw(st.integers(0, 600))
+    thresholds = draw(THRESHOLDS)
     job = make_job(
         replicas or {"Worker": 2},
+        **thresholds,
         runPolicy=run_policy,
         successPolicy=draw(st.sampled_from(["", "AllWorkers"])),
         enableDynamicWorker=draw(st.booleans()),
@@ -76,6 +87,8 @@ def check_plan(result: Plan, view: View) -> None:
     assert len({d.uid for d in result.delete_pods}) == len(result.delete_pods)
     assert result.requeue_after is None or 0 <= result.requeue_after <= MAX_REQUEUE
 
+    check_memory(result, view)
+    check_thresholds(result, view)
     conditions = {c.type: c for c in result.status.conditions}
     assert len(conditions) == len(result.status.conditions), "a condition twice"
     both = {"Succeeded", "Failed"} <= {kind for kind, c in conditions.items() if c.status == "True"}
@@ -97,6 +110,43 @@ def check_plan(result: Plan, view: View) -> None:
         spec = view.job.spec.tf_replica_specs.get(replica_of(pod.metadata.labels)[0])
         if pod.status.phase == "Failed" and spec is not None and pod.metadata.uid in restarted:
             assert not is_permanent(ending_of(pod), RestartPolicy(spec.restart_policy)), "a permanent failure restarted"
+
+
+def check_memory(result: Plan, view: View) -> None:
+    """What has ended is not forgotten: completed indexes never, failed ones not as long as the type has them."""
+    creates = {(create.replica_type, create.index) for create in result.create_pods}
+    for key, before in view.job.status.replica_statuses.items():
+        spec, after = view.job.spec.tf_replica_specs.get(key), result.status.replica_statuses.get(key)
+        if spec is None or after is None:
+            continue
+        assert parse_indexes(before.completed_indexes) <= parse_indexes(after.completed_indexes)
+        failed = {index for index in parse_indexes(before.failed_indexes) if index < (spec.replicas or 0)}
+        assert failed <= parse_indexes(after.failed_indexes)
+        assert not {(key, index) for index in failed} & creates, "a replica that failed for good runs again"
+
+
+def check_thresholds(result: Plan, view: View) -> None:
+    """So many workers as must have succeeded have, if and only if the job has; and no more have failed than may."""
+    spec = view.job.spec
+    worker, status = spec.tf_replica_specs.get("Worker"), result.status.replica_statuses.get("Worker")
+    if worker is None or not worker.replicas or status is None or is_finished(view.job.status.conditions):
+        return
+    size = worker.replicas
+    ends = {c.type for c in result.status.conditions if c.status == "True"} & {"Succeeded", "Failed"}
+    succeeded = sum(index < size for index in parse_indexes(status.completed_indexes))
+    failed = len(parse_indexes(status.failed_indexes))
+    if spec.min_succeeded_workers is not None:
+        needed = min(of(spec.min_succeeded_workers, size, math.ceil), size)
+        assert (succeeded >= needed) == ("Succeeded" in ends)
+        assert ends or size - failed >= needed, "success is out of reach"
+    if spec.max_failed_workers is not None:
+        assert ends or failed <= of(spec.max_failed_workers, size, math.floor)
+    elif not spec.enable_dynamic_worker:
+        assert ends or not failed
+
+
+def of(share: int | str, total: int, rounded: Callable[[Fraction], int]) -> int:
+    return share if isinstance(share, int) else rounded(Fraction(int(share.rstrip("%")) * total, 100))
 
 
 def settle(world: World, *, finish: bool = False) -> None:
@@ -242,9 +292,7 @@ def assert_settled(world: World) -> None:
         if index not in world.completed(key)
     }
     alive = Counter(world.replica(pod) for pod in world.pods.values() if pod.status.phase == "Running")
-    failed = {world.replica(p) for p in world.pods.values() if p.status.phase == "Failed"}
-    if world.job.spec.enable_dynamic_worker:
-        wanted -= {replica for replica in failed if replica[0] == "Worker"} | world.failed_without_pod()
+    wanted -= {("Worker", index) for index in world.failed("Worker")}
     assert set(alive) >= wanted, (wanted, alive)
     assert all(count == 1 for count in alive.values())
     services = {replica_of(service.metadata.labels) for service in world.services.values()}
@@ -304,6 +352,24 @@ def test_a_job_whose_pods_all_succeed_succeeds(world: World, lags: list[int]) ->
         assert not world.holds(ConditionType.FAILED)
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    phases=st.lists(st.sampled_from(["Succeeded", "Succeeded", "Failed", "Running"]), min_size=1, max_size=7),
+    chief=st.sampled_from(["", "Running", "Failed"]),
+    thresholds=THRESHOLDS,
+    dynamic=st.booleans(),
+)
+def test_a_glance_at_the_workers_is_enough_for_the_thresholds(
+    phases: list[str], chief: str, thresholds: dict[str, Any], dynamic: bool
+) -> None:
+    replicas = {"Worker": len(phases), "Chief": 1} if chief else {"Worker": len(phases)}
+    job = started(make_job(replicas, enableDynamicWorker=dynamic, **thresholds))
+    pods = [make_pod(f"Worker-{i}", phase, exit_code=int(phase == "Failed")) for i, phase in enumerate(phases)]
+    pods += [make_pod("Chief-0", chief, exit_code=1)] if chief else []
+    view = View(job, tuple(pods), services_of(job))
+    check_plan(planned(job, *pods), view)
+
+
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -332,6 +398,7 @@ REPLICA_STATUS = st.fixed_dictionaries(
     optional={
         "restartCounts": st.dictionaries(st.text("0123456789-x", max_size=4), st.integers(-5, 10**9), max_size=3),
         "completedIndexes": st.text("0123456789-,", max_size=9),
+        "failedIndexes": st.text("0123456789-,", max_size=9),
         "startedIndexes": st.text("0123456789-,", max_size=9),
     },
 )
@@ -343,6 +410,8 @@ JOBS = st.fixed_dictionaries(
         | st.fixed_dictionaries(
             {"tfReplicaSpecs": st.dictionaries(st.sampled_from(["PS", "Worker", "chief", "Chief", "x"]), REPLICA)},
             optional={
+                "minSucceededWorkers": JUNK | SHARES,
+                "maxFailedWorkers": JUNK | SHARES,
                 "runPolicy": st.fixed_dictionaries(
                     {},
                     optional={
@@ -353,7 +422,7 @@ JOBS = st.fixed_dictionaries(
                         "suspend": st.booleans(),
                         "managedBy": st.sampled_from(["", "kubeflow.org/training-operator", "someone"]),
                     },
-                )
+                ),
             },
         ),
     },

@@ -308,18 +308,6 @@ def test_restarting_stays_until_running_takes_its_place() -> None:
     assert [c.type for c in running.status.conditions if c.status == "True"] == [C.CREATED, C.READY, C.RUNNING]
 
 
-@pytest.mark.parametrize(("policy", "again"), [("Never", []), ("ExitCode", ["Worker-1"])])
-def test_deleting_the_pod_of_a_failed_dynamic_worker_runs_it_again_unless_the_policy_is_never(
-    policy: str, again: list[str]
-) -> None:
-    job = make_job({"Worker": {"replicas": 2, "restartPolicy": policy}}, enableDynamicWorker=True)
-    failed = planned(started(job), make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1))
-    assert is_true(failed, C.RUNNING)
-    gone = planned(with_status(job, failed.status), make_pod("Worker-0"))
-    assert created_pods(gone) == again
-    assert counts(planned(with_status(job, gone.status), make_pod("Worker-0"))) == {}
-
-
 def test_a_restart_beyond_what_is_counted_is_told_once() -> None:
     job = make_job({"Worker": {"restartPolicy": "OnFailure"}})
     jester = msgspec.structs.replace(terminated(1), restart_count=10**12)

@@ -302,15 +302,10 @@ class World:
         status = self.job.status.replica_statuses.get(replica_type)
         return parse_indexes(status.completed_indexes) if status else frozenset()
 
-    def failed_without_pod(self) -> set[Replica]:
-        """Replicas under Never whose pod was taken away: they have failed, and only dynamic workers may."""
-        return {
-            (ReplicaType(key), index)
-            for key, status in self.job.status.replica_statuses.items()
-            for index in parse_indexes(status.started_indexes)
-            if (spec := self.job.spec.tf_replica_specs.get(key)) is not None and spec.restart_policy == "Never"
-            if all(self.replica(pod) != (key, index) for pod in self.pods.values())
-        }
+    def failed(self, replica_type: str) -> frozenset[int]:
+        """The indexes that the status remembers as failed for good."""
+        status = self.job.status.replica_statuses.get(replica_type)
+        return parse_indexes(status.failed_indexes) if status else frozenset()
 
     def counted(self) -> Counter[Replica]:
         """The restarts that the status records."""

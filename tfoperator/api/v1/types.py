@@ -133,11 +133,13 @@ class Checkpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the user asks for."""
+    """What the user asks for. What is typed `int | str` is a number or a share such as "80%" (`api.shares`)."""
 
     tf_replica_specs: dict[str, ReplicaSpec | None] = {}
     run_policy: RunPolicy | None = None
     success_policy: str | None = None
+    min_succeeded_workers: int | str | None = None
+    max_failed_workers: int | str | None = None
     enable_dynamic_worker: bool | None = None
     cluster_arguments: bool | None = None
     checkpoint: Checkpoint | None = None
@@ -162,8 +164,9 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     began: the sum that people read. `restart_counts` holds it per index, where it isn't zero, so that it survives
     pod deletion and operator restarts and a replica's delay grows with its own failures.
     `completed_indexes` are the indexes that succeeded: they are not run again even if their pod is deleted.
+    `failed_indexes` are those that failed for good: not run again either, as long as the type has that index.
     `started_indexes` are those that ever had a pod: without one now, their pod has vanished, rather than never been
-    made. Both are written like batch/v1's Job writes them: `"0,2-5"`.
+    made. All are written like batch/v1's Job writes them: `"0,2-5"`.
     `selector` is the label selector of the type's pods, of the workers only: an autoscaler reads it.
     """
 
@@ -174,6 +177,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     restarts: int = 0
     restart_counts: dict[str, int] = {}
     completed_indexes: str = ""
+    failed_indexes: str = ""
     started_indexes: str = ""
     selector: str = ""
 

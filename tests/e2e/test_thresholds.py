@@ -1,0 +1,79 @@
+"""How many workers have to succeed and how many may fail (kubeflow/trainer #1188, #1175), on a real API server."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.operated import JobOnCluster, Operated
+
+pytestmark = pytest.mark.controlplane
+
+STOPS = {"cleanPodPolicy": "Running"}
+
+
+def remembers(job: JobOnCluster, name: str, indexes: str) -> None:
+    eventually(
+        lambda: job.status()["replicaStatuses"]["Worker"].get(name) == indexes,
+        within=20,
+        every=0.05,
+        what=f"{name} {indexes} of {job.name}",
+    )
+
+
+def test_1188_four_of_five_workers_are_enough_and_one_may_fail(operated: Operated) -> None:
+    share = {"minSucceededWorkers": "80%", "maxFailedWorkers": "20%"}
+    job = operated.running("enough", spec=share, run_policy=STOPS, PS=1, Worker=5)
+    job.play("Failed", "worker-0", exit_code=1)
+    remembers(job, "failedIndexes", "0")
+    job.play("Succeeded", "worker-1", "worker-2", "worker-3")
+    remembers(job, "completedIndexes", "1-3")
+    operated.settle()
+    assert job.state() == "Running"
+    job.play("Succeeded", "worker-4")
+    job.wait("Succeeded")
+    assert job.conditions()["Running"]["status"] == "False"
+    assert "Failed" not in job.conditions()
+    job.wait_pods("worker-0", "worker-1", "worker-2", "worker-3", "worker-4")  # the server is stopped
+    job.wait_reasons("ReplicaFailed", "ExitedWithCode", "TFJobSucceeded")
+
+
+def test_1188_one_failure_more_than_the_share_fails_the_job_and_stops_the_others(operated: Operated) -> None:
+    job = operated.running("too-many", spec={"maxFailedWorkers": "50%"}, Chief=1, Worker=3)
+    job.play("Failed", "worker-2", exit_code=1)
+    remembers(job, "failedIndexes", "2")
+    assert job.state() == "Running"
+    job.play("Failed", "worker-0", exit_code=1)
+    assert "2 Worker replica(s) failed" in job.wait("Failed")["message"]
+    assert job.status()["replicaStatuses"]["Worker"]["failedIndexes"] == "0,2"
+    job.wait_pods("worker-0", "worker-2")
+
+
+@pytest.mark.parametrize("spec", [{"enableDynamicWorker": True}, {"maxFailedWorkers": 1}])
+def test_a_failed_worker_is_not_run_again_though_somebody_deletes_its_pod_while_there_is_no_operator(
+    operated: Operated, spec: dict[str, object]
+) -> None:
+    name = f"lost-{next(iter(spec)).lower()}"
+    job = operated.running(name, spec=spec, restart_policy="ExitCode", Worker=3)
+    job.play("Failed", "worker-1", exit_code=1)
+    remembers(job, "failedIndexes", "1")
+    operated.restart_operator(meanwhile=lambda: job.delete_pod("worker-1"))
+    operated.settle()
+    assert set(job.pods()) == {"worker-0", "worker-2"}
+    assert job.status()["replicaStatuses"]["Worker"]["failed"] == 1
+    assert job.restarts() == 0
+    job.play("Succeeded", "worker-0")
+    job.wait("Succeeded")
+
+
+def test_scaling_a_failed_worker_away_and_back_gives_it_another_try(operated: Operated) -> None:
+    job = operated.running("second-try", spec={"enableDynamicWorker": True}, Worker=3)
+    job.play("Failed", "worker-1", "worker-2", exit_code=1)
+    remembers(job, "failedIndexes", "1-2")
+    job.scale(Worker=2)
+    job.wait_pods("worker-0", "worker-1")
+    job.scale(Worker=3)
+    pods = job.wait_pods("worker-0", "worker-1", "worker-2")
+    assert pods["worker-1"]["status"]["phase"] == "Failed"
+    assert pods["worker-2"]["status"]["phase"] == "Pending"
+    remembers(job, "failedIndexes", "1")
