@@ -261,6 +261,7 @@ def _manifest(rng: random.Random) -> dict[str, Any]:
         maxFailedWorkers=lambda: rng.choice(_SHARES),
         enableDynamicWorker=lambda: rng.random() < 0.5,
         clusterArguments=lambda: rng.random() < 0.5,
+        evaluatorInCluster=lambda: rng.random() < 0.5,
         checkpoint=lambda: {"volume": {"emptyDir": {}}, "mountPath": rng.choice(("/ckpt", "x", "/"))},
     )
     metadata = {"name": "mnist", "namespace": "ns", "uid": "job-uid", "generation": 1}

@@ -88,6 +88,7 @@ def test_every_field_of_the_peer_survives(space: Space) -> None:
 def test_every_field_that_the_peer_does_not_have_survives(space: Space) -> None:
     beyond = {
         "clusterArguments": True,
+        "evaluatorInCluster": False,
         "minSucceededWorkers": "80%",
         "maxFailedWorkers": 1,
         "checkpoint": {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}, "mountPath": "/checkpoint"},

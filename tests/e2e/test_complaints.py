@@ -1,7 +1,7 @@
 """What the Go operator's users complain about, one test per complaint that fails on the behaviour complained about.
 
-The numbers are the threads of kubeflow/trainer. The evaluator's place (#650, #1139) is in test_peer_pods.py, the percentage policies
-(#1188) in test_thresholds.py, memory (#1661) in test_operator_cost.py.
+The numbers are the threads of kubeflow/trainer. The evaluator's place (#650, #1139) is in test_peer_pods.py, the
+percentage policies (#1188) are in test_thresholds.py, memory (#1661) is in test_operator_cost.py.
 """
 
 from __future__ import annotations

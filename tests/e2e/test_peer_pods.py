@@ -95,6 +95,14 @@ def test_the_cluster_domain_is_appended_and_the_evaluator_left_out_where_an_admi
         assert job.tf_config(f"{kind}-0") == {"cluster": members, "task": task(kind), "environment": "cloud"}
 
 
+def test_650_a_job_says_for_itself_that_its_evaluator_is_no_part_of_the_cluster(operated: Operated) -> None:
+    job = operated.job("apart", spec={"evaluatorInCluster": False}, Worker=1, Evaluator=1)
+    job.wait_pods("worker-0", "evaluator-0")
+    members = {"worker": [f"apart-worker-0.{operated.cluster.namespace}.svc:2222"]}
+    for kind in ("worker", "evaluator"):
+        assert job.tf_config(f"{kind}-0") == {"cluster": members, "task": task(kind), "environment": "cloud"}
+
+
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [("ExitCode", "Never"), ("Never", "Never"), ("Always", "Always"), ("OnFailure", "OnFailure")],

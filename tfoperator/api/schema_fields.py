@@ -129,6 +129,10 @@ _SPEC: dict[type, dict[str, Field]] = {
             "Each replica also gets the cluster as arguments of its container: --ps_hosts, --worker_hosts, --job_name, "
             "--task_index."
         ),
+        "evaluatorInCluster": Field(
+            "Whether the cluster that the replicas are told of lists the evaluators, which some training loops object "
+            "to; as the operator's --evaluator-in-cluster says (true) if unset."
+        ),
         "checkpoint": Field("Where the replicas keep checkpoints: a volume for all of them, with a directory per job."),
     },
     ReplicaSpec: {

@@ -50,11 +50,12 @@ class PlanOptions(msgspec.Struct, frozen=True):
 
     `cluster_domain` is appended to the host names in TF_CONFIG (`cluster.local`; empty: the resolver's search path
     is enough, as the Go operator assumes). A replica's n-th restart waits `restart_delay_base * 2**(n-1)` after its
-    end, at most `restart_delay_cap`; 0 restarts at once. A pod on a lost node is deleted by force `node_lost_margin`
-    after the moment its graceful deletion should have been over. `evaluator_in_cluster` lists the evaluators in
-    TF_CONFIG's cluster, which the Go operator does and some training loops object to. `accelerators` say, by resource
-    name, what containers that ask for the resource get. `default_ps_image` runs the parameter servers of a job that has
-    no template for them; empty, such a job is invalid. `object_name` names what is made for jobs that have nothing yet.
+    end, at most `restart_delay_cap`; 0 restarts at once. A pod on a lost node is deleted by force
+    `node_lost_margin` after the moment its graceful deletion should have been over. `evaluator_in_cluster` lists
+    the evaluators in TF_CONFIG's cluster, which the Go operator does and some training loops object to, unless the
+    job says. `accelerators` say, by resource name, what containers that ask for the resource get.
+    `default_ps_image` runs the parameter servers of a job that has no template for them; empty, such a job is
+    invalid. `object_name` names what is made for jobs that have nothing yet.
     """
 
     cluster_domain: str = ""

@@ -74,7 +74,7 @@ class Bodies:
         return TFConfig(
             self._hosts,
             sparse=bool(self._job.spec.enable_dynamic_worker),
-            evaluator_in_cluster=self._options.evaluator_in_cluster,
+            evaluator_in_cluster=self._evaluator_in_cluster,
         )
 
     @cached_property
@@ -82,7 +82,12 @@ class Bodies:
         """None for a job that didn't ask for them."""
         if not self._job.spec.cluster_arguments:
             return None
-        return ClusterArguments(self._hosts, evaluator_in_cluster=self._options.evaluator_in_cluster)
+        return ClusterArguments(self._hosts, evaluator_in_cluster=self._evaluator_in_cluster)
+
+    @property
+    def _evaluator_in_cluster(self) -> bool:
+        own = self._job.spec.evaluator_in_cluster
+        return self._options.evaluator_in_cluster if own is None else own
 
     @cached_property
     def _hosts(self) -> dict[ReplicaType, list[str]]:

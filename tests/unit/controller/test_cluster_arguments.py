@@ -56,6 +56,11 @@ def test_chief_and_evaluator_have_hosts_as_in_tf_config(in_cluster: bool, types:
     assert found["Evaluator-0"] == [*expected, "--job_name=evaluator", "--task_index=0"]
 
 
+def test_evaluators_that_the_job_keeps_out_of_the_cluster_are_kept_out_of_the_arguments() -> None:
+    found = arguments(plan_new({"Worker": 1, "Evaluator": 1}, evaluatorInCluster=False))
+    assert (found["Evaluator-0"] or [""])[:-2] == ["--worker_hosts=mnist-worker-0.ns.svc:2222"]
+
+
 def test_they_follow_the_arguments_of_the_container_that_trains() -> None:
     containers = [
         {"name": "sidecar", "image": "s", "args": ["--quiet"]},

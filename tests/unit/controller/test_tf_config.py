@@ -96,6 +96,15 @@ def test_evaluators_can_be_kept_out_of_the_cluster() -> None:
     assert evaluator["task"] == {"type": "evaluator", "index": 0}
 
 
+@pytest.mark.parametrize("operators", [True, False])
+@pytest.mark.parametrize("jobs", [True, False])
+def test_a_job_says_for_itself_whether_its_evaluators_are_in_the_cluster(jobs: bool, operators: bool) -> None:
+    options = PlanOptions(evaluator_in_cluster=operators)
+    found = tf_configs({"Chief": 1, "Evaluator": 1}, options, evaluatorInCluster=jobs)
+    for text in found.values():
+        assert ("evaluator" in json.loads(text or "")["cluster"]) is jobs
+
+
 def test_dynamic_workers_know_themselves_the_servers_and_the_chief() -> None:
     found = tf_configs({"Chief": 1, "PS": 2, "Worker": 2, "Evaluator": 1}, enableDynamicWorker=True)
     configs = {name: json.loads(text or "") for name, text in found.items()}

@@ -142,6 +142,7 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     max_failed_workers: int | str | None = None
     enable_dynamic_worker: bool | None = None
     cluster_arguments: bool | None = None
+    evaluator_in_cluster: bool | None = None
     checkpoint: Checkpoint | None = None
 
 
