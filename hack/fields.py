@@ -1,4 +1,6 @@
-"""The table of every field of a TFJob, docs/fields.md: what the types, the CRD and the defaulting say, in one place.
+"""The table of every field of a TFJob: what the types, the CRD and the defaulting say, in one place.
+
+docs/fields.md has it with each field's meaning, README.md without.
 
 Only one thing can't be read from code: since when a field exists. The Go operator's v1 is finished, so its fields are
 listed here; every other field is ours and came with the first release, unless `SINCE` says later.
@@ -16,7 +18,7 @@ from tfoperator.api.defaults import default
 from tfoperator.api.schema import Schema
 from tfoperator.api.v1.types import decode_tfjob
 
-__all__ = ["GO_OPERATOR", "SINCE", "FieldRow", "field_rows", "fields_markdown"]
+__all__ = ["GO_OPERATOR", "SINCE", "FieldRow", "field_rows", "fields_markdown", "with_field_table"]
 
 FIRST_RELEASE = "0.1.0"
 
@@ -61,6 +63,10 @@ _HEAD = """\
 """
 
 
+_BEGIN = "<!-- The table of fields: made by hack/generate.py. -->\n"
+_END = "<!-- End of the table of fields. -->\n"
+
+
 class FieldRow(NamedTuple):
     """One line of the table."""
 
@@ -88,6 +94,17 @@ def fields_markdown() -> str:
         lines += [_line(row) for row in rows if row.path.startswith(f"{name}.")]
         tables.append("\n".join(lines) + "\n")
     return "\n".join([_HEAD, *tables])
+
+
+def with_field_table(text: str) -> str:
+    """A Markdown text with the table between its markers made anew. Raises ValueError if a marker is missing."""
+    before, begin, rest = text.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not (begin and end):
+        raise ValueError(f"the table of fields belongs between the lines {_BEGIN!r} and {_END!r}")
+    lines = ["| Field | Type | Default | Since |", "|---|---|---|---|"]
+    lines += [f"| `{row.path}` | {row.type} | {row.default} | {row.since} |" for row in field_rows()]
+    return "\n".join((before + begin, *lines, "", end + after))
 
 
 def _rows(schema: Schema, path: str, filled: Mapping[str, Any]) -> Iterator[FieldRow]:

@@ -1,4 +1,4 @@
-"""Writes the files that are made from code: manifests/base/crd.yaml and docs/fields.md, from the TFJob types.
+"""Writes what is made from the TFJob types: manifests/base/crd.yaml, docs/fields.md, and a table in README.md.
 
 python hack/generate.py            write them
 python hack/generate.py --check    say whether they are up to date; exit 1 if not
@@ -14,7 +14,7 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from hack.fields import fields_markdown
+from hack.fields import fields_markdown, with_field_table
 from tfoperator.api.crd import crd_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,7 +25,12 @@ HEADER = (
 
 def generated() -> dict[Path, str]:
     """Every generated file and what it should hold."""
-    return {ROOT / "manifests/base/crd.yaml": HEADER + crd_yaml(), ROOT / "docs/fields.md": fields_markdown()}
+    readme = ROOT / "README.md"
+    return {
+        ROOT / "manifests/base/crd.yaml": HEADER + crd_yaml(),
+        ROOT / "docs/fields.md": fields_markdown(),
+        readme: with_field_table(readme.read_text()),
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:

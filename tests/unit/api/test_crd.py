@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from hack import generate
-from hack.fields import GO_OPERATOR, SINCE, field_rows
+from hack.fields import GO_OPERATOR, SINCE, field_rows, with_field_table
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, tfjob
 from tfoperator.api.crd import crd, openapi_schema
 from tfoperator.api.schema import Table, struct_schema
@@ -40,10 +40,11 @@ def test_the_generated_files_are_up_to_date() -> None:
     assert generate.main(["--check"]) == 0
 
 
-@pytest.mark.parametrize("name", ["manifests/base/crd.yaml", "docs/fields.md"])
+@pytest.mark.parametrize("name", ["manifests/base/crd.yaml", "docs/fields.md", "README.md"])
 def test_a_generated_file_that_is_stale_is_named(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "README.md").write_text((generate.ROOT / "README.md").read_text())
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     for path, text in generate.generated().items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,6 +65,14 @@ def test_the_table_of_fields_has_every_field_of_the_types_once_and_says_since_wh
     assert rows["spec.tfReplicaSpecs[*].replicas"][1:4] == ("integer", "`1`", "v1")
     assert rows["spec.clusterArguments"][1:4] == ("boolean", "`false`", "0.1.0")
     assert rows["spec.checkpoint.mountPath"].default == "required"
+
+
+def test_the_readme_has_a_line_for_every_field_and_keeps_the_rest() -> None:
+    text = (generate.ROOT / "README.md").read_text()
+    assert all(f"| `{row.path}` | {row.type} | {row.default} | {row.since} |\n" in text for row in field_rows())
+    assert with_field_table(text.replace("| `spec.runPolicy` |", "| `spec.gone` |")) == text
+    with pytest.raises(ValueError, match="between the lines"):
+        with_field_table("# No markers\n")
 
 
 def test_the_peers_fields_are_those_of_its_samples() -> None:
