@@ -2,7 +2,7 @@
 
 A test that needs a container engine must not change the machine that it runs on: `apt-get download` fetches packages
 as apt is configured (and verifies them), `dpkg-deb` unpacks them into the cache, and `environment` names the folders
-that programs look into. Packages are named one by one, with the libraries that they need: dependencies are not resolved.
+that programs look into. Packages are named one by one, with the libraries that they need: nothing resolves them.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def unpack(packages: Iterable[str]) -> Path:
 
 
 def environment(root: Path) -> dict[str, str]:
-    """This process's environment with the tree's programs and libraries in front."""
+    """The environment of this process with the tree's programs and libraries in front."""
     libraries = [root / "usr/lib/x86_64-linux-gnu", root / "usr/lib/aarch64-linux-gnu", root / "usr/lib"]
     programs = [root / "usr/sbin", root / "usr/bin", root / "sbin", root / "bin"]
     return {
         **os.environ,
         "PATH": os.pathsep.join([*map(str, programs), os.environ.get("PATH", "")]),
         "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries)),
-        "XTABLES_LIBDIR": os.pathsep.join(str(folder / "xtables") for folder in libraries),
+        "XTABLES_LIBDIR": str(next((f for f in (x / "xtables" for x in libraries) if f.is_dir()), "")),
     }
 
 
