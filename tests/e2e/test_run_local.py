@@ -97,19 +97,21 @@ def test_a_port_in_use_is_explained(cli: Cli) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_up_waits_for_one_that_is_being_stopped(cli: Cli) -> None:
+def test_up_waits_for_one_that_is_being_stopped(cli: Cli, tmp_path: Path) -> None:
     kubeconfig = up(cli)
-    slow = "trap 'sleep 2; exit 0' TERM; echo serving; while true; do sleep 0.1; done"
+    end = "until [ -e may-end ]; do sleep 0.1; done; exit 0"
+    slow = f"trap '{end}' TERM; echo serving; while true; do sleep 0.1; done"
     submit(kubeconfig, tfjob("slow", Worker=replica("sh", "-c", slow)))
     eventually(lambda: "serving" in log_of(cli, "slow-worker-0"), within=20)
     first = status(cli)["pid"]
     os.kill(int(str(first)), signal.SIGTERM)
     eventually(lambda: status(cli)["stopping"], within=5)
     assert "is being stopped" in cli.run("local", "status").stdout
-    done = cli.run("local", "up")
-    assert done.returncode == 0, done.stderr
-    assert "waiting for its end" in done.stderr
-    assert "pods start in" in done.stderr
+    with cli.start("local", "up") as second:
+        second.until("waiting for its end")
+        (tmp_path / "may-end").touch()
+        assert second.wait() == 0, second.output
+        assert "pods start in" in second.output
     assert (status(cli)["running"], status(cli)["stopping"]) == (True, False)
     assert status(cli)["pid"] != first
 
