@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,8 @@ from pathlib import Path
 GOMOD = Path(__file__).resolve().parent / "gomod"
 KUBERNETES_VERSION = "v1.34.4"  # as in gomod/kubernetes/go.mod
 GO_MINIMUM = (1, 24)  # `tool` directives
+PEER = "github.com/kubeflow/training-operator"
+"""The Go operator that benchmarks compare with; gomod/training-operator/go.mod pins its version."""
 
 
 class BuildError(Exception):
@@ -56,6 +59,9 @@ PROGRAMS = {
     )
 }
 
+PEER_PROGRAM = Program("training-operator", "training-operator", f"{PEER}/cmd/training-operator.v1")
+"""Not among PROGRAMS: only benchmarks need it."""
+
 
 def cache_root() -> Path:
     """Where built programs live: `$XDG_CACHE_HOME/tfoperator`, by default `~/.cache/tfoperator`."""
@@ -68,7 +74,7 @@ def ensure(name: str) -> Path:
 
     Raises BuildError.
     """
-    program = PROGRAMS[name]
+    program = {**PROGRAMS, PEER_PROGRAM.name: PEER_PROGRAM}[name]
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets and (Path(assets) / name).is_file():
         return Path(assets) / name
@@ -116,6 +122,18 @@ def _build(program: Program, target: Path) -> None:
     if done.returncode != 0:
         raise BuildError(f"go build {program.package} failed:\n{done.stdout[-4000:]}")
     partial.rename(target)
+
+
+def peer_module() -> Path:
+    """The folder of the peer's source at the pinned version, downloaded first if need be. Raises BuildError."""
+    command = [str(find_go()), "mod", "download", "-json", PEER]
+    folder = GOMOD / PEER_PROGRAM.module
+    done = subprocess.run(
+        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
+    )
+    if done.returncode != 0:
+        raise BuildError(f"go mod download {PEER} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return Path(json.loads(done.stdout)["Dir"])
 
 
 def find_go() -> Path:
