@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 JOBS   ?= 2
 
-.PHONY: run test check lint types imports unit contract e2e controlplane generate constraints clean help
+.PHONY: run test check lint types imports unit contract e2e controlplane generate constraints bench microbench clean help
 
 help:  ## what each target does
 	@sed -nE 's/^([a-z0-9]+):.*##  *(.*)/\1@\2/p' $(MAKEFILE_LIST) | column -t -s@
@@ -28,6 +28,7 @@ lint: $(VENV)/dev.stamp  ## ruff: style and format
 types: $(VENV)/dev.stamp  ## mypy --strict
 	$(BIN)/mypy
 	$(BIN)/mypy hack/controlplane.py hack/fields.py hack/fuzz.py hack/generate.py hack/gobuild.py hack/screenshot.py
+	$(BIN)/mypy -p hack.bench
 
 imports: $(VENV)/dev.stamp  ## import-linter: imports point down only
 	$(BIN)/lint-imports
@@ -47,9 +48,15 @@ controlplane: $(VENV)/dev.stamp  ## build kube-apiserver, etcd, ... (once; cache
 generate: $(VENV)/dev.stamp  ## write the files that are made from the types
 	$(BIN)/python hack/generate.py
 
+bench: $(VENV)/dev.stamp controlplane  ## beside the Go operator, for hours; BENCH="--scale 0.1" is quicker
+	$(BIN)/python -m hack.bench $(BENCH)
+
+microbench: $(VENV)/dev.stamp  ## microseconds per event, per plan, per queue item
+	$(BIN)/python -m pytest hack/bench/micro -o python_files='bench_*.py' --benchmark-columns=min,median,stddev,ops -s
+
 constraints:  ## resolve every dependency anew and pin the result
 	rm -rf $(VENV).new && $(PYTHON) -m venv $(VENV).new
-	$(VENV).new/bin/python -m pip install --quiet '.[examples,docker,test,lint]'
+	$(VENV).new/bin/python -m pip install --quiet '.[examples,docker,test,lint,bench]'
 	$(VENV).new/bin/python -m pip freeze --exclude tfoperator | grep -v '^tfoperator' > constraints.txt
 	rm -rf $(VENV).new
 
@@ -63,7 +70,7 @@ $(VENV)/run.stamp: setup.cfg constraints.txt | $(VENV)/bin/python
 
 $(VENV)/dev.stamp: setup.cfg constraints.txt | $(VENV)/bin/python
 	@echo "installing tfoperator, TensorFlow and the test tools into $(VENV) (once, about a minute) ..."
-	@$(PIP) -e '.[examples,docker,test,lint]'
+	@$(PIP) -e '.[examples,docker,test,lint,bench]'
 	@touch $@ $(VENV)/run.stamp
 
 clean:  ## remove the virtual environment and what tools leave behind

@@ -67,6 +67,10 @@ class ControlPlane:
         """The administrator's bearer token."""
         return self._tokens["admin"]
 
+    def token_of(self, user: str) -> str:
+        """The bearer token of one of the users named at construction."""
+        return self._tokens[user]
+
     @property
     def ca_file(self) -> Path:
         """The certificate that the API server made for itself."""

@@ -1,0 +1,1 @@
+"""The benchmark: this operator beside the Go operator, on control planes of their own (docs/benchmark.md)."""

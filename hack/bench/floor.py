@@ -1,0 +1,159 @@
+"""The floor: what the load costs this machine without any controller.
+
+A script makes the same TFJobs and the same services and pods, and writes each job's status once. Nothing that must
+create these objects can be much faster than this on the same API server; how near an operator comes is what we ask.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from hack.bench.arena import Arena
+from hack.bench.loads import NAMESPACE, PORT, Load, Replica, job_manifest, job_names, pod_template, replicas
+from hack.bench.verify import cluster
+from hack.bench.watcher import PODS_PATH, SERVICES_PATH, TFJOBS_PATH, Happenings, Watcher
+
+__all__ = ["PARALLELISM", "play_floor", "submit"]
+
+Json = dict[str, Any]
+
+PARALLELISM = 40
+"""Requests in flight: with 32 to 48 the API server of a small machine is at its best."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def submit(arena: Arena, load: Load) -> None:
+    """Create the load's TFJobs as a user would, all as soon as the API server takes them. Raises RequestFailed."""
+    bodies = [_encode(job_manifest(load, name)) for name in job_names(load)]
+    _each(bodies, lambda body: arena.client.request("POST", TFJOBS_PATH, body))
+
+
+def play_floor(arena: Arena, load: Load, watcher: Watcher, timeout: float) -> None:
+    """Do everything that a controller would have to do for the load, and return when it is done."""
+    names = job_names(load)
+    one_job = len(names) == 1
+    with ThreadPoolExecutor(PARALLELISM, thread_name_prefix="floor") as pool:
+
+        def all_of(calls: list[Callable[[], object]]) -> None:
+            # One large job is made in parallel, many small ones beside each other.
+            if one_job:
+                _results([pool.submit(call) for call in calls])
+            else:
+                for call in calls:
+                    call()
+
+        def make(name: str) -> str:
+            answer = arena.client.request("POST", TFJOBS_PATH, _encode(job_manifest(load, name)))
+            uid = str(msgspec.json.decode(answer, type=dict[str, Any])["metadata"]["uid"])
+            ones = replicas(load, name)
+            bodies = {
+                one.name: (_encode(service_manifest(one, uid)), _encode(pod_manifest(load, one, uid))) for one in ones
+            }
+            all_of([_post(arena, SERVICES_PATH, bodies[one.name][0]) for one in ones])
+            all_of([_post(arena, PODS_PATH, bodies[one.name][1]) for one in ones])
+            if not load.finishes:
+                _write_status(arena, name, status_manifest(load))
+            return uid
+
+        if one_job:
+            make(names[0])
+        else:
+            _results([pool.submit(make, name) for name in names])
+        if load.finishes:
+            _finish(arena, load, watcher, pool, timeout)
+
+
+def _finish(arena: Arena, load: Load, watcher: Watcher, pool: ThreadPoolExecutor, timeout: float) -> None:
+    def end(name: str) -> None:
+        for one in replicas(load, name):
+            if one.kind == "PS":
+                arena.contestant.request("DELETE", f"{PODS_PATH}/{one.name}")
+                arena.contestant.request("DELETE", f"{SERVICES_PATH}/{one.name}")
+        _write_status(arena, name, status_manifest(load))
+
+    waiting = {name: {one.name for one in replicas(load, name) if one.kind == "Worker"} for name in job_names(load)}
+    futures: list[Future[None]] = []
+    until = time.monotonic() + timeout
+    while waiting and time.monotonic() < until:
+        with watcher.lock:
+            done = [name for name, workers in waiting.items() if _succeeded(watcher.seen, workers)]
+        futures += [pool.submit(end, name) for name in done]
+        for name in done:
+            del waiting[name]
+        time.sleep(0.02)
+    _results(futures)
+
+
+def _succeeded(seen: Happenings, workers: set[str]) -> bool:
+    return all(seen.phases.get(worker) == "Succeeded" for worker in workers)
+
+
+def _post(arena: Arena, path: str, body: bytes) -> Callable[[], object]:
+    return lambda: arena.contestant.request("POST", path, body)
+
+
+def _write_status(arena: Arena, name: str, status: Json) -> None:
+    path, body = f"{TFJOBS_PATH}/{name}/status", _encode({"status": status})
+    arena.contestant.request("PATCH", path, body, "application/merge-patch+json")
+
+
+def _each(bodies: list[bytes], call: Callable[[bytes], object]) -> None:
+    with ThreadPoolExecutor(PARALLELISM, thread_name_prefix="submit") as pool:
+        _results([pool.submit(call, body) for body in bodies])
+
+
+def _results(futures: list[Future[Any]]) -> None:
+    for future in futures:
+        future.result()
+
+
+def _metadata(one: Replica, uid: str) -> Json:
+    owner = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "name": one.job,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {"name": one.name, "namespace": NAMESPACE, "labels": dict(one.labels), "ownerReferences": [owner]}
+
+
+def service_manifest(one: Replica, uid: str) -> Json:
+    ports = [{"name": "tfjob-port", "port": PORT}]
+    spec = {"clusterIP": "None", "selector": one.labels, "ports": ports}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(one, uid), "spec": spec}
+
+
+def pod_manifest(load: Load, one: Replica, uid: str) -> Json:
+    template, metadata = pod_template(load, one.kind), _metadata(one, uid)
+    metadata["labels"] |= template.get("metadata", {}).get("labels", {})
+    task = {"type": one.kind.lower(), "index": one.index}
+    config = {"cluster": cluster(load, one.job), "task": task, "environment": "cloud"}
+    template["spec"]["containers"][0]["env"].append({"name": "TF_CONFIG", "value": json.dumps(config)})
+    spec = {**template["spec"], "restartPolicy": "Never"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def status_manifest(load: Load) -> Json:
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    condition = {"status": "True", "lastUpdateTime": now, "lastTransitionTime": now, "message": "by the floor"}
+    conditions = [{**condition, "type": kind, "reason": f"TFJob{kind}"} for kind in ("Created", "Running")]
+    if not load.finishes:
+        counts = {kind: {"active": count} for kind, count in (("PS", load.ps), ("Worker", load.workers)) if count}
+        return {"conditions": conditions, "replicaStatuses": counts, "startTime": now}
+    conditions[1]["status"] = "False"
+    return {
+        "conditions": [*conditions, {**condition, "type": "Succeeded", "reason": "TFJobSucceeded"}],
+        "replicaStatuses": {"Worker": {"succeeded": load.workers}},
+        "startTime": now,
+        "completionTime": now,
+    }

@@ -1,0 +1,171 @@
+"""What the contestants have to do: which TFJobs, whether they end, and what is looked at afterwards.
+
+A load is a value; the manifests are pure functions of it, so that every contestant and the floor get the very same
+bytes. Pods carry a node's name, so there is no scheduler in the figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+__all__ = ["FINISH_LABEL", "LOADS", "NAMESPACE", "NODE", "Load", "Replica", "job_manifest", "job_names", "replicas"]
+
+Json = dict[str, Any]
+
+NAMESPACE = "bench"
+NODE = "bench-node"
+FINISH_LABEL = "bench/finish"
+"""Label of pods that succeed by themselves, `FINISH_SECONDS` after they began to run."""
+FINISH_SECONDS = 5
+IMAGE = "example.invalid/train:1"
+PORT = 2222
+
+
+@dataclass(frozen=True)
+class Load:
+    """`jobs` TFJobs with so many replicas each. At most one of the phases that follow is not 0.
+
+    `finishes`: the workers succeed after a while, and the rest is cleaned up; else everything stays Running.
+    `idle_seconds`: what the operator does when nothing happens. `restarts`: the operator is started anew beside the
+    running jobs. `churn_rounds`: so often, `churn_period` seconds apart, a tenth of the pods is killed.
+    `heavy`: contestants with a narrow client-side rate limit would take half an hour, so they are left out unless they
+    are asked for by name.
+    """
+
+    name: str
+    jobs: int
+    ps: int = 1
+    workers: int = 2
+    finishes: bool = False
+    idle_seconds: float = 0.0
+    restarts: bool = False
+    churn_rounds: int = 0
+    churn_period: float = 10.0
+    heavy: bool = False
+
+    @property
+    def pods(self) -> int:
+        """All pods of all jobs."""
+        return self.jobs * (self.ps + self.workers)
+
+    @property
+    def title(self) -> str:
+        """What it is, in a few words for people."""
+        each = f"{self.ps} PS + {self.workers} workers" if self.ps else f"{self.workers} workers"
+        what = f"{self.jobs} job{'s' if self.jobs > 1 else ''} of {each}"
+        if self.finishes:
+            return f"{what}, workers finish after {FINISH_SECONDS} s"
+        if self.churn_rounds:
+            return f"{what}, {self.churn_rounds} times a tenth of the pods killed"
+        return f"{what}, stay Running"
+
+    def scaled(self, factor: float) -> Load:
+        """The same in small (or large), with at least two jobs where there are several."""
+        if factor == 1:
+            return self
+
+        def scale(number: int, least: int) -> int:
+            return max(min(number, least), round(number * factor))
+
+        one = self.jobs == 1
+        return replace(
+            self,
+            jobs=scale(self.jobs, 2),
+            ps=scale(self.ps, 1) if one else self.ps,
+            workers=scale(self.workers, 2) if one else self.workers,
+            idle_seconds=max(self.idle_seconds * min(factor, 1), min(self.idle_seconds, 3.0)),
+            churn_rounds=scale(self.churn_rounds, 1),
+        )
+
+
+LOADS = {
+    load.name: load
+    for load in (
+        Load("finish", jobs=200, finishes=True),
+        Load("small", jobs=200),
+        Load("medium", jobs=500, idle_seconds=60),
+        Load("large", jobs=2000, restarts=True, heavy=True),
+        Load("wide", jobs=1, ps=20, workers=300),
+        Load("widest", jobs=1, ps=0, workers=1000, heavy=True),
+        Load("churn", jobs=500, churn_rounds=6, heavy=True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One replica of one job: what its pod and its service are called and labelled."""
+
+    job: str
+    kind: str  # as in the spec: PS, Worker
+    index: int
+
+    @property
+    def name(self) -> str:
+        """Of the pod and of the service."""
+        return f"{self.job}-{self.kind.lower()}-{self.index}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Those by which pod and service are found."""
+        prefix = "training.kubeflow.org/"
+        return {
+            f"{prefix}operator-name": "tfjob-controller",
+            f"{prefix}job-name": self.job,
+            f"{prefix}replica-type": self.kind.lower(),
+            f"{prefix}replica-index": str(self.index),
+        }
+
+
+def job_names(load: Load) -> list[str]:
+    """The names of the load's jobs."""
+    return [f"bench-{number:04}" for number in range(load.jobs)]
+
+
+def replicas(load: Load, job: str) -> list[Replica]:
+    """All replicas of one job."""
+    counts = {"PS": load.ps, "Worker": load.workers}
+    return [Replica(job, kind, index) for kind, count in counts.items() for index in range(count)]
+
+
+def pod_template(load: Load, kind: str) -> Json:
+    """The pod template of a replica type."""
+    template: Json = {
+        "spec": {
+            "nodeName": NODE,
+            "containers": [
+                {
+                    "name": "tensorflow",
+                    "image": IMAGE,
+                    "command": ["python", "/app/train.py"],
+                    "args": ["--batch-size=64", "--learning-rate=0.01"],
+                    "env": [{"name": "TF_CPP_MIN_LOG_LEVEL", "value": "1"}],
+                    "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+                    "ports": [{"name": "tfjob-port", "containerPort": PORT, "protocol": "TCP"}],
+                }
+            ],
+        }
+    }
+    if load.finishes and kind == "Worker":
+        template["metadata"] = {"labels": {FINISH_LABEL: "yes"}}
+    return template
+
+
+def job_manifest(load: Load, name: str) -> Json:
+    """The TFJob as a user would submit it. Under churn its pods are restarted after exit codes of 128 and more."""
+    specs = {
+        kind: {
+            "replicas": count,
+            "restartPolicy": "ExitCode" if load.churn_rounds else "Never",
+            "template": pod_template(load, kind),
+        }
+        for kind, count in (("PS", load.ps), ("Worker", load.workers))
+        if count
+    }
+    spec: Json = {"runPolicy": {"cleanPodPolicy": "Running"}, "tfReplicaSpecs": specs}
+    if load.finishes:
+        # Else the job ends with worker 0, and whether the other one is then still running is a matter of milliseconds.
+        spec["successPolicy"] = "AllWorkers"
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec}

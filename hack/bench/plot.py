@@ -1,0 +1,59 @@
+"""The table as a picture: for each load and figure, every contestant's bar. Needs matplotlib (the `bench` extra)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+from hack.bench.contestants import CONTESTANTS
+from hack.bench.report import FIGURES, Medians, medians, number
+from hack.bench.run import Result
+
+__all__ = ["draw"]
+
+SHOWN = ("running_s", "done_s", "calls", "cpu_ms", "api_cpu_ms", "rss_mib", "start_quiet_s", "healthy_s")
+COLUMNS = 3
+COLOURS = dict(zip(CONTESTANTS, ("#7a8794", "#b9c2ca", "#8fc3e8", "#1f77b4", "#d8c27a"), strict=True))
+
+
+def draw(results: Sequence[Result], path: Path) -> None:
+    """Write a PNG with one panel per figure and one group of bars per load. Refused runs have no bars."""
+    mpl.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.patches import Patch
+
+    found = medians(results)
+    figures = [name for name in SHOWN if any(key[2] == name for key in found)]
+    if not figures:
+        return
+    rows = -(-len(figures) // COLUMNS)
+    picture, panels = pyplot.subplots(rows, COLUMNS, figsize=(5 * COLUMNS, 3.4 * rows), squeeze=False)
+    for panel, name in zip(panels.flat, figures, strict=False):
+        _panel(panel, found, name)
+    for panel in panels.flat[len(figures) :]:
+        panel.axis("off")
+    names = [name for name in CONTESTANTS if any(key[1] == name for key in found)]
+    handles = [Patch(color=COLOURS[name]) for name in names]
+    picture.legend(handles, [CONTESTANTS[name].title for name in names], loc="lower center", ncols=len(names))
+    picture.suptitle("Smaller is better")
+    picture.tight_layout(rect=(0, 0.05, 1, 0.99))
+    picture.savefig(path, dpi=110)
+    pyplot.close(picture)
+
+
+def _panel(panel: Any, found: Medians, name: str) -> None:
+    loads = list(dict.fromkeys(key[0] for key in found if key[2] == name))
+    contestants = [one for one in CONTESTANTS if any(key[1:] == (one, name) for key in found)]
+    width = 0.8 / len(contestants)
+    for number_, contestant in enumerate(contestants):
+        places = [position - 0.4 + width * (number_ + 0.5) for position in range(len(loads))]
+        heights = [found.get((load, contestant, name), 0.0) for load in loads]
+        bars = panel.bar(places, heights, width, color=COLOURS[contestant])
+        panel.bar_label(bars, [number(height) if height else "" for height in heights], fontsize=7)
+    figure = FIGURES[name]
+    panel.set_title(f"{figure.title}{f' ({figure.unit})' if figure.unit else ''}", fontsize=10)
+    panel.set_xticks(range(len(loads)), loads)
+    panel.spines[["top", "right"]].set_visible(False)

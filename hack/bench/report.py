@@ -1,0 +1,193 @@
+"""From runs to a table: medians over the repetitions, and how they compare with the tuned peer and with the floor.
+
+Pure. A run with complaints gives no figure; its cell says so, and the report as a whole counts as failed.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hack.bench.contestants import CONTESTANTS, FLOOR, TUNED_PEER
+from hack.bench.run import Result
+
+__all__ = ["FIGURES", "TARGETS", "Figure", "Target", "growth", "medians", "refused", "table", "targets", "to_json"]
+
+OURS = "ours-tuned"
+REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a figure is called and counted in; all are the better the smaller."""
+
+    title: str
+    unit: str
+
+
+FIGURES = {
+    "running_s": Figure("all Running", "s"),
+    "created_s": Figure("all pods created", "s"),
+    "reported_s": Figure("all statuses complete", "s"),
+    "p50_s": Figure("created to Running, p50", "s"),
+    "p99_s": Figure("created to Running, p99", "s"),
+    "done_s": Figure("all done", "s"),
+    "calls": Figure("API calls per job", ""),
+    "cpu_ms": Figure("CPU per job", "ms"),
+    "api_cpu_ms": Figure("API server's CPU per job", "ms"),
+    "rss_mib": Figure("RSS at the end", "MiB"),
+    "peak_mib": Figure("RSS at its peak", "MiB"),
+    "idle_calls": Figure("calls while idle", ""),
+    "idle_cpu_s": Figure("CPU while idle", "s"),
+    "start_ready_s": Figure("restarted: ready", "s"),
+    "start_quiet_s": Figure("restarted: quiet", "s"),
+    "start_cpu_s": Figure("restarted: CPU", "s"),
+    "start_peak_mib": Figure("restarted: RSS at its peak", "MiB"),
+    "start_calls": Figure("restarted: calls", ""),
+    "healthy_s": Figure("last kill to healthy", "s"),
+    "churn_calls": Figure("calls per killed pod", ""),
+    "churn_cpu_ms": Figure("CPU per killed pod", "ms"),
+}
+"""In the order of the table's rows."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure of ours is to be at most `ratio` times that of `against`, in the same load."""
+
+    load: str
+    figure: str
+    ratio: float
+    against: str = TUNED_PEER
+
+
+TARGETS = (
+    Target("medium", "cpu_ms", 0.5),
+    Target("finish", "cpu_ms", 0.5),
+    Target("large", "cpu_ms", 0.3),
+    Target("finish", "calls", 0.55),
+    Target("medium", "rss_mib", 0.75),
+    Target("large", "rss_mib", 0.5),
+    Target("medium", "running_s", 1.2, FLOOR),
+    Target("medium", "running_s", 1.0),
+    Target("large", "running_s", 1.2, FLOOR),
+    Target("large", "running_s", 0.6),
+    Target("finish", "done_s", 1.0),
+    Target("wide", "running_s", 0.7),
+    Target("large", "start_quiet_s", 0.8),
+    Target("large", "start_cpu_s", 0.8),
+    Target("large", "start_peak_mib", 0.8),
+    Target("medium", "api_cpu_ms", 0.8),
+    Target("finish", "api_cpu_ms", 0.8),
+)
+GROWTH_TARGET = 1.2
+
+Medians = dict[tuple[str, str, str], float]
+"""By load, contestant and figure."""
+
+
+def refused(results: Iterable[Result]) -> list[Result]:
+    """The runs whose outcome was not what it should be."""
+    return [result for result in results if result.complaints]
+
+
+def medians(results: Sequence[Result]) -> Medians:
+    """The median of every figure over the repetitions.
+
+    A load and contestant with a refused run has no figure at all: the other repetitions may have been lucky.
+    """
+    bad = {(result.load, result.contestant) for result in refused(results)}
+    samples: dict[tuple[str, str, str], list[float]] = {}
+    for result in results:
+        if (result.load, result.contestant) not in bad:
+            for figure, value in result.figures.items():
+                samples.setdefault((result.load, result.contestant, figure), []).append(value)
+    return {key: statistics.median(values) for key, values in samples.items()}
+
+
+def growth(found: Medians) -> float | None:
+    """Our CPU per job with many jobs over that with few; None without both."""
+    many, few = found.get(("large", OURS, "cpu_ms")), found.get(("small", OURS, "cpu_ms"))
+    return many / few if many is not None and few else None
+
+
+def targets(found: Medians) -> list[tuple[Target, float | None]]:
+    """Each target with the ratio that was measured; None where a figure is missing."""
+
+    def ratio(target: Target) -> float | None:
+        ours = found.get((target.load, OURS, target.figure))
+        theirs = found.get((target.load, target.against, target.figure))
+        return ours / theirs if ours is not None and theirs else None
+
+    return [(target, ratio(target)) for target in TARGETS]
+
+
+def table(results: Sequence[Result]) -> str:
+    """Markdown, one section per load; a cell is `value (times the tuned peer; times the floor)`."""
+    found, bad = medians(results), {(result.load, result.contestant) for result in refused(results)}
+    lines: list[str] = []
+    for load in dict.fromkeys(result.load for result in results):
+        of_load = [result for result in results if result.load == load]
+        columns = [name for name in CONTESTANTS if any(result.contestant == name for result in of_load)]
+        lines += ["", f"**{load}**: {of_load[0].title}", "", _row(["", *(CONTESTANTS[name].title for name in columns)])]
+        lines.append(_row(["---"] * (len(columns) + 1)))
+        for name, figure in FIGURES.items():
+            cells = [REFUSED if (load, one) in bad else _cell(found, load, one, name) for one in columns]
+            if any(cell not in ("", REFUSED) for cell in cells):
+                lines.append(_row([f"{figure.title}{f', {figure.unit}' if figure.unit else ''}", *cells]))
+    lines += _shown_targets(found)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(found: Medians, load: str, contestant: str, figure: str) -> str:
+    value = found.get((load, contestant, figure))
+    if value is None:
+        return ""
+    ratios = []
+    for against, sign in ((TUNED_PEER, "peer"), (FLOOR, "floor")):
+        other = found.get((load, against, figure))
+        if contestant not in (against, FLOOR) and other:
+            ratios.append(f"{value / other:.2f}× {sign}")
+    return number(value) + (f" ({', '.join(ratios)})" if ratios else "")
+
+
+def number(value: float) -> str:
+    """Three digits that matter."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _shown_targets(found: Medians) -> list[str]:
+    rows = []
+    for target, ratio in targets(found):
+        if ratio is not None:
+            what = f"{target.load}: {FIGURES[target.figure].title}, times {CONTESTANTS[target.against].title}"
+            rows.append(_row([what, f"{target.ratio:g}", f"{ratio:.2f}", _verdict(ratio, target.ratio)]))
+    grown = growth(found)
+    if grown is not None:
+        what = "CPU per job, large over small"
+        rows.append(_row([what, f"{GROWTH_TARGET:g}", f"{grown:.2f}", _verdict(grown, GROWTH_TARGET)]))
+    if not rows:
+        return []
+    return ["", "**To reach**, tfoperator tuned", "", _row(["", "at most", "measured", ""]), _row(["---"] * 4), *rows]
+
+
+def _verdict(ratio: float, limit: float) -> str:
+    return "reached" if ratio <= limit else "missed"
+
+
+def to_json(results: Sequence[Result], circumstances: dict[str, Any]) -> dict[str, Any]:
+    """Everything: the circumstances, the medians that count, and each run, refused ones with their complaints."""
+    return {
+        "circumstances": circumstances,
+        "medians": [
+            {"load": load, "contestant": contestant, "figure": figure, "value": value}
+            for (load, contestant, figure), value in medians(results).items()
+        ],
+        "runs": [result.to_json() for result in results],
+    }

@@ -1,0 +1,230 @@
+"""One run: one contestant, one load, one fresh control plane; figures out, and what was wrong with the outcome."""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import msgspec
+
+from hack.bench.arena import Arena, arena
+from hack.bench.contestants import Contestant, OperatorProcess
+from hack.bench.floor import play_floor, submit
+from hack.bench.loads import Load
+from hack.bench.measure import Snapshot, wait_quiet
+from hack.bench.raw_http import RequestFailed
+from hack.bench.verify import Found, verify
+from hack.bench.watcher import PODS_PATH, SERVICES_PATH, TFJOBS_PATH, Watcher, all_reported, all_running
+from hack.controlplane import ControlPlaneError
+
+__all__ = ["Result", "run"]
+
+_BASE_TIMEOUT = 60.0
+_SECONDS_PER_POD = 0.5
+"""The slowest contestant, with 20 requests per second, needs 0.2 to 0.4 s per pod."""
+_QUIET_TIMEOUT = 60.0
+_API_SERVER_AT_REST = 0.15  # of a core: it renews, collects and compacts all the time
+_KILLED = 137  # SIGKILL: what a container that was killed exits with
+_MIB = 2**20
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Result:
+    """The figures of one run, by name; see `report` for their units. With `complaints` they count for nothing."""
+
+    load: str
+    title: str
+    jobs: int
+    contestant: str
+    repetition: int
+    figures: dict[str, float] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+    load_average: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written to the JSON file."""
+        return asdict(self)
+
+
+def run(contestant: Contestant, load: Load, repetition: int, say: Say) -> Result:
+    """Measure. What goes wrong on the way is among the complaints, so that the others can still be measured."""
+    result = Result(load.name, load.title, load.jobs, contestant.name, repetition, load_average=os.getloadavg()[0])
+    try:
+        with arena() as one:
+            one.install_crd(contestant.crd())
+            watcher = Watcher(one.plane, one.client)
+            watcher.start()
+            process = contestant.process(one)
+            try:
+                if process is not None:
+                    process.start()
+                _Run(one, load, watcher, process, result, say).play()
+            finally:
+                if process is not None:
+                    process.stop()
+                watcher.stop()
+    except (OSError, RuntimeError, TimeoutError, RequestFailed, ControlPlaneError) as error:
+        result.complaints.append(f"{type(error).__name__}: {error}")
+    return result
+
+
+class _Run:
+    """The phases of one run."""
+
+    def __init__(
+        self, one: Arena, load: Load, watcher: Watcher, process: OperatorProcess | None, result: Result, say: Say
+    ) -> None:
+        self._arena = one
+        self._load = load
+        self._watcher = watcher
+        self._process = process
+        self._result = result
+        self._figures = result.figures
+        self._say = say
+        self._timeout = _BASE_TIMEOUT + _SECONDS_PER_POD * load.pods
+
+    def play(self) -> None:
+        """Every phase in turn. Raises TimeoutError, RequestFailed, OSError."""
+        if self._process is not None:
+            wait_quiet(self._process.pid, _QUIET_TIMEOUT)
+        # A new API server has much to do for its first seconds; a floor that shares them would be none.
+        wait_quiet(self._arena.plane.pids["kube-apiserver"], _QUIET_TIMEOUT, _API_SERVER_AT_REST)
+        before = self._snapshot()
+        began = time.monotonic()
+        if self._process is None:
+            play_floor(self._arena, self._load, self._watcher, self._timeout)
+        else:
+            submit(self._arena, self._load)
+        self._figures["submitted_s"] = time.monotonic() - began
+        if self._load.finishes:
+            self._until_done(began)
+        else:
+            self._until_running(began)
+        self._await_rest()
+        self._account(before, self._snapshot())
+        if self._load.churn_rounds and self._process is not None:
+            self._churn()
+        self._verify()
+        if self._process is not None and not self._result.complaints:
+            if self._load.idle_seconds:
+                self._idle()
+            if self._load.restarts:
+                self._restart()
+
+    def _until_running(self, began: float) -> None:
+        self._watcher.wait("all jobs and pods run", all_running(self._load), self._timeout)
+        with self._watcher.lock:
+            seen = self._watcher.seen
+            times = [moment - seen.job_created[name] for name, moment in seen.job_running.items()]
+            self._figures["created_s"] = max(seen.pod_created.values()) - began
+            self._figures["running_s"] = max(*seen.job_running.values(), *seen.pod_running.values()) - began
+        if len(times) > 1:
+            self._figures["p50_s"] = statistics.median(times)
+            self._figures["p99_s"] = statistics.quantiles(times, n=100, method="inclusive")[98]
+        self._watcher.wait("all statuses tell of all pods", all_reported(self._load), self._timeout)
+        with self._watcher.lock:
+            self._figures["reported_s"] = max(self._watcher.seen.active_since.values()) - began
+
+    def _until_done(self, began: float) -> None:
+        load = self._load
+        self._watcher.wait("all jobs end", lambda seen: len(seen.job_ended) == load.jobs, self._timeout)
+        kept = load.jobs * load.workers
+        self._watcher.wait("what still ran is cleaned up", lambda seen: len(seen.phases) == kept, self._timeout)
+        with self._watcher.lock:
+            self._figures["done_s"] = max(self._watcher.seen.job_ended.values()) - began
+
+    def _await_rest(self) -> None:
+        """What an operator does after the last job runs belongs to the job, too."""
+        if self._process is not None:
+            wait_quiet(self._process.pid, _QUIET_TIMEOUT)
+
+    def _account(self, before: Snapshot, after: Snapshot) -> None:
+        jobs = self._load.jobs
+        if self._process is not None:
+            self._figures["cpu_ms"] = (after.operator.cpu - before.operator.cpu) * 1000 / jobs
+            self._figures["rss_mib"] = after.operator.rss / _MIB
+            self._figures["peak_mib"] = after.operator.peak_rss / _MIB
+        self._figures["calls"] = (after.total_calls - before.total_calls) / jobs
+        self._figures["api_cpu_ms"] = (after.api_server.cpu - before.api_server.cpu) * 1000 / jobs
+        self._result.calls = {
+            what: count - before.calls.get(what, 0)
+            for what, count in sorted(after.calls.items())
+            if count > before.calls.get(what, 0)
+        }
+
+    def _idle(self) -> None:
+        self._say(f"idle for {self._load.idle_seconds:.0f} s")
+        before = self._snapshot()
+        time.sleep(self._load.idle_seconds)
+        after = self._snapshot()
+        self._figures["idle_calls"] = after.total_calls - before.total_calls
+        self._figures["idle_cpu_s"] = after.operator.cpu - before.operator.cpu
+
+    def _restart(self) -> None:
+        assert self._process is not None
+        self._say("starting it anew beside the running jobs")
+        self._process.stop()
+        began = time.monotonic()
+        before = self._snapshot(operator=False)
+        self._figures["start_ready_s"] = self._process.start()
+        self._figures["start_quiet_s"] = wait_quiet(self._process.pid, _QUIET_TIMEOUT + self._timeout) - began
+        after = self._snapshot()
+        self._figures["start_cpu_s"] = after.operator.cpu
+        self._figures["start_peak_mib"] = after.operator.peak_rss / _MIB
+        self._figures["start_calls"] = after.total_calls - before.total_calls
+        self._verify()
+
+    def _churn(self) -> None:
+        assert self._process is not None
+        load, chance = self._load, random.Random(len(self._result.load))
+        before, last = self._snapshot(), time.monotonic()
+        for number in range(load.churn_rounds):
+            if number:
+                time.sleep(max(0.0, last + load.churn_period - time.monotonic()))
+            last = time.monotonic()
+            with self._watcher.lock:
+                running = sorted(name for name, phase in self._watcher.seen.phases.items() if phase == "Running")
+            victims = chance.sample(running, max(1, load.pods // 10))
+            self._say(f"killing {len(victims)} pods")
+            for name in victims:
+                self._kill(name)
+        self._watcher.wait("all pods run again", lambda seen: seen.running == load.pods, self._timeout)
+        self._figures["healthy_s"] = time.monotonic() - last
+        self._watcher.wait("all statuses tell of all pods", all_reported(load), self._timeout)
+        self._await_rest()
+        after = self._snapshot()
+        killed = load.churn_rounds * max(1, load.pods // 10)
+        self._figures["churn_calls"] = (after.total_calls - before.total_calls) / killed
+        self._figures["churn_cpu_ms"] = (after.operator.cpu - before.operator.cpu) * 1000 / killed
+
+    def _kill(self, pod: str) -> None:
+        ended = {"exitCode": _KILLED, "reason": "Error"}
+        container = {
+            "name": "tensorflow",
+            "image": "x",
+            "imageID": "x",
+            "restartCount": 0,
+            "ready": False,
+            "state": {"terminated": ended},
+        }
+        body = msgspec.json.encode({"status": {"phase": "Failed", "containerStatuses": [container]}})
+        kind = "application/merge-patch+json"
+        self._arena.client.request("PATCH", f"{PODS_PATH}/{pod}/status", body, kind)
+
+    def _verify(self) -> None:
+        with self._watcher.lock:
+            lives = dict(self._watcher.seen.lives)
+        jobs, pods, services = (self._arena.list(path) for path in (TFJOBS_PATH, PODS_PATH, SERVICES_PATH))
+        found = Found(jobs, pods, services, lives)
+        self._result.complaints += verify(self._load, found)
+
+    def _snapshot(self, *, operator: bool = True) -> Snapshot:
+        return self._arena.snapshot(self._process.pid if operator and self._process is not None else None)

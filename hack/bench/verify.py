@@ -1,0 +1,160 @@
+"""Whether a run did what it was asked to: every object there, once, and as it must be.
+
+A fast operator that forgot a pod is not fast. So a run's figures count only if `verify` finds nothing to complain
+about. Pure: lists of objects in, complaints out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hack.bench.loads import NAMESPACE, PORT, Load, Replica, job_names, replicas
+
+__all__ = ["Found", "verify"]
+
+Json = dict[str, Any]
+
+MAX_COMPLAINTS = 20
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the API server has at the end of a run.
+
+    `lives` is how many pods of one name have been there in the course of the run, as a watch saw them.
+    """
+
+    jobs: Sequence[Json]
+    pods: Sequence[Json]
+    services: Sequence[Json]
+    lives: Mapping[str, int] = field(default_factory=dict)
+
+
+def verify(load: Load, found: Found) -> list[str]:
+    """What is missing, doubled or wrong, at most 20 of it; empty if all is well."""
+    uids = {str(job["metadata"]["name"]): str(job["metadata"]["uid"]) for job in found.jobs}
+    wanted = {replica.name: replica for job in job_names(load) for replica in _kept(load, job)}
+    complaints = _missing_or_too_many("TFJob", job_names(load), found.jobs)
+    complaints += _missing_or_too_many("pod", wanted, found.pods)
+    complaints += _missing_or_too_many("service", wanted, found.services)
+    complaints += _doubled("pod", found.pods)
+    complaints += _doubled("service", found.services)
+    for job in found.jobs:
+        complaints += _about_job(load, job)
+    for kind, objects, check in (("pod", found.pods, _about_pod), ("service", found.services, _about_service)):
+        for one in objects:
+            replica = wanted.get(one["metadata"]["name"])
+            if replica is not None:
+                about = _about_metadata(one["metadata"], replica, uids.get(replica.job, ""))
+                complaints += [f"{kind} {replica.name}: {text}" for text in (*about, *check(load, one, replica))]
+    if not load.churn_rounds:
+        complaints += [f"pod {name}: was created {count} times" for name, count in found.lives.items() if count != 1]
+    return complaints[:MAX_COMPLAINTS]
+
+
+def _kept(load: Load, job: str) -> list[Replica]:
+    """The replicas whose objects are there at the end: after a success, those that finished by themselves."""
+    return [one for one in replicas(load, job) if not load.finishes or one.kind == "Worker"]
+
+
+def _missing_or_too_many(kind: str, wanted: Iterable[str], objects: Sequence[Json]) -> list[str]:
+    names = {str(one["metadata"]["name"]) for one in objects}
+    wanted = set(wanted)
+    return [f"{kind} {name}: missing" for name in sorted(wanted - names)] + [
+        f"{kind} {name}: should not be there" for name in sorted(names - wanted)
+    ]
+
+
+def _doubled(kind: str, objects: Sequence[Json]) -> list[str]:
+    keys = ("job-name", "replica-type", "replica-index")
+    places = Counter(
+        tuple((one["metadata"].get("labels") or {}).get(f"training.kubeflow.org/{key}", "") for key in keys)
+        for one in objects
+    )
+    return [f"{kind}s of {'-'.join(place)}: {count} of them" for place, count in places.items() if count > 1]
+
+
+def _about_metadata(metadata: Json, replica: Replica, uid: str) -> list[str]:
+    complaints = []
+    labels = metadata.get("labels") or {}
+    for key, value in replica.labels.items():
+        if labels.get(key) != value:
+            complaints.append(f"label {key} is {labels.get(key)!r}, not {value!r}")
+    owners = metadata.get("ownerReferences") or []
+    if len(owners) != 1:
+        return [*complaints, f"has {len(owners)} owners"]
+    owner = owners[0]
+    expected = {"kind": "TFJob", "name": replica.job, "uid": uid, "controller": True, "blockOwnerDeletion": True}
+    wrong = {key: owner.get(key) for key, value in expected.items() if owner.get(key) != value}
+    if wrong:
+        complaints.append(f"its owner reference is wrong: {wrong}")
+    if metadata.get("deletionTimestamp"):
+        complaints.append("is being deleted")
+    return complaints
+
+
+def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
+    complaints = []
+    phase = pod.get("status", {}).get("phase")
+    expected = "Succeeded" if load.finishes else "Running"
+    if phase != expected:
+        complaints.append(f"is {phase}, not {expected}")
+    container: Json = next((one for one in pod["spec"]["containers"] if one["name"] == "tensorflow"), {})
+    values = [one.get("value") for one in container.get("env") or () if one["name"] == "TF_CONFIG"]
+    if len(values) != 1:
+        return [*complaints, f"has {len(values)} TF_CONFIG"]
+    try:
+        config = json.loads(values[0] or "")
+    except ValueError:
+        return [*complaints, "its TF_CONFIG is no JSON"]
+    if config.get("task") != {"type": replica.kind.lower(), "index": replica.index}:
+        complaints.append(f"its TF_CONFIG says it is {config.get('task')}")
+    if config.get("cluster") != cluster(load, replica.job):
+        complaints.append("its TF_CONFIG names another cluster")
+    return complaints
+
+
+def cluster(load: Load, job: str) -> dict[str, list[str]]:
+    """What TF_CONFIG must say about a job's replicas."""
+    hosts: dict[str, list[str]] = {}
+    for one in replicas(load, job):
+        hosts.setdefault(one.kind.lower(), []).append(f"{one.name}.{NAMESPACE}.svc:{PORT}")
+    return hosts
+
+
+def _about_service(_: Load, service: Json, replica: Replica) -> list[str]:
+    complaints = []
+    spec = service.get("spec", {})
+    if spec.get("clusterIP") != "None":
+        complaints.append("is not headless")
+    selector = spec.get("selector") or {}
+    if any(selector.get(key) != value for key, value in replica.labels.items()):
+        complaints.append(f"selects {selector}")
+    if [port.get("port") for port in spec.get("ports") or ()] != [PORT]:
+        complaints.append("does not offer the one port")
+    return complaints
+
+
+def _about_job(load: Load, job: Json) -> list[str]:
+    name, status = job["metadata"]["name"], job.get("status") or {}
+    conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    expected = {"Running": "False", "Succeeded": "True"} if load.finishes else {"Running": "True"}
+    complaints = [
+        f"TFJob {name}: condition {kind} is {conditions.get(kind)}, not {value}"
+        for kind, value in expected.items()
+        if conditions.get(kind) != value
+    ]
+    if conditions.get("Failed") == "True":
+        complaints.append(f"TFJob {name}: has failed")
+    if load.finishes and not status.get("completionTime"):
+        complaints.append(f"TFJob {name}: has no completionTime")
+    counted = status.get("replicaStatuses") or {}
+    state = "succeeded" if load.finishes else "active"
+    for kind, count in (("PS", 0 if load.finishes else load.ps), ("Worker", load.workers)):
+        if count and (counted.get(kind) or {}).get(state) != count:
+            complaints.append(f"TFJob {name}: {kind} is {counted.get(kind)}, not {count} {state}")
+    return complaints

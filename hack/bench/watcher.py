@@ -1,0 +1,225 @@
+"""Sees what happens to TFJobs and pods, and when, through two watches of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hack.bench.loads import NAMESPACE, Load
+from hack.bench.raw_http import RawClient
+from hack.controlplane import ControlPlane
+
+__all__ = ["PODS_PATH", "SERVICES_PATH", "TFJOBS_PATH", "Event", "Happenings", "Watcher", "all_reported", "all_running"]
+
+TFJOBS_PATH = f"/apis/kubeflow.org/v1/namespaces/{NAMESPACE}/tfjobs"
+PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
+SERVICES_PATH = f"/api/v1/namespaces/{NAMESPACE}/services"
+
+_CHANGES = ("ADDED", "MODIFIED", "DELETED")
+_ENDS = ("Succeeded", "Failed")
+_LOOK_SECONDS = 0.05
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    uid: str = ""
+    labels: dict[str, str] = {}
+    resource_version: str = ""
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class _Counts(msgspec.Struct):
+    active: int = 0
+    succeeded: int = 0
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    phase: str = ""
+    conditions: list[_Condition] | None = None
+    replica_statuses: dict[str, _Counts] | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class Event(msgspec.Struct):
+    """One line of a watch, of a TFJob or a pod."""
+
+    type: str
+    object: _Object
+
+
+class _List(msgspec.Struct):
+    metadata: _Meta
+
+
+_decode_event = msgspec.json.Decoder(Event).decode
+_decode_list = msgspec.json.Decoder(_List).decode
+
+
+_See = Callable[[Event, float], None]
+
+
+class Happenings:
+    """What has been seen so far; moments are `time.monotonic()`. Read it under `Watcher.lock`."""
+
+    def __init__(self) -> None:
+        self.job_created: dict[str, float] = {}
+        self.job_running: dict[str, float] = {}
+        self.job_ended: dict[str, float] = {}
+        self.job_failed: set[str] = set()
+        self.pod_created: dict[str, float] = {}  # by name
+        self.pod_running: dict[str, float] = {}
+        self.phases: dict[str, str] = {}  # of the pods that are there, by name
+        self.running = 0  # pods that run now
+        self.active: dict[str, int] = {}  # pods that a job's status calls active
+        self.active_since: dict[str, float] = {}  # when that number last changed
+        self.lives: Counter[str] = Counter()  # how many pods a name has had
+
+    def see_job(self, event: Event, now: float) -> None:
+        """A TFJob was created or changed."""
+        name, status = event.object.metadata.name, event.object.status
+        self.job_created.setdefault(name, now)
+        active = sum(counts.active for counts in (status.replica_statuses or {}).values())
+        if self.active.get(name) != active:
+            self.active[name], self.active_since[name] = active, now
+        for condition in status.conditions or ():
+            if condition.status != "True":
+                continue
+            if condition.type == "Running":
+                self.job_running.setdefault(name, now)
+            elif condition.type in _ENDS:
+                self.job_ended.setdefault(name, now)
+                if condition.type == "Failed":
+                    self.job_failed.add(name)
+
+    def see_pod(self, event: Event, now: float) -> None:
+        """A pod was created, changed or deleted."""
+        name, phase = event.object.metadata.name, event.object.status.phase
+        before = self.phases.get(name, "")
+        if event.type == "ADDED":
+            self.lives[name] += 1
+            self.pod_created.setdefault(name, now)
+        if event.type == "DELETED":
+            self.phases.pop(name, None)
+            phase = ""
+        else:
+            self.phases[name] = phase
+        if phase == "Running":
+            self.pod_running.setdefault(name, now)
+        self.running += (phase == "Running") - (before == "Running")
+
+
+class Watcher:
+    """Watches from `start()` to `stop()`; `wait` blocks until something holds."""
+
+    def __init__(self, plane: ControlPlane, client: RawClient) -> None:
+        self.lock = threading.Lock()  # guards `seen` and `_error`
+        self.seen = Happenings()
+        self._error: Exception | None = None
+        self._plane = plane
+        self._client = client
+        self._stopping = False
+        self._sockets: dict[str, socket.socket] = {}  # by path; guarded by `lock`, too
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Begin to watch; whatever happens from now on is seen."""
+        for path, see in ((TFJOBS_PATH, self.seen.see_job), (PODS_PATH, self.seen.see_pod)):
+            version = _decode_list(self._client.request("GET", path)).metadata.resource_version
+            first = self._open(path, version)
+            arguments = (path, version, first, see)
+            thread = threading.Thread(target=self._follow, args=arguments, name=f"watch {path}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        """End the watches and their threads."""
+        with self.lock:
+            self._stopping = True
+            for sock in self._sockets.values():
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(10)
+        for sock in self._sockets.values():
+            sock.close()
+
+    def wait(self, what: str, holds: Callable[[Happenings], bool], timeout: float) -> None:
+        """Wait until `holds`, looking now and then. Raises TimeoutError that says what was seen instead.
+
+        It does not wake up for every event, which would take CPU from the contestant; moments are noted by the watches.
+        """
+        end = time.monotonic() + timeout
+        while True:
+            with self.lock:
+                if self._error is not None:
+                    raise self._error
+                if holds(self.seen):
+                    return
+                if time.monotonic() >= end:
+                    raise TimeoutError(f"not within {timeout:.0f} s: {what}; seen: {self._summary()}")
+            time.sleep(_LOOK_SECONDS)
+
+    def _summary(self) -> str:
+        seen = self.seen
+        return (
+            f"{len(seen.job_created)} jobs, {len(seen.job_running)} have run, {len(seen.job_ended)} ended, "
+            f"{len(seen.job_failed)} failed; {len(seen.phases)} pods, {seen.running} running"
+        )
+
+    def _open(self, path: str, version: str) -> http.client.HTTPResponse:
+        context = ssl.create_default_context(cafile=self._plane.ca_file)
+        connection = http.client.HTTPSConnection(urlsplit(self._plane.url).netloc, context=context)
+        target = f"{path}?watch=true&resourceVersion={version}&timeoutSeconds=7200"
+        connection.request("GET", target, headers={"Authorization": f"Bearer {self._plane.token}"})
+        with self.lock:
+            before = self._sockets.pop(path, None)
+            self._sockets[path] = connection.sock
+        if before is not None:
+            before.close()
+        return connection.getresponse()
+
+    def _follow(self, path: str, version: str, stream: http.client.HTTPResponse, see: _See) -> None:
+        try:
+            while not self._stopping:
+                for line in stream:
+                    event = _decode_event(line)
+                    if event.type not in _CHANGES:
+                        raise ConnectionError(f"a watch of the benchmark can't go on: {line[:300]!r}")
+                    now, version = time.monotonic(), event.object.metadata.resource_version
+                    with self.lock:
+                        see(event, now)
+                # API servers end the watches of a custom resource when they have something new to say about its kind.
+                if not self._stopping:
+                    stream = self._open(path, version)
+        except (OSError, http.client.HTTPException, ValueError, msgspec.DecodeError) as error:
+            with self.lock:
+                if not self._stopping:
+                    self._error = error
+
+
+def all_running(load: Load) -> Callable[[Happenings], bool]:
+    """Every job has been Running, and every pod runs."""
+    return lambda seen: len(seen.job_running) == load.jobs and seen.running == load.pods
+
+
+def all_reported(load: Load) -> Callable[[Happenings], bool]:
+    """Every job's status counts every one of its pods as active."""
+    pods = load.ps + load.workers
+    return lambda seen: len(seen.active) == load.jobs and all(count == pods for count in seen.active.values())

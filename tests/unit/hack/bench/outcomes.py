@@ -1,0 +1,41 @@
+"""What a faultless run leaves on the API server, for tests to spoil."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hack.bench.floor import pod_manifest, service_manifest, status_manifest
+from hack.bench.loads import Load, job_manifest, job_names, replicas
+from hack.bench.run import Result
+from hack.bench.verify import Found
+
+Json = dict[str, Any]
+
+STAYING = Load("medium", jobs=2)
+FINISHING = Load("finish", jobs=2, finishes=True)
+CHURNING = Load("churn", jobs=2, churn_rounds=1)
+
+
+def outcome(load: Load) -> Found:
+    """A copy that may be changed."""
+    jobs: list[Json] = []
+    pods: list[Json] = []
+    services: list[Json] = []
+    for number, name in enumerate(job_names(load)):
+        job = job_manifest(load, name)
+        job["metadata"]["uid"] = uid = f"uid-{number}"
+        jobs.append({**job, "status": status_manifest(load)})
+        for one in replicas(load, name):
+            if load.finishes and one.kind == "PS":
+                continue
+            phase = "Succeeded" if load.finishes else "Running"
+            pods.append({**pod_manifest(load, one, uid), "status": {"phase": phase}})
+            services.append(service_manifest(one, uid))
+    lives = {replica.name: 1 for name in job_names(load) for replica in replicas(load, name)}
+    copied = json.loads(json.dumps([jobs, pods, services]))
+    return Found(*copied, lives)
+
+
+def result(contestant: str, load: str = "medium", repetition: int = 0, **figures: float) -> Result:
+    return Result(load, f"{load} load", 500, contestant, repetition, figures=figures)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hack.bench.measure import (
+    CONTESTANT_USER,
+    AuditLog,
+    count_calls,
+    parse_stat,
+    parse_status,
+    read_usage,
+    wait_quiet,
+)
+
+
+def line(
+    verb: str, resource: str, *, subresource: str = "", user: str = CONTESTANT_USER, stage: str = "ResponseComplete"
+) -> bytes:
+    reference = {"resource": resource, "namespace": "bench", **({"subresource": subresource} if subresource else {})}
+    entry = {"kind": "Event", "stage": stage, "verb": verb, "user": {"username": user}, "objectRef": reference}
+    return json.dumps(entry).encode()
+
+
+def test_calls_are_counted_by_verb_and_resource() -> None:
+    lines = [
+        line("create", "pods"),
+        line("create", "pods"),
+        line("patch", "tfjobs", subresource="status"),
+        line("list", "pods"),
+    ]
+    assert count_calls(lines) == Counter({"create pods": 2, "patch tfjobs/status": 1, "list pods": 1})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        line("watch", "pods"),
+        line("update", "leases"),
+        line("create", "pods", user="admin"),
+        line("create", "pods", stage="ResponseStarted"),
+        b'{"stage": "ResponseComplete", "verb": "get", "user": {"username": "%s"}, "requestURI": "/version"}'
+        % CONTESTANT_USER.encode(),
+    ],
+    ids=["a watch", "a lease", "somebody else's", "not over yet", "about no object"],
+)
+def test_a_call_is_not_counted_if_it_is(other: bytes) -> None:
+    assert count_calls([other]) == Counter()
+
+
+def test_a_log_that_is_no_audit_log_counts_nothing() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        count_calls([line("create", "pods"), b"I1121 not an audit event"])
+
+
+def test_a_growing_log_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    log = AuditLog(path)
+    assert log.counts() == Counter()
+    path.write_bytes(line("create", "pods") + b"\n" + line("create", "services")[:20])
+    assert log.counts() == Counter({"create pods": 1}), "half a line waits for its other half"
+    with path.open("ab") as more:
+        more.write(line("create", "services")[20:] + b"\n")
+    assert log.counts() == Counter({"create pods": 1, "create services": 1})
+    assert log.counts() == Counter({"create pods": 1, "create services": 1})
+
+
+def test_nothing_is_lost_when_the_log_is_rotated(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    path.write_bytes(line("create", "pods") + b"\n")
+    log = AuditLog(path)
+    log.counts()
+    with path.open("ab") as more:
+        more.write(line("create", "services") + b"\n")
+    path.rename(tmp_path / "audit-2026-11-21T10-00-00.000.log")
+    path.write_bytes(line("create", "events") + b"\n")
+    assert log.counts() == Counter({"create pods": 1, "create services": 1, "create events": 1})
+
+
+def test_cpu_time_is_read_past_a_name_with_blanks_and_parentheses() -> None:
+    fields = "S 1 1 1 0 -1 4194560 9 0 0 0 250 150 0 0 20 0 9 0 100 1 1"
+    assert parse_stat(f"42 (a (strange) name) {fields}") == 400 / os.sysconf("SC_CLK_TCK")
+
+
+def test_memory_is_read_in_bytes() -> None:
+    assert parse_status("Name:\tx\nVmPeak:\t9999 kB\nVmHWM:\t  200 kB\nVmRSS:\t  100 kB\n") == (102400, 204800)
+    assert parse_status("Name:\tx\nState:\tZ (zombie)\n") == (0, 0)
+
+
+def test_this_process_has_used_something() -> None:
+    usage = read_usage(os.getpid())
+    assert usage.cpu > 0
+    assert usage.peak_rss >= usage.rss > 2**20
+
+
+def test_a_busy_process_is_not_called_quiet() -> None:
+    stop = threading.Event()
+    busy = threading.Thread(target=lambda: [sum(range(1000)) for _ in iter(stop.is_set, True)])
+    busy.start()
+    try:
+        with pytest.raises(TimeoutError, match="still busy"):
+            wait_quiet(os.getpid(), 2.5)
+    finally:
+        stop.set()
+        busy.join()

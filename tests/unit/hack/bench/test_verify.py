@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hack.bench.loads import Load
+from hack.bench.verify import MAX_COMPLAINTS, Found, verify
+from tests.unit.hack.bench.outcomes import CHURNING, FINISHING, STAYING, outcome
+
+Json = dict[str, Any]
+
+
+@pytest.mark.parametrize("load", [STAYING, FINISHING, CHURNING], ids=lambda load: load.name)
+def test_a_faultless_outcome_gives_no_cause_for_complaint(load: Load) -> None:
+    assert verify(load, outcome(load)) == []
+
+
+def _without(objects: str, name: str) -> Callable[[Found], None]:
+    def spoil(found: Found) -> None:
+        found_objects: list[Json] = getattr(found, objects)
+        found_objects[:] = [one for one in found_objects if one["metadata"]["name"] != name]
+
+    return spoil
+
+
+def _changed(objects: str, name: str, change: Callable[[Json], object]) -> Callable[[Found], None]:
+    def spoil(found: Found) -> None:
+        change(next(one for one in getattr(found, objects) if one["metadata"]["name"] == name))
+
+    return spoil
+
+
+def _twice(objects: str, name: str) -> Callable[[Found], None]:
+    def spoil(found: Found) -> None:
+        found_objects: list[Json] = getattr(found, objects)
+        extra = copy.deepcopy(next(one for one in found_objects if one["metadata"]["name"] == name))
+        extra["metadata"]["name"] += "-again"
+        found_objects.append(extra)
+
+    return spoil
+
+
+def _condition(kind: str, status: str) -> Callable[[Json], object]:
+    def change(job: Json) -> None:
+        others = [one for one in job["status"]["conditions"] if one["type"] != kind]
+        job["status"]["conditions"] = [*others, {"type": kind, "status": status}]
+
+    return change
+
+
+def _env(job: Json) -> list[Json]:
+    env: list[Json] = job["spec"]["containers"][0]["env"]
+    return env
+
+
+POD, JOB = "bench-0001-worker-1", "bench-0001"
+
+SPOILT = {
+    "a job is missing": (_without("jobs", JOB), f"TFJob {JOB}: missing"),
+    "a pod is missing": (_without("pods", POD), f"pod {POD}: missing"),
+    "a service is missing": (_without("services", POD), f"service {POD}: missing"),
+    "a pod is doubled": (_twice("pods", POD), f"pods of {JOB}-worker-1: 2 of them"),
+    "a pod is too many": (_twice("pods", POD), f"pod {POD}-again: should not be there"),
+    "a service is doubled": (_twice("services", POD), f"services of {JOB}-worker-1: 2 of them"),
+    "a job is too many": (_twice("jobs", JOB), f"TFJob {JOB}-again: should not be there"),
+    "a pod does not run": (_changed("pods", POD, lambda pod: pod["status"].update(phase="Pending")), "is Pending"),
+    "a pod is on its way out": (
+        _changed("pods", POD, lambda pod: pod["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z")),
+        "is being deleted",
+    ),
+    "a label is wrong": (
+        _changed("pods", POD, lambda pod: pod["metadata"]["labels"].update({"training.kubeflow.org/job-name": "x"})),
+        "label training.kubeflow.org/job-name is 'x'",
+    ),
+    "a service's label is missing": (
+        _changed("services", POD, lambda one: one["metadata"]["labels"].pop("training.kubeflow.org/replica-index")),
+        "label training.kubeflow.org/replica-index is None",
+    ),
+    "a pod has no owner": (_changed("pods", POD, lambda pod: pod["metadata"].pop("ownerReferences")), "has 0 owners"),
+    "the owner is another job's UID": (
+        _changed("pods", POD, lambda pod: pod["metadata"]["ownerReferences"][0].update(uid="uid-0")),
+        "its owner reference is wrong: {'uid': 'uid-0'}",
+    ),
+    "the owner is not in charge": (
+        _changed("services", POD, lambda one: one["metadata"]["ownerReferences"][0].pop("controller")),
+        "its owner reference is wrong: {'controller': None}",
+    ),
+    "TF_CONFIG is missing": (_changed("pods", POD, lambda pod: _env(pod).pop()), "has 0 TF_CONFIG"),
+    "TF_CONFIG is no JSON": (_changed("pods", POD, lambda pod: _env(pod)[-1].update(value="{")), "is no JSON"),
+    "TF_CONFIG is a neighbour's": (
+        _changed(
+            "pods",
+            POD,
+            lambda pod: _env(pod)[-1].update(value=_env(pod)[-1]["value"].replace('"index": 1', '"index": 0')),
+        ),
+        "says it is {'type': 'worker', 'index': 0}",
+    ),
+    "TF_CONFIG is another job's": (
+        _changed(
+            "pods", POD, lambda pod: _env(pod)[-1].update(value=_env(pod)[-1]["value"].replace(JOB, "bench-0000"))
+        ),
+        "names another cluster",
+    ),
+    "a service is not headless": (
+        _changed("services", POD, lambda one: one["spec"].update(clusterIP="10.0.0.1")),
+        "is not headless",
+    ),
+    "a service selects nothing": (_changed("services", POD, lambda one: one["spec"].pop("selector")), "selects {}"),
+    "a service has no port": (_changed("services", POD, lambda one: one["spec"].pop("ports")), "the one port"),
+    "a job does not run": (
+        _changed("jobs", JOB, _condition("Running", "False")),
+        f"TFJob {JOB}: condition Running is False, not True",
+    ),
+    "a job has failed": (_changed("jobs", JOB, _condition("Failed", "True")), f"TFJob {JOB}: has failed"),
+    "a job has no status": (_changed("jobs", JOB, lambda job: job.pop("status")), "condition Running is None"),
+    "a status counts too few": (
+        _changed("jobs", JOB, lambda job: job["status"]["replicaStatuses"]["Worker"].update(active=1)),
+        f"TFJob {JOB}: Worker is {{'active': 1}}, not 2 active",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "complaint"), SPOILT.values(), ids=SPOILT.keys())
+def test_an_outcome_is_refused_if(spoil: Callable[[Found], None], complaint: str) -> None:
+    found = outcome(STAYING)
+    spoil(found)
+    complaints = verify(STAYING, found)
+    assert any(complaint in one for one in complaints), complaints
+
+
+FINISHED_BADLY = {
+    "it did not succeed": (_changed("jobs", JOB, _condition("Succeeded", "False")), "Succeeded is False, not True"),
+    "it still claims to run": (_changed("jobs", JOB, _condition("Running", "True")), "Running is True, not False"),
+    "its end has no time": (
+        _changed("jobs", JOB, lambda job: job["status"].pop("completionTime")),
+        "has no completionTime",
+    ),
+    "a worker still runs": (
+        _changed("pods", POD, lambda pod: pod["status"].update(phase="Running")),
+        "is Running, not Succeeded",
+    ),
+    "a parameter server was left behind": (
+        lambda found: found.pods.append(outcome(STAYING).pods[0]),  # type: ignore[attr-defined]
+        "pod bench-0000-ps-0: should not be there",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "complaint"), FINISHED_BADLY.values(), ids=FINISHED_BADLY.keys())
+def test_a_finished_job_is_refused_if(spoil: Callable[[Found], None], complaint: str) -> None:
+    found = outcome(FINISHING)
+    spoil(found)
+    complaints = verify(FINISHING, found)
+    assert any(complaint in one for one in complaints), complaints
+
+
+def test_a_pod_that_was_made_twice_is_refused_even_if_one_is_left() -> None:
+    found = outcome(STAYING)
+    doubled = Found(found.jobs, found.pods, found.services, {**found.lives, POD: 2})
+    assert verify(STAYING, doubled) == [f"pod {POD}: was created 2 times"]
+
+
+def test_pods_may_be_made_anew_where_some_are_killed() -> None:
+    found = outcome(CHURNING)
+    assert verify(CHURNING, Found(found.jobs, found.pods, found.services, {**found.lives, POD: 3})) == []
+
+
+def test_complaints_are_bounded() -> None:
+    assert len(verify(Load("large", jobs=100), Found([], [], []))) == MAX_COMPLAINTS
