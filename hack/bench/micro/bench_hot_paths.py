@@ -1,0 +1,154 @@
+"""What an event and a sync cost, one by one; pytest-benchmark's table shows them in microseconds.
+
+Not part of the tests: nothing here fails for being slow, because a number without a machine means nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from hack.bench.loads import Load, job_manifest
+from hack.bench.measure import read_usage
+from hack.bench.micro.samples import NOW, pod_json, watch_line
+from tfoperator.api.defaults import default
+from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.clock import SystemClock
+from tfoperator.controller import PlanOptions
+from tfoperator.controller.actions import Observed
+from tfoperator.controller.plan import plan
+from tfoperator.controller.status_patch import status_patch
+from tfoperator.informers import (
+    CONTROLLER_UID_INDEX,
+    ORPHANS_INDEX,
+    Indexer,
+    index_by_controller_uid,
+    index_orphans,
+)
+from tfoperator.kube.objects import Pod, decode_pod
+from tfoperator.kube.requests import encode
+from tfoperator.kube.watch import HttpWatch
+from tfoperator.workqueue import RateLimitingQueue, default_rate_limiter
+
+Benchmark = Any  # pytest_benchmark is untyped
+
+_EVENTS = 1000
+_CACHED_PODS = 5000
+
+
+class _Lines:
+    """A stream that has everything at hand, in pieces as large as those of a socket."""
+
+    def __init__(self, data: bytes) -> None:
+        self._pieces = iter([data[at : at + 65536] for at in range(0, len(data), 65536)])
+
+    def read(self, _: float | None) -> bytes:
+        """The next piece."""
+        return next(self._pieces, b"")
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def _watch(data: bytes) -> Iterator[Any]:
+    stream: Any = _Lines(data)
+    return iter(HttpWatch(stream, decode_pod, what="bench", read_deadline=None, total_deadline=60, clock=SystemClock()))
+
+
+def test_decode_1000_watch_events_of_pods(benchmark: Benchmark) -> None:
+    data = b"".join(watch_line(number) for number in range(_EVENTS))
+    assert benchmark(lambda: sum(1 for _ in _watch(data))) == _EVENTS
+
+
+def test_update_a_store_of_5000_pods_with_its_indexes(benchmark: Benchmark) -> None:
+    indexers = {CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans}
+    store: Indexer[Pod] = Indexer(indexers)
+    pods = [decode_pod(pod_json(number)) for number in range(_CACHED_PODS)]
+    for pod in pods:
+        store.add(pod)
+    changed = decode_pod(pod_json(_CACHED_PODS // 2))
+    benchmark(store.add, changed)
+
+
+def test_queue_add_get_done(benchmark: Benchmark) -> None:
+    queue: RateLimitingQueue[str] = RateLimitingQueue(default_rate_limiter(), name="bench")
+
+    def cycle() -> None:
+        queue.add("ns/job")
+        queue.done(queue.get())
+
+    benchmark(cycle)
+    queue.shut_down()
+
+
+def _job(ps: int, workers: int) -> TFJob:
+    manifest = job_manifest(Load("bench", jobs=1, ps=ps, workers=workers), "bench-0000")
+    manifest["metadata"] |= {"uid": "job-uid", "generation": 1, "creationTimestamp": "2026-07-01T00:00:00Z"}
+    return default(decode_tfjob(msgspec.json.encode(manifest)))
+
+
+def _running(job: TFJob) -> Observed:
+    """The job when all that its first plan asks for is there and runs, and its status says so."""
+    made = plan(Observed(job=job), NOW, PlanOptions())
+
+    pods = []
+    for number, one in enumerate(made.create_pods):
+        body = msgspec.json.decode(encode(one.body), type=dict[str, Any])
+        body["metadata"] |= {"uid": f"pod-{number}", "namespace": "bench"}
+        body["status"] = {
+            "phase": "Running",
+            "startTime": "2026-07-01T00:00:00Z",
+            "containerStatuses": [{"name": "tensorflow", "ready": True, "state": {"running": {}}}],
+        }
+        pods.append(decode_pod(msgspec.json.encode(body)))
+    status = plan(Observed(job=job, pods=tuple(pods)), NOW, PlanOptions()).status
+    return Observed(job=msgspec.structs.replace(job, status=status), pods=tuple(pods))
+
+
+@pytest.mark.parametrize(("ps", "workers"), [(1, 2), (0, 1000)], ids=["3 replicas", "1000 replicas"])
+def test_plan_of_a_new_job(benchmark: Benchmark, ps: int, workers: int) -> None:
+    observed = Observed(job=_job(ps, workers))
+    made = benchmark(plan, observed, NOW, PlanOptions())
+    assert len(made.create_pods) == ps + workers
+
+
+@pytest.mark.parametrize(("ps", "workers"), [(1, 2), (0, 1000)], ids=["3 replicas", "1000 replicas"])
+def test_plan_of_a_running_job(benchmark: Benchmark, ps: int, workers: int) -> None:
+    observed = _running(_job(ps, workers))
+    made = benchmark(plan, observed, NOW, PlanOptions())
+    assert not made.create_pods
+
+
+def test_bodies_with_tf_config_for_1000_replicas(benchmark: Benchmark) -> None:
+    observed = Observed(job=_job(0, 1000))
+
+    def encoded() -> int:
+        return sum(len(encode(one.body)) for one in plan(observed, NOW, PlanOptions()).create_pods)
+
+    assert benchmark(encoded) > 1000 * 1000
+
+
+def test_patch_of_a_status(benchmark: Benchmark) -> None:
+    before = _job(1, 2)
+    after = _running(before).job.status
+    assert benchmark(status_patch, before.status, after)
+
+
+def test_bytes_per_cached_pod(benchmark: Benchmark) -> None:
+    """The time is that of decoding 5000 pods; `bytes_per_pod` in the extra information is what they hold."""
+    texts = [pod_json(number) for number in range(_CACHED_PODS)]
+    kept: list[list[Pod]] = []
+
+    def hold() -> None:
+        kept.append([decode_pod(text) for text in texts])
+
+    gc.collect()
+    before = read_usage(os.getpid()).rss
+    benchmark.pedantic(hold, rounds=4, iterations=1)
+    benchmark.extra_info["bytes_per_pod"] = round((read_usage(os.getpid()).rss - before) / (4 * _CACHED_PODS))
+    print(f"\nbytes per cached pod: {benchmark.extra_info['bytes_per_pod']}")
