@@ -137,3 +137,22 @@ def test_a_queueing_system_may_suspend_resume_and_place_a_job(space: Space) -> N
     )
 
     assert changed["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"] == placed
+
+
+CHANGES = [
+    ({"Gpu": {"template": TEMPLATE}}, "types are"),
+    ({"worker": {"template": TEMPLATE}}, "once"),
+    ({"Chief": {"template": TEMPLATE}, "Master": {"template": TEMPLATE}}, "Chief and Master"),
+    ({"Evaluator": {"replicas": 1}}, "template"),
+    ({"Worker": {"template": None}}, "template"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), CHANGES)
+@pytest.mark.parametrize("status", [{}, {"phase": "Running"}])
+def test_what_a_change_brings_in_has_to_obey_the_rules(space: Space, change: Json, words: str, status: Json) -> None:
+    space.create(TFJOBS, job({"Worker": {}}))
+    space.patch(TFJOBS, "mnist", {"status": status}, subresource="status")
+
+    with refused(InvalidError, "spec.tfReplicaSpecs", words):
+        space.patch(TFJOBS, "mnist", {"spec": {"tfReplicaSpecs": change}})

@@ -57,7 +57,7 @@ def test_a_bad_tfjob_is_refused_with_the_field(space: Space, body: Json, words: 
 def test_the_causes_of_a_refusal_name_their_fields(space: Space) -> None:
     answer = space.http("POST", space.path(TFJOBS), with_worker(replicas=-1))
 
-    (cause,) = answer.body["details"]["causes"]
+    cause, of_scale = answer.body["details"]["causes"]
     assert (answer.code, answer.body["details"]["kind"], answer.body["details"]["group"]) == (
         422,
         "TFJob",
@@ -65,6 +65,7 @@ def test_the_causes_of_a_refusal_name_their_fields(space: Space) -> None:
     )
     assert cause["reason"] == "FieldValueInvalid"
     assert cause["field"] == "spec.tfReplicaSpecs.Worker.replicas"
+    assert "non-negative" in of_scale["message"], "the scale subresource looks at it, too"
 
 
 def test_what_the_schema_defaults_is_filled_in(space: Space) -> None:

@@ -407,6 +407,17 @@ def test_a_failure_amid_a_restart_has_a_completion_time_and_its_time_to_live_end
     assert 1 <= job.wait_deletion_time() - completed <= 2
 
 
+def test_1533_a_time_to_live_that_ended_while_there_was_no_operator_is_noticed_at_once(operated: Operated) -> None:
+    job = operated.submit(held("expires-alone", 1))
+    job.wait_pods("worker-0")
+    job.play("Succeeded", "worker-0")
+    job.wait("Succeeded")
+    end = parse_time(job.status()["completionTime"]) + 1
+    operated.restart_operator(meanwhile=lambda: eventually(lambda: time.time() > end, what="its time passes"))
+    job.wait_deletion_time(within=5)
+    job.wait_reasons("SuccessfulDeleteJob")
+
+
 def test_a_restart_of_the_operator_counts_no_job_again(operated: Operated) -> None:
     metric = (
         f'training_operator_jobs_created_total{{framework="tensorflow",job_namespace="{operated.cluster.namespace}"}}'

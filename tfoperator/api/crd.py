@@ -11,17 +11,12 @@ from typing import Any
 
 import yaml
 
-from tfoperator.api.names import MAX_NAME_LENGTH
-from tfoperator.api.rules import NAME_PATTERN
+from tfoperator.api.cel_rules import NEW_JOB_RULES
 from tfoperator.api.schema import Schema, struct_schema
 from tfoperator.api.schema_fields import TABLE
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec, TFJobStatus
 
 __all__ = ["crd", "crd_yaml", "openapi_schema"]
-
-# The names of one type's replicas all fit if that of its highest index does.
-_HIGHEST = "string(self.spec.tfReplicaSpecs[type].replicas > 1 ? self.spec.tfReplicaSpecs[type].replicas - 1 : 0)"
-_LENGTH = f"size(self.metadata.name) + size(type) + size({_HIGHEST}) + 2"
 
 _PRINTER_COLUMNS = (
     ("State", "string", ".status.conditions[-1:].type", 0, "The latest condition."),
@@ -84,7 +79,7 @@ def openapi_schema() -> Schema:
             "spec": struct_schema(TFJobSpec, TABLE),
             "status": struct_schema(TFJobStatus, TABLE),
         },
-        "x-kubernetes-validations": _name_rules(),
+        "x-kubernetes-validations": [dict(rule) for rule in NEW_JOB_RULES],
     }
 
 
@@ -96,26 +91,6 @@ def _scale() -> dict[str, str]:
         "statusReplicasPath": f".status.{workers[1]}.active",
         "labelSelectorPath": f".status.{workers[1]}.selector",
     }
-
-
-def _name_rules() -> list[dict[str, str]]:
-    # A job that has a status was let in before: refusing it now would only keep the operator from saying in that
-    # status what is wrong. API servers drop the status of an object that is created, so none slips in.
-    # The messages are fixed: what a computed one might cost is estimated beyond the budget.
-    return [
-        {
-            "rule": f"has(self.status) || self.metadata.name.matches('{NAME_PATTERN}')",
-            "message": "metadata.name must consist of lower-case letters, digits and '-', start with a letter and end "
-            "with a letter or digit",
-            "fieldPath": ".metadata.name",
-        },
-        {
-            "rule": f"has(self.status) || self.spec.tfReplicaSpecs.all(type, {_LENGTH} <= {MAX_NAME_LENGTH})",
-            "message": f"metadata.name is too long: {{name}}-{{type}}-{{index}} must have at most {MAX_NAME_LENGTH} "
-            "characters",
-            "fieldPath": ".metadata.name",
-        },
-    ]
 
 
 def _column(name: str, kind: str, path: str, priority: int, description: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfoperator.api.cel_rules import REPLICA_RULES, cel_rule
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH
 from tfoperator.api.rules import (
     INT32_MAX,
@@ -48,12 +49,7 @@ __all__ = ["TABLE"]
 
 _MAX_CONTAINERS = 64
 _SECONDS = {"minimum": 0, "maximum": INT32_MAX}
-_TYPES = ", ".join(f"'{replica_type.lower()}'" for replica_type in ReplicaType)
 _MANAGED_BY = "has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : ''"
-
-
-def _rule(rule: str, message: str, reason: str = "FieldValueInvalid", **more: str) -> dict[str, str]:
-    return {"rule": rule, "message": message, "reason": reason, **more}
 
 
 def _enum(values: Any) -> list[str]:
@@ -64,26 +60,7 @@ def _enum(values: Any) -> list[str]:
 _REPLICA_SPECS: dict[str, Any] = {
     "minProperties": 1,
     "maxProperties": len(ReplicaType),
-    "x-kubernetes-validations": [
-        _rule(
-            f"self.all(type, type.lowerAscii() in [{_TYPES}])",
-            f"replica types are {', '.join(ReplicaType)}",
-        ),
-        _rule(
-            "self.all(type, self.exists_one(other, other.lowerAscii() == type.lowerAscii()))",
-            "each replica type may be named only once, whatever its case",
-        ),
-        _rule(
-            "!(self.exists(type, type.lowerAscii() == 'chief') && self.exists(type, type.lowerAscii() == 'master'))",
-            "must not have both Chief and Master: they are two names for the one that leads",
-            "FieldValueForbidden",
-        ),
-        _rule(
-            "self.all(type, type.lowerAscii() == 'ps' || has(self[type].template))",
-            f"template is required for every replica type but {ReplicaType.PS}",
-            "FieldValueRequired",
-        ),
-    ],
+    "x-kubernetes-validations": [rule.on_change for rule in REPLICA_RULES],
 }
 
 _CONTAINERS: dict[str, Any] = {
@@ -92,7 +69,7 @@ _CONTAINERS: dict[str, Any] = {
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["name"],
     "x-kubernetes-validations": [
-        _rule(
+        cel_rule(
             f"self.exists(container, container.name == '{DEFAULT_CONTAINER_NAME}')",
             f'one container must be named "{DEFAULT_CONTAINER_NAME}"',
             "FieldValueRequired",
@@ -177,7 +154,7 @@ _SPEC: dict[type, dict[str, Field]] = {
             {
                 "maxLength": 253,
                 "x-kubernetes-validations": [
-                    _rule(
+                    cel_rule(
                         f"self in [{', '.join(repr(manager) for manager in MANAGED_BY)}]",
                         f"must be {' or '.join(MANAGED_BY)}",
                     )
@@ -191,7 +168,7 @@ _SPEC: dict[type, dict[str, Field]] = {
             "The gang scheduler's queue; can't be changed.",
             {
                 "maxLength": 253,
-                "x-kubernetes-validations": [_rule("self == oldSelf", "can't be changed", "FieldValueForbidden")],
+                "x-kubernetes-validations": [cel_rule("self == oldSelf", "can't be changed", "FieldValueForbidden")],
             },
         ),
         "minResources": Field(
@@ -272,13 +249,13 @@ TABLE = Table(
         TFJobSpec: {
             "required": ["tfReplicaSpecs"],
             "x-kubernetes-validations": [
-                _rule(
+                cel_rule(
                     f"({_MANAGED_BY.format('self')}) == ({_MANAGED_BY.format('oldSelf')})",
                     "runPolicy.managedBy can't be changed",
                     "FieldValueForbidden",
                     fieldPath=".runPolicy.managedBy",
                 ),
-                _rule(
+                cel_rule(
                     "!has(self.minSucceededWorkers) || !has(self.successPolicy) || "
                     f"self.successPolicy != '{SuccessPolicy.ALL_WORKERS}'",
                     CONTRADICTION,

@@ -46,6 +46,9 @@ logger = logging.getLogger(__name__)
 
 _RESOURCES: dict[ChildKind, Resource] = {"pods": PODS, "services": SERVICES}
 
+_MAX_EVENT_MESSAGE = 1024
+"""Characters; API servers refuse longer ones."""
+
 _Create = PodCreate | ServiceCreate
 _Delete = PodDelete | ServiceDelete
 _Created = KubeError | Occupant | None  # None: it was created
@@ -130,10 +133,11 @@ class PlanExecutor:
             # Another job may have the name by now; this one is gone, which is all that was wanted.
             outcome.gone = True
         except KubeError as error:
+            self._warn(job, "FailedDeleteJob", "Error deleting", [error])
             outcome.errors.append(error)
         else:
             logger.info("deleted after its time to live", extra={"job": meta.key})
-            self._emit(job, plan.events)
+            self._emit(job, (*plan.events, PlannedEvent("Normal", "SuccessfulDeleteJob", f"Deleted job: {meta.name}")))
 
     # Status.
 
@@ -160,6 +164,8 @@ class PlanExecutor:
             outcome.waiting = True
             return False
         except KubeError as error:
+            if isinstance(error, InvalidError):
+                self._status_refused(job, error)
             outcome.errors.append(error)
             return False
         if answer.metadata.resource_version != meta.resource_version:
@@ -167,6 +173,12 @@ class PlanExecutor:
         outcome.recorded = True
         self._report_transitions(job, plan)
         return True
+
+    def _status_refused(self, job: TFJob, error: InvalidError) -> None:
+        """Say by an event, once, what the status can't: that the job breaks rules which are younger than it."""
+        message = f"The API server refuses to record anything about this job until it is mended: {error.status.message}"
+        if self._memory.first_warning(job.metadata.uid, "status"):
+            self._emit(job, (PlannedEvent("Warning", "StatusRefused", message[:_MAX_EVENT_MESSAGE]),))
 
     def _report_transitions(self, job: TFJob, plan: Plan) -> None:
         if not plan.transitions:

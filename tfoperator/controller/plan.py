@@ -70,12 +70,14 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
     draft = Draft(observed, now, options)
     if is_finished(job.status.conditions):
         return _plan_finished(draft)
+    suspended = job.spec.run_policy is not None and job.spec.run_policy.suspend
     problems = observed.problems or _unusable(job, options)
-    if problems:
+    # Whoever suspends a job wants back what it holds, whether the rest of its spec makes sense or not.
+    if problems and not (suspended and job.status.start_time is not None):
         return plan_invalid(draft, problems)
     groups = observe_replicas(job, observed.pods, now, options)
     draft.absent += _absent(draft, groups)
-    if job.spec.run_policy is not None and job.spec.run_policy.suspend:
+    if suspended:
         return _plan_suspended(draft, groups)
     try:
         return _plan_active(draft, groups)

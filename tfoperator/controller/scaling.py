@@ -16,6 +16,7 @@ from tfoperator.kube.objects import Service
 __all__ = ["plan_replicas"]
 
 _NEEDS_POD = (Standing.MISSING, Standing.VANISHED)
+_ENDED = (Standing.SUCCEEDED, Standing.FAILED)
 
 
 def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
@@ -30,7 +31,7 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
         creates_pods = False
         for replica in group.replicas:
             service = services.pop((group.type, replica.index), None)
-            if service is None and replica.standing is not Standing.SUCCEEDED:
+            if service is None and replica.standing not in _ENDED:
                 draft.create_services.append(bodies.service(group, replica.index))
             if replica.standing in _NEEDS_POD:
                 draft.create_pods.append(bodies.pod(group, replica.index, replica.restarts))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
@@ -224,6 +225,37 @@ def test_events_of_a_status_wait_for_its_write() -> None:
         harness.sync()
         harness.sync()
         assert harness.recorder.reasons.count("TFJobSucceeded") == 1
+
+
+def test_a_status_that_the_api_server_refuses_is_told_of_once_by_an_event() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=1)
+        refusal = api_error(422, "Invalid", "spec.tfReplicaSpecs: replica types are ..." + "x" * 2000)
+        harness.api.fail("patch", "tfjobs", refusal, times=3)
+        for _ in range(3):
+            harness.sync()
+        told = [message for _, reason, message in harness.recorder.events if reason == "StatusRefused"]
+        assert len(told) == 1
+        assert "replica types are" in told[0]
+        assert len(told[0]) <= 1024
+        assert harness.queue.num_requeues("ns/job") == 3
+        harness.sync()
+        assert harness.condition("Created")["status"] == "True"
+
+
+def test_the_end_of_a_job_s_time_to_live_is_told_and_so_is_a_deletion_that_fails() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as harness:
+        harness.submit(Worker=1, run_policy={"ttlSecondsAfterFinished": 60})
+        harness.sync()
+        harness.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
+        harness.sync()
+        clock.advance(61)
+        harness.api.fail("delete", "tfjobs", api_error(403, "Forbidden", "not yours"))
+        harness.controller.sync_tfjob("ns/job")
+        assert ("Warning", "FailedDeleteJob") in [(kind, reason) for kind, reason, _ in harness.recorder.events]
+        harness.controller.sync_tfjob("ns/job")
+        assert ("Normal", "SuccessfulDeleteJob", "Deleted job: job") in harness.recorder.events
 
 
 def test_the_status_of_a_job_that_is_gone_is_not_written_onto_its_successor() -> None:

@@ -89,6 +89,21 @@ def test_a_job_that_became_invalid_while_it_ran_is_frozen_until_it_is_repaired()
     assert repaired.status.phase == "Running"
 
 
+def test_a_frozen_job_can_be_suspended_and_stays_frozen_when_it_is_resumed() -> None:
+    problems = ("spec.successPolicy: bad",)
+    running = planned(started(make_job({"Worker": 1})), make_pod("Worker-0"))
+    asleep = with_status(make_job({"Worker": 1}, runPolicy={"suspend": True}), running.status)
+    suspended = plan(Observed(asleep, (make_pod("Worker-0"),), services_of(asleep), problems), NOW, OPTIONS)
+    assert deleted_pods(suspended) == ["Worker-0"]
+    assert is_true(suspended, C.SUSPENDED)
+    awake = with_status(make_job({"Worker": 1}), suspended.status)
+    resumed = plan(Observed(awake, problems=problems), NOW, OPTIONS)
+    assert not resumed.create_pods
+    assert condition(resumed, C.FAILED) is None
+    new = make_job({"Worker": 1}, runPolicy={"suspend": True})
+    assert is_true(plan(Observed(new, problems=problems), NOW, OPTIONS), C.FAILED), "it has nothing to give back"
+
+
 def test_a_job_that_cannot_be_decoded_is_told_what_is_wrong() -> None:
     spec = b'{"tfReplicaSpecs":{"Worker":{"replicas":"x"}}}'
     job = decode_tfjob(b'{"metadata":{"name":"mnist","namespace":"ns","uid":"u"},"spec":' + spec + b"}")

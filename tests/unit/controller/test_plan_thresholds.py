@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.controller.builders import (
     NOW,
+    OPTIONS,
     acts,
     condition,
     created_pods,
@@ -16,13 +17,14 @@ from tests.unit.controller.builders import (
     is_true,
     make_job,
     make_pod,
+    make_service,
     planned,
     reasons,
     started,
     with_status,
 )
 from tfoperator.api.v1.types import ConditionType, ReplicaStatus, TFJob
-from tfoperator.controller.plan import Plan
+from tfoperator.controller.plan import Observed, Plan, plan
 from tfoperator.kube.objects import Pod
 
 C = ConditionType
@@ -158,6 +160,12 @@ def test_a_worker_that_failed_for_good_is_not_run_again_when_its_pod_is_deleted(
     another = planned(with_status(job, failed.status), *workers("R-F"))
     assert verdict(another) == ("" if "enableDynamicWorker" in spec else "Failed")
     assert remembered(another) == "1-2"
+
+
+def test_a_worker_that_failed_for_good_needs_no_service_any_more() -> None:
+    job = job_with("RFR", maxFailedWorkers=1)
+    services = (make_service("Worker-0"), make_service("Worker-2"))
+    assert not plan(Observed(job, tuple(workers("RFR")), services), NOW, OPTIONS).create_services
 
 
 def test_a_worker_whose_pod_is_taken_away_under_never_has_failed_and_that_is_remembered() -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from tfoperator.local.apiserver.errors import FieldProblem
 from tfoperator.local.apiserver.kinds import ResourceType, ScalePaths
+from tfoperator.local.apiserver.scale import scale_problems
 from tfoperator.local.apiserver.schema import StructuralSchema
 from tfoperator.local.apiserver.strategies import Strategy
 
@@ -68,7 +69,8 @@ def custom_resource(crd: Mapping[str, Any], validator: Validator | None = None) 
     )
     openapi = version["schema"]["openAPIV3Schema"]
     columns = tuple(msgspec.convert(c, PrinterColumn) for c in version.get("additionalPrinterColumns") or ())
-    return CustomResource(resource, openapi, columns, CustomStrategy(StructuralSchema(openapi), status, validator))
+    strategy = CustomStrategy(StructuralSchema(openapi), status, resource.scale, validator)
+    return CustomResource(resource, openapi, columns, strategy)
 
 
 def _scale_paths(scale: Mapping[str, str]) -> ScalePaths:
@@ -81,11 +83,14 @@ def _scale_paths(scale: Mapping[str, str]) -> ScalePaths:
 class CustomStrategy(Strategy):
     """The rules of apiextensions-apiserver, from a structural schema."""
 
-    def __init__(self, schema: StructuralSchema, has_status: bool, validator: Validator | None) -> None:
+    def __init__(
+        self, schema: StructuralSchema, has_status: bool, scale: ScalePaths | None, validator: Validator | None
+    ) -> None:
         """`has_status`: the CRD has the status subresource, so the main endpoint leaves the status alone."""
         self._schema = schema
         self._status_schema = schema.only("status")
         self._has_status = has_status
+        self._scale = scale
         self._validator = validator
 
     def prune(self, obj: _Dict) -> list[str]:
@@ -127,6 +132,8 @@ class CustomStrategy(Strategy):
         if old is not None and _spec(obj) == _spec(old):
             return self._status_schema.validate(obj)
         problems = self._schema.validate(obj)
+        if self._scale is not None:
+            problems += scale_problems(obj, self._scale)
         if problems or self._validator is None:
             return problems
         return self._validator(obj, old)

@@ -6,17 +6,18 @@ places in the object that the CRD names, and a change of it is a change of the o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from tfoperator.local.apiserver.errors import StatusError, bad_request, invalid, invalid_value
+from tfoperator.local.apiserver.errors import FieldProblem, StatusError, bad_request, invalid, invalid_value
 from tfoperator.local.apiserver.kinds import ResourceType, ScalePaths
 from tfoperator.local.apiserver.metadata import check_identity
 from tfoperator.local.apiserver.patch import Patcher
 from tfoperator.local.apiserver.store import StoredObject
 
-__all__ = ["SCALES", "rescaled", "scale_of"]
+__all__ = ["SCALES", "rescaled", "scale_of", "scale_problems"]
 
 _Dict = dict[str, Any]
 
@@ -73,6 +74,14 @@ def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, 
     if metadata.get("uid") and not patch:
         new["metadata"]["uid"] = metadata["uid"]
     return new
+
+
+def scale_problems(obj: _Dict, paths: ScalePaths) -> Iterator[FieldProblem]:
+    """What is wrong with the number that a Scale would show: kube-apiserver says it besides what the schema says."""
+    replicas = _find(obj, paths.spec_replicas)
+    if isinstance(replicas, int) and replicas < 0:
+        field = "." + ".".join(paths.spec_replicas)
+        yield invalid_value(field, replicas, "should be a non-negative integer")
 
 
 def _paths(resource: ResourceType) -> ScalePaths:

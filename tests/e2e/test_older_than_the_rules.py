@@ -1,0 +1,134 @@
+"""TFJobs that were stored before the CRD had its rules: each is told what is wrong, once, and keeps nobody busy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import CRDS, Cluster, Json, decode, tfjob
+from tests.support.eventually import eventually
+from tests.support.operated import JobOnCluster, Operated
+from tests.support.operator_process import OperatorProcess
+from tfoperator.api.crd import crd
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.verbs import ApiClient
+
+pytestmark = pytest.mark.controlplane
+
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+MOST_RETRIES = 20
+"""Of one job. Delays double from 5 ms, which makes 14 retries in 80 s."""
+
+
+@contextmanager
+def no_rules(cluster: Cluster) -> Iterator[None]:
+    """A CRD that lets everything in, until the end of the context."""
+    (version,) = crd()["spec"]["versions"]
+    probe = {**tfjob("probe", Worker=1), "spec": {"tfReplicaSpecs": {}}}
+
+    def lets_in() -> bool:
+        try:
+            cluster.client.create(TFJOBS, cluster.namespace, probe, decode, dry_run=True)
+        except KubeError:
+            return False
+        return True
+
+    # Without the scale subresource, as the Go operator's CRD: it, too, looks at what is let in.
+    old = {**version, "schema": {"openAPIV3Schema": OPEN}, "subresources": {"status": {}}}
+    set_versions(cluster.client, old)
+    eventually(lets_in, within=30, every=0.1, what="the rules are gone")
+    try:
+        yield
+    finally:
+        set_versions(cluster.client, version)
+        eventually(lambda: not lets_in(), within=30, every=0.1, what="the rules are back")
+
+
+def set_versions(client: ApiClient, version: Json) -> None:
+    client.patch(CRDS, "", str(crd()["metadata"]["name"]), {"spec": {"versions": [version]}}, decode)
+
+
+def with_worker(name: str, worker: Any) -> Json:
+    return {**tfjob(name), "spec": {"tfReplicaSpecs": {"Worker": worker}}}
+
+
+TEMPLATE = tfjob("x", Worker=1)["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+
+ODD: dict[str, tuple[Json, str]] = {
+    "nothing": ({**tfjob("nothing"), "spec": {}}, "spec.tfReplicaSpecs"),
+    "null": (with_worker("null", None), "spec.tfReplicaSpecs"),
+    "words": (with_worker("words", {"replicas": "two", "template": TEMPLATE}), "replicas"),
+    "negative": (with_worker("negative", {"replicas": -1, "template": TEMPLATE}), "replicas"),
+    "bare": (with_worker("bare", {"replicas": 1}), "template"),
+    "listed": ({**tfjob("listed"), "spec": {"tfReplicaSpecs": [1]}}, "tfReplicaSpecs"),
+    "stranger": (tfjob("stranger", Worker=1, Gpu=1), "Gpu"),
+    "0-name": (tfjob("0-name", Worker=1), "metadata.name"),
+    "policy": (tfjob("policy", Worker=1, run_policy={"backoffLimit": -1}), "backoffLimit"),
+    "share": (tfjob("share", Worker=1, spec={"maxFailedWorkers": "many"}), "maxFailedWorkers"),
+    "fog": (with_worker("fog", {"replicas": "two"}), "replicas"),
+}
+"""By name: the job, and a word that its condition has to have. The status of `fog` makes no sense either."""
+
+NEVER_RECORDED = {"listed", "fog"}
+"""Jobs of which the API server refuses even a status: the rules themselves can't be evaluated on them."""
+
+
+def test_jobs_older_than_the_rules_are_told_what_is_wrong_once_and_are_left_in_peace(
+    cluster: Cluster, start_operator: Callable[..., OperatorProcess]
+) -> None:
+    with no_rules(cluster):
+        jobs = {name: JobOnCluster(cluster, cluster.submit(manifest)) for name, (manifest, _) in ODD.items()}
+        set_status(cluster, "fog", {"conditions": "fine", "replicaStatuses": [], "startTime": "yesterday"})
+    operated = Operated(cluster, start_operator())
+
+    for name, (_, word) in ODD.items():
+        if name in NEVER_RECORDED:
+            jobs[name].wait_reasons("StatusRefused")
+            continue
+        failed = jobs[name].wait("Failed")
+        assert failed["reason"] == "TFJobInvalid"
+        assert word in failed["message"]
+        jobs[name].wait_reasons("TFJobInvalid")
+    operated.settle()
+
+    before = {name: job.get()["metadata"]["resourceVersion"] for name, job in jobs.items()}
+    operated.settle()
+    assert {name: job.get()["metadata"]["resourceVersion"] for name, job in jobs.items()} == before
+    for name, job in jobs.items():
+        assert not job.pods()
+        reason = "StatusRefused" if name in NEVER_RECORDED else "TFJobInvalid"
+        events = [event for event in job.events() if event["reason"] == reason]
+        assert sum(event.get("count", 1) for event in events) == 1, name
+    retries = operated.operator.metrics()['workqueue_retries_total{name="tfjobs"}']
+    assert retries <= MOST_RETRIES * len(NEVER_RECORDED), "and even those are asked about less and less often"
+
+
+def test_a_job_that_ran_before_the_rules_came_is_frozen_and_can_be_suspended(
+    cluster: Cluster, start_operator: Callable[..., OperatorProcess]
+) -> None:
+    operator = start_operator()
+    job = Operated(cluster, operator).running("frozen", Worker=1)
+    operator.kill()
+    with no_rules(cluster):
+        job.patch_spec(successPolicy="Any")
+    operated = Operated(cluster, start_operator())
+    eventually(lambda: job.status()["phase"] == "Unknown", within=20, every=0.05, what="it is frozen")
+    assert "spec.successPolicy" in job.conditions()["Running"]["message"]
+    operated.settle()
+    assert set(job.pods()) == {"worker-0"}
+
+    job.suspend()
+    job.wait("Suspended")
+    job.wait_pods()
+    job.patch_spec(successPolicy="", runPolicy={"suspend": False})
+    job.wait_pods("worker-0")
+
+
+def set_status(cluster: Cluster, name: str, status: Json) -> None:
+    cluster.client.patch(TFJOBS, cluster.namespace, name, {"status": status}, decode, subresource="status")

@@ -1,0 +1,95 @@
+"""The CRD's CEL rules about names and replica types, each for new jobs and for changes.
+
+An API server checks a job's rules at every write, also at one of its status, and forgives what an object already was
+only where it can compare old and new: not in a pod template, whose members it doesn't know all. A rule that a stored
+job breaks would keep the operator from telling that in the job's status. So a rule has two halves. One holds for a job
+as a whole as long as it has no status, which is when it is created. The other, a transition rule, is about what a
+change brings in: what was there before is let be.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tfoperator.api.names import MAX_NAME_LENGTH
+from tfoperator.api.rules import NAME_PATTERN
+from tfoperator.api.v1.types import ReplicaType
+
+__all__ = ["NEW_JOB_RULES", "REPLICA_RULES", "cel_rule"]
+
+
+def cel_rule(rule: str, message: str, reason: str = "FieldValueInvalid", **more: str) -> dict[str, str]:
+    """An entry of `x-kubernetes-validations`."""
+    return {"rule": rule, "message": message, "reason": reason, **more}
+
+
+class TwoRules(msgspec.Struct, frozen=True):
+    """One demand, as the rule of a new job, at its root, and as the rule of a change, at the field."""
+
+    on_create: dict[str, str]
+    on_change: dict[str, str]
+
+
+def _for_new_jobs(rule: str, message: str, path: str, reason: str = "FieldValueInvalid") -> dict[str, str]:
+    # The messages are fixed: what a computed one might cost is estimated beyond the budget.
+    return cel_rule(f"has(self.status) || {rule}", message, reason, fieldPath=path)
+
+
+def _replica_rule(whole: str, change: str, message: str, reason: str = "FieldValueInvalid") -> TwoRules:
+    """`whole` speaks of {all}, the replica specs."""
+    path = "self.spec.tfReplicaSpecs"
+    return TwoRules(
+        _for_new_jobs(whole.replace("{all}", path), message, ".spec.tfReplicaSpecs", reason),
+        cel_rule(change, message, reason),
+    )
+
+
+_TYPES = ", ".join(f"'{replica_type.lower()}'" for replica_type in ReplicaType)
+_KNOWN = f"type.lowerAscii() in [{_TYPES}]"
+_CHIEFS = " && ".join(f"{{all}}.exists(type, type.lowerAscii() == '{chief}')" for chief in ("chief", "master"))
+_IS_PS = "type.lowerAscii() == 'ps'"
+
+REPLICA_RULES = (
+    _replica_rule(
+        f"{{all}}.all(type, {_KNOWN})",
+        f"self.all(type, type in oldSelf || {_KNOWN})",
+        f"replica types are {', '.join(ReplicaType)}",
+    ),
+    _replica_rule(
+        "{all}.all(type, {all}.exists_one(other, other.lowerAscii() == type.lowerAscii()))",
+        "self.all(type, type in oldSelf || self.exists_one(other, other.lowerAscii() == type.lowerAscii()))",
+        "each replica type may be named only once, whatever its case",
+    ),
+    _replica_rule(
+        f"!({_CHIEFS})",
+        f"self.all(type, type in oldSelf) || !({_CHIEFS.replace('{all}', 'self')})",
+        "must not have both Chief and Master: they are two names for the one that leads",
+        "FieldValueForbidden",
+    ),
+    _replica_rule(
+        f"{{all}}.all(type, {_IS_PS} || has({{all}}[type].template))",
+        f"self.all(type, {_IS_PS} || has(self[type].template) || (type in oldSelf && !has(oldSelf[type].template)))",
+        f"template is required for every replica type but {ReplicaType.PS}",
+        "FieldValueRequired",
+    ),
+)
+
+# The names of one type's replicas all fit if that of its highest index does.
+_HIGHEST = "string(self.spec.tfReplicaSpecs[type].replicas > 1 ? self.spec.tfReplicaSpecs[type].replicas - 1 : 0)"
+_LENGTH = f"size(self.metadata.name) + size(type) + size({_HIGHEST}) + 2"
+
+NEW_JOB_RULES = (
+    _for_new_jobs(
+        f"self.metadata.name.matches('{NAME_PATTERN}')",
+        "metadata.name must consist of lower-case letters, digits and '-', start with a letter and end with a letter "
+        "or digit",
+        ".metadata.name",
+    ),
+    _for_new_jobs(
+        f"self.spec.tfReplicaSpecs.all(type, {_LENGTH} <= {MAX_NAME_LENGTH})",
+        f"metadata.name is too long: {{name}}-{{type}}-{{index}} must have at most {MAX_NAME_LENGTH} characters",
+        ".metadata.name",
+    ),
+    *(rule.on_create for rule in REPLICA_RULES),
+)
+"""What holds for a job as a whole, as long as it has no status."""
