@@ -31,6 +31,7 @@ from tfoperator.kube.errors import (
     UnsupportedMediaTypeError,
     error_from_status,
 )
+from tfoperator.kube.following import Change, Follower
 from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.objects import (
     HasMetadata,
@@ -73,6 +74,7 @@ __all__ = [
     "ApiError",
     "BadRequestError",
     "Body",
+    "Change",
     "Client",
     "ClientClosed",
     "ClusterConfig",
@@ -81,6 +83,7 @@ __all__ = [
     "ConnectionRefused",
     "DeadlineExceeded",
     "Decoder",
+    "Follower",
     "ForbiddenError",
     "GoneError",
     "HasMetadata",

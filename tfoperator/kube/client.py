@@ -320,11 +320,14 @@ class Client:
         previous: bool = False,
         tail_lines: int | None = None,
         since_seconds: int | None = None,
+        since_time: str = "",
         timestamps: bool = False,
     ) -> LogStream:
         """The log of a container (that of a pod's only one if not named), as far as it is there or, with `follow`, on.
 
-        `previous` is the log of the container's last run. Raises KubeError, e.g. 400 if it has not started.
+        `previous` is the log of the container's last run. `since_time` (RFC 3339) excludes `since_seconds`.
+        With `timestamps` each line begins with the time at which it was written. Raises KubeError, e.g. 400 if the
+        container has not started.
         """
         query = query_string(
             container=container,
@@ -332,6 +335,7 @@ class Client:
             previous="true" if previous else "",
             tailLines="" if tail_lines is None else str(tail_lines),
             sinceSeconds="" if since_seconds is None else str(since_seconds),
+            sinceTime=since_time,
             timestamps="true" if timestamps else "",
         )
         target = object_path(PODS, namespace, name, "log") + query

@@ -6,6 +6,7 @@
 ...     client.wait_for_job_conditions("mnist")
 """
 
+from tfoperator.kube.following import Change, Follower
 from tfoperator.sdk.client import TFJobClient
 from tfoperator.sdk.errors import (
     FunctionSourceError,
@@ -22,7 +23,6 @@ from tfoperator.sdk.errors import (
     WaitTimeout,
 )
 from tfoperator.sdk.events import JobEvent
-from tfoperator.sdk.following import Change, Follower
 from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE
 from tfoperator.sdk.log_stream import JobLogStream
 from tfoperator.sdk.logs import LogLine

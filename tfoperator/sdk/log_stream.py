@@ -14,10 +14,10 @@ from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
+from tfoperator.kube.following import Follower
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import WatchEventType
-from tfoperator.sdk.following import Follower
 from tfoperator.sdk.log_reader import Attempt, LogReader, is_running
 from tfoperator.sdk.logs import LogLine
 from tfoperator.sdk.states import (

@@ -7,9 +7,9 @@ from contextlib import closing
 
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
 from tfoperator.clock import Clock, SystemClock
+from tfoperator.kube.following import Follower
 from tfoperator.kube.verbs import ApiClient, WatchEventType
 from tfoperator.sdk.errors import JobDeleted, JobEnded, JobFailed, JobNotFound, WaitTimeout, job_errors
-from tfoperator.sdk.following import Follower
 from tfoperator.sdk.states import condition_of, final_condition, has_condition, job_state
 
 __all__ = ["checked_conditions", "wait_for_conditions", "wait_for_deletion"]

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.served import served, world
 from tests.unit.kube.server import Handler, ScriptedServer
+
+__all__ = ["served", "world"]
 
 
 class Certificates:

@@ -15,7 +15,8 @@ from tests.support.tcp_proxy import TcpProxy
 from tests.unit.kube.server import Exchange, ScriptedServer
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube import Client, ClusterConfig, ForbiddenError, ServerError, load_config
-from tfoperator.sdk import Follower, TFJobClient
+from tfoperator.kube.following import Follower
+from tfoperator.sdk import TFJobClient
 
 
 class Followed:

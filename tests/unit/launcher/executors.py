@@ -1,0 +1,44 @@
+"""Executors for tests, in a module of their own so that a path can name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tfoperator.launcher import Artifact, PermanentFailure, RetryableFailure
+
+Artifacts = Mapping[str, Sequence[Artifact]]
+
+
+class Copies:
+    """Copies its input to its output and says where it is."""
+
+    def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
+        text = Path(input_dict["text"][0].uri).read_text()
+        Path(output_dict["copy"][0].uri).write_text(text * int(exec_properties.get("times", 1)))
+
+
+class Says:
+    """Writes the output.json that it is given, and counts its tries in a file."""
+
+    def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
+        tries = Path(exec_properties["tries"])
+        number = int(tries.read_text()) if tries.exists() else 0
+        tries.write_text(str(number + 1))
+        said = exec_properties["says"][min(number, len(exec_properties["says"]) - 1)]
+        if said:
+            Path(exec_properties["tmp_path"], "output.json").write_text(said)
+
+
+class Raises:
+    """Raises what it is told to."""
+
+    def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
+        raise {"permanent": PermanentFailure, "retryable": RetryableFailure}.get(exec_properties["what"], ValueError)(
+            "as told"
+        )
+
+
+class NoExecutor:
+    """Has no `do`."""

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.launcher.executors import Copies, Raises, Says
+from tfoperator.launcher import (
+    AlreadyFailed,
+    Artifact,
+    Component,
+    DockerPlatformConfig,
+    ExecutorClassSpec,
+    ExecutorContainerSpec,
+    InProcessComponentLauncher,
+    LaunchCancelled,
+    LaunchContext,
+    LocalMetadata,
+    NoLauncherError,
+    PermanentFailure,
+    RetryableFailure,
+    RetryPolicy,
+    WorkDirectoryError,
+)
+
+QUICK = RetryPolicy(attempts=3, initial=0.001)
+
+
+def copies(folder: Path, **more: Any) -> Component:
+    (folder / "in").write_text("text")
+    return Component(
+        "copies",
+        ExecutorClassSpec(Copies),
+        inputs={"text": [Artifact(str(folder / "in"))]},
+        outputs={"copy": [Artifact(str(folder / "out"))]},
+        **more,
+    )
+
+
+def says(folder: Path, *said: str) -> InProcessComponentLauncher:
+    properties = {"says": list(said), "tries": str(folder / "tries")}
+    component = Component("says", ExecutorClassSpec(Says), outputs={"o": [Artifact("/o")]}, exec_properties=properties)
+    return InProcessComponentLauncher(component, context=LaunchContext(work_dir=folder / "work", retry=QUICK))
+
+
+def tries(folder: Path) -> int:
+    return int((folder / "tries").read_text())
+
+
+def test_it_takes_classes_and_no_config() -> None:
+    can = InProcessComponentLauncher.can_launch
+    assert can(ExecutorClassSpec(Copies))
+    assert not can(ExecutorClassSpec(Copies), DockerPlatformConfig())
+    assert not can(ExecutorContainerSpec("i"))
+    with pytest.raises(NoLauncherError, match="ExecutorContainerSpec with no config"):
+        InProcessComponentLauncher(Component("a", ExecutorContainerSpec("i")))
+
+
+def test_a_run_publishes_its_output(tmp_path: Path) -> None:
+    records = LocalMetadata(tmp_path / "records")
+    context = LaunchContext(work_dir=tmp_path / "work", driver=records, publisher=records)
+    result = InProcessComponentLauncher(copies(tmp_path), context=context).launch()
+
+    assert (tmp_path / "out").read_text() == "text"
+    assert (result.execution_id, result.attempts, result.cached) == (1, 1, False)
+    assert result.outputs == {"copy": (Artifact(str(tmp_path / "out")),)}
+    assert '"state":"succeeded"' in (tmp_path / "records/copies/1.json").read_text()
+
+
+def test_output_json_overrides_what_is_recorded(tmp_path: Path) -> None:
+    result = says(tmp_path, '{"outputs": {"o": {"uri": "/elsewhere"}}, "exec_properties": {"rows": 3}}').launch()
+
+    assert result.outputs == {"o": (Artifact("/elsewhere"),)}
+    assert result.exec_properties["rows"] == 3
+    assert "tmp_path" not in result.exec_properties
+
+
+def test_a_retryable_output_is_tried_again_and_the_old_one_is_forgotten(tmp_path: Path) -> None:
+    busy = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
+    assert says(tmp_path, busy, busy, "").launch().attempts == 3
+
+
+def test_tries_come_to_an_end_and_a_relaunch_goes_on(tmp_path: Path) -> None:
+    busy = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
+    with pytest.raises(RetryableFailure, match="busy"):
+        says(tmp_path, busy, busy, busy, "").launch()
+    assert tries(tmp_path) == 3
+
+    result = says(tmp_path, busy, busy, busy, "").launch()
+    assert (result.attempts, result.execution_id) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ['{"error_status": {"code": "PERMANENT_ERROR", "message": "bad"}}', "{bad", '{"outputs": {"x": {"uri": "/"}}}'],
+)
+def test_a_permanent_failure_is_neither_tried_again_nor_launched_again(tmp_path: Path, said: str) -> None:
+    with pytest.raises(PermanentFailure, match=r"output\.json"):
+        says(tmp_path, said, "").launch()
+    with pytest.raises(AlreadyFailed, match="choose another working directory"):
+        says(tmp_path, said, "").launch()
+    assert tries(tmp_path) == 1
+
+
+def test_a_success_is_not_run_again(tmp_path: Path) -> None:
+    first, second = says(tmp_path, "").launch(), says(tmp_path, "").launch()
+
+    assert tries(tmp_path) == 1
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("what", "error"), [("permanent", PermanentFailure), ("retryable", RetryableFailure), ("bug", PermanentFailure)]
+)
+def test_an_executor_may_say_by_an_exception_what_it_is(tmp_path: Path, what: str, error: type[Exception]) -> None:
+    component = Component("raises", ExecutorClassSpec(Raises), exec_properties={"what": what})
+    launcher = InProcessComponentLauncher(component, context=LaunchContext(work_dir=tmp_path / "w", retry=QUICK))
+    with pytest.raises(error, match="as told"):
+        launcher.launch()
+
+
+def test_another_component_does_not_get_the_directory_of_the_first(tmp_path: Path) -> None:
+    context = LaunchContext(work_dir=tmp_path / "work")
+    InProcessComponentLauncher(copies(tmp_path), context=context).launch()
+    with pytest.raises(WorkDirectoryError, match="another launch"):
+        InProcessComponentLauncher(copies(tmp_path, exec_properties={"times": 2}), context=context).launch()
+
+
+def test_an_equal_execution_is_used_again_if_that_is_wanted(tmp_path: Path) -> None:
+    records = LocalMetadata(tmp_path / "records")
+
+    def launch(number: int, **more: Any) -> tuple[int, bool]:
+        context = LaunchContext(work_dir=tmp_path / str(number), driver=records, publisher=records, cache=True)
+        result = InProcessComponentLauncher(copies(tmp_path, **more), context=context).launch()
+        return result.execution_id, result.cached
+
+    assert launch(1) == (1, False)
+    assert launch(2) == (1, True)
+    assert launch(3, exec_properties={"times": 2}) == (2, False)
+    assert launch(4) == (1, True)
+
+
+def test_a_cancelled_launch_begins_no_other_try(tmp_path: Path) -> None:
+    launcher = says(tmp_path, "")
+    launcher.cancel()
+    with pytest.raises(LaunchCancelled):
+        launcher.launch()
+    assert not (tmp_path / "tries").exists()
+    assert says(tmp_path, "").launch().attempts == 1
+
+
+def test_a_dry_run_names_the_class_and_what_it_would_get(tmp_path: Path) -> None:
+    text = InProcessComponentLauncher(copies(tmp_path), context=LaunchContext(work_dir=tmp_path / "w")).dry_run()
+
+    assert "class: tests.unit.launcher.executors:Copies" in text
+    assert f"tmp_path: {tmp_path}/w/tmp" in text
+    assert not (tmp_path / "w").exists()

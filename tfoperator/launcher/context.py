@@ -1,0 +1,93 @@
+"""What a launcher is given beside component and config: where to keep things, how patient to be, whom to tell."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.kube.client import Client
+from tfoperator.launcher.connecting import connect
+from tfoperator.launcher.metadata import Driver, LocalMetadata, Publisher
+from tfoperator.launcher.output import LocalOutputStore, OutputStore
+from tfoperator.launcher.retry import API_POLICY, DEFAULT_POLICY, RetryPolicy
+
+__all__ = ["CleanUp", "LaunchContext", "PendingLimits"]
+
+logger = logging.getLogger(__name__)
+
+
+class CleanUp(StrEnum):
+    """What becomes of a container that has ended. One that must not go on is stopped and removed in any case."""
+
+    ALWAYS = "always"
+    ON_SUCCESS = "on-success"
+    NEVER = "never"
+
+    def removes(self, *, succeeded: bool) -> bool:
+        """Whether a container that ended so is removed."""
+        return self is CleanUp.ALWAYS or (self is CleanUp.ON_SUCCESS and succeeded)
+
+
+@dataclasses.dataclass(frozen=True)
+class PendingLimits:
+    """For how many seconds a pod may wait. Beyond that the launch fails, and the pod is removed.
+
+    `schedule`: for a node; a cluster that grows on demand needs minutes. `start`: on its node, until the container
+    runs. `image`: while the image can't be pulled, which passes if it is the registry; an image name that can't be one
+    fails at once.
+    """
+
+    schedule: float = 600.0
+    start: float = 600.0
+    image: float = 60.0
+
+    def seconds(self, limit: str) -> float:
+        """How long a `pod_view.Pending` may last."""
+        return {"schedule": self.schedule, "start": self.start, "image": self.image}.get(limit, 0.0)
+
+
+def _to_stdout(line: str) -> None:
+    print(line, file=sys.stdout, flush=True)  # noqa: T201 - the component's log goes to standard output
+
+
+@dataclasses.dataclass(frozen=True)
+class LaunchContext:
+    """Everything has a default that suits a program on one machine.
+
+    `work_dir` is one launch's alone (by default `.tfoperator/launches/<component>`). `tmp_path` is a directory that the
+    container sees under the same path; without it, it lies in `work_dir`, and Kubernetes hands output.json back as the
+    termination message. `cache` uses the outputs of an earlier, equal execution. `log` gets the component's lines,
+    `tell` what the launcher has to say; both are called from any thread.
+    """
+
+    work_dir: Path | None = None
+    tmp_path: str = ""
+    store: OutputStore = dataclasses.field(default_factory=LocalOutputStore)
+    retry: RetryPolicy = DEFAULT_POLICY
+    api_retry: RetryPolicy = API_POLICY
+    clean_up: CleanUp = CleanUp.ALWAYS
+    pending: PendingLimits = PendingLimits()
+    cache: bool = False
+    driver: Driver | None = None
+    publisher: Publisher | None = None
+    namespace: str = ""
+    kube: Callable[[], Client] = connect
+    log: Callable[[str], object] = _to_stdout
+    tell: Callable[[str], object] = logger.info
+    clock: Clock = dataclasses.field(default_factory=SystemClock)
+    random: Random = dataclasses.field(default_factory=Random)
+
+    def directory_of(self, component: str) -> Path:
+        """The working directory of a launch of a component."""
+        return self.work_dir or Path(".tfoperator", "launches", component)
+
+    def metadata_of(self, component: str) -> tuple[Driver, Publisher]:
+        """The driver and the publisher; those that aren't given keep files in the working directory."""
+        local = LocalMetadata(self.directory_of(component) / "executions")
+        return self.driver or local, self.publisher or local

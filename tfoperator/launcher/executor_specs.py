@@ -1,0 +1,82 @@
+"""What does a component's work: a container image with a command, or a class of this Python environment.
+
+Environment variables are no part of it: they differ between platforms, so they belong into a platform config.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from tfoperator.launcher.errors import ComponentError
+
+__all__ = ["Executor", "ExecutorClassSpec", "ExecutorContainerSpec", "ExecutorSpec"]
+
+
+class ExecutorSpec(msgspec.Struct, frozen=True):
+    """Base of everything that can do a component's work."""
+
+
+class ExecutorContainerSpec(ExecutorSpec, frozen=True):
+    """An image and, as in Kubernetes, the command that replaces its entry point and the arguments that replace its CMD.
+
+    All three may hold placeholders; see `tfoperator.launcher.templates`. Raises ComponentError if there is no image,
+    or a word is no text.
+    """
+
+    image: str
+    command: Sequence[str] = ()
+    args: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.image, str) or not self.image.strip():
+            raise ComponentError("a container needs an image")
+        for field, words in (("command", self.command), ("args", self.args)):
+            if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+                raise ComponentError(f"{field} is a list of strings, but is {words!r}")
+
+
+class Executor(Protocol):
+    """A Python class that does a component's work; made without arguments for each execution.
+
+    It may raise `PermanentFailure` or `RetryableFailure`; anything else that it raises is permanent.
+    """
+
+    def do(
+        self,
+        input_dict: Mapping[str, Sequence[Any]],
+        output_dict: Mapping[str, Sequence[Any]],
+        exec_properties: Mapping[str, Any],
+    ) -> None:
+        """Do the work. `exec_properties["tmp_path"]` is a directory where it may write output.json."""
+        ...
+
+
+class ExecutorClassSpec(ExecutorSpec, frozen=True):
+    """A class with a method `do`; see `Executor`."""
+
+    executor_class: type[Executor]
+
+    @classmethod
+    def named(cls, path: str) -> ExecutorClassSpec:
+        """The class of a path like `package.module:Class`. Raises ComponentError if it isn't there."""
+        module, _, name = path.partition(":")
+        try:
+            found = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ComponentError(
+                f"{path!r} is no class that can be imported (package.module:Class): {error}"
+            ) from error
+        if not isinstance(found, type) or not callable(getattr(found, "do", None)):
+            raise ComponentError(
+                f"{path} is no executor: that is a class with a method do(inputs, outputs, properties)"
+            )
+        return cls(found)
+
+    @property
+    def path(self) -> str:
+        """`package.module:Class`."""
+        return f"{self.executor_class.__module__}:{self.executor_class.__qualname__}"
