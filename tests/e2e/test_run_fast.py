@@ -120,6 +120,15 @@ def test_a_worker_that_fails_ends_the_job_and_is_named_with_its_last_words(cli: 
     assert "Next:" in tail
 
 
+def test_enough_workers_are_a_success_though_one_fails_and_one_never_ends(cli: Cli) -> None:
+    act = 'case "$TF_CONFIG" in *\'"index":0\'*) exit 3;; *\'"index":3\'*) exec sleep 60;; *) sleep 0.3;; esac'
+    manifest = json.loads(tfjob("most", Worker=replica("sh", "-c", act, replicas=4)))
+    manifest["spec"] |= {"minSucceededWorkers": "50%", "maxFailedWorkers": "25%"}
+    done = cli.run("run", write(cli, json.dumps(manifest)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.findall(r"worker-\d  (\w+)", done.stdout) == ["Failed", "Succeeded", "Succeeded", "Stopped"]
+
+
 @pytest.mark.parametrize("policy", ["ExitCode", "OnFailure"])
 def test_a_replica_that_is_killed_once_comes_back(cli: Cli, policy: str) -> None:
     env = [{"name": "CODE", "value": "137"}]
