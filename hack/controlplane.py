@@ -25,6 +25,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -35,19 +36,40 @@ from hack import gobuild
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0  # kube-apiserver waits for open watches to end, which a test need not
-CONTROLLERS = "garbage-collector-controller,namespace-controller"
 
 
 class ControlPlaneError(Exception):
     """The control plane does not start or stop; the message holds the end of the log."""
 
 
+@dataclass(frozen=True)
+class Network:
+    """Where the API server listens, and whether pods that really run are to reach it."""
+
+    address: str
+    service_cidr: str
+    controllers: str
+    for_pods: bool = False
+    """Pods get service account tokens, and a scheduler finds them a node."""
+
+
+LOOPBACK = Network("127.0.0.1", "10.0.0.0/20", "garbage-collector-controller,namespace-controller")
+
+
 class ControlPlane:
     """One control plane in a folder of its own. Not thread-safe; several can run side by side."""
 
-    def __init__(self, folder: Path, *, users: dict[str, str] | None = None, audit_policy: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        users: dict[str, str] | None = None,
+        audit_policy: str | None = None,
+        network: Network = LOOPBACK,
+    ) -> None:
         """`users` maps a user name to its groups ("a,b"); `audit_policy` is the text of an audit policy."""
         self.folder = folder
+        self._network = network
         folder.mkdir(parents=True, exist_ok=True)
         self.kubeconfig = folder / "kubeconfig"
         self.audit_log = folder / "audit.log"
@@ -60,7 +82,7 @@ class ControlPlane:
     @property
     def url(self) -> str:
         """The API server's base URL."""
-        return f"https://127.0.0.1:{self.port}"
+        return f"https://{self._network.address}:{self.port}"
 
     @property
     def token(self) -> str:
@@ -88,6 +110,8 @@ class ControlPlane:
             self.start_etcd()
             self.start_api_server()
             self.start_controller_manager()
+            if self._network.for_pods:
+                self.start_scheduler()
         except BaseException:
             self.stop()
             raise
@@ -110,23 +134,34 @@ class ControlPlane:
             if self._audit_policy
             else []
         )
+        for_pods = (
+            ["--allow-privileged", "--kubelet-preferred-address-types=InternalIP"]
+            if self._network.for_pods
+            else ["--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none"]
+        )
         self._spawn(
-            "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self._etcd_port}", "--bind-address=127.0.0.1",
+            "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            f"--bind-address={self._network.address}", f"--advertise-address={self._network.address}",
             f"--secure-port={self.port}", f"--cert-dir={self.folder / 'certs'}", "--authorization-mode=RBAC",
-            f"--token-auth-file={self.folder / 'tokens.csv'}", "--service-cluster-ip-range=10.0.0.0/20",
+            f"--service-cluster-ip-range={self._network.service_cidr}",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={key}",
-            f"--service-account-signing-key-file={key}", "--disable-admission-plugins=ServiceAccount",
-            "--shutdown-delay-duration=0s", "--endpoint-reconciler-type=none", *audit,
+            f"--service-account-signing-key-file={key}", "--shutdown-delay-duration=0s", *for_pods, *audit,
         )  # fmt: skip
         self._wait("kube-apiserver", f"{self.url}/readyz")
 
     def start_controller_manager(self) -> None:
-        """Start the garbage collector and the namespace controller; they work a moment later."""
+        """Start the controllers, by default the garbage collector and that of namespaces; they work a moment later."""
         self._spawn(
-            "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", f"--controllers={CONTROLLERS}",
+            "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", f"--controllers={self._network.controllers}",
             "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=false",
-            "--kube-api-qps=200", "--kube-api-burst=400",
+            "--kube-api-qps=200", "--kube-api-burst=400", f"--root-ca-file={self.ca_file}",
+            f"--service-account-private-key-file={self.folder / 'service-account.key'}",
         )  # fmt: skip
+
+    def start_scheduler(self) -> None:
+        """Start kube-scheduler; it works a moment later."""
+        self._spawn("kube-scheduler", f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", "--secure-port=0")
 
     def stop_api_server(self) -> None:
         """Stop kube-apiserver alone, as an upgrade of the control plane would; its state stays in etcd."""
@@ -193,12 +228,13 @@ class ControlPlane:
         process = self._processes.pop(name, None)
         if process is None:
             return
-        _end(process.pid, lambda: process.poll() is not None)
+        end_process(process.pid, lambda: process.poll() is not None)
         process.wait(5)
 
 
-def _end(pid: int, ended: Callable[[], bool]) -> None:
-    """SIGTERM, and SIGKILL if `ended` does not become true in time."""
+def end_process(pid: int, ended: Callable[[], bool] | None = None) -> None:
+    """SIGTERM, and SIGKILL if `ended` (by default: no such process) does not become true in time."""
+    ended = ended or partial(_gone, pid)
     for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 5.0)):
         try:
             os.kill(pid, number)
@@ -253,7 +289,7 @@ def _up(folder: Path, state: Path) -> int:
 def _down(folder: Path, state: Path) -> int:
     if state.exists():
         for pid in reversed(list(json.loads(state.read_text())["pids"].values())):
-            _end(pid, partial(_gone, pid))
+            end_process(pid)
     shutil.rmtree(folder, ignore_errors=True)
     return 0
 

@@ -54,8 +54,12 @@ PROGRAMS = {
         _kubernetes("kube-apiserver"),
         _kubernetes("kube-controller-manager"),
         _kubernetes("kubectl"),
+        _kubernetes("kubelet"),
+        _kubernetes("kube-proxy"),
+        _kubernetes("kube-scheduler"),
         Program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+        Program("coredns", "coredns", "."),
     )
 }
 

@@ -1,0 +1,158 @@
+"""A single-node Kubernetes cluster on this machine: real containers, real DNS, no registry. Needs Linux and root.
+
+    python hack/cluster.py up                    start it in the background, print the path of a kubeconfig
+    python hack/cluster.py load-image ARCHIVE    give its node an image, as `docker save` writes them
+    python hack/cluster.py down | status
+
+The control plane runs as for other tests (hack/controlplane.py), the node in namespaces of its own (hack/machine.py).
+Only this machine reaches either. `down` leaves nothing behind: no process, mount, interface, rule or control group.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from hack import gobuild, node
+from hack.controlplane import ControlPlane, ControlPlaneError, Network, end_process
+from hack.debian import PackageError
+from hack.machine import HOST_ADDRESS, SERVICE_CIDR, Machine, MachineError, require_root
+
+CONTROLLERS = (
+    "deployment-controller", "disruption-controller", "endpointslice-controller", "garbage-collector-controller",
+    "namespace-controller", "node-lifecycle-controller", "persistentvolume-binder-controller",
+    "pod-garbage-collector-controller", "replicaset-controller", "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller", "taint-eviction-controller",
+)  # fmt: skip
+NETWORK = Network(HOST_ADDRESS, SERVICE_CIDR, ",".join(CONTROLLERS), for_pods=True)
+
+Progress = Callable[[str], None]
+
+
+class Cluster:
+    """A cluster in a folder, which also remembers it for another process. Not thread-safe; one on a machine."""
+
+    def __init__(self, folder: Path, *, audit_policy: str | None = None, progress: Progress = lambda _: None) -> None:
+        self.folder = folder
+        self.plane = ControlPlane(folder / "controlplane", audit_policy=audit_policy, network=NETWORK)
+        self._progress = progress
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.plane.kubeconfig
+
+    def start(self) -> None:
+        """Start it; returns when pods can run. Raises MachineError, ControlPlaneError, BuildError, PackageError."""
+        require_root()
+        node.require_no_other()
+        for name in ("kubelet", "kube-proxy", "coredns"):
+            gobuild.ensure(name)
+        machine = Machine.start(node.NODE_NAME)
+        known = {"machine": [machine.pid, machine.init_pid], "sysctls": node.read_sysctls(), "pids": {}}
+        try:
+            self._remember(known)
+            self._progress("starting etcd and kube-apiserver")
+            self.plane.start()
+            self._remember({**known, "pids": self.plane.pids, "kubeconfig": str(self.kubeconfig)})
+            self._progress("starting containerd, kubelet, kube-proxy and CoreDNS")
+            node.Node(machine, self.folder / "node", self.kubeconfig).start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def load_image(self, archive: Path) -> None:
+        """Give the node an image. Raises MachineError."""
+        node.load_image(running_machine(self.folder), archive)
+
+    def stop(self) -> None:
+        """Stop everything and remove its folder. Idempotent."""
+        known = recall(self.folder)
+        if known is not None:
+            # The node first: kube-apiserver waits for its watches to end.
+            Machine(*known["machine"]).stop()
+            if self.plane.pids:
+                self.plane.stop()
+            else:  # another process started them
+                for pid in reversed(list(known["pids"].values())):
+                    end_process(pid)
+            node.remove_traces(known["sysctls"])
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _remember(self, known: Mapping[str, object]) -> None:
+        (self.folder / "cluster.json").write_text(json.dumps(known))
+
+
+def recall(folder: Path) -> dict[str, Any] | None:
+    """What is known of the cluster of a folder, None if there is none."""
+    try:
+        return dict(json.loads((folder / "cluster.json").read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def running_machine(folder: Path) -> Machine:
+    """The machine that the node of this folder's cluster runs in. Raises MachineError if there is none."""
+    known = recall(folder)
+    if known is None or not Path("/proc", str(known["machine"][1])).exists():
+        raise MachineError("no cluster is up; start one with: python hack/cluster.py up")
+    return Machine(*known["machine"])
+
+
+def _up(folder: Path) -> None:
+    known = recall(folder)
+    if known is None or not Path("/proc", str(known["machine"][1])).exists():
+        Cluster(folder).stop()  # what one that crashed has left
+        cluster = Cluster(folder, progress=_say)
+        started = time.monotonic()
+        cluster.start()
+        _say(f"ready after {time.monotonic() - started:.0f} s; `kubectl get nodes` works with this kubeconfig:")
+        print(cluster.kubeconfig)
+    else:
+        _say("a cluster is up already:")
+        print(known["kubeconfig"])
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description="A single-node Kubernetes cluster on this machine, for tests.")
+    parser.add_argument("--folder", type=Path, default=gobuild.cache_root() / "cluster", help="where it lives")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("up", help="start it in the background and print the path of a kubeconfig")
+    commands.add_parser("down", help="stop it and leave nothing behind")
+    commands.add_parser("status", help="say whether it runs; exit code 1 if not")
+    load = commands.add_parser("load-image", help="give the node an image")
+    load.add_argument("archive", type=Path, help="as `docker save` writes them")
+    arguments = parser.parse_args(argv)
+    try:
+        if arguments.command == "up":
+            _up(arguments.folder)
+        elif arguments.command == "down":
+            require_root()
+            Cluster(arguments.folder).stop()
+        elif arguments.command == "status":
+            running_machine(arguments.folder)
+            print(f"up; KUBECONFIG={(recall(arguments.folder) or {}).get('kubeconfig')}")
+        else:
+            Cluster(arguments.folder).load_image(arguments.archive.resolve())
+    except (MachineError, ControlPlaneError, gobuild.BuildError, PackageError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Container images without an engine: archives in Docker's format, made from files of this machine.
+
+There is no registry to pull from, and an image for a test needs little: a static busybox, or a few programs with the
+libraries that they load. `docker load` and `ctr images import` read what this writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+APPLETS = ("sh", "sleep", "cat", "echo", "ls", "wget", "nslookup", "nc", "true", "false", "env", "date", "id", "kill")
+"""What busybox is called in the images made here, most of all by people who look into a pod."""
+
+
+def write_image(
+    target: Path,
+    name: str,
+    files: Mapping[str, Path | bytes | str],
+    *,
+    command: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    user: str = "",
+    workdir: str = "/",
+) -> Path:
+    """Write an image archive of one layer. Returns `target`.
+
+    `files` maps a path in the image to a file or folder of this machine, to a file's content, or to the target of a
+    symbolic link (a string). `name` is full ("docker.io/local/pause:1"): tools disagree on what a short one means.
+    """
+    layer = _layer(files)
+    digest = hashlib.sha256(layer).hexdigest()
+    config = {
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),
+        "os": "linux",
+        "config": {
+            "Cmd": list(command),
+            "Env": [f"{key}={value}" for key, value in ({"PATH": "/usr/bin:/bin"} | dict(env or {})).items()],
+            "User": user,
+            "WorkingDir": workdir,
+        },
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    with tarfile.open(target, "w") as archive:
+        for member, content in (
+            ("layer.tar", layer),
+            ("config.json", _json(config)),
+            ("manifest.json", _json(manifest)),
+        ):
+            _add_bytes(archive, member, content, 0o644)
+    return target
+
+
+def busybox(program: Path) -> dict[str, Path | bytes | str]:
+    """The files of a minimal user land: a static busybox under its usual names, and a folder for temporary files."""
+    links: dict[str, Path | bytes | str] = {f"bin/{applet}": "busybox" for applet in APPLETS}
+    accounts = b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
+    return {"bin/busybox": program, **links, "etc/passwd": accounts, "etc/group": b"root:x:0:\nnogroup:x:65534:\n"}
+
+
+def _layer(files: Mapping[str, Path | bytes | str]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        temporary = tarfile.TarInfo("tmp")
+        temporary.type, temporary.mode = tarfile.DIRTYPE, 0o1777
+        tar.addfile(temporary)
+        for path, source in sorted(files.items()):
+            if isinstance(source, Path):
+                tar.add(source.resolve(), arcname=path, filter=_as_root)
+            elif isinstance(source, bytes):
+                _add_bytes(tar, path, source, 0o755)
+            else:
+                link = tarfile.TarInfo(path)
+                link.type, link.linkname = tarfile.SYMTYPE, source
+                tar.addfile(link)
+    return buffer.getvalue()
+
+
+def _as_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def _add_bytes(tar: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(content), mode
+    tar.addfile(member, io.BytesIO(content))
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()

@@ -1,0 +1,256 @@
+"""A Kubernetes node inside a `Machine`: containerd, kubelet, kube-proxy and CoreDNS, as processes of this machine.
+
+The container engine, runc and the CNI plugins are Debian's, unpacked beside the system; the rest is built from Go
+modules. CoreDNS runs beside the kubelet rather than in a pod: what pods resolve is tested, not how CoreDNS is deployed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hack import debian, gobuild, images
+from hack.machine import NODE_ADDRESS, POD_CIDR, Machine, MachineError
+
+NODE_NAME = "tfo-node"
+PAUSE = "docker.io/local/pause:1"
+PACKAGES = (
+    "busybox-static", "containerd", "containernetworking-plugins", "iptables", "libip4tc2", "libip6tc2", "libmnl0",
+    "libnetfilter-conntrack3", "libnfnetlink0", "libnftnl11", "libseccomp2", "libxtables12", "runc",
+)  # fmt: skip
+IPTABLES = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore")
+SYSCTLS = (
+    "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
+)  # fmt: skip
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+SOCKET = "/run/containerd.sock"
+"""Inside the machine, where /run is its own."""
+
+
+class Node:
+    """One node. Not thread-safe."""
+
+    def __init__(self, machine: Machine, folder: Path, kubeconfig: Path) -> None:
+        self._machine = machine
+        self._folder = folder
+        self._kubeconfig = kubeconfig
+        self._root = debian.unpack(PACKAGES)
+        self._environment = debian.environment(self._root)
+        self._environment["PATH"] = f"{folder / 'bin'}:{self._environment['PATH']}"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        """Start everything; returns when containers can be made. Raises MachineError, BuildError, PackageError."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._hide_the_system()
+        self._write_configuration()
+        self._spawn("containerd", self._root / "usr/bin/containerd", "--config", self._folder / "containerd.toml")
+        self._wait("containerd", self._engine_answers)
+        pause = images.write_image(
+            self._folder / "pause.tar", PAUSE, images.busybox(self.busybox), command=["/bin/sleep", "2147483647"]
+        )
+        self.load_image(pause)
+        self._spawn("coredns", gobuild.ensure("coredns"), "-conf", self._folder / "Corefile")
+        self._spawn("kube-proxy", gobuild.ensure("kube-proxy"), f"--config={self._folder / 'kube-proxy.json'}")
+        self._spawn(
+            "kubelet", gobuild.ensure("kubelet"), f"--config={self._folder / 'kubelet.json'}",
+            f"--kubeconfig={self._kubeconfig}", f"--hostname-override={NODE_NAME}", f"--node-ip={NODE_ADDRESS}",
+            f"--root-dir={self._folder / 'kubelet'}", f"--cert-dir={self._folder / 'pki'}",
+        )  # fmt: skip
+        self._wait("kubelet", lambda: _answers(f"http://{NODE_ADDRESS}:10248/healthz"))
+        self._wait("coredns", lambda: _answers(f"http://{NODE_ADDRESS}:8181/ready"))
+
+    def load_image(self, archive: Path) -> None:
+        """Give the node an image (an archive as `docker save` writes them). Raises MachineError."""
+        load_image(self._machine, archive)
+
+    @property
+    def busybox(self) -> Path:
+        """A static busybox."""
+        return self._root / "bin/busybox"
+
+    def _hide_the_system(self) -> None:
+        # Engines and kubelets write to fixed places; in this mount namespace these are empty, and gone at the end.
+        for place in ("/run", "/var/lib", "/var/log", "/opt"):
+            self._machine.run("mount", "-t", "tmpfs", "tmpfs", place)
+        self._machine.run("mount", "--make-rshared", "/")
+
+    def _write_configuration(self) -> None:
+        links = self._folder / "bin"
+        links.mkdir(exist_ok=True)
+        for name in IPTABLES:
+            (links / name).unlink(missing_ok=True)
+            (links / name).symlink_to(self._root / "usr/sbin/xtables-legacy-multi")
+        (self._folder / "containerd.toml").write_text(self._containerd_configuration())
+        (self._folder / "cni").mkdir(exist_ok=True)
+        (self._folder / "cni" / "10-bridge.conflist").write_text(json.dumps(CNI))
+        (self._folder / "kubelet.json").write_text(json.dumps(self._kubelet_configuration()))
+        (self._folder / "kube-proxy.json").write_text(json.dumps(self._kube_proxy_configuration()))
+        (self._folder / "Corefile").write_text(
+            f".:53 {{\n errors\n ready :8181\n kubernetes cluster.local {{\n  kubeconfig {self._kubeconfig} local\n"
+            "  ttl 1\n }\n}\n"
+        )
+
+    def _containerd_configuration(self) -> str:
+        cri = 'plugins."io.containerd.grpc.v1.cri"'
+        return f"""
+            version = 2
+            root = "{self._folder / "containerd"}"
+            state = "/run/containerd"
+            disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs"]
+            [grpc]
+            address = "{SOCKET}"
+            [{cri}]
+            restrict_oom_score_adj = true  # lowering it needs CAP_SYS_RESOURCE, which even root may lack
+            sandbox_image = "{PAUSE}"
+            [{cri}.cni]
+            bin_dir = "{self._root / "usr/lib/cni"}"
+            conf_dir = "{self._folder / "cni"}"
+        """
+
+    def _kubelet_configuration(self) -> dict[str, object]:
+        return {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "address": NODE_ADDRESS,
+            "healthzBindAddress": NODE_ADDRESS,
+            # Only this machine and its pods reach the node.
+            "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+            "authorization": {"mode": "AlwaysAllow"},
+            "cgroupDriver": "cgroupfs",
+            "clusterDNS": [NODE_ADDRESS],
+            "clusterDomain": "cluster.local",
+            "containerRuntimeEndpoint": f"unix://{SOCKET}",
+            "enforceNodeAllocatable": [],
+            "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+            "failSwapOn": False,
+            "imageGCHighThresholdPercent": 100,
+            "podLogsDir": str(self._folder / "logs"),
+            "registerNode": True,
+            "resolvConf": "",
+            "serializeImagePulls": False,
+            "volumePluginDir": str(self._folder / "plugins"),
+        }
+
+    def _kube_proxy_configuration(self) -> dict[str, object]:
+        return {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "bindAddress": NODE_ADDRESS,
+            "clientConnection": {"kubeconfig": str(self._kubeconfig)},
+            "clusterCIDR": POD_CIDR,
+            "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+            "hostnameOverride": NODE_NAME,
+            "mode": "iptables",
+        }
+
+    def _spawn(self, name: str, program: Path, *flags: str | Path) -> None:
+        with (self._folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                self._machine.command(program, *flags),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
+            )
+
+    def _engine_answers(self) -> bool:
+        try:
+            self._machine.run(*_ctr(), "version")
+        except MachineError:
+            return False
+        return True
+
+    def _wait(self, name: str, ready: Callable[[], bool]) -> None:
+        process, end = self._processes[name], time.monotonic() + START_SECONDS
+        while process.poll() is None and time.monotonic() < end:
+            if ready():
+                return
+            time.sleep(0.1)
+        log = (self._folder / f"{name}.log").read_text(errors="replace").splitlines()
+        raise MachineError(f"{name} does not get ready; its log ends:\n" + "\n".join(log[-20:]))
+
+
+CNI = {
+    "cniVersion": "1.0.0",
+    "name": "pods",
+    "plugins": [
+        {
+            "type": "bridge",
+            "bridge": "pods0",
+            "isGateway": True,
+            "ipMasq": True,
+            "hairpinMode": True,
+            "ipam": {"type": "host-local", "ranges": [[{"subnet": POD_CIDR}]], "routes": [{"dst": "0.0.0.0/0"}]},
+        },
+        {"type": "loopback"},
+    ],
+}
+
+
+def load_image(machine: Machine, archive: Path) -> None:
+    """As `Node.load_image`, for a node that another process started."""
+    machine.run(*_ctr(), "images", "import", archive)
+
+
+def require_no_other() -> None:
+    """Raises MachineError if a kubelet that isn't ours has pods on this machine."""
+    if _cgroups():
+        raise MachineError("control groups named kubepods are in /sys/fs/cgroup: another kubelet runs on this machine")
+
+
+def read_sysctls() -> dict[str, str]:
+    """What a kubelet will overwrite for the whole machine, namespaces or not, to be put back at the end."""
+    return {name: Path("/proc/sys", name).read_text() for name in SYSCTLS}
+
+
+def remove_traces(sysctls: Mapping[str, str]) -> None:
+    """Put back and remove what a node leaves outside of its namespaces; to be called when its machine has stopped.
+
+    Raises MachineError when control groups are still in use.
+    """
+    for name, value in sysctls.items():
+        path = Path("/proc/sys", name)
+        if path.read_text() != value:
+            path.write_text(value)
+    end = time.monotonic() + STOP_SECONDS
+    while not _cgroups_removed():  # the kernel lets go of a dead process's group a moment later
+        if time.monotonic() > end:
+            raise MachineError("control groups named kubepods in /sys/fs/cgroup are still in use")
+        time.sleep(0.1)
+
+
+def _cgroups_removed() -> bool:
+    for top in _cgroups():
+        try:
+            for folder in sorted((p for p in top.rglob("*") if p.is_dir()), reverse=True):
+                folder.rmdir()
+            top.rmdir()
+        except OSError:
+            return False
+    return True
+
+
+def _cgroups() -> list[Path]:
+    root = Path("/sys/fs/cgroup")
+    return [*root.glob("*/kubepods"), *root.glob("kubepods")]  # version 1 has a hierarchy for each controller
+
+
+def _ctr() -> list[str | Path]:
+    return [debian.unpack(PACKAGES) / "usr/bin/ctr", f"--address={SOCKET}", "--namespace=k8s.io"]
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
