@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.operated import Operated, parse_time, wait_until_clock
 from tfoperator.kube.errors import InvalidError
 
@@ -77,3 +78,31 @@ def test_who_manages_a_job_can_not_be_changed(operated: Operated) -> None:
     job.wait_pods("worker-0")
     with pytest.raises(InvalidError, match="managedBy"):
         job.patch_spec(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"})
+
+
+def test_a_job_that_is_suspended_and_resumed_while_there_is_no_operator_goes_on_where_it_was(
+    operated: Operated,
+) -> None:
+    policies = {"successPolicy": "AllWorkers", "maxFailedWorkers": 1}
+    job = operated.running("asleep-alone", spec=policies, restart_policy="ExitCode", Worker=4)
+    first = job.pod_uid("worker-2")
+    job.play("Failed", "worker-2", exit_code=137)
+    job.wait_successor("worker-2", of=first)
+    job.play("Succeeded", "worker-1")
+    job.play("Failed", "worker-3", exit_code=1)
+    kept = {"completedIndexes": "1", "failedIndexes": "3", "restarts": 1}
+
+    def remembers() -> bool:
+        worker = job.status()["replicaStatuses"]["Worker"]
+        assert {name: worker.get(name) for name in kept} == kept
+        return True
+
+    eventually(remembers, within=20, every=0.05, what="what has ended is recorded")
+    operated.restart_operator(meanwhile=job.suspend)
+    job.wait("Suspended")
+    job.wait_pods()
+    assert remembers()
+    operated.restart_operator(meanwhile=lambda: job.suspend(False))
+    job.wait_pods("worker-0", "worker-2")
+    job.play("Succeeded", "worker-0", "worker-2")
+    job.wait("Succeeded")
