@@ -14,6 +14,7 @@ from tests.contract.support import NAMESPACES, Http, Space, decode, load_config
 from tests.support.cluster import Cluster
 from tfoperator.api.crd import crd
 from tfoperator.kube.client import Client
+from tfoperator.local.apiserver import EmbeddedApiServer
 
 
 @dataclass(frozen=True)
@@ -22,22 +23,21 @@ class ApiServer:
     kubeconfig: Path
     client: Client
     http: Http
+    embedded: EmbeddedApiServer | None = None
 
 
 @contextmanager
-def _connected(name: str, kubeconfig: Path) -> Iterator[ApiServer]:
+def _connected(name: str, kubeconfig: Path, server: EmbeddedApiServer | None = None) -> Iterator[ApiServer]:
     with Client(load_config(str(kubeconfig)), qps=-1) as client:
-        yield ApiServer(name, kubeconfig, client, Http(kubeconfig))
+        yield ApiServer(name, kubeconfig, client, Http(kubeconfig), server)
 
 
 @contextmanager
 def _embedded(folder: Path) -> Iterator[ApiServer]:
-    from tfoperator.local.apiserver import EmbeddedApiServer
-
     with EmbeddedApiServer() as server:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(server.kubeconfig()))
-        with _connected("embedded", kubeconfig) as connected:
+        with _connected("embedded", kubeconfig, server) as connected:
             yield connected
 
 

@@ -150,8 +150,9 @@ class BaseComponentLauncher(abc.ABC):
 
     def _advance(self, state: LaunchState, **changes: Any) -> None:
         """Write down where the launch stands now."""
-        self._record = msgspec.structs.replace(self.record, state=state, **changes)
-        self.work.save(self._record)
+        record = msgspec.structs.replace(self.record, state=state, **changes)
+        self.work.save(record)
+        self._record = record
 
     def _read_output(self, fallback: bytes | None = None) -> Output | MalformedOutput | None:
         """What the component says about itself: the file if there is one, else what came instead of it."""

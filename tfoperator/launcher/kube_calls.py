@@ -27,7 +27,7 @@ from tfoperator.kube.verbs import decoder
 from tfoperator.launcher.context import LaunchContext
 from tfoperator.launcher.errors import PermanentFailure, PlatformUnavailable
 from tfoperator.launcher.event_view import EventView
-from tfoperator.launcher.log_follower import LogCut, LogSource, NoLog
+from tfoperator.launcher.log_follower import LogCut, LogNotYet, LogSource, NoLog
 from tfoperator.launcher.retry import RetryPolicy, repeated
 
 __all__ = ["KubeCalls", "is_transient"]
@@ -106,7 +106,9 @@ class KubeCalls:
                 stream = self.client.pod_log(
                     self.namespace, pod, container, follow=True, timestamps=True, since_time=since
                 )
-            except (BadRequestError, UnauthorizedError) as error:  # not started; a token that is being rotated
+            except BadRequestError as error:
+                raise LogNotYet(str(error)) from error
+            except UnauthorizedError as error:  # a token that is being rotated
                 raise LogCut(str(error)) from error
             except KubeError as error:
                 raise (LogCut if is_transient(error) else NoLog)(str(error)) from error

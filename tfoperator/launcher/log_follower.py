@@ -14,7 +14,7 @@ from typing import Protocol
 from tfoperator.clock import Clock, StopSignal
 from tfoperator.launcher.logs import LineSplitter, ResumableLines
 
-__all__ = ["LogCut", "LogFollower", "LogSource", "NoLog"]
+__all__ = ["LogCut", "LogFollower", "LogNotYet", "LogSource", "NoLog"]
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +25,10 @@ _KEEP_EVERY = 1.0  # seconds between two notes of how far the log has been told
 
 class LogCut(Exception):
     """The connection broke, or the log can't be read yet: it is worth another try."""
+
+
+class LogNotYet(LogCut):
+    """The container has not started, so its log can't be read yet; once it has ended, there is none."""
 
 
 class NoLog(Exception):
@@ -113,10 +117,12 @@ class LogFollower:
             except LogCut as error:
                 logger.debug("the log of %s was cut, reading on: %s", self._name, error)
                 late += over
+                if over and isinstance(error, LogNotYet):
+                    return
                 if late >= _LAST_TRIES:
                     logger.warning("the end of the log of %s can't be read: %s", self._name, error)
                     return
-                pause = min(pause * 2, _PAUSE[1])
+                pause = _PAUSE[0] * 2**late if over else min(pause * 2, _PAUSE[1])
             (self._stop if over else self._over).wait(self._clock, pause)
 
     def _read(self, *, whole: bool) -> bool:

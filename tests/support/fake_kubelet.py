@@ -1,0 +1,143 @@
+"""The one thing that an API server asks of a kubelet in our tests: the log of a container, with times.
+
+A Node object that names its port makes a real kube-apiserver come here for `pods/log`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.support.eventually import eventually
+from tfoperator.local.apiserver.certificates import make_certificate
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+Reader = Callable[..., Iterator[bytes]]
+
+
+class ContainerLog:
+    """What a container has written, with the time of each line; the times are made up, a millisecond apart."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()  # guards the rest
+        self._lines: list[tuple[datetime, str]] = []
+        self._ended = False
+        self.asked: list[str] = []
+        """The `sinceTime` of each request."""
+
+    def write(self, *lines: str) -> None:
+        with self._changed:
+            for line in lines:
+                self._lines.append((START + timedelta(milliseconds=len(self._lines)), line))
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def read(self, since: str, follow: bool, stop: Callable[[], bool]) -> Iterator[bytes]:
+        after = datetime.fromisoformat(since) if since else START
+        number = 0
+        while True:
+            with self._changed:
+                while number >= len(self._lines) and follow and not self._ended and not stop():
+                    self._changed.wait(0.2)
+                lines, number = self._lines[number:], len(self._lines)
+                over = self._ended or not follow or stop()
+            for when, text in lines:
+                if when >= after:
+                    yield f"{when.strftime('%Y-%m-%dT%H:%M:%S.%f')}000Z {text}\n".encode()
+            if over:
+                return
+
+
+class FakeKubelet:
+    """A context manager. Logs are written by tests, or copied from a node agent's with `copy`."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, ContainerLog] = {}
+        self._lock = threading.Lock()  # guards _logs and _threads
+        self._threads: list[threading.Thread] = []
+        self._stopping = threading.Event()
+        kubelet = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                kubelet._handle(self)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: object) -> None:
+                pass  # clients hang up
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        context = make_certificate("127.0.0.1").context
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="fake-kubelet")
+
+    @property
+    def node_status(self) -> dict[str, Any]:
+        """What the node has to say for the API server to come here."""
+        port = self._server.server_address[1]
+        address = {"type": "InternalIP", "address": "127.0.0.1"}
+        return {"addresses": [address], "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
+
+    def log(self, namespace: str, pod: str, container: str) -> ContainerLog:
+        with self._lock:
+            return self._logs.setdefault(f"{namespace}/{pod}/{container}", ContainerLog())
+
+    def copy(self, namespace: str, pod: str, container: str, read: Reader) -> None:
+        """Copy a log from its reader, in a thread of its own, until it ends."""
+
+        def work() -> None:
+            log, rest = self.log(namespace, pod, container), b""
+            for data in read(namespace, pod, container, follow=True):
+                *lines, rest = (rest + data).split(b"\n")
+                log.write(*[line.decode() for line in lines])
+                if self._stopping.is_set():
+                    break
+            log.write(*([rest.decode()] if rest else []))
+            log.end()
+
+        thread = threading.Thread(target=work, name=f"copy-log-{pod}")
+        with self._lock:
+            self._threads.append(thread)
+        thread.start()
+
+    def __enter__(self) -> FakeKubelet:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+        for thread in self._threads:
+            thread.join(10)
+        eventually(lambda: not any(thread.is_alive() for thread in self._threads), what="copying of logs has ended")
+
+    def _handle(self, handler: BaseHTTPRequestHandler) -> None:
+        url = urlsplit(handler.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        parts = url.path.strip("/").split("/")
+        if parts[0] != "containerLogs":
+            handler.send_error(404)
+            return
+        log = self.log(*parts[1:4])
+        since = query.get("sinceTime", "")
+        log.asked.append(since)
+        handler.send_response(200)
+        handler.end_headers()
+        for data in log.read(since, query.get("follow") == "true", self._stopping.is_set):
+            handler.wfile.write(data)
+            handler.wfile.flush()
