@@ -60,6 +60,8 @@ PROGRAMS = {
         Program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Program("coredns", "coredns", "."),
+        Program("kube-scheduler-coscheduling", "scheduler-plugins", "sigs.k8s.io/scheduler-plugins/cmd/scheduler"),
+        Program("vc-scheduler", "volcano", "volcano.sh/volcano/cmd/scheduler"),
     )
 }
 
@@ -90,6 +92,24 @@ def ensure(name: str) -> Path:
         if not target.is_file():
             _build(program, target)
     return target
+
+
+def module_file(module: str, package: str, path: str) -> Path:
+    """A file of a Go module that a folder of hack/gomod pins, from the module cache; fetched first if need be.
+
+    Raises BuildError.
+    """
+    done = subprocess.run(
+        [str(find_go()), "mod", "download", "-json", package],
+        cwd=GOMOD / module,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildError(f"go mod download {package} failed: {(done.stdout + done.stderr).strip()[-2000:]}")
+    return Path(json.loads(done.stdout)["Dir"]) / path
 
 
 def _key(program: Program) -> str:

@@ -56,7 +56,8 @@ class Cluster:
     def create_namespace(self) -> None:
         self.client.create(NAMESPACES, "", {"metadata": {"name": self.namespace}}, decode)
 
-    def install_crd(self, crd: Json) -> None:
+    def create_crd(self, crd: Json) -> None:
+        """Create a CRD and wait until the API server has accepted it."""
         self.client.create(CRDS, "", crd, decode)
 
         def established() -> bool:
@@ -64,6 +65,9 @@ class Cluster:
             return any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or ())
 
         eventually(established, within=30, what="the CRD is established")
+
+    def install_crd(self, crd: Json) -> None:
+        self.create_crd(crd)
 
         def served() -> bool:
             try:

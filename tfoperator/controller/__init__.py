@@ -14,6 +14,7 @@ from tfoperator.controller.actions import (
 )
 from tfoperator.controller.controller import ControllerInformers, ControllerOptions, StaleCache, TFJobController
 from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder
+from tfoperator.controller.gang import GangScheduler, PodGroup, gang_scheduler
 from tfoperator.controller.memory import ReconcileNote, is_older
 from tfoperator.controller.metrics import ControllerMetrics, NoControllerMetrics
 from tfoperator.controller.naming import peer_object_name, unique_object_name
@@ -26,6 +27,7 @@ __all__ = [
     "ControllerMetrics",
     "ControllerOptions",
     "DeleteReason",
+    "GangScheduler",
     "NoControllerMetrics",
     "Observed",
     "Outcome",
@@ -35,12 +37,14 @@ __all__ = [
     "PlannedEvent",
     "PodCreate",
     "PodDelete",
+    "PodGroup",
     "ReconcileNote",
     "Recorder",
     "ServiceCreate",
     "ServiceDelete",
     "StaleCache",
     "TFJobController",
+    "gang_scheduler",
     "is_older",
     "peer_object_name",
     "plan",

@@ -14,6 +14,7 @@ import msgspec
 
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, TFJobStatus
 from tfoperator.controller.accelerators import Accelerator
+from tfoperator.controller.gang import GangScheduler, PodGroup
 from tfoperator.controller.naming import ObjectName, peer_object_name
 from tfoperator.kube.objects import Pod, Service
 
@@ -26,6 +27,9 @@ __all__ = [
     "PlannedEvent",
     "PodCreate",
     "PodDelete",
+    "PodGroupCreate",
+    "PodGroupDelete",
+    "PodGroupPatch",
     "ServiceCreate",
     "ServiceDelete",
 ]
@@ -36,13 +40,16 @@ class Observed(msgspec.Struct, frozen=True):
 
     `job` is defaulted (`tfoperator.api.defaults.default`). `pods` and `services` are those whose controller is this
     job's UID, in any order, terminating ones included. `problems` is what validation has against the job (and the
-    lines of `decode_error`), each as `field: message`.
+    lines of `decode_error`), each as `field: message`. `pod_group` is the job's own, and `priorities` are those of the
+    PriorityClasses (`gang_size.priorities_of`); both are looked at only where there is a gang scheduler.
     """
 
     job: TFJob
     pods: tuple[Pod, ...] = ()
     services: tuple[Service, ...] = ()
     problems: tuple[str, ...] = ()
+    pod_group: PodGroup | None = None
+    priorities: Mapping[str, int] = {}
 
 
 class PlanOptions(msgspec.Struct, frozen=True):
@@ -56,6 +63,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     job says. `accelerators` say, by resource name, what containers that ask for the resource get.
     `default_ps_image` runs the parameter servers of a job that has no template for them; empty, such a job is
     invalid. `object_name` names what is made for jobs that have nothing yet.
+    `gang` schedules the pods of a job together; None leaves each pod to the cluster's scheduler.
     """
 
     cluster_domain: str = ""
@@ -66,6 +74,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     object_name: ObjectName = peer_object_name
     accelerators: Mapping[str, Accelerator] = {}
     default_ps_image: str = ""
+    gang: GangScheduler | None = None
 
 
 class DeleteReason(StrEnum):
@@ -122,6 +131,29 @@ class ServiceDelete(msgspec.Struct, frozen=True):
     reason: DeleteReason
 
 
+class PodGroupCreate(msgspec.Struct, frozen=True):
+    """A PodGroup to create."""
+
+    name: str
+    body: dict[str, Any]
+
+
+class PodGroupPatch(msgspec.Struct, frozen=True):
+    """A PodGroup to change by a merge patch, by name with `uid` as precondition."""
+
+    name: str
+    uid: str
+    change: dict[str, Any]
+
+
+class PodGroupDelete(msgspec.Struct, frozen=True):
+    """A PodGroup to delete, by name with `uid` as precondition."""
+
+    name: str
+    uid: str
+    reason: DeleteReason
+
+
 class PlannedEvent(msgspec.Struct, frozen=True):
     """An event about the job, to be emitted once the plan's status write (if any) has succeeded."""
 
@@ -136,7 +168,8 @@ class Plan(msgspec.Struct, frozen=True):
     1. `delete_job`: the job's time to live is over; delete it (background propagation) and nothing else.
     2. `write_status_first`: `status` must be durable before anything is deleted (it records a restart, a
        suspension or the job's end); if the write fails, stop here and retry.
-    3. Services before pods, so that no process starts before its name can resolve.
+    3. The PodGroup before its pods, which a gang scheduler would not know what to do with. Services before pods, so
+       that no process starts before its name can resolve.
     4. `write_status`: whether `status`, the complete desired status, differs from the observed one in a way worth a
        write. Without it `status` may still carry news (started indexes) that ride along with any other write.
     5. `events`, only after a needed status write has succeeded, so that a retry doesn't repeat them.
@@ -152,6 +185,9 @@ class Plan(msgspec.Struct, frozen=True):
     write_status_first: bool = False
     delete_pods: tuple[PodDelete, ...] = ()
     delete_services: tuple[ServiceDelete, ...] = ()
+    delete_pod_group: PodGroupDelete | None = None
+    create_pod_group: PodGroupCreate | None = None
+    patch_pod_group: PodGroupPatch | None = None
     create_services: tuple[ServiceCreate, ...] = ()
     create_pods: tuple[PodCreate, ...] = ()
     write_status: bool = False
@@ -163,4 +199,12 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def acts(self) -> bool:
         """Whether anything is created or deleted."""
-        return self.delete_job or any((self.delete_pods, self.delete_services, self.create_services, self.create_pods))
+        pod_group = self.delete_pod_group or self.create_pod_group
+        return bool(
+            self.delete_job
+            or pod_group
+            or self.delete_pods
+            or self.delete_services
+            or self.create_services
+            or self.create_pods
+        )

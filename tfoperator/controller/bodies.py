@@ -14,6 +14,7 @@ from tfoperator.controller.accelerators import equip
 from tfoperator.controller.actions import PlanOptions, PodCreate, ServiceCreate
 from tfoperator.controller.checkpoint import mount_checkpoint
 from tfoperator.controller.cluster_arguments import ClusterArguments
+from tfoperator.controller.gang import GangScheduler
 from tfoperator.controller.job_state import CHIEF_TYPES
 from tfoperator.controller.pods import pod_body, pod_restart_policy
 from tfoperator.controller.replicas import ReplicaGroup
@@ -27,10 +28,18 @@ __all__ = ["Bodies"]
 class Bodies:
     """The creations of one job in one plan. Its methods raise TemplateError if a template can't be used."""
 
-    def __init__(self, job: TFJob, groups: Sequence[ReplicaGroup], options: PlanOptions) -> None:
+    def __init__(
+        self,
+        job: TFJob,
+        groups: Sequence[ReplicaGroup],
+        options: PlanOptions,
+        gang: GangScheduler | None = None,
+    ) -> None:
+        """With `gang` the pods are made members of the job's PodGroup."""
         self._job = job
         self._groups = groups
         self._options = options
+        self._gang = gang
         self._templates: dict[ReplicaType, Template] = {}
         self._has_chief = any(group.type in CHIEF_TYPES and group.size > 0 for group in groups)
 
@@ -43,7 +52,7 @@ class Bodies:
         name = self.name(group, index)
         body = pod_body(
             self._job,
-            self._template(group),
+            self.template(group),
             group.type,
             index,
             name=name,
@@ -58,13 +67,17 @@ class Bodies:
     def service(self, group: ReplicaGroup, index: int) -> ServiceCreate:
         """The service of a replica."""
         name = self.name(group, index)
-        body = service_body(self._job, self._template(group), group.type, index, name=name)
+        body = service_body(self._job, self.template(group), group.type, index, name=name)
         return ServiceCreate(group.type, index, name, body)
 
     def overrules_restart_policy(self, group: ReplicaGroup) -> bool:
         """Whether the template asks for another restart policy than the pods get."""
-        own = self._template(group).restart_policy
+        own = self.template(group).restart_policy
         return bool(own) and own != pod_restart_policy(group.policy)
+
+    def keeps_another_scheduler(self, group: ReplicaGroup) -> bool:
+        """Whether the template names a scheduler that knows nothing of the gang."""
+        return self._gang is not None and self.template(group).scheduler_name != self._gang.name
 
     @cached_property
     def _tf_config(self) -> TFConfig | None:
@@ -96,14 +109,15 @@ class Bodies:
         domain = f".{self._options.cluster_domain}" if self._options.cluster_domain else ""
         return {
             group.type: [
-                f"{self.name(group, index)}.{namespace}.svc{domain}:{self._template(group).port}"
+                f"{self.name(group, index)}.{namespace}.svc{domain}:{self.template(group).port}"
                 for index in range(group.size)
             ]
             for group in self._groups
             if group.size > 0
         }
 
-    def _template(self, group: ReplicaGroup) -> Template:
+    def template(self, group: ReplicaGroup) -> Template:
+        """The group's template with all that is added to it. Raises TemplateError."""
         template = self._templates.get(group.type)
         if template is None:
             if group.spec is None:
@@ -111,6 +125,8 @@ class Bodies:
             template = Template(group.type, self._with_template(group.type, group.spec))
             equip(template, self._options.accelerators)
             mount_checkpoint(template, self._job)
+            if self._gang is not None:
+                self._gang.enrol(template, self._job, group.type)
             self._templates[group.type] = template
         return template
 

@@ -16,6 +16,7 @@ import msgspec
 
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.controller.gang import PodGroup, decode_pod_group
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister
 from tfoperator.kube.errors import InvalidError, NotFoundError
 from tfoperator.kube.objects import (
@@ -59,10 +60,18 @@ def owner_reference(job: TFJob) -> OwnerReference:
 class Claimer:
     """Finds a job's pods and services in the cache, and adopts or releases where labels and owners disagree."""
 
-    def __init__(self, client: ApiClient, pods: Lister[Pod], services: Lister[Service]) -> None:
+    def __init__(
+        self,
+        client: ApiClient,
+        pods: Lister[Pod],
+        services: Lister[Service],
+        pod_groups: tuple[Resource, Lister[PodGroup]] | None = None,
+    ) -> None:
+        """`pod_groups` only where there is a gang scheduler."""
         self._client = client
         self._pods = pods
         self._services = services
+        self._pod_groups = pod_groups
 
     def claim(self, job: TFJob) -> tuple[tuple[Pod, ...], tuple[Service, ...]]:
         """The pods and services that the job controls. Without orphans or strays this makes no API call.
@@ -73,6 +82,21 @@ class Claimer:
             self._claim(job, PODS, self._pods, decode_pod),
             self._claim(job, SERVICES, self._services, decode_service),
         )
+
+    def claim_pod_group(self, job: TFJob) -> PodGroup | None:
+        """The PodGroup that has the job's name and that the job controls. Raises KubeError like `claim`."""
+        if self._pod_groups is None:
+            return None
+        resource, lister = self._pod_groups
+        found = self._claim(job, resource, lister, decode_pod_group)
+        return next((one for one in found if one.metadata.name == job.metadata.name), None)
+
+    def label(self, job: TFJob, resource: Resource, owned: ObjectMeta) -> None:
+        """Give an object of the job the labels by which caches find it."""
+        logger.info("labelling %s %s", resource.kind.lower(), owned.key, extra={"job": job.metadata.key})
+        labels = {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: job.metadata.name}
+        change = {"metadata": {"uid": owned.uid, "labels": labels}}
+        self._client.patch(resource, owned.namespace, owned.name, change, decode_partial)
 
     def can_adopt(self, job: TFJob) -> bool:
         """Whether the job is still there and not being deleted: asks the API server."""

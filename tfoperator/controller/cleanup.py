@@ -3,7 +3,7 @@
 `cleanPodPolicy` as in the Go operator: All deletes every pod and service, Running those pods that are still active
 and the services that no finished pod is left behind, None nothing. One deliberate difference: after a *failure* None
 acts like Running. A parameter server that waits for a worker that failed for good would hold its node for ever; the
-finished pods stay for their logs either way.
+finished pods stay for their logs either way. The PodGroup goes in any case, as there: nothing is scheduled any more.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def clean_up_finished(draft: Draft, *, failed: bool) -> None:
     """Delete what a finished job no longer needs, and free its pods from lost nodes."""
     policy = (draft.job.spec.run_policy or RunPolicy()).clean_pod_policy
     draft.free_lost_pods()
+    draft.delete_pod_group(DeleteReason.FINISHED)
     if policy == CleanPodPolicy.ALL:
         delete_everything(draft, DeleteReason.FINISHED)
     elif policy == CleanPodPolicy.RUNNING or failed:
@@ -38,7 +39,8 @@ def clean_up_finished(draft: Draft, *, failed: bool) -> None:
 
 
 def delete_everything(draft: Draft, reason: DeleteReason) -> None:
-    """Delete all pods and services of the job."""
+    """Delete all pods and services of the job, and its PodGroup."""
+    draft.delete_pod_group(reason)
     for pod in draft.observed.pods:
         draft.delete_pod(pod, reason)
     for service in draft.observed.services:

@@ -21,11 +21,14 @@ from tfoperator.clock import Clock, SystemClock
 from tfoperator.controller.actions import Observed, Plan, PlanOptions
 from tfoperator.controller.claim import Claimer, matches
 from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder, namespace_is_ending
+from tfoperator.controller.gang import GangScheduler, PodGroup, decode_pod_group
+from tfoperator.controller.gang_size import PriorityClass, decode_priority_class, priorities_of
 from tfoperator.controller.handlers import ChildHandler, JobHandler, expectation_key
 from tfoperator.controller.memory import JobMemory, ReconcileNote
 from tfoperator.controller.metrics import ChildKind, ControllerMetrics, NoControllerMetrics
 from tfoperator.controller.name_taken import NameTaken
 from tfoperator.controller.plan import plan
+from tfoperator.controller.pod_groups import PodGroupWriter
 from tfoperator.controller.slow_start import CallPool
 from tfoperator.expectations import Expectations
 from tfoperator.informers import (
@@ -39,7 +42,7 @@ from tfoperator.informers import (
 )
 from tfoperator.kube.errors import ApiError, KubeError, NotFoundError
 from tfoperator.kube.objects import Pod, Service, decode_partial, decode_pod, decode_service
-from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.resources import PODS, PRIORITY_CLASSES, SERVICES
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.workqueue import RateLimitingQueue, ShutDown
 
@@ -70,16 +73,31 @@ class ControllerOptions(msgspec.Struct, frozen=True):
 
 
 class ControllerInformers(msgspec.Struct, frozen=True):
-    """The caches that a controller reads. Pods and services are only those that carry our label."""
+    """The caches that a controller reads. Pods, services and PodGroups are only those that carry our label.
+
+    PodGroups and PriorityClasses are there if there is a gang scheduler, `gang`.
+    """
 
     jobs: InformerGroup[TFJob]
     pods: InformerGroup[Pod]
     services: InformerGroup[Service]
+    gang: GangScheduler | None = None
+    pod_groups: InformerGroup[PodGroup] | None = None
+    priority_classes: InformerGroup[PriorityClass] | None = None
 
     @classmethod
-    def of(cls, factory: SharedInformerFactory) -> ControllerInformers:
+    def of(cls, factory: SharedInformerFactory, gang: GangScheduler | None = None) -> ControllerInformers:
         """The informers of a factory, with the indexes that a controller needs; start the factory afterwards."""
         selector = names.MANAGED_SELECTOR
+        pod_groups, priority_classes = None, None
+        if gang is not None:
+            pod_groups = factory.informer(
+                gang.pod_groups,
+                decode_pod_group,
+                label_selector=selector,
+                indexers={CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans},
+            )
+            priority_classes = factory.informer(PRIORITY_CLASSES, decode_priority_class)
         return cls(
             jobs=factory.informer(TFJOBS, decode_tfjob),
             pods=factory.informer(
@@ -94,12 +112,16 @@ class ControllerInformers(msgspec.Struct, frozen=True):
                 label_selector=selector,
                 indexers={CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans},
             ),
+            gang=gang,
+            pod_groups=pod_groups,
+            priority_classes=priority_classes,
         )
 
     @property
     def synced(self) -> bool:
         """Whether every cache is complete."""
-        return self.jobs.has_synced and self.pods.has_synced and self.services.has_synced
+        groups = (self.jobs, self.pods, self.services, self.pod_groups, self.priority_classes)
+        return all(group.has_synced for group in groups if group is not None)
 
 
 class TFJobController:
@@ -131,7 +153,14 @@ class TFJobController:
         self._expectations = expectations
         self._memory = JobMemory()
         self._jobs = informers.jobs.lister
-        self._claimer = Claimer(client, informers.pods.lister, informers.services.lister)
+        gang, pod_groups = informers.gang, informers.pod_groups
+        self._priority_classes = None if informers.priority_classes is None else informers.priority_classes.lister
+        self._claimer = Claimer(
+            client,
+            informers.pods.lister,
+            informers.services.lister,
+            (gang.pod_groups, pod_groups.lister) if gang is not None and pod_groups is not None else None,
+        )
         self._pool = CallPool(self._options.parallelism)
         self._executor = PlanExecutor(
             client,
@@ -142,6 +171,7 @@ class TFJobController:
             recorder=recorder,
             clock=self._clock,
             metrics=self._metrics,
+            pod_groups=None if gang is None else PodGroupWriter(client, gang, self._claimer, expectations),
         )
         self._workers: list[threading.Thread] = []
         self._leading = False  # set once, by start()
@@ -157,6 +187,10 @@ class TFJobController:
         informers.services.add_handler(
             ChildHandler[Service]("services", self._jobs, expectations, soon), resync_period=0, name="controller"
         )
+        if pod_groups is not None:
+            pod_groups.add_handler(
+                ChildHandler[PodGroup]("podgroups", self._jobs, expectations, soon), resync_period=0, name="controller"
+            )
 
     # Life.
 
@@ -249,7 +283,14 @@ class TFJobController:
     def _sync(self, key: str, cached: TFJob) -> None:
         job, problems = self._memory.prepare(cached)
         pods, services = self._claimer.claim(job)
-        observed = Observed(job=job, pods=pods, services=services, problems=problems)
+        observed = Observed(
+            job=job,
+            pods=pods,
+            services=services,
+            problems=problems,
+            pod_group=self._claimer.claim_pod_group(job),
+            priorities={} if self._priority_classes is None else priorities_of(self._priority_classes.list()),
+        )
         decided = plan(observed, self._clock.now(), self._plan_options)
         decided = self._gate(job, decided)
         if decided.absent or (job.metadata.uid in self._inherited and decided.acts):
@@ -313,8 +354,11 @@ class TFJobController:
         if decided.absent and len(create_pods) < len(decided.create_pods):
             # A pod that is not seen yet must not be counted as lost: wait for the cache with everything.
             return Plan(status=job.status)
+        pod_group = trusted(None, "podgroups")
         return msgspec.structs.replace(
             decided,
+            delete_pod_group=decided.delete_pod_group if pod_group else None,
+            create_pod_group=decided.create_pod_group if pod_group else None,
             create_pods=create_pods,
             delete_pods=tuple(one for one in decided.delete_pods if trusted(one.replica_type, "pods")),
             create_services=tuple(one for one in decided.create_services if trusted(one.replica_type, "services")),

@@ -15,6 +15,9 @@ from tfoperator.controller.actions import (
     PlanOptions,
     PodCreate,
     PodDelete,
+    PodGroupCreate,
+    PodGroupDelete,
+    PodGroupPatch,
     ServiceCreate,
     ServiceDelete,
 )
@@ -40,10 +43,15 @@ class Draft:
         self.conditions = Conditions(observed.job.status.conditions, now)
         self.create_pods: list[PodCreate] = []
         self.create_services: list[ServiceCreate] = []
+        self.create_pod_group: PodGroupCreate | None = None
+        self.patch_pod_group: PodGroupPatch | None = None
+        self.gang_waits = ""  # what the job's pods wait for together, in a few words
+        self.gang_is_stuck = False  # whether a scheduler has looked and found no room, which is worth an event
         self.absent: list[str] = []
         self.delete_job = False
         self._delete_pods: dict[str, PodDelete] = {}
         self._delete_services: list[ServiceDelete] = []
+        self._delete_pod_group: PodGroupDelete | None = None
         self._events: list[PlannedEvent] = []
         self._requeue: float | None = None
 
@@ -73,6 +81,12 @@ class Draft:
             replica_type, index = _replica(meta.labels)
             self._delete_services.append(ServiceDelete(meta.name, meta.uid, replica_type, index, reason))
 
+    def delete_pod_group(self, reason: DeleteReason) -> None:
+        """Delete the job's PodGroup, if it has one that does not terminate already."""
+        group = self.observed.pod_group
+        if group is not None and group.metadata.deletion_timestamp is None:
+            self._delete_pod_group = PodGroupDelete(group.metadata.name, group.metadata.uid, reason)
+
     def free_lost_pods(self) -> None:
         """Delete by force what terminates on a lost node past its time: no kubelet will ever confirm its end."""
         for pod in self.observed.pods:
@@ -89,13 +103,16 @@ class Draft:
     def finish(self, status: TFJobStatus) -> Plan:
         """The plan, with `status` as the desired status."""
         write = is_worth_writing(self.job.status, status)
-        deletes = bool(self._delete_pods or self._delete_services)
+        deletes = bool(self._delete_pods or self._delete_services or self._delete_pod_group)
         return Plan(
             status=status,
             delete_job=self.delete_job,
             write_status_first=write and deletes,
             delete_pods=tuple(self._delete_pods.values()),
             delete_services=tuple(self._delete_services),
+            delete_pod_group=self._delete_pod_group,
+            create_pod_group=self.create_pod_group,
+            patch_pod_group=self.patch_pod_group,
             create_services=tuple(self.create_services),
             create_pods=tuple(self.create_pods),
             write_status=write,

@@ -24,6 +24,7 @@ from tfoperator.controller.memory import JobMemory
 from tfoperator.controller.messages import creation_events, deletion_events
 from tfoperator.controller.metrics import ChildKind, ControllerMetrics, NoControllerMetrics
 from tfoperator.controller.name_taken import NameTaken, Occupant, Taken, resolve
+from tfoperator.controller.pod_groups import PodGroupWriter
 from tfoperator.controller.slow_start import CallPool
 from tfoperator.controller.status_patch import status_patch
 from tfoperator.events import ObjectReference
@@ -45,6 +46,12 @@ __all__ = ["Outcome", "PlanExecutor", "Recorder", "namespace_is_ending"]
 logger = logging.getLogger(__name__)
 
 _RESOURCES: dict[ChildKind, Resource] = {"pods": PODS, "services": SERVICES}
+_FAILED_CREATE: dict[ChildKind, str] = {
+    "pods": "FailedCreatePod",
+    "services": "FailedCreateService",
+    "podgroups": "FailedCreatePodGroup",
+}
+_SCHEDULING = "spec.runPolicy.schedulingPolicy"
 
 _MAX_EVENT_MESSAGE = 1024
 """Characters; API servers refuse longer ones."""
@@ -97,8 +104,11 @@ class PlanExecutor:
         recorder: Recorder,
         clock: Clock | None = None,
         metrics: ControllerMetrics | None = None,
+        pod_groups: PodGroupWriter | None = None,
     ) -> None:
+        """`pod_groups` only where there is a gang scheduler: without it, plans say nothing of PodGroups."""
         self._client = client
+        self._pod_groups = pod_groups
         self._claimer = claimer
         self._pool = pool
         self._expectations = expectations
@@ -116,7 +126,9 @@ class PlanExecutor:
         if plan.write_status_first and not self._write_status(job, plan, outcome):
             return outcome
         self._delete_all(job, plan, outcome)
-        self._create_all(job, plan, outcome)
+        self._delete_pod_group(job, plan, outcome)
+        if self._write_pod_group(job, plan, outcome):
+            self._create_all(job, plan, outcome)
         if outcome.refused:
             # The plan's status speaks of a job that could be started; the next plan will say what is wrong.
             return outcome
@@ -238,6 +250,48 @@ class PlanExecutor:
             logger.info("deleted %s %s: %s", kind[:-1], one.name, one.reason, extra={"job": job.metadata.key})
         return None
 
+    # The PodGroup.
+
+    def _delete_pod_group(self, job: TFJob, plan: Plan, outcome: Outcome) -> None:
+        if self._pod_groups is None or plan.delete_pod_group is None:
+            return
+        result = self._pod_groups.delete(job, plan.delete_pod_group)
+        if isinstance(result, KubeError):
+            self._warn(job, "FailedDeletePodGroup", "Error deleting", [result])
+            outcome.errors.append(result)
+        elif result:
+            self._metrics.children_deleted("podgroups", 1)
+            message = f"Deleted PodGroup: {plan.delete_pod_group.name}"
+            self._emit(job, (PlannedEvent("Normal", "SuccessfulDeletePodGroup", message),))
+
+    def _write_pod_group(self, job: TFJob, plan: Plan, outcome: Outcome) -> bool:
+        """Create or change the PodGroup; False if its pods can't be created, for it is not there."""
+        if self._pod_groups is None:
+            return True
+        if plan.patch_pod_group is not None:
+            error = self._pod_groups.patch(job, plan.patch_pod_group)
+            if error is not None:
+                self._pod_group_failed(job, error, outcome, "Error changing PodGroup")
+        if plan.create_pod_group is None:
+            return True
+        result = self._pod_groups.create(job, plan.create_pod_group)
+        self._metrics.children_created("podgroups", int(result is None), int(result is not None))
+        if isinstance(result, KubeError):
+            self._pod_group_failed(job, result, outcome, "Error creating PodGroup")
+        elif result is not None and result.taken is Taken.FOREIGN:
+            self._name_is_taken(job, "podgroups", result.message)
+            outcome.errors.append(NameTaken(result.message))
+        elif result is not None:
+            outcome.waiting = True
+        return result is None or (isinstance(result, Occupant) and result.taken is Taken.OURS)
+
+    def _pod_group_failed(self, job: TFJob, error: KubeError, outcome: Outcome, what: str) -> None:
+        if isinstance(error, InvalidError):
+            causes = "; ".join(f"{cause.field}: {cause.message}" for cause in error.causes)
+            outcome.refused = f"{_SCHEDULING}: the API server refuses the PodGroup: {causes or error.status.message}"
+        self._warn(job, _FAILED_CREATE["podgroups"], what, [error])
+        outcome.errors.append(error)
+
     # Creations.
 
     def _create_all(self, job: TFJob, plan: Plan, outcome: Outcome) -> None:
@@ -311,14 +365,14 @@ class PlanExecutor:
         self._metrics.children_created(kind, len(created), len(failures) + len(blocked))
         if failures:
             what = kind[:-1]
-            self._warn(job, _failed_create(kind), f"Error creating {what}", failures)
+            self._warn(job, _FAILED_CREATE[kind], f"Error creating {what}", failures)
             outcome.errors += failures
         return created, blocked, bool(failures)
 
     def _name_is_taken(self, job: TFJob, kind: ChildKind, message: str) -> None:
         if self._memory.first_warning(job.metadata.uid, message):
             logger.warning("%s", message, extra={"job": job.metadata.key})
-            self._emit(job, (PlannedEvent("Warning", _failed_create(kind), message),))
+            self._emit(job, (PlannedEvent("Warning", _FAILED_CREATE[kind], message),))
 
     # Events.
 
@@ -350,10 +404,6 @@ def namespace_is_ending(error: KubeError) -> bool:
 
 def _key(job: TFJob, replica_type: ReplicaType | None, kind: ChildKind) -> ExpectationKey:
     return expectation_key(job.metadata.uid, replica_type or "", kind)
-
-
-def _failed_create(kind: ChildKind) -> str:
-    return "FailedCreatePod" if kind == "pods" else "FailedCreateService"
 
 
 def _refusal(kind: ChildKind, one: _Create, error: InvalidError) -> str:

@@ -48,9 +48,13 @@ def resolve(
     job: TFJob,
     resource: Resource,
     name: str,
-    replica: tuple[ReplicaType, int],
+    replica: tuple[ReplicaType, int] | None,
 ) -> Occupant:
-    """Look at the object that has the name of a replica, adopt it if it is a matching orphan. Raises KubeError."""
+    """Look at the object that has the name of a replica, adopt it if it is a matching orphan. Raises KubeError.
+
+    `replica` None is for an object that there is one of in a job. Nobody else can have lent that to the job, so without
+    our labels (the Go operator gives a PodGroup none) it gets them.
+    """
     try:
         meta = client.get(resource, job.metadata.namespace, name, decode_partial).metadata
     except NotFoundError:
@@ -63,6 +67,9 @@ def resolve(
             return Occupant(Taken.OURS)
         if matching:
             return Occupant(Taken.FOREIGN, _explain(resource, meta, "is labelled as something else than this replica"))
+        if replica is None:
+            claimer.label(job, resource, meta)
+            return Occupant(Taken.OURS)
         # Without our labels we never see it again: it is not one of the job's any more, but still has the name.
         claimer.release(job, resource, meta, decode_partial)
         return Occupant(Taken.FOREIGN, _explain(resource, meta, "no longer has the job's labels"))
@@ -81,5 +88,5 @@ def resolve(
 def _explain(resource: Resource, meta: ObjectMeta, why: str) -> str:
     return (
         f"{resource.kind} {meta.key} is in the way: it {why}. "
-        "Delete or rename it; the replica is created once the name is free"
+        "Delete or rename it; the job's own is created once the name is free"
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfoperator.api.v1.types import ConditionType
+from tfoperator.controller.conditions import find_condition
 from tfoperator.controller.draft import Draft
 from tfoperator.controller.job_state import is_running
 from tfoperator.controller.replicas import ReplicaGroup, Standing
@@ -51,7 +52,7 @@ def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], *, resumed: bo
         draft.event("Normal", "TFJobResumed", message)
     _report_restarts(draft, groups)
     ready, completed, total = readiness(groups)
-    waits = waiting_summary(groups)
+    waits = "; ".join(filter(None, (draft.gang_waits, waiting_summary(groups, in_gang=bool(draft.gang_waits)))))
     failed = sum(len(group.failed) for group in groups)
     counted = f"{ready}/{total} replicas ready"
     counted += f", {completed} completed" if completed else ""
@@ -71,6 +72,17 @@ def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], *, resumed: bo
         conditions.set(ConditionType.READY, "True", "TFJobReady", f"All replicas of TFJob {draft.key} are ready.")
     else:
         _set_false_if_there(draft, ConditionType.READY, "TFJobNotReady", f"{counted}.")
+    _report_gang(draft)
+
+
+def _report_gang(draft: Draft) -> None:
+    """One event when the condition begins to say what the gang waits for: it remembers that, so there is no second."""
+    before = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
+    now = draft.conditions.get(ConditionType.RUNNING)
+    waits = draft.gang_waits
+    said = before is not None and waits in before.message
+    if draft.gang_is_stuck and not said and now is not None and waits in now.message:
+        draft.event("Warning", "Unschedulable", f"TFJob {draft.key}: {waits}.")
 
 
 def report_end(draft: Draft, groups: Sequence[ReplicaGroup], failure: str | None) -> None:

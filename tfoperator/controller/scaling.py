@@ -9,6 +9,7 @@ from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.actions import DeleteReason
 from tfoperator.controller.bodies import Bodies
 from tfoperator.controller.draft import Draft
+from tfoperator.controller.gang_plan import gang_of, plan_pod_group
 from tfoperator.controller.replicas import Replica, ReplicaGroup, Standing
 from tfoperator.controller.times import epoch_seconds
 from tfoperator.kube.objects import Service
@@ -25,18 +26,22 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
     A replica whose pod terminates gets its successor when that is gone, for both have the same name. A failed pod
     stays until its restart delay has passed: it holds the logs, and its name.
     """
-    bodies = Bodies(draft.job, groups, draft.options)
+    gang = gang_of(draft)
+    bodies = Bodies(draft.job, groups, draft.options, gang)
+    may_create = gang is None or plan_pod_group(draft, groups, gang, bodies.template)
     services = _services_by_replica(draft)
+    other_scheduler = False
     for group in groups:
         creates_pods = False
         for replica in group.replicas:
             service = services.pop((group.type, replica.index), None)
-            if service is None and replica.standing not in _ENDED:
+            if may_create and service is None and replica.standing not in _ENDED:
                 draft.create_services.append(bodies.service(group, replica.index))
-            if replica.standing in _NEEDS_POD:
+            if may_create and replica.standing in _NEEDS_POD:
                 draft.create_pods.append(bodies.pod(group, replica.index, replica.restarts))
                 creates_pods = True
             _restart(draft, replica)
+        other_scheduler |= creates_pods and bodies.keeps_another_scheduler(group)
         for _, pod in group.duplicates:
             draft.delete_pod(pod, DeleteReason.DUPLICATE)
         for _, pod in group.surplus:
@@ -47,6 +52,12 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
                 "SetPodTemplateRestartPolicy",
                 "Restart policy in pod template will be overwritten by restart policy in replica spec",
             )
+    if other_scheduler:
+        draft.event(
+            "Warning",
+            "SetPodTemplateSchedulerName",
+            "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten",
+        )
     # What is left belongs to no wanted replica.
     for unwanted in sorted(services, reverse=True):
         draft.delete_service(services[unwanted], DeleteReason.SCALE_DOWN)

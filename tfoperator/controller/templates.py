@@ -67,6 +67,11 @@ class Template:
         """What the template itself says about restarting, which the replica's policy overrules."""
         return self.spec.get("restartPolicy")
 
+    @property
+    def scheduler_name(self) -> object:
+        """The scheduler that the template itself names, if any."""
+        return self.spec.get("schedulerName")
+
     def list_of_objects(self, field: str) -> list[dict[str, Any]]:
         """A list of the training container, such as `volumeMounts`; empty if absent. Raises TemplateError."""
         path = f"{self.path}.spec.containers[{self.container}].{field}"

@@ -7,9 +7,9 @@ on is kept.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
+from tfoperator.controller.obstacles import scheduling_obstacles
 from tfoperator.controller.replicas import Replica, ReplicaGroup, Standing
 from tfoperator.kube.objects import ContainerStatus, Pod
 
@@ -28,13 +28,12 @@ _MAX_MESSAGE = 160
 _MAX_REASONS = 3
 _MAX_NAMES = 3
 
-_PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
-_NODES_AVAILABLE = re.compile(r"^\d+/\d+ nodes are available: ")
-_LEADING_COUNT = re.compile(r"^\d+ ")
 
+def waiting_reason(replica: Replica, *, in_gang: bool = False) -> str:
+    """Why this replica doesn't do its work, or "" if it does, is merely starting, or has ended.
 
-def waiting_reason(replica: Replica) -> str:
-    """Why this replica doesn't do its work, or "" if it does, is merely starting, or has ended."""
+    With `in_gang` what keeps it from a node is left out, for that is said of all its gang.
+    """
     if replica.standing is Standing.RESTARTING or replica.standing is Standing.VANISHED:
         return f"restart ({replica.cause})"
     pod = replica.pod
@@ -42,15 +41,15 @@ def waiting_reason(replica: Replica) -> str:
         return ""
     if replica.standing is Standing.PENDING and pod.status.phase == "Unknown":
         return "its node does not answer"
-    return _unscheduled(pod) or _container_trouble(pod)
+    return ("" if in_gang else _unscheduled(pod)) or _container_trouble(pod)
 
 
-def waiting_summary(groups: Iterable[ReplicaGroup]) -> str:
+def waiting_summary(groups: Iterable[ReplicaGroup], *, in_gang: bool = False) -> str:
     """What the replicas wait for, grouped by reason: `Worker-1 waits: ImagePullBackOff; PS-0 and PS-1 wait: ...`."""
     by_reason: dict[str, list[str]] = {}
     for group in groups:
         for replica in group.replicas:
-            reason = waiting_reason(replica)
+            reason = waiting_reason(replica, in_gang=in_gang)
             if reason:
                 by_reason.setdefault(reason, []).append(f"{group.type}-{replica.index}")
     parts = [f"{_names(who)}: {reason}" for reason, who in list(by_reason.items())[:_MAX_REASONS]]
@@ -72,18 +71,9 @@ def _unscheduled(pod: Pod) -> str:
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             reason = condition.reason or "Unschedulable"
-            why = _scheduling_obstacles(condition.message)
+            why = ", ".join(scheduling_obstacles(condition.message))
             return _cut(f"{reason}: {why}" if why else reason)
     return ""
-
-
-def _scheduling_obstacles(message: str) -> str:
-    """The obstacles that a scheduler names, without how many nodes have each."""
-    text = _PREEMPTION.sub("", message).strip()
-    obstacles = _NODES_AVAILABLE.sub("", text)
-    if obstacles == text:
-        return text.rstrip(".")
-    return ", ".join(sorted({_LEADING_COUNT.sub("", part.strip()).rstrip(".") for part in obstacles.split(", ")}))
 
 
 def _container_trouble(pod: Pod) -> str:

@@ -25,8 +25,8 @@ DEFAULT_TTL = 300.0
 """Seconds after which an expectation no longer counts; the value of Kubernetes' controllers."""
 
 DEFAULT_MAX_KEYS = 1 << 20
-"""Bound on the keys held. A job uses at most ten (five replica types, two kinds), so this is 100,000 jobs that all
-created something within one TTL: reaching it means a leak, not load."""
+"""Bound on the keys held. A job uses at most eleven (five replica types, two kinds, and its PodGroup), so this is
+95,000 jobs that all created something within one TTL: reaching it means a leak, not load."""
 
 
 class ExpectationKey(NamedTuple):
@@ -35,7 +35,7 @@ class ExpectationKey(NamedTuple):
     owner_uid: str
     replica_type: str
     kind: str
-    """`pods` or `services`."""
+    """`pods`, `services` or `podgroups`."""
 
 
 class _Outstanding:

@@ -43,7 +43,10 @@ class SharedInformerFactory:
         metrics: InformerMetrics | None = None,
         use_watch_list: bool = True,
     ) -> None:
-        """`namespaces` are watched one by one; "" is all. `resync_period` (seconds) is the default of handlers."""
+        """`namespaces` are watched one by one; "" is all. What has no namespace is watched once.
+
+        `resync_period` (seconds) is the default of handlers.
+        """
         if not namespaces or (len(namespaces) > 1 and "" in namespaces):
             raise ValueError(f'namespaces must be ("",) for all, or names; is {tuple(namespaces)!r}')
         self._client = client
@@ -99,7 +102,7 @@ class SharedInformerFactory:
                     metrics=self._metrics,
                     use_watch_list=self._use_watch_list,
                 )
-                for namespace in self._namespaces
+                for namespace in (self._namespaces if resource.namespaced else ("",))
             ]
             group = InformerGroup(members, name=name, clock=self._clock)
             self._groups[collection] = (decode, group)

@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 __all__ = [
+    "GROUP_NAME_ANNOTATION",
     "ContainerState",
     "ContainerStateTerminated",
     "ContainerStateWaiting",
@@ -181,9 +182,12 @@ class Service(HasMetadata, frozen=True, gc=False):
 
 
 # Decoding for caches. Pods and services of one job, and of one operator, say the same things: label keys, owner,
-# conditions, container states. They share them, and keep only our own annotations: nobody here reads the others.
+# conditions, container states. They share them, and keep only the annotations that somebody here reads.
 
-_OUR_ANNOTATIONS = "training.kubeflow.org/"
+GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
+"""On a pod: the PodGroup that it is a member of, for Volcano."""
+
+_KEPT_ANNOTATIONS = ("training.kubeflow.org/", GROUP_NAME_ANNOTATION)
 
 # Equal values seen before. They stay alive until the table is full and starts anew; views that hold them don't mind.
 _SHARED_MAX = 4096
@@ -202,7 +206,7 @@ def _share(value: H) -> H:
     return _shared.setdefault(value, value)  # type: ignore[return-value]  # equal values of views have one type
 
 
-def _interned(strings: dict[str, str], prefix: str = "") -> dict[str, str]:
+def _interned(strings: dict[str, str], prefix: str | tuple[str, ...] = "") -> dict[str, str]:
     kept = {intern(key): intern(value) for key, value in strings.items() if key.startswith(prefix)}
     return kept or _NO_STRINGS
 
@@ -216,7 +220,7 @@ def _compacting(view: type[V]) -> Callable[[bytes], V]:
         meta = decoded.metadata
         force_setattr(meta, "namespace", intern(meta.namespace))
         force_setattr(meta, "labels", _interned(meta.labels))
-        force_setattr(meta, "annotations", _interned(meta.annotations, _OUR_ANNOTATIONS))
+        force_setattr(meta, "annotations", _interned(meta.annotations, _KEPT_ANNOTATIONS))
         force_setattr(meta, "owner_references", _share(meta.owner_references))
         force_setattr(meta, "finalizers", _share(meta.finalizers))
         return decoded
@@ -228,11 +232,11 @@ _decode_pod = _compacting(Pod)
 _decode_service = _compacting(Service)
 
 decode_partial: Callable[[bytes], PartialObject] = _compacting(PartialObject)
-"""Decode any object's metadata for keeping: shared, only our annotations. Raises msgspec.DecodeError."""
+"""Decode any object's metadata for keeping: shared, only annotations that are read. Raises msgspec.DecodeError."""
 
 
 def decode_pod(data: bytes) -> Pod:
-    """Decode a pod for keeping: trimmed, shared, only our annotations. Raises msgspec.DecodeError."""
+    """Decode a pod for keeping: trimmed, shared, only annotations that are read. Raises msgspec.DecodeError."""
     pod = _decode_pod(data)
     force_setattr(pod, "spec", _share(pod.spec))
     status = pod.status
@@ -246,7 +250,7 @@ def decode_pod(data: bytes) -> Pod:
 
 
 def decode_service(data: bytes) -> Service:
-    """Decode a service for keeping: trimmed, shared, only our annotations. Raises msgspec.DecodeError."""
+    """Decode a service for keeping: trimmed, shared, only annotations that are read. Raises msgspec.DecodeError."""
     service = _decode_service(data)
     force_setattr(service, "spec", _share(service.spec))
     return service

@@ -6,7 +6,17 @@ from urllib.parse import quote
 
 import msgspec
 
-__all__ = ["CONFIG_MAPS", "EVENTS", "LEASES", "NAMESPACES", "PODS", "SECRETS", "SERVICES", "Resource"]
+__all__ = [
+    "CONFIG_MAPS",
+    "EVENTS",
+    "LEASES",
+    "NAMESPACES",
+    "PODS",
+    "PRIORITY_CLASSES",
+    "SECRETS",
+    "SERVICES",
+    "Resource",
+]
 
 
 _DOTS = frozenset((".", ".."))
@@ -52,3 +62,4 @@ NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 SECRETS = Resource("", "v1", "Secret", "secrets")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)

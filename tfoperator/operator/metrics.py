@@ -51,6 +51,10 @@ class JobMetrics:
             what: Counter(f"training_operator_{what}_service_creation", f"Services: {what}.", registry=registry)
             for what in ("succeeded", "failed")
         }
+        self._pod_groups = {
+            what: Counter(f"training_operator_{what}_pod_groups", f"PodGroups {what}.", registry=registry)
+            for what in ("created", "deleted")
+        }
         self._started = Histogram(
             "tfoperator_job_start_seconds", "From a job's creation to Running.", buckets=_SECONDS, registry=registry
         )
@@ -88,6 +92,8 @@ class JobMetrics:
         if kind == "pods":
             self._pods["created"].inc(count)
             self._failed_pods.inc(failed)
+        elif kind == "podgroups":
+            self._pod_groups["created"].inc(count)
         else:
             self._services["succeeded"].inc(count)
             self._services["failed"].inc(failed)
@@ -96,6 +102,8 @@ class JobMetrics:
         """See `ControllerMetrics`."""
         if kind == "pods":
             self._pods["deleted"].inc(count)
+        elif kind == "podgroups":
+            self._pod_groups["deleted"].inc(count)
 
     def sync_failed(self, reason: str) -> None:
         """See `ControllerMetrics`."""

@@ -24,6 +24,7 @@ from tfoperator.controller import (
     ControllerOptions,
     PlanOptions,
     TFJobController,
+    gang_scheduler,
     peer_object_name,
     unique_object_name,
 )
@@ -34,7 +35,7 @@ from tfoperator.kube.verbs import ApiClient
 from tfoperator.leaderelection import LeaderElector, LeaseLock
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
-from tfoperator.operator.preflight import await_tfjobs
+from tfoperator.operator.preflight import await_resources, needed_resources
 from tfoperator.reconciler import Reconciler
 from tfoperator.workqueue import (
     BucketRateLimiter,
@@ -156,7 +157,8 @@ class Operator:
             self._fail(f"{type(error).__name__}: {error}")
 
     def _live(self) -> None:
-        if not await_tfjobs(self._client, self._namespaces, self._stop, self._clock):
+        needs = needed_resources(self._plan_options.gang)
+        if not await_resources(self._client, self._namespaces, self._stop, self._clock, needs):
             return
         self._factory.start()
         self._factory.wait_for_sync(None)
@@ -199,7 +201,7 @@ class Operator:
 
     def _wire(self) -> tuple[TFJobController, Reconciler]:
         options = self._options
-        informers = ControllerInformers.of(self._factory)
+        informers = ControllerInformers.of(self._factory, self._plan_options.gang)
         expectations = Expectations(clock=self._clock)
         queue: RateLimitingQueue[str] = RateLimitingQueue(
             MaxOfRateLimiter(
@@ -259,5 +261,6 @@ def _plan_options(options: Options) -> PlanOptions:
         restart_delay_cap=options.restart_delay_cap,
         accelerators=options.accelerators,
         default_ps_image=options.default_ps_image,
+        gang=gang_scheduler(options.gang_scheduler_name),
         object_name=unique_object_name if options.unique_names else peer_object_name,
     )

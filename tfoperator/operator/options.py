@@ -104,7 +104,7 @@ _SETTINGS = (
     _Setting("kube-api-burst", values.integer(1, 100_000), "N", "requests at once before that limit holds"),
     _Setting("resync-period", values.duration, "TIME", "shortest interval of the comparison with the live state"),
     _Setting("reconcile-max-period", values.duration, "TIME", "longest interval of that comparison"),
-    _Setting("gang-scheduler-name", values.text, "NAME", "gang scheduler (none in this version)"),
+    _Setting("gang-scheduler-name", values.text, "NAME", "volcano, or a scheduler with the coscheduling plugin"),
     _Setting("cluster-domain", values.text, "DOMAIN", "appended to host names in TF_CONFIG, e.g. cluster.local"),
     _Setting("evaluator-in-cluster", values.boolean, "BOOL", "list evaluators in TF_CONFIG's cluster"),
     _Setting(
@@ -219,11 +219,6 @@ def _read_file(path: str) -> dict[str, object]:
 
 def _check(options: Options) -> None:
     """What options must satisfy together. Raises OptionsError."""
-    if options.gang_scheduler_name not in ("", "none"):
-        raise OptionsError(
-            f"--gang-scheduler-name: gang scheduling is not part of this version, so {options.gang_scheduler_name!r} "
-            "would be ignored: leave it out"
-        )
     if options.reconcile_max_period < options.resync_period:
         raise OptionsError(
             f"--reconcile-max-period ({options.reconcile_max_period:g}s) must not be less than "

@@ -1,15 +1,17 @@
-"""Waiting for an API server that serves TFJobs, with one clear line about whatever is missing.
+"""Waiting for an API server that serves what the operator needs, with one clear line about whatever is missing.
 
-Without this, an operator that was deployed before its CRD would fill the log with 404s of its informers.
+Without this, an operator that was deployed before a CRD would fill the log with 404s of its informers.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.clock import Clock, StopSignal
+from tfoperator.controller import GangScheduler
 from tfoperator.kube.errors import (
     ApiError,
     ConfigError,
@@ -20,9 +22,10 @@ from tfoperator.kube.errors import (
     UnauthorizedError,
 )
 from tfoperator.kube.objects import decode_partial
+from tfoperator.kube.resources import PRIORITY_CLASSES, Resource
 from tfoperator.kube.verbs import ApiClient
 
-__all__ = ["await_tfjobs"]
+__all__ = ["Need", "await_resources", "needed_resources"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +34,51 @@ _LONGEST_PAUSE = 10.0
 _REPEAT = 300.0
 
 
-def await_tfjobs(client: ApiClient, namespaces: Sequence[str], stop: StopSignal, clock: Clock) -> bool:
-    """Return True once TFJobs can be listed in all the namespaces, False when stopped before.
+class Need(NamedTuple):
+    """A resource that must be served: what people call it, what to do if it isn't, and which file grants the rights."""
+
+    resource: Resource
+    name: str
+    install: str
+    rights: str
+
+
+_TFJOBS_NEED = Need(
+    TFJOBS,
+    "TFJobs",
+    "the TFJob CRD is not installed: apply manifests/base/crd.yaml, "
+    "or pipe what `tfoperator crd` prints into `kubectl apply -f -`",
+    "manifests/base/rbac.yaml",
+)
+
+
+def needed_resources(gang: GangScheduler | None = None) -> tuple[Need, ...]:
+    """What an operator lists and watches besides pods and services, which every API server has."""
+    if gang is None:
+        return (_TFJOBS_NEED,)
+    component = "volcano" if gang.admits else "scheduler-plugins"
+    rights = f"manifests/components/{component}/rbac.yaml"
+    product = "Volcano" if gang.admits else "scheduler-plugins (coscheduling)"
+    group = gang.pod_groups.group
+    install = (
+        f"the PodGroup CRD of {product}, podgroups.{group}, is not installed: install {product}, "
+        f"or start without --gang-scheduler-name={gang.name}"
+    )
+    return (
+        _TFJOBS_NEED,
+        Need(gang.pod_groups, f"PodGroups ({group})", install, rights),
+        Need(PRIORITY_CLASSES, "PriorityClasses", "this API server has no PriorityClasses", rights),
+    )
+
+
+def await_resources(
+    client: ApiClient,
+    namespaces: Sequence[str],
+    stop: StopSignal,
+    clock: Clock,
+    needs: Sequence[Need] = (_TFJOBS_NEED,),
+) -> bool:
+    """Return True once all that is needed can be listed in all the namespaces, False when stopped before.
 
     Asks every 0.5 s at first, then ever more rarely down to every 10 s; says what is wrong when that changes, and again
     every 5 minutes.
@@ -40,11 +86,13 @@ def await_tfjobs(client: ApiClient, namespaces: Sequence[str], stop: StopSignal,
     pause = _FIRST_PAUSE
     said, said_at = "", float("-inf")
     while not stop.is_set():
+        need = needs[0]
         try:
-            for namespace in namespaces:
-                client.list(TFJOBS, namespace, decode_partial, limit=1, metadata_only=True)
+            for need in needs:
+                for namespace in namespaces if need.resource.namespaced else ("",):
+                    client.list(need.resource, namespace, decode_partial, limit=1, metadata_only=True)
         except KubeError as error:
-            message = _explain(error)
+            message = _explain(error, need)
             now = clock.monotonic()
             if message != said or now - said_at >= _REPEAT:
                 logger.warning("%s; trying again until that is mended", message)
@@ -54,23 +102,20 @@ def await_tfjobs(client: ApiClient, namespaces: Sequence[str], stop: StopSignal,
             pause = min(pause * 2, _LONGEST_PAUSE)
         else:
             if said:
-                logger.info("TFJobs can be listed now")
+                logger.info("all that is needed can be listed now")
             return True
     return False
 
 
-def _explain(error: KubeError) -> str:
+def _explain(error: KubeError, need: Need) -> str:
     if isinstance(error, NotFoundError):
-        return (
-            "the TFJob CRD is not installed: apply manifests/base/crd.yaml, "
-            "or pipe what `tfoperator crd` prints into `kubectl apply -f -`"
-        )
+        return need.install
     if isinstance(error, UnauthorizedError):
         return f"the API server does not accept our credentials ({error})"
     if isinstance(error, ForbiddenError):
-        return f"we may not list TFJobs, see manifests/base/rbac.yaml ({error})"
+        return f"we may not list {need.name}, see {need.rights} ({error})"
     if isinstance(error, TransportError):
         return f"the API server can't be reached ({error})"
     if isinstance(error, ConfigError):
         return f"there are no usable credentials ({error})"
-    return f"TFJobs can't be listed ({error})"
+    return f"{need.name} can't be listed ({error})"

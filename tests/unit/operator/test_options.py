@@ -68,7 +68,6 @@ def test_the_go_operators_cluster_domain_variable_is_honoured() -> None:
         (["--kube-api-qps=0"], "--kube-api-qps must not be 0"),
         (["--log-format=xml"], "--log-format must be one of text, json"),
         (["--resync-period=10m"], "--reconcile-max-period"),
-        (["--gang-scheduler-name=volcano"], "gang scheduling"),
         (["--leader-elect", "--leader-elect-renew-deadline=20s"], "--leader-elect-lease-duration"),
         (["--leader-elect", "--leader-elect-retry-period=9s"], "1.2 times"),
         (["--leader-elect", "--leader-elect-id="], "--leader-elect-id"),

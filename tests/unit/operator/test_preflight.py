@@ -9,12 +9,12 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
 from tfoperator.clock import StopSignal
 from tfoperator.kube.errors import ConnectionRefused
-from tfoperator.operator.preflight import await_tfjobs
+from tfoperator.operator.preflight import await_resources
 
 
 def test_a_server_that_serves_tfjobs_costs_one_small_list() -> None:
     api = FakeApi()
-    assert await_tfjobs(api, ("",), StopSignal(), FakeClock())
+    assert await_resources(api, ("",), StopSignal(), FakeClock())
     assert [(call.verb, call.resource) for call in api.calls] == [("list", "tfjobs")]
 
 
@@ -34,7 +34,7 @@ def test_what_is_missing_is_said_once_and_waited_for_without_spinning(
     api, clock, stop = FakeApi(), FakeClock(), StopSignal()
     api.fail("list", "tfjobs", error, times=8)
     result: list[bool] = []
-    thread = threading.Thread(target=lambda: result.append(await_tfjobs(api, ("",), stop, clock)))
+    thread = threading.Thread(target=lambda: result.append(await_resources(api, ("",), stop, clock)))
     thread.start()
     waited = 0.0
     while not result:
@@ -65,7 +65,7 @@ def test_a_stop_ends_the_waiting() -> None:
     api, clock, stop = FakeApi(), FakeClock(), StopSignal()
     api.fail("list", "tfjobs", api_error(404), times=1000)
     result: list[bool] = []
-    thread = threading.Thread(target=lambda: result.append(await_tfjobs(api, ("",), stop, clock)))
+    thread = threading.Thread(target=lambda: result.append(await_resources(api, ("",), stop, clock)))
     thread.start()
     clock.wait_for_waiters()
     stop.set()
@@ -75,5 +75,5 @@ def test_a_stop_ends_the_waiting() -> None:
 
 def test_each_namespace_is_asked_for() -> None:
     api = FakeApi()
-    await_tfjobs(api, ("a", "b"), StopSignal(), FakeClock())
+    await_resources(api, ("a", "b"), StopSignal(), FakeClock())
     assert [call.namespace for call in api.calls] == ["a", "b"]

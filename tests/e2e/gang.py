@@ -1,0 +1,131 @@
+"""What the tests of both gang schedulers share: an operator with the rights of its manifests, a scheduler, a node."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from hack.controlplane import ControlPlane
+from tests.e2e.conftest import OPERATOR_USER
+from tests.support.cluster import Cluster, Json, decode, tfjob
+from tests.support.eventually import eventually
+from tests.support.gang_schedulers import paper_node
+from tests.support.operated import JobOnCluster, Operated
+from tests.support.operator_process import OperatorProcess
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import NotFoundError
+from tfoperator.kube.resources import Resource
+
+__all__ = ["Gang", "gang_job", "gang_operated"]
+
+_MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
+
+
+class Gang:
+    """A namespace whose operator makes PodGroups of one kind, and whose scheduler has one node with 4 CPUs."""
+
+    def __init__(self, operated: Operated, pod_groups: Resource, told_before: str) -> None:
+        """`told_before` is what the operator had logged before its CRD was there."""
+        self.operated = operated
+        self.cluster = operated.cluster
+        self.pod_groups = pod_groups
+        self.told_before = told_before
+
+    def submit(self, name: str, *, cpu: str = "1", policy: Json | None = None, **options: Any) -> JobOnCluster:
+        return self.operated.submit(gang_job(name, cpu=cpu, policy=policy, **options))
+
+    def pod_group(self, name: str) -> Json | None:
+        try:
+            return self.cluster.client.get(self.pod_groups, self.cluster.namespace, name, decode)
+        except NotFoundError:
+            return None
+
+    def wait_pod_group(self, name: str, **spec: Any) -> Json:
+        """Wait until the PodGroup is there and asks for this."""
+
+        def there() -> Json:
+            found = self.pod_group(name)
+            assert found is not None, name
+            assert {key: found["spec"].get(key) for key in spec} == spec, found["spec"]
+            return found
+
+        return eventually(there, within=20, every=0.05, what=f"PodGroup {name}")
+
+    def wait_no_pod_group(self, name: str) -> None:
+        eventually(lambda: self.pod_group(name) is None, within=20, every=0.05, what=f"no PodGroup {name}")
+
+    def wait_message(self, job: JobOnCluster, *words: str) -> str:
+        """Wait until the job's Running condition is False and says these words."""
+
+        def told() -> str:
+            condition = job.conditions().get("Running") or {}
+            message = str(condition.get("message"))
+            assert condition.get("status") == "False", condition
+            assert all(word in message for word in words), message
+            return message
+
+        return eventually(told, within=20, every=0.05, what=f"the condition says {words}")
+
+    def wait_bound(self, job: JobOnCluster, count: int) -> list[str]:
+        """Wait until the scheduler has given so many of the job's pods a node; returns the replicas."""
+
+        def bound() -> list[str]:
+            found = [replica for replica, pod in job.pods().items() if pod["spec"].get("nodeName")]
+            assert len(found) == count, job.status()
+            return found
+
+        return eventually(bound, within=20, every=0.05, what=f"{count} pods of {job.name} are bound")
+
+    def end(self, job: JobOnCluster) -> None:
+        """Free the node for the next job, not by deletion: the garbage collector takes half a minute to learn of CRDs."""
+        if job.state() not in ("Succeeded", "Failed"):
+            job.suspend()
+            job.wait_pods()
+        self.wait_no_pod_group(job.name)
+        job.delete()
+
+
+def gang_job(name: str, *, cpu: str = "1", policy: Json | None = None, **options: Any) -> Json:
+    """A TFJob each of whose replicas asks for so many CPUs; `policy` is its schedulingPolicy."""
+    manifest = tfjob(name, run_policy={"schedulingPolicy": policy} if policy else None, **options)
+    for spec in manifest["spec"]["tfReplicaSpecs"].values():
+        container = {**spec["template"]["spec"]["containers"][0], "resources": {"requests": {"cpu": cpu}}}
+        # Pods without a kubelet: nobody would end them gracefully.
+        spec["template"] = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 0}}
+    return manifest
+
+
+@contextmanager
+def gang_operated(
+    plane: ControlPlane,
+    admin: Client,
+    folder: Path,
+    *,
+    overlay: str,
+    flag: str,
+    pod_groups: Resource,
+    install: Callable[[Client], None],
+    scheduler: Callable[[ControlPlane], AbstractContextManager[Path]],
+) -> Iterator[Gang]:
+    """Start the operator before the CRD is there, install that, and start the scheduler."""
+    environment = {**os.environ, "HOME": str(plane.folder)}  # kubectl caches discovery below it
+    command = ["kubectl", "--kubeconfig", str(plane.kubeconfig), "apply", "--server-side", "--force-conflicts"]
+    subprocess.run([*command, "-k", str(_MANIFESTS / "overlays" / overlay)], check=True, timeout=60, env=environment)
+    cluster = Cluster(admin)
+    cluster.create_namespace()
+    kubeconfig = plane.kubeconfig_for(OPERATOR_USER, folder / "kubeconfig")
+    flags = (f"--namespace={cluster.namespace}", "--kube-api-qps=-1", flag)
+    operator = OperatorProcess(kubeconfig, folder, "operator", *flags).start()
+    try:
+        eventually(lambda: "is not installed" in operator.log.read_text(), within=20, what="it says what is missing")
+        told_before = operator.log.read_text()
+        install(admin)
+        with paper_node(admin, f"{overlay}-node", cpu="4"), scheduler(plane):
+            yield Gang(Operated(cluster, operator.wait_ready()), pod_groups, told_before)
+    finally:
+        operator.kill()
+        print(f"--- {operator.log}\n{operator.tail(60)}")

@@ -1,0 +1,214 @@
+"""Gang scheduling with Volcano: its CRDs and its scheduler, on a node that exists on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hack.controlplane import ControlPlane
+from tests.e2e.gang import Gang, gang_job, gang_operated
+from tests.support.cluster import decode
+from tests.support.eventually import eventually
+from tests.support.gang_schedulers import install_volcano_crds, volcano_scheduler
+from tfoperator.controller.gang import VOLCANO_POD_GROUPS
+from tfoperator.kube.client import Client
+from tfoperator.kube.resources import PODS
+
+pytestmark = pytest.mark.controlplane
+
+
+@pytest.fixture(scope="module")
+def gang(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gang]:
+    with gang_operated(
+        plane,
+        admin,
+        tmp_path_factory.mktemp("volcano"),
+        overlay="volcano",
+        flag="--gang-scheduler-name=volcano",
+        pod_groups=VOLCANO_POD_GROUPS,
+        install=install_volcano_crds,
+        scheduler=volcano_scheduler,
+    ) as one:
+        yield one
+
+
+def test_an_operator_without_the_crd_says_what_to_install_and_starts_once_it_is_there(gang: Gang) -> None:
+    lines = [line for line in gang.told_before.splitlines() if "podgroups.scheduling.volcano.sh" in line]
+    assert len(lines) == 1
+    assert "install Volcano" in lines[0]
+
+
+def test_a_job_that_does_not_fit_has_no_pods_says_why_and_runs_when_it_asks_for_less(gang: Gang) -> None:
+    before = gang.operated.operator.metrics()
+    manifest = gang_job("toobig", cpu="3", policy={"priorityClass": "system-node-critical"}, Worker=3)
+    manifest["metadata"]["annotations"] = {"volcano.sh/preemptable": "true"}
+    job = gang.operated.submit(manifest)
+    gang.wait_message(job, "the gang of 3 pods (cpu 9) waits until Volcano admits PodGroup toobig")
+    group = gang.wait_pod_group("toobig", minMember=3, minResources={"cpu": "9"})
+    assert group["spec"]["priorityClassName"] == "system-node-critical"
+    assert group["metadata"]["annotations"] == {"volcano.sh/preemptable": "true"}
+    (owner,) = group["metadata"]["ownerReferences"]
+    assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (job.uid, True, True)
+    job.wait_reasons("Unschedulable")
+    gang.operated.settle()
+    assert job.pods() == {}
+    assert job.services() == {}
+    (told,) = [event for event in job.events() if event["reason"] == "Unschedulable"]
+    assert (told["type"], told.get("count", 1)) == ("Warning", 1)
+
+    job.patch_spec(runPolicy={"schedulingPolicy": {"minAvailable": 1}})
+    gang.wait_pod_group("toobig", minMember=1, minResources={"cpu": "3"})
+    job.wait_pods("worker-0", "worker-1", "worker-2")
+    (bound,) = gang.wait_bound(job, 1)
+    job.play("Running", bound)
+    assert "wait: Unschedulable" in job.wait("Running")["message"]
+    gang.end(job)
+    after = gang.operated.operator.metrics()
+    name = "training_operator_created_pod_groups_total"
+    assert after[name] - before[name] >= 1
+
+
+def test_a_job_that_fits_runs_as_members_of_its_gang(gang: Gang) -> None:
+    before = gang.operated.operator.metrics()["training_operator_deleted_pod_groups_total"]
+    job = gang.submit("fits", PS=1, Worker=2)
+    job.wait_pods("ps-0", "worker-0", "worker-1")
+    gang.wait_bound(job, 3)
+    for replica, pod in job.pods().items():
+        assert pod["spec"]["schedulerName"] == "volcano"
+        assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "fits"
+        assert pod["metadata"]["annotations"]["volcano.sh/task-spec"] == replica.partition("-")[0]
+    job.play("Running", "ps-0", "worker-0", "worker-1")
+    job.wait("Running")
+    job.play("Succeeded", "worker-0")
+    job.wait("Succeeded")
+    gang.wait_no_pod_group("fits")
+    job.wait_reasons("SuccessfulDeletePodGroup")
+    assert gang.operated.operator.metrics()["training_operator_deleted_pod_groups_total"] - before == 1
+    gang.end(job)
+
+
+def test_more_than_there_are_never_runs_and_lowered_succeeds(gang: Gang) -> None:
+    job = gang.submit("ten", policy={"minAvailable": 10}, Worker=1)
+    gang.wait_message(job, "the gang of 10 pods (cpu 1) can't come together", "only 1 replicas")
+    gang.operated.settle()
+    assert "Running" not in job.state()
+    job.patch_spec(runPolicy={"schedulingPolicy": {"minAvailable": 1}})
+    gang.wait_bound(job, 1)
+    job.play("Running", "worker-0")
+    job.wait("Running")
+    job.play("Succeeded", "worker-0")
+    job.wait("Succeeded")
+    gang.end(job)
+
+
+def test_a_suspended_job_gives_its_pod_group_back_and_a_resumed_one_gets_another(gang: Gang) -> None:
+    job = gang.submit("paused", Worker=1)
+    gang.wait_bound(job, 1)
+    first = gang.wait_pod_group("paused")["metadata"]["uid"]
+    job.suspend()
+    gang.wait_no_pod_group("paused")
+    job.wait_pods()
+    job.suspend(False)
+    assert gang.wait_pod_group("paused", minMember=1)["metadata"]["uid"] != first
+    gang.wait_bound(job, 1)
+    gang.end(job)
+
+
+def test_a_scaled_job_has_a_gang_of_the_new_size(gang: Gang) -> None:
+    job = gang.submit("scaled", Worker=1)
+    gang.wait_bound(job, 1)
+    job.scale(Worker=3)
+    gang.wait_pod_group("scaled", minMember=3, minResources={"cpu": "3"})
+    gang.wait_bound(job, 3)
+    job.scale(Worker=2)
+    gang.wait_pod_group("scaled", minMember=2, minResources={"cpu": "2"})
+    job.wait_pods("worker-0", "worker-1")
+    gang.end(job)
+
+
+def test_an_unknown_queue_is_named_as_what_the_job_waits_for(gang: Gang) -> None:
+    job = gang.submit("lost", policy={"queue": "nowhere"}, Worker=1)
+    gang.wait_pod_group("lost", queue="nowhere")
+    gang.wait_message(job, "PodGroup lost")
+    gang.end(job)
+
+
+def test_a_pod_group_of_somebody_else_is_in_the_way_until_it_goes(gang: Gang) -> None:
+    client, namespace = gang.cluster.client, gang.cluster.namespace
+    foreign = {
+        "apiVersion": VOLCANO_POD_GROUPS.api_version,
+        "kind": VOLCANO_POD_GROUPS.kind,
+        "metadata": {"name": "taken"},
+        "spec": {"minMember": 7},
+    }
+    client.create(VOLCANO_POD_GROUPS, namespace, foreign, decode)
+    job = gang.submit("taken", Worker=1)
+    job.wait_reasons("FailedCreatePodGroup")
+    (event,) = [event for event in job.events() if event["reason"] == "FailedCreatePodGroup"]
+    assert "is in the way: it was not made by this job" in event["message"]
+    assert job.pods() == {}
+    client.delete(VOLCANO_POD_GROUPS, namespace, "taken")
+    gang.wait_pod_group("taken", minMember=1)
+    gang.wait_bound(job, 1)
+    gang.end(job)
+
+
+def test_a_pod_group_that_the_go_operator_made_is_taken_over(gang: Gang) -> None:
+    job = gang.submit("inherited", cpu="9", Worker=1)
+    made = gang.wait_pod_group("inherited")
+    gang.operated.restart_operator(
+        lambda: gang.cluster.client.patch(
+            VOLCANO_POD_GROUPS, gang.cluster.namespace, "inherited", {"metadata": {"labels": None}}, decode
+        )
+    )
+
+    def labelled() -> bool:
+        found = gang.wait_pod_group("inherited")
+        assert found["metadata"]["uid"] == made["metadata"]["uid"]
+        return bool(found["metadata"].get("labels"))
+
+    eventually(labelled, within=20, every=0.05, what="the PodGroup has our labels")
+    assert "FailedCreatePodGroup" not in job.reasons()
+    gang.end(job)
+
+
+def test_another_scheduler_in_the_template_is_kept_with_a_warning(gang: Gang) -> None:
+    manifest = gang_job("stubborn", Worker=1)
+    manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = "mine"
+    job = gang.operated.submit(manifest)
+    assert job.wait_pods("worker-0")["worker-0"]["spec"]["schedulerName"] == "mine"
+    job.wait_reasons("SetPodTemplateSchedulerName")
+    gang.end(job)
+
+
+def test_pods_from_before_the_gang_scheduler_was_chosen_are_left_alone(gang: Gang) -> None:
+    job = gang.submit("older", cpu="9", Worker=2)
+    gang.wait_pod_group("older")
+
+    def without_a_gang() -> None:
+        """Leave the cluster as an operator without gang scheduling would."""
+        client, namespace = gang.cluster.client, gang.cluster.namespace
+        group = gang.wait_pod_group("older")["metadata"]
+        client.delete(VOLCANO_POD_GROUPS, namespace, "older")
+        labels = {**group["labels"], "training.kubeflow.org/replica-type": "worker"}
+        for index in range(2):
+            body = {
+                "metadata": {
+                    "name": f"older-worker-{index}",
+                    "labels": {**labels, "training.kubeflow.org/replica-index": str(index)},
+                    "ownerReferences": group["ownerReferences"],
+                },
+                "spec": {
+                    "containers": [{"name": "tensorflow", "image": "example.invalid/x:1"}],
+                    "schedulerName": "mine",
+                },
+            }
+            client.create(PODS, namespace, body, decode)
+
+    gang.operated.restart_operator(without_a_gang)
+    job.play("Running", "worker-0", "worker-1")
+    job.wait("Running")
+    gang.operated.settle()
+    assert gang.pod_group("older") is None
+    gang.end(job)

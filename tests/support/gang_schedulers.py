@@ -1,0 +1,144 @@
+"""The real gang schedulers on a real API server: their CRDs, their programs, and nodes that exist on paper only.
+
+There is no kubelet: a pod is on a node when a scheduler has bound it, and runs when the test says so.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from hack import gobuild
+from hack.controlplane import ControlPlane
+from tests.support.cluster import Cluster, Json, decode
+from tests.support.eventually import eventually
+from tfoperator.kube.errors import NotFoundError
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import ApiClient
+
+__all__ = [
+    "COSCHEDULING",
+    "NODES",
+    "coscheduling_scheduler",
+    "install_coscheduling_crds",
+    "install_volcano_crds",
+    "paper_node",
+    "volcano_scheduler",
+]
+
+NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
+
+COSCHEDULING = "coscheduler"
+"""What the scheduler with the coscheduling plugin is called here."""
+
+_VOLCANO_CRDS = (
+    "scheduling.volcano.sh_podgroups",
+    "scheduling.volcano.sh_queues",
+    "nodeinfo.volcano.sh_numatopologies",
+)
+
+
+def install_volcano_crds(client: ApiClient) -> None:
+    for name in _VOLCANO_CRDS:
+        path = f"config/crd/volcano/bases/{name}.yaml"
+        _install(client, gobuild.module_file("volcano", "volcano.sh/volcano", path))
+
+
+def install_coscheduling_crds(client: ApiClient) -> None:
+    path = "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml"
+    _install(client, gobuild.module_file("scheduler-plugins", "sigs.k8s.io/scheduler-plugins", path))
+
+
+@contextmanager
+def paper_node(client: ApiClient, name: str, *, cpu: str) -> Iterator[None]:
+    """A node that is Ready and has no kubelet."""
+    room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "on paper"}
+    client.create(NODES, "", {"metadata": {"name": name}}, decode)
+    status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+    client.patch(NODES, "", name, {"status": status}, decode, subresource="status")
+    # The API server taints what has just joined; the node lifecycle controller, which is not there, would untaint it.
+    client.patch(NODES, "", name, {"spec": {"taints": None}}, decode)
+    yield
+    client.delete(NODES, "", name)
+
+
+@contextmanager
+def volcano_scheduler(plane: ControlPlane) -> Iterator[Path]:
+    """Volcano's scheduler; yields its log."""
+    flags = (
+        f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", "--schedule-period=200ms", "--cache-dumper=false",
+        "--listen-address=127.0.0.1:0", "--v=3", "--logtostderr=true",
+    )  # fmt: skip
+    with _running("vc-scheduler", flags) as log:
+        yield log
+
+
+@contextmanager
+def coscheduling_scheduler(plane: ControlPlane) -> Iterator[Path]:
+    """kube-scheduler with the coscheduling plugin, named `COSCHEDULING`; yields its log."""
+    plugins = {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(plane.kubeconfig), "qps": 200, "burst": 400},
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 1,
+        "profiles": [
+            {
+                "schedulerName": COSCHEDULING,
+                "plugins": {"multiPoint": plugins},
+                "pluginConfig": [{"name": "Coscheduling", "args": {"permitWaitingTimeSeconds": 5}}],
+            }
+        ],
+    }
+    with tempfile.TemporaryDirectory(prefix="tfoperator-scheduler-") as folder:
+        path = Path(folder) / "config.yaml"
+        path.write_text(json.dumps(config))
+        flags = (f"--config={path}", "--secure-port=0", "--v=3")
+        with _running("kube-scheduler-coscheduling", flags) as log:
+            yield log
+
+
+@contextmanager
+def _running(program: str, flags: Sequence[str]) -> Iterator[Path]:
+    path = gobuild.ensure(program)
+    with tempfile.TemporaryDirectory(prefix="tfoperator-scheduler-") as folder:
+        log = Path(folder) / f"{program}.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen([path, *flags], stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        try:
+            yield log
+            assert process.poll() is None, f"{program} ended"
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(10)
+            print(f"--- {program}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-30:]))
+
+
+def _install(client: ApiClient, path: Path) -> None:
+    crd: Json = yaml.safe_load(path.read_text())
+    Cluster(client).create_crd(crd)
+    names = crd["spec"]["names"]
+    version = crd["spec"]["versions"][0]["name"]
+    resource = Resource(crd["spec"]["group"], version, names["kind"], names["plural"])
+
+    def served() -> bool:
+        try:
+            client.list(resource, "", decode)
+        except NotFoundError:
+            return False
+        return True
+
+    eventually(served, within=30, what=f"{names['plural']} are served")
