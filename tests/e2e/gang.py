@@ -81,7 +81,7 @@ class Gang:
         return eventually(bound, within=20, every=0.05, what=f"{count} pods of {job.name} are bound")
 
     def end(self, job: JobOnCluster) -> None:
-        """Free the node for the next job, not by deletion: the garbage collector takes half a minute to learn of CRDs."""
+        """Free the node for the next job, without the garbage collector, which is slow to learn of new CRDs."""
         if job.state() not in ("Succeeded", "Failed"):
             job.suspend()
             job.wait_pods()

@@ -11,7 +11,13 @@ from tests.support.fake_api import FakeApi
 from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.clock import Clock
-from tfoperator.controller import ControllerInformers, ControllerOptions, TFJobController
+from tfoperator.controller import (
+    ControllerInformers,
+    ControllerOptions,
+    GangScheduler,
+    PlanOptions,
+    TFJobController,
+)
 from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
@@ -47,13 +53,14 @@ class Harness:
         clock: Clock | None = None,
         options: ControllerOptions | None = None,
         metrics: ControllerMetrics | None = None,
+        gang: GangScheduler | None = None,
     ) -> None:
         self.api = api or FakeApi(clock.now if clock is not None else None)
         self.recorder = EventList()
         self.expectations = Expectations(clock=clock)
         self.queue: RateLimitingQueue[str] = RateLimitingQueue(ExponentialFailureRateLimiter(0.001, 0.05), clock=clock)
         self.factory = SharedInformerFactory(self.api, clock=clock)
-        self.informers = ControllerInformers.of(self.factory)
+        self.informers = ControllerInformers.of(self.factory, gang)
         self.controller = TFJobController(
             self.api,
             self.informers,
@@ -61,7 +68,7 @@ class Harness:
             expectations=self.expectations,
             recorder=self.recorder,
             clock=clock,
-            options=options or ControllerOptions(batch_period=0),
+            options=options or ControllerOptions(batch_period=0, plan=PlanOptions(gang=gang)),
             metrics=metrics,
         )
 
@@ -122,7 +129,14 @@ class Harness:
         self.api.calls.clear()
 
     def _caches(self) -> list[tuple[Resource, Any]]:
-        return [(TFJOBS, self.informers.jobs), (PODS, self.informers.pods), (SERVICES, self.informers.services)]
+        caches: list[tuple[Resource, Any]] = [
+            (TFJOBS, self.informers.jobs),
+            (PODS, self.informers.pods),
+            (SERVICES, self.informers.services),
+        ]
+        if self.informers.gang is not None:
+            caches.append((self.informers.gang.pod_groups, self.informers.pod_groups))
+        return caches
 
     def _cached(self, group: Any) -> dict[str, str]:
         return {one.metadata.key: one.metadata.resource_version for one in group.lister.list()}

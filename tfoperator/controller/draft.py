@@ -45,7 +45,7 @@ class Draft:
         self.create_services: list[ServiceCreate] = []
         self.create_pod_group: PodGroupCreate | None = None
         self.patch_pod_group: PodGroupPatch | None = None
-        self.gang_waits = ""  # what the job's pods wait for together, in a few words
+        self.gang_waits: str | None = None  # what the job's pods wait for together, "" if unknown; None: they don't
         self.gang_is_stuck = False  # whether a scheduler has looked and found no room, which is worth an event
         self.absent: list[str] = []
         self.delete_job = False

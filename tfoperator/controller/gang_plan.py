@@ -58,12 +58,13 @@ def plan_pod_group(
             draft.patch_pod_group = PodGroupPatch(current.metadata.name, current.metadata.uid, change)
     admitted = not gang.admits or (current is not None and current.status.phase not in _NOT_ADMITTED)
     if not admitted and _lacks_pods(groups):
-        draft.gang_waits = not_admitted(job.metadata.name, wanted, current)
+        waits: str | None = not_admitted(job.metadata.name, wanted, current)
         draft.gang_is_stuck = current is not None and bool(current.status.phase)
     else:
         running = draft.conditions.get(ConditionType.RUNNING)
-        draft.gang_waits = not_scheduled(wanted, groups, "" if running is None else running.message)
-        draft.gang_is_stuck = bool(draft.gang_waits)
+        waits = not_scheduled(wanted, groups, "" if running is None else running.message)
+        draft.gang_is_stuck = bool(waits)
+    draft.gang_waits = waits
     return admitted
 
 

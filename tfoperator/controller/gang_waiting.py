@@ -26,8 +26,8 @@ def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> s
     return _with_reasons(f"{gang} waits until Volcano admits PodGroup {name}{where}", unschedulable)
 
 
-def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: str) -> str:
-    """Too few of the gang's pods have a node, and why; "" if enough have one, or if no scheduler has said yet.
+def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: str) -> str | None:
+    """Too few of the gang's pods have a node, and why; "" if no scheduler has said yet, None if enough have one.
 
     `known` is what the job's condition says. A scheduler that tries again may say nothing for a moment but that it
     tried; the reason that it gave before stands until it gives another.
@@ -35,7 +35,7 @@ def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: s
     replicas = [replica for group in groups for replica in group.replicas]
     placed = sum(1 for replica in replicas if _is_placed(replica))
     if placed >= wanted.min_member:
-        return ""
+        return None
     refusals = [message for replica in replicas if (message := _refusal(replica)) is not None]
     if not refusals:
         return ""

@@ -52,7 +52,7 @@ def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], *, resumed: bo
         draft.event("Normal", "TFJobResumed", message)
     _report_restarts(draft, groups)
     ready, completed, total = readiness(groups)
-    waits = "; ".join(filter(None, (draft.gang_waits, waiting_summary(groups, in_gang=bool(draft.gang_waits)))))
+    waits = "; ".join(filter(None, (draft.gang_waits, waiting_summary(groups, in_gang=draft.gang_waits is not None))))
     failed = sum(len(group.failed) for group in groups)
     counted = f"{ready}/{total} replicas ready"
     counted += f", {completed} completed" if completed else ""
@@ -79,7 +79,7 @@ def _report_gang(draft: Draft) -> None:
     """One event when the condition begins to say what the gang waits for: it remembers that, so there is no second."""
     before = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
     now = draft.conditions.get(ConditionType.RUNNING)
-    waits = draft.gang_waits
+    waits = draft.gang_waits or ""
     said = before is not None and waits in before.message
     if draft.gang_is_stuck and not said and now is not None and waits in now.message:
         draft.event("Warning", "Unschedulable", f"TFJob {draft.key}: {waits}.")

@@ -16,7 +16,7 @@ from tfoperator.informers import (
     index_orphans,
 )
 from tfoperator.kube.objects import Pod, Service
-from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.resources import NAMESPACES, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import decoder
 
 DECODE_POD = decoder(Pod)
@@ -67,6 +67,14 @@ def test_one_collection_has_one_informer_however_often_it_is_asked_for(
         ("pods", "", "app=y", ""),
         ("services", "", "app=x", ""),
     ]
+
+
+def test_what_has_no_namespace_is_watched_once_whatever_namespaces_there_are(client: Client) -> None:
+    factory = SharedInformerFactory(client, namespaces=("a", "b"), clock=FakeClock())  # type: ignore[arg-type]
+    factory.informer(PODS, DECODE_POD)
+    factory.informer(NAMESPACES, decoder(View))
+    assert sorted(client.servers) == [("namespaces", "", "", ""), ("pods", "a", "", ""), ("pods", "b", "", "")]
+    assert factory.stop(5)
 
 
 def test_another_decoder_for_the_same_collection_is_refused(factory: SharedInformerFactory) -> None:

@@ -122,6 +122,26 @@ def test_the_namespaced_overlay_has_rights_in_one_namespace_only() -> None:
     assert "--namespace=training" in container["args"]
 
 
+@pytest.mark.parametrize(
+    ("overlay", "group"), [("volcano", "scheduling.volcano.sh"), ("scheduler-plugins", "scheduling.x-k8s.io")]
+)
+def test_only_the_overlays_for_gang_scheduling_give_rights_to_pod_groups(
+    base: Objects, overlay: str, group: str
+) -> None:
+    found = build(f"overlays/{overlay}")
+    name = f"tfoperator-{overlay}"
+    assert set(found) - set(base) == {("ClusterRole", name), ("ClusterRoleBinding", name)}
+    pod_groups, priority_classes = found["ClusterRole", name]["rules"]
+    assert (pod_groups["apiGroups"], pod_groups["resources"]) == ([group], ["podgroups"])
+    assert set(priority_classes["verbs"]) == {"list", "watch"}
+    binding = found["ClusterRoleBinding", name]
+    assert binding["roleRef"]["name"] == name
+    assert binding["subjects"] == base["ClusterRoleBinding", "tfoperator"]["subjects"]
+    (container,) = found["Deployment", "tfoperator"]["spec"]["template"]["spec"]["containers"]
+    assert [arg for arg in container["args"] if arg.startswith("--gang-scheduler-name=")]
+    assert "podgroups" not in str([obj.get("rules") for obj in base.values()])
+
+
 def test_the_operator_understands_the_flags_of_the_deployment(container: dict[str, Any]) -> None:
     assert container["command"] == ["python", "-m", "tfoperator.operator"]
     done = subprocess.run(

@@ -22,6 +22,8 @@ def test_the_go_operators_counters_keep_their_names_and_labels() -> None:
     metrics.jobs.children_created("pods", 3, 1)
     metrics.jobs.children_created("services", 2, 0)
     metrics.jobs.children_deleted("pods", 2)
+    metrics.jobs.children_created("podgroups", 5, 1)
+    metrics.jobs.children_deleted("podgroups", 4)
     found = samples(metrics)
     for what in ("created", "successful", "failed", "restarted", "deleted"):
         assert found[f"training_operator_jobs_{what}_total{PEER_LABELS}"] == 1
@@ -29,6 +31,9 @@ def test_the_go_operators_counters_keep_their_names_and_labels() -> None:
     assert found["training_operator_failed_pods_total"] == 1
     assert found["training_operator_deleted_pods_total"] == 2
     assert found["training_operator_succeeded_service_creation_total"] == 2
+    assert found["training_operator_failed_service_creation_total"] == 0
+    assert found["training_operator_created_pod_groups_total"] == 5
+    assert found["training_operator_deleted_pod_groups_total"] == 4
 
 
 def test_a_queue_reports_under_the_names_of_go_controllers() -> None:

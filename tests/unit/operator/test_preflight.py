@@ -8,8 +8,9 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
 from tfoperator.clock import StopSignal
+from tfoperator.controller import gang_scheduler
 from tfoperator.kube.errors import ConnectionRefused
-from tfoperator.operator.preflight import await_resources
+from tfoperator.operator.preflight import await_resources, needed_resources
 
 
 def test_a_server_that_serves_tfjobs_costs_one_small_list() -> None:
@@ -59,6 +60,38 @@ def test_what_is_missing_is_said_once_and_waited_for_without_spinning(
 def _waits(clock: FakeClock) -> bool:
     clock.wait_for_waiters()
     return True
+
+
+@pytest.mark.parametrize(
+    ("name", "crd", "component"),
+    [
+        ("volcano", "podgroups.scheduling.volcano.sh", "volcano"),
+        ("x", "podgroups.scheduling.x-k8s.io", "scheduler-plugins"),
+    ],
+)
+def test_a_gang_scheduler_needs_its_pod_groups_and_says_what_to_install(
+    name: str, crd: str, component: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    api, clock, stop = FakeApi(), FakeClock(), StopSignal()
+    needs = needed_resources(gang_scheduler(name))
+    api.fail("list", "podgroups", api_error(404, "NotFound"))
+    api.fail("list", "priorityclasses", api_error(403, "Forbidden", "no"))
+    result: list[bool] = []
+    thread = threading.Thread(target=lambda: result.append(await_resources(api, ("a", "b"), stop, clock, needs)))
+    thread.start()
+    for _ in range(2):
+        clock.wait_for_waiters()
+        clock.advance(1)
+    thread.join(10)
+    assert result == [True]
+    missing, forbidden = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert crd in missing
+    assert f"--gang-scheduler-name={name}" in missing
+    assert f"manifests/components/{component}/rbac.yaml" in forbidden
+    asked = [(call.resource, call.namespace) for call in api.calls][-5:]
+    assert asked == [
+        ("tfjobs", "a"), ("tfjobs", "b"), ("podgroups", "a"), ("podgroups", "b"), ("priorityclasses", "")
+    ]  # fmt: skip
 
 
 def test_a_stop_ends_the_waiting() -> None:
