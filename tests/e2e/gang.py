@@ -84,14 +84,15 @@ class Gang:
         """Free the node for the next job, without the garbage collector, which is slow to learn of new CRDs."""
         if job.state() not in ("Succeeded", "Failed"):
             job.suspend()
-            job.wait_pods()
+        job.wait_pods()
         self.wait_no_pod_group(job.name)
         job.delete()
 
 
 def gang_job(name: str, *, cpu: str = "1", policy: Json | None = None, **options: Any) -> Json:
     """A TFJob each of whose replicas asks for so many CPUs; `policy` is its schedulingPolicy."""
-    manifest = tfjob(name, run_policy={"schedulingPolicy": policy} if policy else None, **options)
+    run_policy = {"cleanPodPolicy": "All", **({"schedulingPolicy": policy} if policy else {})}
+    manifest = tfjob(name, run_policy=run_policy, **options)
     for spec in manifest["spec"]["tfReplicaSpecs"].values():
         container = {**spec["template"]["spec"]["containers"][0], "resources": {"requests": {"cpu": cpu}}}
         # Pods without a kubelet: nobody would end them gracefully.
