@@ -204,12 +204,12 @@ def _error(call: Call, answer: Response) -> ApiError:
     except msgspec.DecodeError:
         # Not from the API server: a proxy's page, or plain text. Its first line, if it is for reading.
         text = ""
-        if answer.headers.get_content_type() == "text/plain":
+        if answer.headers.get("content-type", "").lower().startswith("text/plain"):
             text = answer.body[:300].decode("utf-8", "replace").strip().partition("\n")[0]
         status = Status(message=text)
     message = status.message or f"{answer.status} {http.client.responses.get(answer.status, '')}".strip()
     status = msgspec.structs.replace(status, code=answer.status, message=message)
-    return error_from_status(status, call.what, _seconds(answer.headers.get("Retry-After")))
+    return error_from_status(status, call.what, _seconds(answer.headers.get("retry-after")))
 
 
 def _seconds(value: str | None) -> float | None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import socket
 import threading
 
+from tfoperator.kube.answer import Answer
 from tfoperator.kube.wire import BROKEN, read_error, shut_down
 
 __all__ = ["ByteStream"]
-
-_READ_SIZE = 1 << 16
 
 
 class ByteStream:
     """The bytes of one answer. Read it in one thread, `close()` it from any; also a context manager."""
 
-    def __init__(self, sock: socket.socket, response: http.client.HTTPResponse, host: str) -> None:
+    def __init__(self, sock: socket.socket, response: Answer, host: str) -> None:
         self.status = response.status
         self.headers = response.headers
         self._sock = sock
@@ -51,7 +48,7 @@ class ByteStream:
         failure: Exception | None = None
         try:
             self._sock.settimeout(timeout)
-            data = self._response.read1(_READ_SIZE)
+            data = self._response.read()
         except BROKEN as error:
             failure = error
         finally:
@@ -89,6 +86,4 @@ class ByteStream:
 
     def release(self) -> None:
         """Close this process's end without a word to the server; only for `close()` and after a fork."""
-        with contextlib.suppress(*BROKEN):
-            self._response.close()
         self._sock.close()

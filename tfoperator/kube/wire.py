@@ -1,4 +1,4 @@
-"""What sockets and `http.client` raise, said in our own errors; and the few socket options that matter."""
+"""What sockets and `answer` raise, said in our own errors; and the few socket options that matter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfoperator.kube.errors import ConnectionRefused, DeadlineExceeded, Malforme
 __all__ = ["BROKEN", "connect_error", "keep_alive", "read_error", "readable", "shut_down"]
 
 BROKEN = (OSError, http.client.HTTPException, ValueError)
-"""What talking on a connection can raise; ValueError comes from `http.client` when the framing is nonsense."""
+"""What talking on a connection can raise; ValueError comes from `answer` when the framing is nonsense."""
 
 # A dead peer is noticed within a minute.
 _KEEPALIVE_IDLE, _KEEPALIVE_INTERVAL, _KEEPALIVE_PROBES = 30, 10, 3
