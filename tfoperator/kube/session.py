@@ -120,8 +120,19 @@ class Session:
         return self._repeated(call, self._open)
 
     def _repeated(self, call: Call, send: Callable[[Call, str], R | Response]) -> R:
+        # Tenacity costs more CPU than all else around a request, and hardly any request needs it: only failures do.
+        try:
+            return self._attempt(call, send)
+        except ApiError as error:
+            failures = [error]
+
+        def attempt(call: Call, send: Callable[[Call, str], R | Response]) -> R:
+            if failures:
+                raise failures.pop()
+            return self._attempt(call, send)
+
         retrying = self._reads if call.method == "GET" else self._writes
-        answer: R = retrying(self._attempt, call, send)
+        answer: R = retrying(attempt, call, send)
         return answer
 
     def _attempt(self, call: Call, send: Callable[[Call, str], R | Response]) -> R:

@@ -90,15 +90,26 @@ class ClientMetrics:
         self._retries = Counter(
             "rest_client_request_retries", "Requests repeated.", ("code", "verb", "host"), registry=registry
         )
+        # The children of the metrics by their labels: finding them there takes a tenth of the time of `labels()`.
+        self._answers: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
+        self._turns: dict[tuple[str, str], Histogram] = {}
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
         """See `RequestObserver`."""
-        self._requests.labels(code, method, host).inc()
-        self._seconds.labels(method, host).observe(seconds)
+        key = (code, method, host)
+        found = self._answers.get(key)
+        if found is None:
+            found = self._answers[key] = self._requests.labels(*key), self._seconds.labels(method, host)
+        found[0].inc()
+        found[1].observe(seconds)
 
     def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
         """See `RequestObserver`."""
-        self._waits.labels(method, host).observe(seconds)
+        key = (method, host)
+        found = self._turns.get(key)
+        if found is None:
+            found = self._turns[key] = self._waits.labels(*key)
+        found.observe(seconds)
 
     def retry(self, method: str, host: str, code: str) -> None:
         """See `RequestObserver`."""
