@@ -43,6 +43,7 @@ from tfoperator.api.problems import errors
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, TFJobStatus, decode_tfjob
 from tfoperator.api.validation import validate, validate_manifest
 from tfoperator.controller.draft import MAX_REQUEUE
+from tfoperator.controller.gang import PodGroup, decode_pod_group, gang_scheduler
 from tfoperator.controller.naming import NAMINGS
 from tfoperator.controller.plan import Observed, Plan, PlanOptions, plan
 from tfoperator.controller.status_patch import status_patch
@@ -110,6 +111,7 @@ def make_case(seed: str, number: int) -> Case:
             restart_delay_base=rng.choice((0.0, 1.0, 30.0)),
             object_name=rng.choice(NAMINGS),
             default_ps_image=rng.choice(("", "example.com/ps:1")),
+            gang=rng.choice((None, None, gang_scheduler("volcano"), gang_scheduler("mine"))),
         ),
         graceful=rng.random() < 0.3,
     )
@@ -149,6 +151,7 @@ class _World:
         self.graceful = case.graceful
         self.pods = {pod.metadata.name: pod for pod in case.pods}
         self.services: dict[str, Service] = {}
+        self.pod_group: PodGroup | None = None
         self.made = 0
 
     def come_to_rest(self) -> None:
@@ -165,7 +168,8 @@ class _World:
 
     def _settle(self) -> float | None:
         for _ in range(MAX_ROUNDS):
-            observed = Observed(self.job, tuple(self.pods.values()), tuple(self.services.values()), self.problems)
+            pods, services = tuple(self.pods.values()), tuple(self.services.values())
+            observed = Observed(self.job, pods, services, self.problems, self.pod_group, {"x": 1})
             result = plan(observed, self.now, self.options)
             assert result.requeue_after is None or 0 <= result.requeue_after <= MAX_REQUEUE, result.requeue_after
             if result.delete_job:
@@ -175,7 +179,23 @@ class _World:
             self._carry_out(result)
         raise AssertionError(f"keeps acting on a world that stands still: {result}")
 
+    def _carry_out_pod_group(self, result: Plan) -> None:
+        """What is made is let in at once: what a scheduler keeps waiting stands still."""
+        if result.delete_pod_group is not None:
+            assert self.pod_group is not None, "a PodGroup that is not there"
+            self.pod_group = None
+        if result.create_pod_group is not None:
+            assert self.pod_group is None, "a PodGroup that exists"
+            body = {**result.create_pod_group.body, "status": {"phase": "Inqueue"}}
+            made = decode_pod_group(msgspec.json.encode(body))
+            self.pod_group = msgspec.structs.replace(made, metadata=self._born(body))
+        if result.patch_pod_group is not None:
+            assert self.pod_group is not None, "a PodGroup that is not there"
+            merged = _merged(msgspec.to_builtins(self.pod_group), result.patch_pod_group.change)
+            self.pod_group = msgspec.convert(merged, PodGroup)
+
     def _carry_out(self, result: Plan) -> None:
+        self._carry_out_pod_group(result)
         patch = status_patch(self.job.status, result.status)
         if result.write_status:
             assert patch is not None, "a status to write that says nothing new"

@@ -198,8 +198,8 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def acts(self) -> bool:
-        """Whether anything is created or deleted."""
-        pod_group = self.delete_pod_group or self.create_pod_group
+        """Whether anything is created or deleted, or the PodGroup changed."""
+        pod_group = self.delete_pod_group or self.create_pod_group or self.patch_pod_group
         return bool(
             self.delete_job
             or pod_group

@@ -1,7 +1,7 @@
 """The live state of everything the operator looks after, as cheaply as an API server can tell it.
 
-Three lists (TFJobs, pods, services), paged, of metadata only and selected by our label; what is kept of an object is
-its UID and resourceVersion. One look serves every job.
+Three lists (TFJobs, pods, services; a fourth of PodGroups where there is a gang scheduler), paged, of metadata only and
+selected by our label; what is kept of an object is its UID and resourceVersion. One look serves every job.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.objects import decode_partial
-from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.reconciler.compare import Version
 
@@ -34,22 +34,23 @@ class LiveObjects(msgspec.Struct, frozen=True):
 
 
 class LiveState(msgspec.Struct, frozen=True):
-    """One look. `jobs` are by key, all under the owner ""."""
+    """One look. `jobs` are by key, all under the owner ""; `children` are what jobs own, by the resource's plural."""
 
     jobs: LiveObjects
-    pods: LiveObjects
-    services: LiveObjects
+    children: dict[str, LiveObjects]
 
 
-def look(client: ApiClient, namespaces: Sequence[str], *, stopped: Callable[[], bool]) -> LiveState | None:
+def look(
+    client: ApiClient, namespaces: Sequence[str], children: Sequence[Resource], *, stopped: Callable[[], bool]
+) -> LiveState | None:
     """Read the live state of these namespaces ("" is all of them). None if stopped meanwhile. Raises KubeError."""
-    found: list[LiveObjects] = []
-    for resource, selector in ((TFJOBS, ""), (PODS, MANAGED_SELECTOR), (SERVICES, MANAGED_SELECTOR)):
+    jobs = _list(client, TFJOBS, namespaces, "")
+    found: dict[str, LiveObjects] = {}
+    for resource in children:
         if stopped():
             return None
-        found.append(_list(client, resource, namespaces, selector))
-    jobs, pods, services = found
-    return LiveState(jobs, pods, services)
+        found[resource.plural] = _list(client, resource, namespaces, MANAGED_SELECTOR)
+    return LiveState(jobs, found)
 
 
 def _list(client: ApiClient, resource: Resource, namespaces: Sequence[str], selector: str) -> LiveObjects:

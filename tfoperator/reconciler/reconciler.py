@@ -5,7 +5,7 @@ every job to this reconciler; when a job is due (`schedule`), its objects in the
 (`live`), what the watch has missed is repaired by listing anew, and the job is synced, which compares it with its
 spec.
 
-What it costs when nothing happens, N jobs: per look three paged, metadata-only lists, whatever N; one look per
+What it costs when nothing happens, N jobs: per look three paged, metadata-only lists, four with gangs; one look per
 `base` (15 s) at most, and one per `cap` (5 min) once all jobs have been quiet for ten minutes. Each job's
 `status.lastReconcileTime` is written with other changes of its status, or else at most once per `cap`, these writes
 spread over a fifth of it; a finished job's is not written any more.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from tfoperator.controller import ControllerInformers, ReconcileNote
 from tfoperator.expectations import Expectations
 from tfoperator.informers import CONTROLLER_UID_INDEX, InformerGroup, Lister
 from tfoperator.kube.errors import KubeError
+from tfoperator.kube.resources import PODS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.reconciler.compare import Difference, Version, confirmed, differences
 from tfoperator.reconciler.live import LiveObjects, LiveState, look
@@ -85,8 +87,7 @@ class NoReconcilerMetrics:
 class _Suspicion(msgspec.Struct):
     """What looked wrong about a job at the last look, and waits to be confirmed by the next."""
 
-    pods: dict[str, Difference] = {}
-    services: dict[str, Difference] = {}
+    found: dict[str, dict[str, Difference]] = {}  # by resource and key
     waiting: bool = False  # for expected events, although the caches are right
 
 
@@ -109,6 +110,9 @@ class Reconciler:
         """`base` (seconds) is also the informer's resync period and the shortest time between two looks."""
         self._client = client
         self._informers = informers
+        self._children: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
+        if informers.gang is not None and informers.pod_groups is not None:
+            self._children[informers.gang.pod_groups] = informers.pod_groups
         self._jobs: Lister[TFJob] = informers.jobs.lister
         self._controller = controller
         self._expectations = expectations
@@ -205,17 +209,17 @@ class Reconciler:
             due = set(self._schedule.due(started, slack=self._base / 2))
         if not due:
             return 0
-        live = look(self._client, self._namespaces, stopped=self._stop.is_set)
+        live = look(self._client, self._namespaces, tuple(self._children), stopped=self._stop.is_set)
         if live is None:
             return 0
         jobs = self._jobs.list()
         self._compare_jobs(jobs, live.jobs)
-        lost: dict[str, int] = {"pods": 0, "services": 0}
+        lost: Counter[str] = Counter()
         compared = [job for job in jobs if job.metadata.uid in due]
         for job in compared:
             self._compare(job, live, lost)
-        self._repair(self._informers.pods, lost["pods"])
-        self._repair(self._informers.services, lost["services"])
+        for resource, group in self._children.items():
+            self._repair(group, lost[resource.plural])
         self._forget_gone(jobs)
         self._metrics.looked(self._clock.monotonic() - started, len(compared))
         return len(compared)
@@ -228,27 +232,29 @@ class Reconciler:
         self._job_suspicions = {key: found[key] for key in found.keys() - lost}
         self._repair(self._informers.jobs, len(lost))
 
-    def _compare(self, job: TFJob, live: LiveState, lost: dict[str, int]) -> None:
+    def _compare(self, job: TFJob, live: LiveState, lost: Counter[str]) -> None:
         uid, key = job.metadata.uid, job.metadata.key
         before = self._suspicions.pop(uid, _Suspicion())
-        pods = _differences(job, live.pods, self._informers.pods.lister)
-        services = _differences(job, live.services, self._informers.services.lister)
-        lost_pods = confirmed(before.pods, pods)
-        lost_services = confirmed(before.services, services)
-        lost["pods"] += len(lost_pods)
-        lost["services"] += len(lost_services)
-        right = not pods and not services
+        found: dict[str, dict[str, Difference]] = {}
+        missed: set[str] = set()
+        for resource, group in self._children.items():
+            kind = resource.plural
+            found[kind] = _differences(job, live.children[kind], group.lister)
+            certain = confirmed(before.found.get(kind, {}), found[kind])
+            lost[kind] += len(certain)
+            missed |= certain
+        right = not any(found.values())
         waiting = right and not self._expectations.owner_satisfied(uid)
         wedged = waiting and before.waiting
-        for name in sorted(lost_pods | lost_services):
+        for name in sorted(missed):
             logger.warning("the cache has missed a change of %s", name, extra={"job": key})
         if wedged:
             logger.warning("an expected event never came, going on without it", extra={"job": key})
             self._metrics.repaired("expectations", 1)
-        if lost_pods or lost_services or wedged:
+        if missed or wedged:
             self._expectations.forget_owner(uid)
         elif not right or waiting:
-            self._suspicions[uid] = _Suspicion(pods, services, waiting)
+            self._suspicions[uid] = _Suspicion(found, waiting)
         now = self._clock.monotonic()
         with self._lock:
             if right and not waiting:

@@ -10,6 +10,8 @@ from tests.support.controller_harness import Harness, namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.controller import GangScheduler, gang_scheduler
+from tfoperator.controller.gang import COSCHEDULING_POD_GROUPS
 from tfoperator.controller.handlers import expectation_key
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import PODS, SERVICES
@@ -19,9 +21,9 @@ from tfoperator.reconciler import Reconciler
 class World(Harness):
     """A controller that works, and a reconciler that a test drives."""
 
-    def __init__(self) -> None:
+    def __init__(self, gang: GangScheduler | None = None) -> None:
         self.clock = FakeClock()
-        super().__init__(clock=self.clock)
+        super().__init__(clock=self.clock, gang=gang)
         self.reconciler = Reconciler(
             self.api, self.informers, self.controller, expectations=self.expectations, clock=self.clock
         )
@@ -88,6 +90,18 @@ def test_one_look_serves_every_job(world: World) -> None:
     world.forget_calls()
     assert world.look() == 5
     assert world.calls("list") == [("list", "tfjobs"), ("list", "pods"), ("list", "services")]
+
+
+def test_a_pod_group_whose_end_the_watch_lost_is_noticed_and_made_anew() -> None:
+    with World(gang_scheduler("mine")) as world:
+        world.run_job(Worker=2)
+        world.api.mute("podgroups")
+        world.api.remove(COSCHEDULING_POD_GROUPS, "ns", "job")
+        world.api.unmute()
+        world.look()
+        assert world.api.names(COSCHEDULING_POD_GROUPS) == []
+        world.look()
+        eventually(lambda: world.api.names(COSCHEDULING_POD_GROUPS) == ["job"], what="the PodGroup is made anew")
 
 
 def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
