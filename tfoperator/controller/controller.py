@@ -283,6 +283,7 @@ class TFJobController:
     def _sync(self, key: str, cached: TFJob) -> None:
         job, problems = self._memory.prepare(cached)
         pods, services = self._claimer.claim(job)
+        pods = self._without_let_go(job, pods)
         observed = Observed(
             job=job,
             pods=pods,
@@ -340,6 +341,27 @@ class TFJobController:
         level = logging.DEBUG if isinstance(error, NameTaken) else logging.WARNING
         logger.log(level, "%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
         self._queue.add_rate_limited(key)
+
+    def _without_let_go(self, job: TFJob, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+        """The pods, those that we have deleted marked so: the cache may show them alive for a while.
+
+        Taken for alive, a pod of a job that was suspended and resumed at once would count as started again, and its
+        end, once it is seen, as a loss.
+        """
+        uid = job.metadata.uid
+        if self._expectations.owner_satisfied(uid):
+            return pods
+        now = self._clock.now()
+
+        def marked(pod: Pod) -> Pod:
+            meta = pod.metadata
+            key = expectation_key(uid, meta.labels.get(names.LABEL_REPLICA_TYPE, ""), "pods")
+            pending = self._expectations.pending(key)
+            if meta.deletion_timestamp is not None or pending is None or meta.uid not in pending[1]:
+                return pod
+            return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(meta, deletion_timestamp=now))
+
+        return tuple(marked(pod) for pod in pods)
 
     def _gate(self, job: TFJob, decided: Plan) -> Plan:
         """Leave out what would act on a cache that has not yet shown our own last writes."""

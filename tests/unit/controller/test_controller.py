@@ -156,6 +156,38 @@ def test_a_stale_job_in_the_cache_does_not_take_back_a_restart_count() -> None:
         assert harness.status()["replicaStatuses"]["Worker"]["restarts"] == 1
 
 
+@pytest.mark.parametrize(
+    ("away", "back"),
+    [
+        ({"runPolicy": {"suspend": True}}, {"runPolicy": {"suspend": False}}),
+        ({"tfReplicaSpecs": {"Worker": {"replicas": 0}}}, {"tfReplicaSpecs": {"Worker": {"replicas": 2}}}),
+    ],
+)
+def test_a_pod_that_is_let_go_of_is_no_loss_although_its_end_is_seen_after_a_change_of_mind(
+    away: dict[str, object], back: dict[str, object]
+) -> None:
+    with Harness() as harness:
+        harness.submit(PS=1, Worker=2, restart_policy="OnFailure")
+        harness.sync()
+        for pod in harness.api.names(PODS):
+            harness.play_kubelet(pod, "Running")
+        harness.sync()
+        harness.api.mute("pods")
+        for spec in (away, back):
+            harness.api.edit(TFJOBS, "ns", "job", {"spec": spec})
+            version = harness.api.objects(TFJOBS)[0]["metadata"]["resourceVersion"]
+            eventually(lambda v=version: harness.informers.jobs.lister.list()[0].metadata.resource_version == v)
+            harness.controller.sync_tfjob("ns/job")
+        harness.api.unmute()
+        harness.informers.pods.relist()
+        harness.catch_up()
+        for _ in range(3):
+            harness.sync()
+        assert len(harness.api.names(PODS)) == 3
+        assert harness.status()["replicaStatuses"]["Worker"].get("restarts", 0) == 0
+        assert "Restarting" not in {one["type"] for one in harness.status()["conditions"]}
+
+
 def test_a_new_leader_with_an_old_view_of_a_job_does_not_write_over_what_it_has_not_seen() -> None:
     with Harness() as harness:
         harness.submit(Worker=2, restart_policy="OnFailure")
