@@ -284,12 +284,14 @@ class Api:
         check_watch_options(options)
         watcher = Watcher(self._store, resource, namespace, options, form)
         self._watchers.add(watcher)
+        response = web.StreamResponse(headers={"Content-Type": _JSON, "Cache-Control": "no-cache, private"})
         try:
-            response = web.StreamResponse(headers={"Content-Type": _JSON, "Cache-Control": "no-cache, private"})
             await response.prepare(request)
             timeout = options.timeout_seconds or self._rng.uniform(*_DEFAULT_WATCH_SECONDS)
             await serve(watcher, response, timeout=timeout, bookmark_interval=self._bookmark_interval)
             return response
+        except ConnectionError:
+            return response  # the client is gone, as clients of watches go
         finally:
             watcher.close()
             self._watchers.discard(watcher)
@@ -304,6 +306,8 @@ class Api:
         try:
             await response.prepare(request)
             await stream.send(response)
+        except ConnectionError:
+            pass  # the client has read enough
         finally:
             stream.close()
         return response

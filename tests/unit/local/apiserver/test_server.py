@@ -17,7 +17,8 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import NAMESPACES, PODS, SECRETS, Resource
 from tfoperator.kube.verbs import WatchEventType
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver import EmbeddedApiServer, api
+from tfoperator.local.apiserver.logs import LogStream
 
 WIDGETS = Resource("example.com", "v1", "Widget", "widgets")
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "i"}]}}
@@ -46,6 +47,28 @@ def client(kubeconfig: Path) -> Iterator[Client]:
 @pytest.fixture
 def http(kubeconfig: Path) -> Http:
     return Http(kubeconfig)
+
+
+@pytest.mark.parametrize("streaming", ["serve", "log"])
+def test_a_client_that_leaves_amid_a_stream_is_nothing_to_complain_about(
+    server: EmbeddedApiServer,
+    http: Http,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    streaming: str,
+) -> None:
+    async def gone(*_: object, **__: object) -> None:
+        raise ConnectionResetError("Cannot write to closing transport")
+
+    if streaming == "serve":
+        monkeypatch.setattr(api, "serve", gone)
+        http("GET", "/api/v1/pods?watch=true&timeoutSeconds=1")
+    else:
+        monkeypatch.setattr(LogStream, "send", gone)
+        server.set_log_reader(lambda *_: iter((b"line\n",)))
+        http("POST", "/api/v1/namespaces/default/pods", POD)
+        http("GET", LOG)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
