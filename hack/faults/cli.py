@@ -1,0 +1,143 @@
+"""The command line: one seed to replay it, or many, on several processes at a time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play plans; returns 1 if one of them was violated."""
+    parser = argparse.ArgumentParser(prog="python -m hack.faults", description="Plays seeded fault plans.")
+    parser.add_argument("--server", choices=["embedded", "real"], default="embedded")
+    parser.add_argument("--seed", type=int, default=1, help="the (first) plan's seed")
+    parser.add_argument("--count", type=int, default=1, help="how many plans, with consecutive seeds")
+    parser.add_argument("--jobs", type=int, default=1, help="how many plans at a time, each on a server of its own")
+    parser.add_argument("--patience", type=float, default=60.0, help="seconds in which a plan has to come to rest")
+    parser.add_argument("--stripe", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="a JSON object per plan")
+    arguments = parser.parse_args(argv)
+    seeds = range(arguments.seed, arguments.seed + arguments.count)
+    summary = _Summary(len(seeds), as_json=arguments.json)
+    if arguments.jobs > 1:
+        _fan_out(arguments, summary)
+    else:
+        for result in _play_all(seeds[:: arguments.stripe], arguments):
+            summary.add(result)
+    return summary.finish(arguments.server)
+
+
+def _play_all(seeds: Iterable[int], arguments: argparse.Namespace) -> Iterable[dict[str, Any]]:
+    # Imported late: the parent of many processes needs none of it.
+    from hack.faults import servers
+    from hack.faults.runner import play
+
+    with getattr(servers, arguments.server)() as server:
+        for seed in seeds:
+            with tempfile.TemporaryDirectory(prefix="tfoperator-plan-") as folder:
+                result = play(seed, server, Path(folder), patience=arguments.patience)
+            yield {
+                "seed": result.seed,
+                "seconds": result.seconds,
+                "violations": [str(violation) for violation in result.violations],
+                "history": result.history,
+                "faults": result.faults,
+            }
+
+
+def _fan_out(arguments: argparse.Namespace, summary: _Summary) -> None:
+    """Stripes of the seeds, each in a process of its own; a process that dies is reported as a violation."""
+
+    def stripe(number: int) -> None:
+        command = [
+            sys.executable, "-m", "hack.faults", "--json", f"--server={arguments.server}",
+            f"--seed={arguments.seed + number}", f"--count={arguments.count - number}",
+            f"--stripe={arguments.jobs}", f"--patience={arguments.patience}",
+        ]  # fmt: skip
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith("{"):
+                    summary.add(json.loads(line))
+        if process.returncode not in (0, 1):
+            summary.broken(f"the process for seeds {arguments.seed + number}, +{arguments.jobs} ... died")
+
+    threads = [threading.Thread(target=stripe, args=(number,)) for number in range(arguments.jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+class _Summary:
+    """Prints as plans end. Thread-safe."""
+
+    def __init__(self, total: int, *, as_json: bool) -> None:
+        self._total = total
+        self._as_json = as_json
+        self._lock = threading.Lock()  # guards everything below
+        self._done = 0
+        self._failed: list[int] = []
+        self._kinds: Counter[str] = Counter()
+        self._faults: Counter[str] = Counter()
+        self._broken: list[str] = []
+        self._began = time.monotonic()
+
+    def add(self, result: dict[str, Any]) -> None:
+        """A plan has ended."""
+        with self._lock:
+            self._done += 1
+            self._faults.update(result["faults"])
+            if self._as_json:
+                print(json.dumps(result), flush=True)
+                self._failed += [result["seed"]] if result["violations"] else []
+                return
+            if result["violations"]:
+                self._failed.append(result["seed"])
+                self._kinds.update(violation.partition(":")[0] for violation in result["violations"])
+                print(f"\nseed {result['seed']} after {result['seconds']:.1f} s:")
+                print("\n".join(f"  {line}" for line in (*result["violations"], "", *result["history"])), flush=True)
+            elif self._total <= 20 or self._done % 10 == 0:
+                spent = time.monotonic() - self._began
+                print(
+                    f"{self._done} of {self._total} plans after {spent:.0f} s, {len(self._failed)} violated "
+                    f"(seed {result['seed']}: {result['seconds']:.1f} s)",
+                    flush=True,
+                )
+
+    def broken(self, what: str) -> None:
+        """Plans could not be played."""
+        with self._lock:
+            self._broken.append(what)
+
+    def finish(self, server: str) -> int:
+        """Say how it went; returns the exit code."""
+        with self._lock:
+            failed, kinds = sorted(self._failed), self._kinds
+            if not self._as_json:
+                faults = ", ".join(f"{kind} {count}" for kind, count in sorted(self._faults.items()))
+                print(f"faults: {faults or 'none'}")
+                for what in self._broken:
+                    print(what)
+                print(
+                    f"{self._done} plans on the {server} server in {time.monotonic() - self._began:.0f} s: "
+                    f"{kinds['lost']} lost, {kinds['doubled']} doubled, {kinds['stuck']} stuck, {kinds['wrong']} wrong"
+                )
+                if failed:
+                    print(f"failing seeds: {', '.join(map(str, failed))}")
+                    print(f"replay one: python -m hack.faults --server {server} --seed {failed[0]}")
+            return 1 if failed or self._broken else 0

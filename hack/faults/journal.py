@@ -1,0 +1,194 @@
+"""What the API server says happened, in its own order: every version of every job, pod and service of a namespace.
+
+The order is that of resourceVersions, which both API servers count across all resources. The journal is kept by watches
+of its own, straight at the server, so whatever the operator is made to believe, this is the truth.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.verbs import WatchEventType
+
+__all__ = ["Entry", "Journal", "Keeper"]
+
+Json = dict[str, Any]
+
+_RESOURCES: dict[str, Resource] = {"TFJob": TFJOBS, "Pod": PODS, "Service": SERVICES}
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One event: `what` is ADDED, MODIFIED or DELETED; a deleted object is shown as it was last."""
+
+    version: int
+    kind: str
+    what: str
+    obj: Json
+
+    @property
+    def uid(self) -> str:
+        """The object's."""
+        return str(self.obj["metadata"]["uid"])
+
+    @property
+    def name(self) -> str:
+        """The object's."""
+        return str(self.obj["metadata"]["name"])
+
+
+class Journal(msgspec.Struct):
+    """What happened, and what was done by the player himself (by UID), not the operator.
+
+    `taken` are the pods and services that the player deleted, `discarded` the jobs. With `clock_stepped` times prove
+    nothing.
+    """
+
+    entries: list[Entry] = []
+    taken: set[str] = set()
+    discarded: set[str] = set()
+    clock_stepped: bool = False
+
+
+class Keeper:
+    """Keeps a journal of a namespace, and the current state of its objects. Thread-safe."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._lock = threading.Condition()  # guards _current and _entries
+        self._current: dict[str, dict[str, Json]] = {kind: {} for kind in _RESOURCES}
+        self._entries: list[Entry] = []
+        self._stop = threading.Event()
+        self._watches: dict[str, Any] = {}
+        self._threads = [
+            threading.Thread(target=self._follow, args=(kind,), name=f"journal-{kind}", daemon=True)
+            for kind in _RESOURCES
+        ]
+
+    def __enter__(self) -> Keeper:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for watch in list(self._watches.values()):
+            watch.close()
+        for thread in self._threads:
+            thread.join(10)
+
+    def current(self, kind: str) -> list[Json]:
+        """The objects that there are, by name."""
+        with self._lock:
+            objects = list(self._current[kind].values())
+        return sorted(objects, key=lambda obj: str(obj["metadata"]["name"]))
+
+    def entries(self) -> list[Entry]:
+        """All events so far, in the order of their versions, each once."""
+        with self._lock:
+            # Written and watched are the same event; what the watch says of it (ADDED, DELETED) is more.
+            unique = {
+                (e.version, e.uid): e for e in sorted(self._entries, key=lambda e: e.what == "MODIFIED", reverse=True)
+            }
+        return sorted(unique.values(), key=lambda entry: entry.version)
+
+    def count(self) -> int:
+        """How many events there are so far."""
+        with self._lock:
+            return len(self._entries)
+
+    def add(self, obj: Json, kind: str) -> None:
+        """Note a version that a write was answered with: a watch that breaks just now may never show it."""
+        obj = _with_kind(obj, kind)
+        with self._lock:
+            if obj["metadata"]["uid"] in self._current[kind]:
+                self._upsert(kind, obj["metadata"]["uid"], obj)
+            else:
+                self._note(Entry(int(obj["metadata"]["resourceVersion"]), kind, "MODIFIED", obj))
+
+    def is_complete(self) -> bool:
+        """Whether all that has happened until now is in the journal. Raises KubeError."""
+        for kind, resource in _RESOURCES.items():
+            page = self._client.list(resource, self._namespace, _decode)
+            live = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in page.items}
+            known = {obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"] for obj in self.current(kind)}
+            if live != known:
+                return False
+        return True
+
+    def wait(self, seconds: float) -> None:
+        """Until something happens, or so many seconds."""
+        with self._lock:
+            self._lock.wait(seconds)
+
+    def _follow(self, kind: str) -> None:
+        version = ""
+        while not self._stop.is_set():
+            try:
+                if not version:
+                    version = self._relist(kind)
+                version = self._watch(kind, version)
+            except KubeError:
+                # Also after a compaction or a restart: what was missed is read off the difference.
+                version = ""
+                self._stop.wait(0.05)
+
+    def _relist(self, kind: str) -> str:
+        page = self._client.list(_RESOURCES[kind], self._namespace, _decode)
+        found = {item["metadata"]["uid"]: _with_kind(item, kind) for item in page.items}
+        with self._lock:
+            version = int(page.resource_version)
+            for uid in self._current[kind].keys() - found.keys():
+                if int(self._current[kind][uid]["metadata"]["resourceVersion"]) <= version:
+                    self._note(Entry(version, kind, "DELETED", self._current[kind].pop(uid)))
+            for uid, obj in found.items():
+                self._upsert(kind, uid, obj)
+        return page.resource_version
+
+    def _watch(self, kind: str, version: str) -> str:
+        stream = self._client.watch(
+            _RESOURCES[kind], self._namespace, _decode, resource_version=version, timeout_seconds=600
+        )
+        self._watches[kind] = stream
+        with stream:
+            for event in stream:
+                if self._stop.is_set():
+                    return version
+                if event.type is WatchEventType.BOOKMARK:
+                    version = event.resource_version
+                    continue
+                if event.type is WatchEventType.ERROR or event.object is None:
+                    return ""
+                obj = _with_kind(event.object, kind)
+                version = str(obj["metadata"]["resourceVersion"])
+                with self._lock:
+                    if event.type is WatchEventType.DELETED:
+                        self._current[kind].pop(obj["metadata"]["uid"], None)
+                        self._note(Entry(int(version), kind, "DELETED", obj))
+                    else:
+                        self._upsert(kind, obj["metadata"]["uid"], obj)
+        return version
+
+    def _upsert(self, kind: str, uid: str, obj: Json) -> None:
+        old = self._current[kind].get(uid)
+        version = int(obj["metadata"]["resourceVersion"])
+        if old is not None and int(old["metadata"]["resourceVersion"]) >= version:
+            return
+        self._current[kind][uid] = obj
+        self._note(Entry(version, kind, "MODIFIED" if old is not None else "ADDED", obj))
+
+    def _note(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._lock.notify_all()
+
+
+def _with_kind(obj: Json, kind: str) -> Json:
+    return {**obj, "kind": kind}

@@ -1,0 +1,208 @@
+"""The lives of jobs, pods and services, and what their history can account for.
+
+This is written from what a TFJob means (docs, the Go operator's rules), not from the operator's code, and knows none of
+its modules: two different mistakes would have to agree to hide each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["CHIEFS", "JobLife", "PodLife", "ReplicaKey", "ServiceLife", "Violation", "indexes"]
+
+Json = dict[str, Any]
+ReplicaKey = tuple[str, int]
+
+CHIEFS = ("Chief", "Master")
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Something that the history does not allow. `kind` is lost, doubled, wrong or stuck."""
+
+    kind: str
+    job: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.job}: {self.text}"
+
+
+@dataclass
+class PodLife:
+    """One pod, from its creation to its removal, and what it counts for."""
+
+    uid: str
+    name: str
+    replica: ReplicaKey
+    base: int
+    phase: str = "Pending"
+    in_place: int = 0
+    exit_code: int | None = None
+    infrastructure: bool = False
+    deleting: bool = False
+    gone: bool = False
+    taken: bool = False
+    followed: bool = False
+    """Whether its replica has had another pod since."""
+    started: bool = False
+    """Whether the job's status told, when the pod was taken, that the replica had started, and with this very pod."""
+    ended_well: bool = False
+    reasons: set[str] = field(default_factory=set)
+    """Why the operator may delete it."""
+
+    def lost(self, policy: str) -> bool:
+        """Whether its end may count as a restart."""
+        return self.taken or self.failed_retryably(policy)
+
+    def may_have_failed(self, policy: str) -> bool:
+        """Whether the replica may count as failed for good by what happened to this pod."""
+        return self.failed_for_good(policy) or (policy == "Never" and self.taken)
+
+    def failed_retryably(self, policy: str) -> bool:
+        """Whether it failed, and its replica is to be started again."""
+        return self.phase in ("Failed", "Unknown") and not self.failed_for_good(policy) and policy != "Never"
+
+    def failed_for_good(self, policy: str) -> bool:
+        """Whether its replica has failed, and with it the job unless workers may come and go."""
+        if self.phase != "Failed":
+            return False
+        if policy == "Never":
+            return True
+        known = self.exit_code is not None and not self.infrastructure
+        return policy == "ExitCode" and known and (self.exit_code or 0) < 128
+
+
+@dataclass
+class ServiceLife:
+    """One service."""
+
+    uid: str
+    name: str
+    replica: ReplicaKey
+    gone: bool = False
+    reasons: set[str] = field(default_factory=set)
+
+
+class JobLife:
+    """One job (of one UID), the latest version of it and everything it had."""
+
+    def __init__(self, obj: Json) -> None:
+        self.uid = str(obj["metadata"]["uid"])
+        self.name = str(obj["metadata"]["name"])
+        self.obj = obj
+        self.gone = False
+        self.pods: dict[str, PodLife] = {}
+        self.services: dict[str, ServiceLife] = {}
+        self.specs: list[Json] = []
+        self.verdict = ""
+
+    @property
+    def spec(self) -> Json:
+        """Its spec now."""
+        return dict(self.obj["spec"])
+
+    @property
+    def run_policy(self) -> Json:
+        """Its run policy now."""
+        return dict(self.spec.get("runPolicy") or {})
+
+    @property
+    def status(self) -> Json:
+        """Its status now."""
+        return dict(self.obj.get("status") or {})
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it is to be suspended now."""
+        return bool(self.run_policy.get("suspend"))
+
+    @property
+    def clean_policy(self) -> str:
+        """What is cleaned up at its end."""
+        return str(self.run_policy.get("cleanPodPolicy") or "None")
+
+    @property
+    def foreign(self) -> bool:
+        """Whether somebody else manages it."""
+        return self.run_policy.get("managedBy") not in (None, "", "kubeflow.org/training-operator")
+
+    def size(self, kind: str, spec: Json | None = None) -> int:
+        """How many replicas of a type it is to have."""
+        replicas = (spec or self.spec)["tfReplicaSpecs"].get(kind)
+        return 0 if replicas is None else int(replicas.get("replicas", 1))
+
+    def policy(self, kind: str) -> str:
+        """The restart policy of a type."""
+        return str(self.spec["tfReplicaSpecs"].get(kind, {}).get("restartPolicy", "Never"))
+
+    def conditions(self) -> dict[str, Json]:
+        """Its conditions by type."""
+        return {one["type"]: one for one in self.status.get("conditions") or ()}
+
+    def holds(self, condition: str) -> bool:
+        """Whether a condition is true."""
+        return self.conditions().get(condition, {}).get("status") == "True"
+
+    def living(self, key: ReplicaKey | None = None) -> list[PodLife]:
+        """The pods that are there, of one replica or of all."""
+        return [pod for pod in self.pods.values() if not pod.gone and key in (None, pod.replica)]
+
+    def counts(self) -> dict[ReplicaKey, int]:
+        """The restarts that the status tells, by replica."""
+        return {
+            (kind, int(index)): int(count)
+            for kind, status in (self.status.get("replicaStatuses") or {}).items()
+            for index, count in (status.get("restartCounts") or {}).items()
+        }
+
+    def completed(self) -> set[ReplicaKey]:
+        """The replicas that the status tells to have completed."""
+        return self._index_set("completedIndexes")
+
+    def failed(self) -> set[ReplicaKey]:
+        """The replicas that the status tells to have failed for good."""
+        return self._index_set("failedIndexes")
+
+    def started(self) -> set[ReplicaKey]:
+        """The replicas that the status tells to have started."""
+        return self._index_set("startedIndexes")
+
+    def most_restarts(self, key: ReplicaKey) -> int:
+        """How many restarts of a replica its history can account for."""
+        policy = self.policy(key[0])
+        pods = [pod for pod in self.pods.values() if pod.replica == key]
+        return sum(pod.lost(policy) + pod.in_place for pod in pods)
+
+    def fewest_restarts(self, key: ReplicaKey) -> int:
+        """How many restarts of a replica its history proves. A loss that coincides with other changes proves none."""
+        policy = self.policy(key[0])
+        total = 0
+        for pod in self.pods.values():
+            if pod.replica != key:
+                continue
+            if not pod.gone:
+                total += 0 if pod.reasons else pod.in_place
+            elif pod.reasons or pod.ended_well or policy == "Never":
+                continue
+            elif pod.failed_retryably(policy) and not pod.taken:
+                total += 1 + pod.in_place
+            elif pod.taken and pod.started and pod.phase != "Failed":
+                total += 1
+        return total
+
+    def _index_set(self, field_name: str) -> set[ReplicaKey]:
+        return {
+            (kind, index)
+            for kind, status in (self.status.get("replicaStatuses") or {}).items()
+            for index in indexes(status.get(field_name) or "")
+        }
+
+
+def indexes(text: str) -> Iterator[int]:
+    """Reads `0,2-5`."""
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)

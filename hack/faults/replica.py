@@ -1,0 +1,179 @@
+"""One replica of the operator as a process of its own that can be killed and paused, on a clock of our choosing.
+
+It is the operator's own object with its own client over HTTP; only the process around it is not `tfoperator operator`,
+because that has no clock to choose. Processes are forked from a server that has imported everything already, which
+takes a hundredth of what starting Python anew does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+
+import msgspec
+
+from hack.faults.clock import Origin, ScaledClock
+from tfoperator.kube.client import Client
+from tfoperator.kube.cluster import ClusterConfig
+from tfoperator.operator import Operator, Options
+from tfoperator.operator.logging import configure_logging
+
+__all__ = ["Replica", "Replicas", "Settings"]
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["hack.faults.replica"])
+_END_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a replica is started with. `request_timeout` and `read_deadline` are real seconds."""
+
+    server: str
+    options: bytes  # of `Options`, as JSON: what can't be said there is left at its default
+    origin: Origin
+    log: str
+    request_timeout: float = 2.0
+    read_deadline: float | None = 2.5
+
+
+def _main(settings: Settings, offset: Synchronized[float]) -> None:
+    """Be an operator until it fails or this process is killed."""
+    log = os.open(settings.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner, which then ends us
+    options = msgspec.json.decode(settings.options, type=Options)
+    configure_logging("text", options.log_level)
+    failed: queue.SimpleQueue[str] = queue.SimpleQueue()
+    clock = ScaledClock(settings.origin, lambda: float(offset.value))
+    config = ClusterConfig(server=settings.server)
+    client = Client(
+        config,
+        qps=-1,
+        clock=clock,
+        request_timeout=settings.request_timeout,
+        watch_read_deadline=settings.read_deadline or 90.0,
+    )
+    lease_client = Client(config, qps=-1, clock=clock, request_timeout=settings.request_timeout / 2)
+    operator = Operator(client, options, lease_client=lease_client, clock=clock, on_failure=failed.put)
+    operator.start()
+    failed.get()
+    sys.stderr.flush()
+    # As in the real process after a lost lease: what it believes may be stale, so nothing is finished with care.
+    os._exit(1)
+
+
+class Replica:
+    """One process. Methods are for one thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._offset = _CONTEXT.Value("d", 0.0, lock=False)
+        self._process: ForkServerProcess | None = None
+        self.starts = 0
+        self.paused = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is there, if only paused."""
+        return self._process is not None and self._process.is_alive()
+
+    def start(self) -> None:
+        """Start it."""
+        # A daemon: it must not outlive the runner, whatever happens to that.
+        self._process = _CONTEXT.Process(target=_main, args=(self._settings, self._offset), daemon=True)
+        self._process.start()
+        self.starts += 1
+
+    def step_clock(self, seconds: float) -> None:
+        """Step its wall clock by so much more; a successor has the stepped clock, too."""
+        self._offset.value += seconds
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._signal(signal.SIGSTOP)
+        self.paused = True
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+        self.paused = False
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for the end."""
+        process, self._process = self._process, None
+        self.paused = False
+        if process is not None:
+            process.kill()
+            process.join(_END_SECONDS)
+            process.close()
+
+    def ensure(self) -> bool:
+        """Start it anew if it has ended, as a Deployment would; whether that was necessary."""
+        if self.alive:
+            return False
+        self.kill()
+        self.start()
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
+
+
+class Replicas:
+    """The operator's Deployment: so many replicas, which compete for a lease if they are several."""
+
+    def __init__(
+        self,
+        count: int,
+        server: str,
+        origin: Origin,
+        folder: Path,
+        options: dict[str, object],
+        *,
+        read_deadline: float | None,
+    ) -> None:
+        encoded = msgspec.json.encode(options)
+        self.logs = [folder / f"operator-{number}.log" for number in range(count)]
+        self.members = [
+            Replica(Settings(server, encoded, origin, str(log), read_deadline=read_deadline)) for log in self.logs
+        ]
+
+    def __enter__(self) -> Replicas:
+        for member in self.members:
+            member.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.kill()
+
+    def ensure(self) -> None:
+        """Have every replica run that isn't paused."""
+        for member in self.members:
+            if not member.paused:
+                member.ensure()
+
+    def step_clock(self, seconds: float) -> None:
+        """Step the wall clocks of all."""
+        for member in self.members:
+            member.step_clock(seconds)
+
+    def tail(self, lines: int) -> str:
+        """The ends of their logs."""
+        parts = []
+        for log in self.logs:
+            text = log.read_text(errors="replace").splitlines() if log.exists() else []
+            parts += [f"--- {log.name}", *text[-lines:]]
+        return "\n".join(parts)

@@ -1,0 +1,254 @@
+"""What is played for a seed: jobs, what happens to them and around them, and in which weather. Pure.
+
+A scenario names replicas by a number between 0 and 1 (`pick`), because which pods there are when a step comes depends
+on the operator. The same seed always gives the same scenario.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from hack.faults.weather import EVENT_FAULTS, REQUEST_FAULTS, EventFault, RequestFault
+
+__all__ = ["RETRYABLE_CODES", "Act", "JobShape", "Profile", "Scenario", "Step", "make_scenario"]
+
+Json = dict[str, Any]
+
+RETRYABLE_CODES = (130, 137, 143, 255)
+_PERMANENT_CODES = (1, 2, 127)
+
+
+class Act(StrEnum):
+    """What can happen in a step."""
+
+    CREATE = "create"
+    SCALE = "scale"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    DELETE_JOB = "delete-job"
+    RUN = "run"
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    EVICT = "evict"
+    RESTART_IN_PLACE = "restart-in-place"
+    DELETE_POD = "delete-pod"
+    DELETE_BOUND_POD = "delete-bound-pod"
+    LOSE_NODE = "lose-node"
+    NODE_SILENT = "node-silent"
+    END_TERMINATING = "end-terminating"
+    DELETE_SERVICE = "delete-service"
+    KILL_OPERATOR = "kill-operator"
+    PAUSE_OPERATOR = "pause-operator"
+    CUT_NETWORK = "cut-network"
+    COMPACT = "compact"
+    STEP_CLOCK = "step-clock"
+    RESTART_API = "restart-api-server"
+    PAUSE_ETCD = "pause-etcd"
+
+
+@dataclass(frozen=True)
+class JobShape:
+    """A TFJob to be made."""
+
+    name: str
+    replicas: dict[str, int]
+    restart_policy: str
+    success_policy: str = ""
+    dynamic: bool = False
+    suspended: bool = False
+    managed_by: str = ""
+    run_policy: Json = field(default_factory=dict)
+
+    def manifest(self) -> Json:
+        """The TFJob, ready to be posted."""
+        container = {"name": "tensorflow", "image": "example.invalid/train:1", "command": ["train"]}
+        template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
+        specs = {
+            kind: {"replicas": count, "restartPolicy": self.restart_policy, "template": template}
+            for kind, count in self.replicas.items()
+        }
+        spec: Json = {"tfReplicaSpecs": specs, "runPolicy": {**self.run_policy, "suspend": self.suspended}}
+        if self.success_policy:
+            spec["successPolicy"] = self.success_policy
+        if self.dynamic:
+            spec["enableDynamicWorker"] = True
+        if self.managed_by:
+            spec["runPolicy"]["managedBy"] = self.managed_by
+        return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": self.name}, "spec": spec}
+
+
+@dataclass(frozen=True)
+class Step:
+    """After so many real seconds, do this. `pick` (0 to 1) chooses among what is there; `value` is the act's own."""
+
+    after: float
+    act: Act
+    job: int = 0
+    pick: float = 0.0
+    value: Any = None
+
+    def __str__(self) -> str:
+        value = "" if self.value is None else f" {self.value}"
+        return f"+{self.after:.3f} s {self.act} job {self.job} pick {self.pick:.2f}{value}"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a server allows to be played. `wall_speed` as in `clock.Origin`; `real` has an etcd and restarts."""
+
+    real: bool
+    wall_speed: float
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Everything that a seed decides."""
+
+    seed: int
+    jobs: tuple[JobShape, ...]
+    steps: tuple[Step, ...]
+    operators: int
+    request_faults: dict[RequestFault, float]
+    event_faults: dict[EventFault, float]
+    no_watch_list: bool
+    unique_names: bool
+
+    def describe(self) -> list[str]:
+        """Lines for people."""
+        faults: dict[str, float] = {str(kind): chance for kind, chance in self.request_faults.items()}
+        faults |= {f"event {kind}": chance for kind, chance in self.event_faults.items()}
+        return [
+            f"seed {self.seed}: {self.operators} operator(s)"
+            + (", unique names" if self.unique_names else "")
+            + (", no WatchList" if self.no_watch_list else ""),
+            "weather: " + (", ".join(f"{kind} {chance:.0%}" for kind, chance in faults.items()) or "fine"),
+            *(f"job {number}: {shape}" for number, shape in enumerate(self.jobs)),
+        ]
+
+
+def make_scenario(seed: int, profile: Profile) -> Scenario:
+    """The scenario of a seed."""
+    rng = random.Random(f"scenario {seed}")
+    jobs = tuple(_shape(rng, number, profile) for number in range(rng.choice((1, 2, 2, 3, 4))))
+    operators = rng.choice((1, 1, 2))
+    requests: dict[RequestFault, float] = {}
+    events: dict[EventFault, float] = {}
+    if rng.random() < 0.9:
+        requests = {kind: rng.choice((0.02, 0.05, 0.1)) for kind in rng.sample(REQUEST_FAULTS, rng.randint(0, 5))}
+        events = {kind: rng.choice((0.01, 0.03, 0.08)) for kind in rng.sample(EVENT_FAULTS, rng.randint(0, 3))}
+    return Scenario(
+        seed=seed,
+        jobs=jobs,
+        steps=tuple(_steps(rng, jobs, operators, profile)),
+        operators=operators,
+        request_faults=requests,
+        event_faults=events,
+        no_watch_list=rng.random() < 0.25,
+        unique_names=rng.random() < 0.15,
+    )
+
+
+def _shape(rng: random.Random, number: int, profile: Profile) -> JobShape:
+    replicas: dict[str, int] = {}
+    led = rng.random() < 0.4
+    if led:
+        replicas[rng.choice(("Chief", "Chief", "Master"))] = 1
+    if not led or rng.random() < 0.8:
+        replicas["Worker"] = rng.choice((1, 2, 2, 3, 5))
+    if rng.random() < 0.4:
+        replicas["PS"] = rng.choice((1, 2))
+    if rng.random() < 0.15:
+        replicas["Evaluator"] = 1
+    policy: Json = {"cleanPodPolicy": rng.choice(("None", "Running", "All"))}
+    if rng.random() < 0.2:
+        policy["backoffLimit"] = rng.choice((1, 2, 4))
+    if rng.random() < 0.15:
+        policy["ttlSecondsAfterFinished"] = rng.choice((0, 1, 10) if profile.wall_speed > 1 else (0, 1))
+    if rng.random() < 0.1:
+        policy["activeDeadlineSeconds"] = rng.choice((20, 3600) if profile.wall_speed > 1 else (4, 3600))
+    return JobShape(
+        name=f"job-{number}",
+        replicas=replicas,
+        restart_policy=rng.choice(("OnFailure", "Always", "ExitCode", "ExitCode", "Never")),
+        success_policy="AllWorkers" if "Worker" in replicas and rng.random() < 0.25 else "",
+        dynamic="Worker" in replicas and rng.random() < 0.15,
+        suspended=rng.random() < 0.1,
+        managed_by="kueue.x-k8s.io/multikueue" if rng.random() < 0.04 else "",
+        run_policy=policy,
+    )
+
+
+_COMMON: tuple[tuple[Act, int], ...] = (
+    (Act.RUN, 14),
+    (Act.SUCCEED, 3),
+    (Act.FAIL, 8),
+    (Act.EVICT, 3),
+    (Act.RESTART_IN_PLACE, 2),
+    (Act.DELETE_POD, 6),
+    (Act.DELETE_BOUND_POD, 4),
+    (Act.LOSE_NODE, 1),
+    (Act.NODE_SILENT, 1),
+    (Act.END_TERMINATING, 5),
+    (Act.DELETE_SERVICE, 3),
+    (Act.SCALE, 7),
+    (Act.SUSPEND, 3),
+    (Act.RESUME, 4),
+    (Act.DELETE_JOB, 2),
+    (Act.CREATE, 3),
+    (Act.KILL_OPERATOR, 4),
+    (Act.PAUSE_OPERATOR, 2),
+    (Act.CUT_NETWORK, 2),
+    (Act.STEP_CLOCK, 1),
+)
+
+
+def _steps(rng: random.Random, jobs: Sequence[JobShape], operators: int, profile: Profile) -> list[Step]:
+    acts = dict(_COMMON)
+    if profile.real:
+        acts |= {Act.RESTART_API: 1, Act.PAUSE_ETCD: 1}
+        # Real API servers stamp real time, in which a node's loss takes half a minute to be believed.
+        del acts[Act.LOSE_NODE], acts[Act.NODE_SILENT]
+    else:
+        acts[Act.COMPACT] = 2
+    steps = [Step(rng.uniform(0, 0.05), Act.CREATE, number) for number in range(len(jobs))]
+    if rng.random() < 0.8:
+        steps += [Step(rng.choice((0.0, 0.1, 0.3)), Act.RUN, number, value="all") for number in range(len(jobs))]
+    for _ in range(rng.randint(6, 26)):
+        [act] = rng.choices(list(acts), weights=list(acts.values()))
+        after = rng.choice((0.0, 0.0, rng.uniform(0, 0.05), rng.uniform(0, 0.25)))
+        job = rng.randrange(len(jobs))
+        steps.append(Step(after, act, job, rng.random(), _value(rng, act, jobs[job], operators)))
+    return steps
+
+
+def _value(rng: random.Random, act: Act, shape: JobShape, operators: int) -> Any:
+    match act:
+        case Act.FAIL:
+            return rng.choice(RETRYABLE_CODES * 2 + _PERMANENT_CODES)
+        case Act.RUN:
+            return rng.choice(("all", "one"))
+        case Act.SCALE:
+            kinds = [kind for kind in shape.replicas if kind in ("Worker", "PS", "Evaluator")]
+            if not kinds:
+                return None
+            kind = rng.choice(kinds)
+            led = any(leader in shape.replicas for leader in ("Chief", "Master"))
+            fewest = 1 if kind == "Worker" and not led else 0
+            return (kind, rng.randint(fewest, 4))
+        case Act.DELETE_JOB:
+            return rng.choice(("Background", "Background", "Foreground"))
+        case Act.KILL_OPERATOR:
+            return rng.randrange(operators)
+        case Act.PAUSE_OPERATOR:
+            # A lease lasts one and a half seconds here: some pauses are longer.
+            return (rng.randrange(operators), rng.choice((0.2, 0.8, 2.2)))
+        case Act.CUT_NETWORK | Act.PAUSE_ETCD:
+            return rng.choice((0.05, 0.3, 0.8))
+        case Act.STEP_CLOCK:
+            return rng.choice((-7200.0, -30.0, 30.0, 7200.0))
+        case _:
+            return None

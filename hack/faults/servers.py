@@ -1,0 +1,163 @@
+"""The API servers that plans are played on, and what can be done to them: the embedded one, and a real one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from hack.controlplane import ControlPlane
+from hack.faults.clock import Origin, ScaledClock
+from hack.faults.scenario import Profile
+from tfoperator.api.crd import crd
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.client import Client
+from tfoperator.kube.cluster import ClusterConfig
+from tfoperator.kube.credentials import StaticCredentials, bearer
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.tls import TlsOptions
+from tfoperator.local.apiserver import EmbeddedApiServer
+
+__all__ = ["Server", "embedded", "real"]
+
+SPEED = 20.0
+"""How many times as fast as real time operators live."""
+
+_CRDS = Resource(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+_BOOKMARKS = 1.0
+_CRD_SECONDS = 60.0
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Server(Protocol):
+    """An API server for plans. `read_deadline` is how long (real seconds) its watches may be silent."""
+
+    profile: Profile
+    origin: Origin
+    url: str
+    token: str
+    certificate: bytes
+    read_deadline: float | None
+
+    def client(self) -> Client:
+        """A client straight to it, without limits."""
+        ...
+
+    def compact(self) -> None:
+        """Forget all history."""
+        ...
+
+    def restart(self) -> None:
+        """Stop the API server and start it again; returns when it is ready."""
+        ...
+
+    def pause_storage(self, seconds: float) -> None:
+        """Stop etcd for a while."""
+        ...
+
+
+class _Base:
+    url: str
+    token: str
+    certificate: bytes
+
+    def client(self) -> Client:
+        return Client(
+            ClusterConfig(
+                server=self.url,
+                tls=TlsOptions(ca=self.certificate),
+                credentials=StaticCredentials(bearer(self.token, "the server's token")),
+            ),
+            qps=-1,
+            request_timeout=15.0,
+        )
+
+    def compact(self) -> None:
+        """Nothing, unless the server can."""
+
+    def restart(self) -> None:
+        """Nothing, unless the server can."""
+
+    def pause_storage(self, seconds: float) -> None:
+        """Nothing, unless the server can."""
+
+
+class _Embedded(_Base):
+    def __init__(self, server: EmbeddedApiServer, origin: Origin) -> None:
+        self._server = server
+        self.origin = origin
+        self.profile = Profile(real=False, wall_speed=origin.wall_speed)
+        self.url, self.token, self.certificate = server.url, server.token, server.certificate
+        self.read_deadline: float | None = 2.5 * _BOOKMARKS
+
+    def compact(self) -> None:
+        self._server.compact()
+
+
+class _Real(_Base):
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self.origin = Origin.here(SPEED, 1.0)
+        self.profile = Profile(real=True, wall_speed=1.0)
+        self.url, self.token = plane.url, plane.token
+        self.certificate = plane.ca_file.read_bytes()
+        self.read_deadline: float | None = None
+
+    def restart(self) -> None:
+        self._plane.stop_api_server()
+        self._plane.start_api_server()
+
+    def pause_storage(self, seconds: float) -> None:
+        pid = self._plane.pids["etcd"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def embedded() -> Iterator[Server]:
+    """An embedded API server whose wall clock runs as fast as the operators' clocks."""
+    origin = Origin.here(SPEED, SPEED)
+    with EmbeddedApiServer(clock=ScaledClock(origin), bookmark_interval=_BOOKMARKS) as server:
+        yield _Embedded(server, origin)
+
+
+@contextmanager
+def real(plane: ControlPlane | None = None) -> Iterator[Server]:
+    """A real control plane: the given one (which has the CRD), or one of its own."""
+    with ExitStack() as stack:
+        if plane is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tfoperator-faults-"))
+            plane = ControlPlane(Path(folder))
+            stack.callback(plane.stop)
+            plane.start()
+            server = _Real(plane)
+            with server.client() as client:
+                _install_crd(client)
+        yield _Real(plane)
+
+
+def _install_crd(client: Client) -> None:
+    client.create(_CRDS, "", crd(), _decode)
+    end = time.monotonic() + _CRD_SECONDS
+    while True:
+        try:
+            client.list(TFJOBS, "", _decode)
+        except KubeError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+        else:
+            return

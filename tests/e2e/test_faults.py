@@ -1,0 +1,48 @@
+"""A handful of fault plans (hack/faults) on both API servers; the thousand others are played by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hack.controlplane import ControlPlane
+from hack.faults import servers
+from hack.faults.runner import Result, play
+from hack.faults.servers import Server
+from tfoperator.kube.client import Client
+
+EMBEDDED_SEEDS = (158, 164, 175, 188)
+"""Seeds that have found something, and some that kill, pause and cut."""
+
+REAL_SEEDS = (2, 4, 11)
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[Server]:
+    with servers.embedded() as server:
+        yield server
+
+
+@pytest.fixture
+def real(plane: ControlPlane, admin: Client) -> Iterator[Server]:
+    """The session's control plane; `admin` has given it the CRD."""
+    with servers.real(plane) as server:
+        yield server
+
+
+def assert_fine(result: Result) -> None:
+    print("\n".join(result.history))
+    assert [str(violation) for violation in result.violations] == []
+
+
+@pytest.mark.parametrize("seed", EMBEDDED_SEEDS)
+def test_nothing_is_lost_doubled_or_stuck_on_the_embedded_server(embedded: Server, seed: int, tmp_path: Path) -> None:
+    assert_fine(play(seed, embedded, tmp_path))
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("seed", REAL_SEEDS)
+def test_nothing_is_lost_doubled_or_stuck_on_a_real_api_server(real: Server, seed: int, tmp_path: Path) -> None:
+    assert_fine(play(seed, real, tmp_path))

@@ -1,0 +1,83 @@
+"""Two operators that both believe they lead: one was paused for longer than its lease, and goes on where it was."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from hack.faults.journal import Keeper
+from hack.faults.oracle import judge
+from hack.faults.player import Player
+from tests.support.cluster import Cluster, tfjob
+from tests.support.eventually import eventually
+from tests.support.operator_process import OperatorProcess
+
+pytestmark = pytest.mark.controlplane
+
+Start = Callable[..., OperatorProcess]
+
+REPLICAS = 30
+ROUNDS = 3
+
+
+@pytest.fixture
+def keeper(cluster: Cluster) -> Iterator[Keeper]:
+    with Keeper(cluster.client, cluster.namespace) as one:  # type: ignore[arg-type]  # the fixture's is a Client
+        yield one
+
+
+def test_a_leader_that_slept_past_its_lease_doubles_nothing(
+    cluster: Cluster, keeper: Keeper, start_operator: Start
+) -> None:
+    flags = (
+        "--leader-elect", f"--leader-elect-namespace={cluster.namespace}", "--leader-elect-lease-duration=2s",
+        "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=300ms", "--restart-delay-base=50ms",
+        # Slow enough to be paused amid its work.
+        "--kube-api-qps=150", "--kube-api-burst=10",
+    )  # fmt: skip
+    operators = [start_operator(*flags) for _ in range(2)]
+    player = Player(cluster.client, cluster.namespace, (), keeper, lambda: datetime.now(UTC))  # type: ignore[arg-type]
+    for number in range(ROUNDS):
+        leader = eventually(lambda some=tuple(operators): leading(some), within=20, what="a leader") or operators[0]
+        name = f"round-{number}"
+        cluster.submit(tfjob(name, restart_policy="OnFailure", Worker=REPLICAS))
+        eventually(lambda n=name: len(pods_of(keeper, n)) >= REPLICAS // 3, every=0.002, what="the first pods")
+        assert leader.process is not None
+        leader.process.send_signal(signal.SIGSTOP)
+        assert len(pods_of(keeper, name)) < REPLICAS, "the pause came too late to prove anything"
+        others = [one for one in operators if one is not leader]
+        eventually(lambda rest=others: leading(rest), within=20, what="the standby leads")
+        eventually(lambda n=name: len(pods_of(keeper, n)) == REPLICAS, within=20, what="all pods")
+        # While the first leader sleeps a pod fails, another is deleted, and the older jobs go on.
+        player.tend()
+        cluster.wait_condition(name, "Running")
+        cluster.set_phase(f"{name}-worker-1", "Failed", exit_code=137)
+        uid = pods_of(keeper, name)[f"{name}-worker-2"]
+        player.account.taken.add(uid)
+        cluster.delete_pod(f"{name}-worker-2")
+        leader.process.send_signal(signal.SIGCONT)
+        assert eventually(lambda one=leader: one.process.poll() is not None, within=30, what="it gives up")
+        assert leader.process.returncode == 1
+        operators = [*others, start_operator(*flags)]
+
+    def in_order() -> bool:
+        player.tend()
+        never, end = judge(player.journal())
+        assert not never + end, [str(one) for one in never + end]
+        return True
+
+    eventually(in_order, within=30, every=0.1, what="every job is as its history has it")
+    assert all(cluster.job(f"round-{number}")["status"]["restarts"] == 2 for number in range(ROUNDS))
+
+
+def leading(operators: Iterable[OperatorProcess]) -> OperatorProcess | None:
+    return next((one for one in operators if one.metrics().get("tfoperator_leader") == 1), None)
+
+
+def pods_of(keeper: Keeper, job: str) -> dict[str, str]:
+    """The UIDs of a job's pods, by name."""
+    pods = [pod["metadata"] for pod in keeper.current("Pod")]
+    return {str(pod["name"]): str(pod["uid"]) for pod in pods if str(pod["name"]).startswith(f"{job}-worker-")}
