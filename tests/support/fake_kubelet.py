@@ -57,9 +57,10 @@ class ContainerLog:
 
 
 class FakeKubelet:
-    """A context manager. Logs are written by tests, or copied from a node agent's with `copy`."""
+    """A context manager. Logs are written by tests, or copied from `reader` when they are first asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: Reader | None = None) -> None:
+        self._reader = reader
         self._logs: dict[str, ContainerLog] = {}
         self._lock = threading.Lock()  # guards _logs and _threads
         self._threads: list[threading.Thread] = []
@@ -95,23 +96,27 @@ class FakeKubelet:
         with self._lock:
             return self._logs.setdefault(f"{namespace}/{pod}/{container}", ContainerLog())
 
-    def copy(self, namespace: str, pod: str, container: str, read: Reader) -> None:
-        """Copy a log from its reader, in a thread of its own, until it ends."""
+    def _copy(self, name: tuple[str, ...], log: ContainerLog) -> None:
+        rest = b""
+        assert self._reader is not None
+        for data in self._reader(*name, follow=True):
+            *lines, rest = (rest + data).split(b"\n")
+            log.write(*[line.decode() for line in lines])
+            if self._stopping.is_set():
+                break
+        log.write(*([rest.decode()] if rest else []))
+        log.end()
 
-        def work() -> None:
-            log, rest = self.log(namespace, pod, container), b""
-            for data in read(namespace, pod, container, follow=True):
-                *lines, rest = (rest + data).split(b"\n")
-                log.write(*[line.decode() for line in lines])
-                if self._stopping.is_set():
-                    break
-            log.write(*([rest.decode()] if rest else []))
-            log.end()
-
-        thread = threading.Thread(target=work, name=f"copy-log-{pod}")
+    def _find(self, *name: str) -> ContainerLog:
         with self._lock:
-            self._threads.append(thread)
-        thread.start()
+            log = self._logs.get("/".join(name))
+            if log is None:
+                log = self._logs["/".join(name)] = ContainerLog()
+                if self._reader is not None:
+                    thread = threading.Thread(target=self._copy, args=(name, log), name=f"copy-log-{name[1]}")
+                    self._threads.append(thread)
+                    thread.start()
+        return log
 
     def __enter__(self) -> FakeKubelet:
         self._thread.start()
@@ -133,7 +138,7 @@ class FakeKubelet:
         if parts[0] != "containerLogs":
             handler.send_error(404)
             return
-        log = self.log(*parts[1:4])
+        log = self._find(*parts[1:4])
         since = query.get("sinceTime", "")
         log.asked.append(since)
         handler.send_response(200)

@@ -14,6 +14,7 @@ The design is the TFX RFC 20190829 (container component execution).
 from tfoperator.launcher.base import BaseComponentLauncher, LaunchResult
 from tfoperator.launcher.component import Artifact, Component
 from tfoperator.launcher.context import CleanUp, LaunchContext, PendingLimits
+from tfoperator.launcher.docker import DockerComponentLauncher
 from tfoperator.launcher.errors import (
     AlreadyFailed,
     ComponentError,
@@ -43,6 +44,7 @@ from tfoperator.launcher.platform_configs import (
 from tfoperator.launcher.pod_builder import Pod
 from tfoperator.launcher.retry import RetryPolicy
 from tfoperator.launcher.runner import BaseComponentRunner, ComponentLaunchInfo, LocalComponentRunner
+from tfoperator.launcher.tfjob import TFJobComponentLauncher
 
 __all__ = [
     "AlreadyFailed",
@@ -53,6 +55,7 @@ __all__ = [
     "Component",
     "ComponentError",
     "ComponentLaunchInfo",
+    "DockerComponentLauncher",
     "DockerPlatformConfig",
     "Driver",
     "Execution",
@@ -83,6 +86,7 @@ __all__ = [
     "Publisher",
     "RetryPolicy",
     "RetryableFailure",
+    "TFJobComponentLauncher",
     "TFJobPlatformConfig",
     "TemplateError",
     "WorkDirectoryError",

@@ -32,13 +32,17 @@ from tfoperator.launcher.output import MalformedOutput, Output
 from tfoperator.launcher.retry import repeated
 from tfoperator.launcher.templates import Bindings, render_container
 
-__all__ = ["Backend", "ContainerComponentLauncher", "NeverStarted", "object_name"]
+__all__ = ["LAUNCH_LABEL", "Backend", "ContainerComponentLauncher", "NeverStarted", "object_name"]
 
 logger = logging.getLogger(__name__)
 
 _MAX_NAME = 40
 """Characters of the component's name in the names of objects: with run and attempt, and a TFJob's replica type and
 index behind, a label's 63 suffice."""
+
+
+LAUNCH_LABEL = "tfoperator.launcher/run"
+"""On everything that a launch creates: the random piece of its names. Only what has it is ever adopted or deleted."""
 
 
 class NeverStarted(PermanentFailure):
@@ -146,7 +150,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
             self.context.store.clear(self.tmp_path)
             self._record = record
             name = object_name(record.component, record.run, record.attempt)
-            self.work.keep_log_position("")
+            self.work.forget_logs()
             self._advance("planned", attempt=record.attempt, name=name, uid="", message="")
 
     def _conclude(self, backend: Backend, end: ContainerEnd) -> Output | None:

@@ -16,7 +16,7 @@ from tfoperator.launcher.output import OUTPUT_FILE
 from tfoperator.launcher.platform_configs import KubernetesPodPlatformConfig, PlatformConfig
 from tfoperator.launcher.pod_backend import PodBackend
 
-__all__ = ["COMPONENT_LABEL", "KubernetesPodComponentLauncher", "base_pod", "with_origins"]
+__all__ = ["COMPONENT_LABEL", "KubernetesPodComponentLauncher", "base_pod", "check_pod", "with_origins"]
 
 Json = dict[str, Any]
 
@@ -40,8 +40,7 @@ class KubernetesPodComponentLauncher(ContainerComponentLauncher):
         """The pod, without its name, and where each of its values comes from. Raises ComponentError."""
         config = self.platform_config
         layers = config.layers if isinstance(config, KubernetesPodPlatformConfig) else ()
-        name = object_name(self.component.name, "", 0).rstrip("-0")
-        base = base_pod(name, self.container, "" if self.context.tmp_path else self.tmp_path)
+        base = base_pod(self.component.name, self.container, "" if self.context.tmp_path else self.tmp_path)
         merged = merge_layers(base, layers)
         check_pod(self.component.name, merged.pod)
         return merged
@@ -79,7 +78,7 @@ def base_pod(component: str, container: ExecutorContainerSpec, message_directory
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"labels": {COMPONENT_LABEL: component}},
+        "metadata": {"labels": {COMPONENT_LABEL: component[:63].rstrip("-_.")}},
         "spec": {"restartPolicy": "Never", "containers": [main]},
     }
 

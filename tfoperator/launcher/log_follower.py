@@ -81,9 +81,13 @@ class LogFollower:
         """Begin to read."""
         self._thread.start()
 
+    def end(self) -> None:
+        """The container has ended: read what is left. Does not block; `finish` comes later."""
+        self._over.set()
+
     def finish(self, seconds: float = 10.0) -> None:
         """The container has ended: read what is left, for so many seconds at most, and stop."""
-        self._over.set()
+        self.end()
         self._thread.join(seconds)
         self._stop.set()
         with self._lock:

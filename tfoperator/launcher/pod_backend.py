@@ -1,21 +1,18 @@
-"""Runs a launch's container as a pod: creates it, waits for it, tells its log, removes it."""
+"""Runs a launch's container as a pod: waits for it, with a bound on what it waits for itself, and tells its log."""
 
 from __future__ import annotations
 
-import copy
 import logging
 from typing import Any
 
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import AlreadyExistsError, KubeError, UnauthorizedError
-from tfoperator.kube.following import Follower
-from tfoperator.kube.objects import PartialObject
-from tfoperator.kube.resources import PODS, Resource
-from tfoperator.kube.verbs import WatchEventType, decoder
+from tfoperator.kube.errors import KubeError, UnauthorizedError
+from tfoperator.kube.resources import PODS
 from tfoperator.launcher.base import BaseComponentLauncher
 from tfoperator.launcher.container_launcher import NeverStarted
-from tfoperator.launcher.errors import LaunchCancelled, PermanentFailure, PlatformUnavailable
+from tfoperator.launcher.errors import LaunchCancelled, PlatformUnavailable
 from tfoperator.launcher.following import Failed, Gone, ObjectFollower, State
+from tfoperator.launcher.kube_backend import DEFAULT_GRACE, KubeBackend
 from tfoperator.launcher.kube_calls import KubeCalls, is_transient
 from tfoperator.launcher.layers import MAIN
 from tfoperator.launcher.log_follower import LogFollower
@@ -31,62 +28,35 @@ from tfoperator.launcher.pod_view import (
     pending,
 )
 
-__all__ = ["LAUNCH_LABEL", "PodBackend", "PodWait", "stop_object"]
+__all__ = ["RETRY", "PodBackend", "PodWait", "check_followed"]
 
 logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-LAUNCH_LABEL = "tfoperator.launcher/run"
-"""On everything that a launch creates: the random piece of its names. Only what has it is ever adopted or deleted."""
-
-_GRACE = 30  # seconds; Kubernetes' default terminationGracePeriodSeconds
-_BEYOND_GRACE = 30.0  # seconds that a node may take beyond that
-_RETRY = 2.0  # seconds before following is tried again
+RETRY = 2.0  # seconds before following is tried again
 
 
-class PodBackend:
-    """See `container_launcher.Backend`. `manifest` is the pod without its name."""
+class PodBackend(KubeBackend):
+    """See `container_launcher.Backend`."""
 
     def __init__(self, launcher: BaseComponentLauncher, client: Client, namespace: str, manifest: Json) -> None:
-        self._launcher = launcher
-        self._context = launcher.context
-        self._manifest = manifest
-        self._calls = KubeCalls(client, namespace, launcher.context, launcher.cancelled)
-        self._mailbox: Mailbox[object] = Mailbox(launcher.context.clock)  # a new one for each wait; any thread puts
+        grace = manifest["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+        super().__init__(launcher, client, namespace, PODS, manifest, grace)
         self._stopped: PodWait | None = None
-
-    def create(self, name: str) -> str:
-        """Create the pod, or find that this launch has done so."""
-        calls, run = self._calls, self._launcher.record.run
-        body = copy.deepcopy(self._manifest)
-        body["metadata"] |= {"name": name, "labels": {**body["metadata"].get("labels", {}), LAUNCH_LABEL: run}}
-        try:
-            pod = calls.patiently(
-                f"create pod {name}", lambda: calls.client.create(PODS, calls.namespace, body, decode_pod_view)
-            )
-        except AlreadyExistsError as error:
-            # An answer that was lost, or a launcher that was killed before it could write down the UID.
-            pod = calls.patiently(
-                f"get pod {name}", lambda: calls.client.get(PODS, calls.namespace, name, decode_pod_view)
-            )
-            if pod.metadata.labels.get(LAUNCH_LABEL) != run:
-                raise PermanentFailure(f"pod {calls.namespace}/{name} exists, and is not this launch's") from error
-        self._context.tell(f"pod {calls.namespace}/{name} created")
-        return pod.metadata.uid
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
         """Follow the pod to its container's end."""
-        wait = PodWait(self._launcher, self._calls, name, uid)
-        self._mailbox = Mailbox(self._context.clock)
+        wait = PodWait(self.launcher, self.calls, name, uid)
+        self.mailbox = Mailbox(self.context.clock)
         try:
             while True:
-                with ObjectFollower(self._calls, PODS, name, uid, decode_pod_view, self._mailbox):
+                with ObjectFollower(self.calls, PODS, name, uid, decode_pod_view, self.mailbox):
                     end = self._watch(wait)
                 if end is not None:
                     break
-                if self._launcher.cancelled.wait(self._context.clock, _RETRY):
-                    raise self._cancellation(name)
+                if self.launcher.cancelled.wait(self.context.clock, RETRY):
+                    raise self.cancellation(name)
         except (LaunchCancelled, NeverStarted):
             self._stopped = wait  # it still runs, and has more to say while it is stopped
             raise
@@ -97,41 +67,28 @@ class PodBackend:
         return end
 
     def stop(self, name: str, uid: str) -> None:
-        """Delete the pod with its grace period, and wait until it is gone."""
-        grace = self._manifest["spec"].get("terminationGracePeriodSeconds", _GRACE)
-        self._context.tell(f"stopping pod {self._calls.namespace}/{name}")
-        stop_object(self._calls, PODS, name, uid, self._context.clock.monotonic() + grace + _BEYOND_GRACE)
+        """Delete the pod with its grace period, and wait until it is gone; its last words are told."""
+        super().stop(name, uid)
         if self._stopped is not None:
             self._stopped.finish(2.0)
             self._stopped = None
 
-    def remove(self, name: str, uid: str) -> None:
-        """Delete the pod."""
-        self._calls.delete(PODS, name, uid)
-
-    def wake(self) -> None:
-        """See `Backend`."""
-        self._mailbox.put(None)
-
     def _watch(self, wait: PodWait) -> ContainerEnd | None:
         """Take messages until the container has ended; None if following has to begin anew."""
         while True:
-            if self._launcher.cancelled.is_set():
-                raise self._cancellation(wait.name)
-            message = self._mailbox.take(wait.deadline)
+            if self.launcher.cancelled.is_set():
+                raise self.cancellation(wait.name)
+            message = self.mailbox.take(wait.deadline)
             match message:
                 case State(pod):
                     if (end := wait.seen(pod)) is not None:
                         return end
                 case Gone():
-                    return lost_end(wait.last, f"{self._calls.namespace}/{wait.name}")
+                    return lost_end(wait.last, f"{self.calls.namespace}/{wait.name}")
                 case Failed(error):
                     wait.check(error)
                     return None
             wait.check_pending()
-
-    def _cancellation(self, name: str) -> LaunchCancelled:
-        return LaunchCancelled(f"component {self._launcher.component.name}: cancelled; pod {name} was stopped")
 
 
 class PodWait:
@@ -188,12 +145,7 @@ class PodWait:
     def check(self, error: KubeError) -> None:
         """Following has failed: raise what makes another try pointless."""
         self._refusals += 1
-        passes = is_transient(error) or isinstance(error, UnauthorizedError)
-        if passes and self._refusals < self._context.api_retry.attempts:
-            return
-        if passes:
-            raise PlatformUnavailable(f"pod {self.name} can't be followed: {error}") from error
-        raise error
+        check_followed(error, self._refusals, self._context.api_retry.attempts)
 
     def finish(self, seconds: float = 10.0) -> None:
         """The wait is over: tell what is left of the log, for so many seconds at most."""
@@ -214,24 +166,9 @@ class PodWait:
         self._log.start()
 
 
-def stop_object(calls: KubeCalls, resource: Resource, name: str, uid: str, deadline: float) -> None:
-    """Delete an object and wait until it is gone, or until the deadline; never raises for the API's failures."""
-    calls.delete(resource, name, uid)
-    follower = Follower(
-        calls.client,
-        resource,
-        calls.namespace,
-        decoder(PartialObject),
-        field_selector=f"metadata.name={name}",
-        deadline=deadline,
-    )
-    there = False
-    try:
-        for change in follower:
-            if change.type is WatchEventType.DELETED or (change.type is WatchEventType.BOOKMARK and not there):
-                return
-            there = there or (change.object is not None and uid in ("", change.object.metadata.uid))
-    except KubeError as error:
-        logger.warning("whether %s %s is gone can't be seen: %s", resource.kind, name, error)
-        return
-    logger.warning("%s %s/%s is still there; it was told to go", resource.kind, calls.namespace, name)
+def check_followed(error: KubeError, failures: int, most: int) -> None:
+    """Following has failed for the n-th time in a row: raise what makes another try pointless."""
+    if not (is_transient(error) or isinstance(error, UnauthorizedError)):
+        raise error
+    if failures >= most:
+        raise PlatformUnavailable(f"the API server can't be followed: {error}") from error

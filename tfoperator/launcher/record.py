@@ -104,20 +104,25 @@ class WorkDirectory:
 
     def forget(self) -> None:
         """Remove the record and what belongs to it: the next launch begins anew."""
-        for name in (_RECORD, _LOG_POSITION):
-            (self.path / name).unlink(missing_ok=True)
+        (self.path / _RECORD).unlink(missing_ok=True)
+        self.forget_logs()
 
-    def log_position(self) -> str:
-        """The time stamp of the last line that was shown; "" if there was none."""
+    def forget_logs(self) -> None:
+        """A new attempt begins, whose logs have not been told."""
+        for path in self.path.glob(f"{_LOG_POSITION}*"):
+            path.unlink(missing_ok=True)
+
+    def log_position(self, name: str = "") -> str:
+        """The time stamp of the last line that was told of a log; "" if there was none."""
         try:
-            return (self.path / _LOG_POSITION).read_text("utf-8")
+            return (self.path / f"{_LOG_POSITION}{name}").read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             return ""
 
-    def keep_log_position(self, position: str) -> None:
+    def keep_log_position(self, position: str, name: str = "") -> None:
         """Remember it. May be called by the thread that reads the log; a lost one only repeats some lines."""
         with contextlib.suppress(OSError):
-            (self.path / _LOG_POSITION).write_text(position, "utf-8")
+            (self.path / f"{_LOG_POSITION}{name}").write_text(position, "utf-8")
 
     def _write(self, name: str, data: bytes) -> None:
         partial = self.path / f"{name}.partial"

@@ -1,0 +1,113 @@
+"""Runs a component's container on a Docker engine: the one of this machine, or any other."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import yaml
+
+from tfoperator.launcher.container_launcher import Backend, ContainerComponentLauncher, object_name
+from tfoperator.launcher.docker_backend import DockerBackend, connect_docker
+from tfoperator.launcher.executor_specs import ExecutorContainerSpec, ExecutorSpec
+from tfoperator.launcher.platform_configs import DockerPlatformConfig, PlatformConfig
+
+__all__ = ["DockerComponentLauncher"]
+
+logger = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+
+class DockerComponentLauncher(ContainerComponentLauncher):
+    """Takes container specs, with a DockerPlatformConfig or with none."""
+
+    kind = "docker"
+
+    @classmethod
+    def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
+        """Whether it is a container, and what is configured is Docker."""
+        if not isinstance(executor_spec, ExecutorContainerSpec):
+            return False
+        return platform_config is None or isinstance(platform_config, DockerPlatformConfig)
+
+    @property
+    def call(self) -> Json:
+        """What docker's `containers.create` gets, but for the name. Raises TemplateError.
+
+        As in Kubernetes, a command replaces the image's entry point, and its CMD with it; arguments alone go to the
+        image's entry point.
+        """
+        container, call = self.container, self._run_kwargs
+        for ours in ("docker_server_url", "pull"):
+            call.pop(ours, None)
+        call["image"] = container.image
+        if container.command:
+            call["entrypoint"] = list(container.command)
+        if container.args:
+            call["command"] = list(container.args)
+        call["volumes"] = _with_volume(call.get("volumes"), self.tmp_path)
+        return call
+
+    def dry_run(self) -> str:
+        """The call."""
+        config = self._run_kwargs
+        engine = config.get("docker_server_url", "what DOCKER_HOST says")
+        name = object_name(self.component.name, "RUN", 1)
+        call = {
+            "engine": engine,
+            "pull": config.get("pull", "missing"),
+            "containers.create": {"name": name, **self.call},
+        }
+        # docker-py takes objects of its own, too (mounts, ulimits): they are dictionaries, or shown as they are.
+        return yaml.safe_dump(json.loads(json.dumps(call, default=str)), sort_keys=False)
+
+    @property
+    def _run_kwargs(self) -> Json:
+        config = self.platform_config
+        return config.run_kwargs if isinstance(config, DockerPlatformConfig) else {}
+
+    @contextmanager
+    def _engine(self) -> Iterator[Any]:
+        client = connect_docker(self._run_kwargs.get("docker_server_url", ""))
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def _connect(self) -> AbstractContextManager[Backend]:
+        return self._open()
+
+    @contextmanager
+    def _open(self) -> Iterator[DockerBackend]:
+        with self._engine() as client:
+            yield DockerBackend(self, client, self.call, self._run_kwargs.get("pull", "missing"))
+
+    def _resolve_digest(self, image: str) -> str:
+        """What the name means right now: the image that is here, or else the registry's."""
+        from docker.errors import DockerException, ImageNotFound
+
+        with self._engine() as client:
+            try:
+                return str(client.images.get(image).id)
+            except ImageNotFound:
+                pass
+            try:
+                return str(client.images.get_registry_data(image).id)
+            except (DockerException, OSError) as error:
+                logger.debug("the digest of %s can't be found out: %s", image, error)
+                return ""
+
+
+def _with_volume(volumes: Any, path: str) -> Any:
+    """The volumes with one more directory, under the same path inside; unless the config mounts something there."""
+    if isinstance(volumes, list):
+        mounted = any(str(volume).split(":")[1:2] == [path] for volume in volumes)
+        return volumes if mounted else [*volumes, f"{path}:{path}:rw"]
+    known = dict(volumes or {})
+    if any(isinstance(v, dict) and v.get("bind") == path for v in known.values()):
+        return known
+    return {**known, path: {"bind": path, "mode": "rw"}}

@@ -1,0 +1,278 @@
+"""Runs a launch's container on a Docker engine: creates it, waits for it, tells its log, removes it.
+
+docker-py is imported when it is needed: only who launches on Docker has to have it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tfoperator.clock import StopSignal
+from tfoperator.launcher.base import BaseComponentLauncher
+from tfoperator.launcher.container_launcher import LAUNCH_LABEL, NeverStarted
+from tfoperator.launcher.errors import LaunchCancelled, PermanentFailure, PlatformUnavailable
+from tfoperator.launcher.log_follower import LogCut, LogFollower, LogSource, NoLog
+from tfoperator.launcher.mailbox import Mailbox
+from tfoperator.launcher.outcome import ContainerEnd
+from tfoperator.launcher.retry import RetryPolicy, repeated
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+__all__ = ["DockerBackend", "connect_docker"]
+
+logger = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+_GRACE = 10  # seconds; what `docker stop` waits before it kills
+
+
+def connect_docker(url: str = "") -> DockerClient:
+    """A client of the engine at the URL, by default what DOCKER_HOST says. Raises PlatformUnavailable."""
+    try:
+        import docker
+    except ImportError as error:
+        raise PlatformUnavailable("docker-py is not installed: pip install tfoperator[docker]") from error
+    try:
+        return docker.DockerClient(base_url=url) if url else docker.from_env()
+    except docker.errors.DockerException as error:
+        where = url or "the address that DOCKER_HOST says"
+        raise PlatformUnavailable(f"no Docker engine answers at {where}: {error}. Is it running?") from error
+
+
+class DockerBackend:
+    """See `container_launcher.Backend`. `call` is what docker's `containers.create` gets, without a name."""
+
+    def __init__(self, launcher: BaseComponentLauncher, client: DockerClient, call: Json, pull: str) -> None:
+        self._launcher = launcher
+        self._context = launcher.context
+        self._client = client
+        self._call = call
+        self._pull = pull
+        self._grace = int(call.get("stop_timeout") or _GRACE)
+        self._mailbox: Mailbox[object] = Mailbox(launcher.context.clock)  # a new one for each wait; any thread puts
+        self._log: LogFollower | None = None
+
+    def create(self, name: str) -> str:
+        """Create the container, or find that this launch has done so; it is started by `wait`."""
+        from docker.errors import APIError
+
+        run, call = self._launcher.record.run, dict(self._call)
+        image = call.pop("image")
+        call["labels"] = {**_labels(call.get("labels")), LAUNCH_LABEL: run}
+        self._fetch(image)
+
+        def create() -> Container:
+            try:
+                return self._client.containers.create(image, name=name, **call)
+            except APIError as error:
+                if error.status_code != 409:
+                    raise
+                # An answer that was lost, or a launcher that was killed before it could write down the id.
+                found = self._client.containers.get(name)
+                if found.labels.get(LAUNCH_LABEL) != run:
+                    raise PermanentFailure(f"container {name} exists, and is not this launch's") from error
+                return found
+
+        container = self._patiently(f"create container {name}", create)
+        self._context.tell(f"container {name} created")
+        return str(container.id)
+
+    def wait(self, name: str, uid: str) -> ContainerEnd:
+        """Start the container if it has not been, and wait for its end."""
+        from docker.errors import NotFound
+
+        lost = ContainerEnd(None, f"container {name} was removed before it had succeeded", lost=True)
+        try:
+            container = self._patiently(f"find container {name}", lambda: self._client.containers.get(uid))
+            if container.status == "created":
+                self._start(container)
+            return self._follow(container, lost)
+        except NotFound:
+            return lost
+
+    def stop(self, name: str, uid: str) -> None:
+        """Stop the container with its grace period, and remove it."""
+        self._context.tell(f"stopping container {name}")
+        self._quietly(name, uid, lambda container: container.stop(timeout=self._grace))
+        if self._log is not None:
+            self._log.finish(2.0)
+            self._log = None
+        self.remove(name, uid)
+
+    def remove(self, name: str, uid: str) -> None:
+        """Remove the container and its anonymous volumes."""
+        self._quietly(name, uid, lambda container: container.remove(v=True, force=True))
+
+    def wake(self) -> None:
+        """See `Backend`."""
+        self._mailbox.put(None)
+
+    def _fetch(self, image: str) -> None:
+        from docker.errors import ImageNotFound, NotFound
+
+        def present() -> bool:
+            try:
+                self._client.images.get(image)
+            except ImageNotFound:
+                return False
+            return True
+
+        if self._pull == "never" or (self._pull == "missing" and self._patiently(f"find image {image}", present)):
+            return
+        self._context.tell(f"pulling image {image}")
+        try:
+            self._patiently(f"pull image {image}", lambda: self._client.images.pull(*_reference(image)))
+        except NotFound as error:
+            raise NeverStarted(f"image {image} can't be pulled: {error.explanation or error}") from error
+
+    def _start(self, container: Container) -> None:
+        from docker.errors import APIError
+
+        try:
+            container.start()
+        except APIError as error:  # the runtime says 400 or 500 if there is no such program, or mount, or device
+            raise NeverStarted(f"container {container.name} can't be started: {error.explanation or error}") from error
+
+    def _follow(self, container: Container, lost: ContainerEnd) -> ContainerEnd:
+        mailbox = self._mailbox = Mailbox(self._context.clock)
+        waiter = threading.Thread(target=self._await, args=(container, mailbox), name=f"wait-{container.name}")
+        waiter.daemon = True
+        waiter.start()
+        work = self._launcher.work
+        self._log = LogFollower(
+            container.name,
+            lambda since: _connect_log(container, since),
+            self._context.log,
+            clock=self._context.clock,
+            position=work.log_position(),
+            keep=work.keep_log_position,
+        )
+        self._log.start()
+        while True:
+            if self._launcher.cancelled.is_set():
+                component = self._launcher.component.name
+                raise LaunchCancelled(f"component {component}: cancelled; container {container.name} was stopped")
+            match mailbox.take():
+                case int(code):
+                    break
+                case BaseException() as error:
+                    self._log.finish(0.0)
+                    raise error
+        self._log.finish()
+        self._log = None
+        waiter.join(5.0)
+        return self._ended(container, code, lost)
+
+    def _await(self, container: Container, mailbox: Mailbox[object]) -> None:
+        try:
+            answer = self._patiently(f"wait for container {container.name}", lambda: container.wait(timeout=None))
+            mailbox.put(int(answer["StatusCode"]))
+        except BaseException as error:  # noqa: BLE001 - the launching thread raises it
+            mailbox.put(error)
+
+    def _ended(self, container: Container, code: int, lost: ContainerEnd) -> ContainerEnd:
+        from docker.errors import NotFound
+
+        try:
+            self._patiently(f"inspect container {container.name}", container.reload)
+        except NotFound:
+            return ContainerEnd(0) if code == 0 else lost
+        state = container.attrs["State"]
+        said = ["OOMKilled"] if state.get("OOMKilled") else []
+        said += [state["Error"]] if state.get("Error") else []
+        return ContainerEnd(int(state["ExitCode"]), ": ".join(said), image_id=container.attrs.get("Image", ""))
+
+    def _quietly(self, name: str, uid: str, act: Callable[[Container], object]) -> None:
+        """Do something to the container if it is still there, with 5 tries; a failure is logged."""
+        from docker.errors import DockerException, NotFound
+
+        def once() -> None:
+            container = self._client.containers.get(uid or name)
+            if container.labels.get(LAUNCH_LABEL) == self._launcher.record.run:
+                act(container)
+
+        try:
+            self._repeated(f"clear up {name}", once, RetryPolicy(attempts=5, initial=0.5, maximum=5.0), StopSignal())
+        except NotFound:
+            pass
+        except (DockerException, OSError) as error:
+            logger.warning("container %s could not be cleared up: %s", name, error)
+
+    def _patiently(self, what: str, call: Callable[[], T]) -> T:
+        from docker.errors import APIError
+
+        try:
+            return self._repeated(what, call, self._context.api_retry, self._launcher.cancelled)
+        except APIError as error:
+            if error.status_code in (400, 422):
+                raise PermanentFailure(f"the Docker engine refuses it: {error.explanation or error}") from error
+            if error.is_server_error():
+                raise PlatformUnavailable(f"{what}: the Docker engine fails: {error}") from error
+            raise
+        except OSError as error:
+            raise PlatformUnavailable(f"{what}: the Docker engine can't be reached: {error}") from error
+
+    def _repeated(self, what: str, call: Callable[[], T], policy: RetryPolicy, cancelled: StopSignal) -> T:
+        from docker.errors import APIError
+
+        context = self._context
+        return repeated(
+            call,
+            policy,
+            # requests' errors are OSErrors: refused, reset, timed out.
+            lambda error: error.is_server_error() if isinstance(error, APIError) else isinstance(error, OSError),
+            clock=context.clock,
+            cancelled=cancelled,
+            random=context.random,
+            what=what,
+        )
+
+
+def _labels(labels: Any) -> Json:
+    """Labels as a dictionary; docker-py takes a list of names, too."""
+    return dict(labels) if isinstance(labels, dict) else dict.fromkeys(labels or (), "")
+
+
+def _reference(image: str) -> tuple[str, str | None]:
+    """What docker-py's `pull` wants, which fetches every tag of a name without one."""
+    name = image.rpartition("/")[2]
+    return (image, None) if ":" in name or "@" in name else (image, "latest")
+
+
+class _ContainerLog:
+    """A log stream of docker-py, with its errors in the log follower's words."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self._stream
+        except Exception as error:  # docker-py passes on what requests, urllib3 and sockets raise
+            raise LogCut(str(error)) from error
+
+    def close(self) -> None:
+        try:
+            self._stream.close()
+        except Exception as error:  # noqa: BLE001 - it is closed already, in one of many ways
+            logger.debug("closing a log: %s", error)
+
+
+def _connect_log(container: Container, since: str) -> LogSource:
+    from docker.errors import NotFound
+
+    begin = {"since": int(datetime.fromisoformat(since).timestamp())} if since else {}
+    try:
+        return _ContainerLog(container.logs(stream=True, follow=True, timestamps=True, **begin))
+    except NotFound as error:
+        raise NoLog(str(error)) from error
+    except Exception as error:
+        raise LogCut(str(error)) from error
