@@ -24,10 +24,13 @@ ODD_BUT_GOOD = [
     job({"Worker": {"replicas": 101}}, name="m" * 52),
     job({"Worker": {"restartPolicy": ""}}, successPolicy="", runPolicy={"cleanPodPolicy": ""}),
     job({"Worker": {}}, runPolicy={"schedulingPolicy": {"minAvailable": 10}}),
+    job({"Worker": {}}, name="m" * 51, tensorBoard={"logDir": "gs://bucket/logs", "serviceType": "", "image": ""}),
     job({"ps": {"template": None}, "Worker": {}}),
     job({"Worker": {"template": {"metadata": {"creationTimestamp": None, "labels": None}, **TEMPLATE}}}),
 ]
 
+MOUNT = {"name": "logs", "mountPath": "/logs"}
+LOGS = {"name": "logs", "persistentVolumeClaim": {"claimName": "logs"}}
 CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
 TWO_ALIKE = {"spec": {"containers": TEMPLATE["spec"]["containers"] * 2}}
 
@@ -45,6 +48,25 @@ BAD = [
     (job({"Worker": {}}, checkpoint={"volume": CLAIM}), "spec.checkpoint.mountPath", ""),
     (job({"Worker": {}}, checkpoint={"volume": {}, "mountPath": "/c"}), "spec.checkpoint.volume", ""),
     (job({"Worker": {}}, checkpoint={"volume": CLAIM, "mountPath": "c"}), "spec.checkpoint.mountPath", ""),
+    (job({"Worker": {}}, tensorBoard={}), "spec.tensorBoard.logDir", ""),
+    (job({"Worker": {}}, tensorBoard={"logDir": ""}), "spec.tensorBoard.logDir", ""),
+    (
+        job({"Worker": {}}, tensorBoard={"logDir": "/l", "serviceType": "None"}),
+        "spec.tensorBoard.serviceType",
+        "NodePort",
+    ),
+    (job({"Worker": {}}, tensorBoard={"logDir": "/l", "volumeMounts": [MOUNT]}), "spec.tensorBoard.volumeMounts", ""),
+    (
+        job({"Worker": {}}, tensorBoard={"logDir": "/l", "volumes": [LOGS], "volumeMounts": [{"name": "logs"}]}),
+        "spec.tensorBoard.volumeMounts[0].mountPath",
+        "",
+    ),
+    (
+        job({"Worker": {}}, tensorBoard={"logDir": "/l", "volumes": [{"emptyDir": {}}]}),
+        "spec.tensorBoard.volumes[0].name",
+        "",
+    ),
+    (job({"Worker": {}}, tensorBoard={"logDir": "/l"}, name="m" * 52), "metadata.name", "63 characters"),
     (job({"Worker": {}}, runPolicy={"activeDeadlineSeconds": 2**31}), "spec.runPolicy.activeDeadlineSeconds", ""),
     (job({"Worker": {}}, minSucceededWorkers=0), "spec.minSucceededWorkers", ""),
     (job({"Worker": {}}, minSucceededWorkers="0%"), "spec.minSucceededWorkers", ""),
@@ -92,6 +114,14 @@ def test_every_field_that_the_peer_does_not_have_survives(space: Space) -> None:
         "minSucceededWorkers": "80%",
         "maxFailedWorkers": 1,
         "checkpoint": {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}, "mountPath": "/checkpoint"},
+        "tensorBoard": {
+            "logDir": "/logs",
+            "image": "boards:1",
+            "volumes": [{**LOGS, "persistentVolumeClaim": {"claimName": "logs", "readOnly": True}}],
+            "volumeMounts": [{**MOUNT, "subPath": "mnist"}],
+            "resources": {"limits": {"memory": "1Gi"}, "requests": {"cpu": "100m"}},
+            "serviceType": "LoadBalancer",
+        },
     }
 
     created = space.create(TFJOBS, job({"Worker": {}}, **beyond))
@@ -103,6 +133,14 @@ def test_the_run_policy_is_defaulted_where_there_is_one(space: Space) -> None:
     created = space.create(TFJOBS, job({"Worker": {}}, runPolicy={"backoffLimit": 1}))
 
     assert created["spec"]["runPolicy"] == {"backoffLimit": 1, "cleanPodPolicy": "None", "suspend": False}
+
+
+def test_a_job_whose_name_is_too_long_for_a_tensorboard_is_not_given_one_later(space: Space) -> None:
+    space.create(TFJOBS, job({"Worker": {}}, name="m" * 52))
+    space.patch(TFJOBS, "m" * 52, {"status": PEER_STATUS}, subresource="status")
+
+    with refused(InvalidError, "metadata.name", "-tensorboard"):
+        space.patch(TFJOBS, "m" * 52, {"spec": {"tensorBoard": {"logDir": "gs://bucket/logs"}}})
 
 
 def test_a_generated_name_counts_with_its_suffix(space: Space) -> None:

@@ -14,8 +14,9 @@ from tests.e2e.conftest import OPERATOR_USER
 from tests.support.cluster import Cluster, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import NotFoundError
-from tfoperator.kube.resources import LEASES
+from tfoperator.kube.resources import DEPLOYMENTS, LEASES
 
 pytestmark = pytest.mark.controlplane
 
@@ -30,6 +31,17 @@ def rights(plane: ControlPlane, admin: object) -> None:
     subprocess.run([*command, "-k", str(MANIFESTS)], check=True, timeout=60, env=environment)
 
 
+def change_and_remove_the_tensorboard(cluster: Cluster) -> None:
+    def has(image: str | None) -> bool:
+        found = cluster.client.list(DEPLOYMENTS, cluster.namespace, decode).items
+        images = [one["spec"]["template"]["spec"]["containers"][0]["image"] for one in found]
+        return images == ([] if image is None else [image])
+
+    for board, image in (({"image": "boards:2"}, "boards:2"), (None, None)):
+        cluster.client.patch(TFJOBS, cluster.namespace, "mnist", {"spec": {"tensorBoard": board}}, decode)
+        eventually(lambda image=image: has(image), within=20, what=f"the deployment with image {image}")
+
+
 def test_the_rights_of_the_manifests_suffice_for_a_jobs_whole_life(
     plane: ControlPlane, cluster: Cluster, rights: None, start_operator: Callable[..., OperatorProcess]
 ) -> None:
@@ -39,10 +51,12 @@ def test_the_rights_of_the_manifests_suffice_for_a_jobs_whole_life(
         kubeconfig=plane.kubeconfig_for(OPERATOR_USER),
     )
     policy = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 2}
-    cluster.submit(tfjob("mnist", restart_policy="ExitCode", run_policy=policy, PS=1, Worker=1))
+    board = {"tensorBoard": {"logDir": "gs://bucket/logs"}}
+    cluster.submit(tfjob("mnist", restart_policy="ExitCode", run_policy=policy, spec=board, PS=1, Worker=1))
     for name in cluster.wait_pods(2):
         cluster.set_phase(name, "Running")
     cluster.wait_condition("mnist", "Running")
+    change_and_remove_the_tensorboard(cluster)
     first = cluster.pods()["mnist-worker-0"]["metadata"]["uid"]
     cluster.set_phase("mnist-worker-0", "Failed", exit_code=137)
 

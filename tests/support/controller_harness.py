@@ -22,7 +22,7 @@ from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
-from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from tfoperator.workqueue import ExponentialFailureRateLimiter, RateLimitingQueue
 
 READS = ("get", "list")
@@ -133,6 +133,7 @@ class Harness:
             (TFJOBS, self.informers.jobs),
             (PODS, self.informers.pods),
             (SERVICES, self.informers.services),
+            (DEPLOYMENTS, self.informers.deployments),
         ]
         if self.informers.gang is not None:
             caches.append((self.informers.gang.pod_groups, self.informers.pod_groups))

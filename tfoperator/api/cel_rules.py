@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import msgspec
 
-from tfoperator.api.names import MAX_NAME_LENGTH
+from tfoperator.api.names import MAX_NAME_LENGTH, TENSORBOARD_SUFFIX
 from tfoperator.api.rules import NAME_PATTERN
 from tfoperator.api.v1.types import ReplicaType
 
-__all__ = ["NEW_JOB_RULES", "REPLICA_RULES", "cel_rule"]
+__all__ = ["CHANGED_JOB_RULES", "NEW_JOB_RULES", "REPLICA_RULES", "cel_rule"]
 
 
 def cel_rule(rule: str, message: str, reason: str = "FieldValueInvalid", **more: str) -> dict[str, str]:
@@ -78,6 +78,11 @@ REPLICA_RULES = (
 _HIGHEST = "string(self.spec.tfReplicaSpecs[type].replicas > 1 ? self.spec.tfReplicaSpecs[type].replicas - 1 : 0)"
 _LENGTH = f"size(self.metadata.name) + size(type) + size({_HIGHEST}) + 2"
 
+_BOARD_FITS = f"!has(self.spec.tensorBoard) || size(self.metadata.name) <= {MAX_NAME_LENGTH - len(TENSORBOARD_SUFFIX)}"
+_BOARD_TOO_LONG = (
+    f"metadata.name is too long: {{name}}{TENSORBOARD_SUFFIX} must have at most {MAX_NAME_LENGTH} characters"
+)
+
 NEW_JOB_RULES = (
     _for_new_jobs(
         f"self.metadata.name.matches('{NAME_PATTERN}')",
@@ -90,6 +95,12 @@ NEW_JOB_RULES = (
         f"metadata.name is too long: {{name}}-{{type}}-{{index}} must have at most {MAX_NAME_LENGTH} characters",
         ".metadata.name",
     ),
+    _for_new_jobs(_BOARD_FITS, _BOARD_TOO_LONG, ".metadata.name"),
     *(rule.on_create for rule in REPLICA_RULES),
 )
 """What holds for a job as a whole, as long as it has no status."""
+
+CHANGED_JOB_RULES = (
+    cel_rule(f"has(oldSelf.spec.tensorBoard) || {_BOARD_FITS}", _BOARD_TOO_LONG, fieldPath=".metadata.name"),
+)
+"""What holds for a change of a job as a whole."""

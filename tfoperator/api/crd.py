@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from tfoperator.api.cel_rules import NEW_JOB_RULES
+from tfoperator.api.cel_rules import CHANGED_JOB_RULES, NEW_JOB_RULES
 from tfoperator.api.schema import Schema, struct_schema
 from tfoperator.api.schema_fields import TABLE
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec, TFJobStatus
@@ -79,7 +79,7 @@ def openapi_schema() -> Schema:
             "spec": struct_schema(TFJobSpec, TABLE),
             "status": struct_schema(TFJobStatus, TABLE),
         },
-        "x-kubernetes-validations": [dict(rule) for rule in NEW_JOB_RULES],
+        "x-kubernetes-validations": [dict(rule) for rule in (*NEW_JOB_RULES, *CHANGED_JOB_RULES)],
     }
 
 

@@ -13,6 +13,8 @@ from tfoperator.api.v1.types import ReplicaType
 
 __all__ = [
     "ANNOTATION_RESTARTS",
+    "ANNOTATION_SPEC_HASH",
+    "ANNOTATION_TENSORBOARD_URL",
     "CHECKPOINT_VARIABLE",
     "CHECKPOINT_VOLUME",
     "DEFAULT_CONTAINER_NAME",
@@ -25,10 +27,15 @@ __all__ = [
     "LABEL_PREFIX",
     "LABEL_REPLICA_INDEX",
     "LABEL_REPLICA_TYPE",
+    "LABEL_TENSORBOARD",
     "MANAGED_SELECTOR",
     "MAX_NAME_LENGTH",
     "MAX_REPLICA_INDEX",
     "OPERATOR_NAME",
+    "TENSORBOARD_CONTAINER",
+    "TENSORBOARD_HOST_VARIABLE",
+    "TENSORBOARD_PORT_VARIABLE",
+    "TENSORBOARD_SUFFIX",
     "job_selector",
     "object_name",
     "parse_replica_index",
@@ -38,6 +45,8 @@ __all__ = [
     "replica_of",
     "replicas_selector",
     "service_name",
+    "tensorboard_labels",
+    "tensorboard_name",
     "unique_object_name",
 ]
 
@@ -52,6 +61,22 @@ JOB_ROLE_MASTER = "master"
 
 ANNOTATION_RESTARTS = LABEL_PREFIX + "restarts"
 """On a pod: how often its replica had been started again before this pod was made."""
+
+LABEL_TENSORBOARD = LABEL_PREFIX + "tensorboard"
+"""On a TensorBoard's deployment, service and pod: the name of the job that it belongs to. The pod has this label and
+none of those that select a job's replicas: who lists or deletes those must not meet it."""
+
+ANNOTATION_SPEC_HASH = LABEL_PREFIX + "spec-hash"
+"""On a TensorBoard's deployment and service: what they were made from, so that a change is noticed."""
+
+ANNOTATION_TENSORBOARD_URL = LABEL_PREFIX + "tensorboard-url"
+"""On a TensorBoard's service, by whoever publishes it (an ingress, the local control plane): its address for people."""
+
+TENSORBOARD_SUFFIX = "-tensorboard"
+TENSORBOARD_CONTAINER = "tensorboard"
+TENSORBOARD_HOST_VARIABLE = "TENSORBOARD_HOST"
+TENSORBOARD_PORT_VARIABLE = "TENSORBOARD_PORT"
+"""Where a TensorBoard listens, as variables of its container: the local control plane has another place for it."""
 
 OPERATOR_NAME = "tfjob-controller"
 """Value of `LABEL_OPERATOR_NAME`, and the source of our events."""
@@ -113,6 +138,16 @@ def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_m
     if is_master:
         labels[LABEL_JOB_ROLE] = JOB_ROLE_MASTER
     return labels
+
+
+def tensorboard_name(job_name: str) -> str:
+    """The name of a job's TensorBoard: its deployment, its service, and so its DNS name."""
+    return job_name + TENSORBOARD_SUFFIX
+
+
+def tensorboard_labels(job_name: str) -> dict[str, str]:
+    """The labels of a TensorBoard's deployment and service."""
+    return {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: job_name, LABEL_TENSORBOARD: job_name}
 
 
 def job_selector(job_name: str) -> str:

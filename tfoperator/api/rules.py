@@ -15,10 +15,17 @@ from functools import partial
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH, object_name, parse_replica_type
+from tfoperator.api.names import (
+    DEFAULT_CONTAINER_NAME,
+    MAX_NAME_LENGTH,
+    object_name,
+    parse_replica_type,
+    tensorboard_name,
+)
 from tfoperator.api.problems import Problem, Severity, member, shown
 from tfoperator.api.structure import type_problems
 from tfoperator.api.templates import Container, PodTemplate, decode_template, is_absent
+from tfoperator.api.tensorboard_rules import validate_tensorboard
 from tfoperator.api.threshold_rules import validate_thresholds
 from tfoperator.api.v1.types import (
     Checkpoint,
@@ -101,6 +108,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
         *_validate_run_policy(job.spec),
         *_validate_cluster_arguments(job.spec),
         *_validate_checkpoint(job.spec.checkpoint),
+        *validate_tensorboard(job.spec.tensor_board),
     )
 
 
@@ -137,6 +145,8 @@ def long_names(
         for key, replica in spec.tf_replica_specs.items()
         if replica is not None and (replica_type := parse_replica_type(key)) is not None
     ]
+    if spec.tensor_board is not None:
+        generated.append(tensorboard_name(name))
     longest = max([name, *generated], key=len)
     excess = len(longest) - MAX_NAME_LENGTH
     if excess > 0:

@@ -88,6 +88,8 @@ def _type_schema(info: inspect.Type, table: Table) -> Schema:
                 return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
         case inspect.StructType():
             return struct_schema(info.cls, table)
+        case inspect.DictType(value_type=inspect.AnyType()):
+            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         case inspect.DictType():
             return {"type": "object", "additionalProperties": _type_schema(info.value_type, table)}
         case inspect.VarTupleType():

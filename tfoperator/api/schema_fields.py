@@ -29,6 +29,7 @@ from tfoperator.api.templates import (
     PodTemplateSpec,
     VolumeSource,
 )
+from tfoperator.api.tensorboard_rules import MAX_LOG_DIR_LENGTH, MAX_VOLUMES
 from tfoperator.api.threshold_rules import CONTRADICTION
 from tfoperator.api.v1.types import (
     Checkpoint,
@@ -41,6 +42,9 @@ from tfoperator.api.v1.types import (
     RunPolicy,
     SchedulingPolicy,
     SuccessPolicy,
+    TensorBoard,
+    TensorBoardServiceType,
+    TensorBoardStatus,
     TFJobSpec,
     TFJobStatus,
 )
@@ -77,6 +81,20 @@ _CONTAINERS: dict[str, Any] = {
     ],
 }
 
+_NAMED: dict[str, Any] = {
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH, "description": "Name of the volume."}
+    },
+}
+_MOUNT: dict[str, Any] = {
+    "required": ["mountPath", "name"],
+    "properties": {
+        "mountPath": {"type": "string", "minLength": 1, "description": "Where the container sees it."},
+        **_NAMED["properties"],
+    },
+}
+
 _SPEC: dict[type, dict[str, Field]] = {
     TFJobSpec: {
         "tfReplicaSpecs": Field(
@@ -111,6 +129,7 @@ _SPEC: dict[type, dict[str, Field]] = {
             "to; as the operator's --evaluator-in-cluster says (true) if unset."
         ),
         "checkpoint": Field("Where the replicas keep checkpoints: a volume for all of them, with a directory per job."),
+        "tensorBoard": Field("A TensorBoard beside the job, which stays until the job is deleted."),
     },
     ReplicaSpec: {
         "replicas": Field("How many pods of this type.", {"minimum": 0, "maximum": MAX_REPLICAS, "default": 1}),
@@ -133,6 +152,22 @@ _SPEC: dict[type, dict[str, Field]] = {
         "mountPath": Field(
             "Where the training containers see the job's directory; TFOPERATOR_CHECKPOINT_DIR names it, too.",
             {"pattern": MOUNT_PATH_PATTERN, "maxLength": MAX_PATH_LENGTH},
+        ),
+    },
+    TensorBoard: {
+        "logDir": Field(
+            "Where it looks for event files: a directory in one of its volumes, or a URL such as gs://bucket/logs.",
+            {"minLength": 1, "maxLength": MAX_LOG_DIR_LENGTH},
+        ),
+        "image": Field("Image with TensorBoard; the operator's if unset."),
+        "volumes": Field("Volumes of its pod, as in a pod's spec.", {"maxItems": MAX_VOLUMES, "items": _NAMED}),
+        "volumeMounts": Field(
+            "Where its container sees them, as in a container.", {"maxItems": MAX_VOLUMES, "items": _MOUNT}
+        ),
+        "resources": Field("Resources of its container."),
+        "serviceType": Field(
+            "How it can be reached: ClusterIP (the default), NodePort or LoadBalancer, at port 80.",
+            {"enum": _enum(TensorBoardServiceType)},
         ),
     },
     RunPolicy: {
@@ -215,6 +250,7 @@ _STATUS: dict[type, dict[str, Field]] = {
         "replicaStatuses": Field("What the replicas of each type do."),
         "startTime": Field("When the job was started (again, after a suspension)."),
         "completionTime": Field("When the job ended."),
+        "tensorBoard": Field("Where the job's TensorBoard is."),
         "lastReconcileTime": Field("When the job was last compared with what the API server holds."),
         "observedGeneration": Field("The metadata.generation that this status was made for.", {"format": "int64"}),
     },
@@ -225,6 +261,10 @@ _STATUS: dict[type, dict[str, Field]] = {
         "message": Field("Why, in a sentence for people."),
         "lastUpdateTime": Field("When the condition was last written."),
         "lastTransitionTime": Field("When its status last changed."),
+    },
+    TensorBoardStatus: {
+        "url": Field("The address of its page."),
+        "ready": Field("Whether the page answers."),
     },
     ReplicaStatus: {
         "active": Field("How many pods run."),
@@ -264,6 +304,17 @@ TABLE = Table(
             ],
         },
         Checkpoint: {"required": ["mountPath", "volume"]},
+        TensorBoard: {
+            "required": ["logDir"],
+            "x-kubernetes-validations": [
+                cel_rule(
+                    "!has(self.volumeMounts) || self.volumeMounts.all(mount, "
+                    "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name))",
+                    "volumeMounts must name volumes of the TensorBoard",
+                    fieldPath=".volumeMounts",
+                )
+            ],
+        },
         PodTemplate: {"required": ["spec"]},
         PodTemplateSpec: {"required": ["containers"]},
         Container: {"required": ["image", "name"]},

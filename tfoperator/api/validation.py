@@ -113,6 +113,7 @@ def _hint(path: str, name: str, siblings: list[str]) -> str:
     # A letter too few is likelier than a member of another object.
     similar = difflib.get_close_matches(name, siblings, n=1, cutoff=0.9)
     homes = [home for home in _homes().get(name.lower(), ()) if home != path]
+    homes = [home for home in homes if home.startswith(path.partition("[")[0])] or homes  # within it, if it can be
     if homes and not similar:
         return f"; it belongs in {' or '.join(homes)}"
     similar = similar or difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)

@@ -2,6 +2,11 @@
 
 from tfoperator.controller.accelerators import Accelerator
 from tfoperator.controller.actions import (
+    DEFAULT_TENSORBOARD_IMAGE,
+    BoardAction,
+    BoardCreate,
+    BoardDelete,
+    BoardPatch,
     DeleteReason,
     Observed,
     Plan,
@@ -22,7 +27,12 @@ from tfoperator.controller.plan import plan
 from tfoperator.controller.status_patch import status_patch
 
 __all__ = [
+    "DEFAULT_TENSORBOARD_IMAGE",
     "Accelerator",
+    "BoardAction",
+    "BoardCreate",
+    "BoardDelete",
+    "BoardPatch",
     "ControllerInformers",
     "ControllerMetrics",
     "ControllerOptions",

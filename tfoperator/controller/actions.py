@@ -16,9 +16,15 @@ from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, TFJobStat
 from tfoperator.controller.accelerators import Accelerator
 from tfoperator.controller.gang import GangScheduler, PodGroup
 from tfoperator.controller.naming import ObjectName, peer_object_name
-from tfoperator.kube.objects import Pod, Service
+from tfoperator.kube.objects import Deployment, Pod, Service
 
 __all__ = [
+    "DEFAULT_TENSORBOARD_IMAGE",
+    "BoardAction",
+    "BoardCreate",
+    "BoardDelete",
+    "BoardKind",
+    "BoardPatch",
     "DeleteReason",
     "ObjectName",
     "Observed",
@@ -35,13 +41,17 @@ __all__ = [
 ]
 
 
+DEFAULT_TENSORBOARD_IMAGE = "tensorflow/tensorflow:2.19.0"
+"""One that has TensorBoard in it, which from TensorFlow 2.21 on is a package of its own."""
+
+
 class Observed(msgspec.Struct, frozen=True):
     """What the caches show of one job.
 
-    `job` is defaulted (`tfoperator.api.defaults.default`). `pods` and `services` are those whose controller is this
-    job's UID, in any order, terminating ones included. `problems` is what validation has against the job (and the
-    lines of `decode_error`), each as `field: message`. `pod_group` is the job's own, and `priorities` are those of the
-    PriorityClasses (`gang_size.priorities_of`); both are looked at only where there is a gang scheduler.
+    `job` is defaulted (`tfoperator.api.defaults.default`). `pods`, `services` and `deployments` are those whose
+    controller is this job's UID, in any order, terminating ones included. `problems` is what validation has against the
+    job (and the lines of `decode_error`), each as `field: message`. `pod_group` is the job's own, and `priorities` are
+    those of the PriorityClasses (`gang_size.priorities_of`); both are looked at only where there is a gang scheduler.
     """
 
     job: TFJob
@@ -50,6 +60,7 @@ class Observed(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
     pod_group: PodGroup | None = None
     priorities: Mapping[str, int] = {}
+    deployments: tuple[Deployment, ...] = ()
 
 
 class PlanOptions(msgspec.Struct, frozen=True):
@@ -62,7 +73,8 @@ class PlanOptions(msgspec.Struct, frozen=True):
     the evaluators in TF_CONFIG's cluster, which the Go operator does and some training loops object to, unless the
     job says. `accelerators` say, by resource name, what containers that ask for the resource get.
     `default_ps_image` runs the parameter servers of a job that has no template for them; empty, such a job is
-    invalid. `object_name` names what is made for jobs that have nothing yet.
+    invalid. `default_tensorboard_image` runs TensorBoards that name none. `object_name` names what is made for jobs
+    that have nothing yet.
     `gang` schedules the pods of a job together; None leaves each pod to the cluster's scheduler.
     """
 
@@ -74,6 +86,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     object_name: ObjectName = peer_object_name
     accelerators: Mapping[str, Accelerator] = {}
     default_ps_image: str = ""
+    default_tensorboard_image: str = DEFAULT_TENSORBOARD_IMAGE
     gang: GangScheduler | None = None
 
 
@@ -154,6 +167,37 @@ class PodGroupDelete(msgspec.Struct, frozen=True):
     reason: DeleteReason
 
 
+BoardKind = Literal["deployments", "services"]
+"""The objects that make a TensorBoard: one of each."""
+
+
+class BoardCreate(msgspec.Struct, frozen=True):
+    """An object of the job's TensorBoard to create."""
+
+    kind: BoardKind
+    name: str
+    body: dict[str, Any]
+
+
+class BoardPatch(msgspec.Struct, frozen=True):
+    """A merge patch of an object of the job's TensorBoard; its body has the UID and version of what it is meant for."""
+
+    kind: BoardKind
+    name: str
+    body: dict[str, Any]
+
+
+class BoardDelete(msgspec.Struct, frozen=True):
+    """An object of the job's TensorBoard to delete, by name with `uid` as precondition."""
+
+    kind: BoardKind
+    name: str
+    uid: str
+
+
+BoardAction = BoardCreate | BoardPatch | BoardDelete
+
+
 class PlannedEvent(msgspec.Struct, frozen=True):
     """An event about the job, to be emitted once the plan's status write (if any) has succeeded."""
 
@@ -170,10 +214,11 @@ class Plan(msgspec.Struct, frozen=True):
        suspension or the job's end); if the write fails, stop here and retry.
     3. The PodGroup before its pods, which a gang scheduler would not know what to do with. Services before pods, so
        that no process starts before its name can resolve.
-    4. `write_status`: whether `status`, the complete desired status, differs from the observed one in a way worth a
+    4. `board`: what to do about the job's TensorBoard; if that fails, everything else goes on all the same.
+    5. `write_status`: whether `status`, the complete desired status, differs from the observed one in a way worth a
        write. Without it `status` may still carry news (started indexes) that ride along with any other write.
-    5. `events`, only after a needed status write has succeeded, so that a retry doesn't repeat them.
-    6. `requeue_after`: seconds until time alone changes the decision; None when only an event can.
+    6. `events`, only after a needed status write has succeeded, so that a retry doesn't repeat them.
+    7. `requeue_after`: seconds until time alone changes the decision; None when only an event can.
 
     `absent` names pods that were there and are gone without our doing. Creations and failures in this plan rest on
     that; a shell that fears a stale cache can look them up live before it acts.
@@ -190,6 +235,7 @@ class Plan(msgspec.Struct, frozen=True):
     patch_pod_group: PodGroupPatch | None = None
     create_services: tuple[ServiceCreate, ...] = ()
     create_pods: tuple[PodCreate, ...] = ()
+    board: tuple[BoardAction, ...] = ()
     write_status: bool = False
     events: tuple[PlannedEvent, ...] = ()
     requeue_after: float | None = None
@@ -198,13 +244,15 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def acts(self) -> bool:
-        """Whether anything is created or deleted, or the PodGroup changed."""
-        pod_group = self.delete_pod_group or self.create_pod_group or self.patch_pod_group
+        """Whether anything is created, changed or deleted, the status aside."""
         return bool(
             self.delete_job
-            or pod_group
+            or self.delete_pod_group
+            or self.create_pod_group
+            or self.patch_pod_group
             or self.delete_pods
             or self.delete_services
             or self.create_services
             or self.create_pods
+            or self.board
         )

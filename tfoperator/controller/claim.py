@@ -1,4 +1,4 @@
-"""Whose pods and services are whose: adoption of orphans that carry a job's labels, release of objects that lost them.
+"""Whose objects are whose: adoption of orphans that carry a job's labels, release of objects that lost them.
 
 Ownership is a UID in an owner reference, never a name: a job that was deleted and made anew under its old name must
 not inherit what the garbage collector is about to remove. Everything is read from the cache; only an orphan that is
@@ -20,16 +20,18 @@ from tfoperator.controller.gang import PodGroup, decode_pod_group
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister
 from tfoperator.kube.errors import InvalidError, NotFoundError
 from tfoperator.kube.objects import (
+    Deployment,
     HasMetadata,
     ObjectMeta,
     OwnerReference,
     Pod,
     Service,
+    decode_deployment,
     decode_partial,
     decode_pod,
     decode_service,
 )
-from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient, Decoder
 
 __all__ = ["Claimer", "matches", "owner_reference"]
@@ -58,29 +60,32 @@ def owner_reference(job: TFJob) -> OwnerReference:
 
 
 class Claimer:
-    """Finds a job's pods and services in the cache, and adopts or releases where labels and owners disagree."""
+    """Finds a job's objects in the cache, and adopts or releases where labels and owners disagree."""
 
     def __init__(
         self,
         client: ApiClient,
         pods: Lister[Pod],
         services: Lister[Service],
+        deployments: Lister[Deployment],
         pod_groups: tuple[Resource, Lister[PodGroup]] | None = None,
     ) -> None:
         """`pod_groups` only where there is a gang scheduler."""
         self._client = client
         self._pods = pods
         self._services = services
+        self._deployments = deployments
         self._pod_groups = pod_groups
 
-    def claim(self, job: TFJob) -> tuple[tuple[Pod, ...], tuple[Service, ...]]:
-        """The pods and services that the job controls. Without orphans or strays this makes no API call.
+    def claim(self, job: TFJob) -> tuple[tuple[Pod, ...], tuple[Service, ...], tuple[Deployment, ...]]:
+        """The pods, services and deployments that the job controls. Without orphans or strays this makes no API call.
 
         Raises KubeError (a ConflictError when the cache is behind) if an adoption or release fails.
         """
         return (
             self._claim(job, PODS, self._pods, decode_pod),
             self._claim(job, SERVICES, self._services, decode_service),
+            self._claim(job, DEPLOYMENTS, self._deployments, decode_deployment),
         )
 
     def claim_pod_group(self, job: TFJob) -> PodGroup | None:

@@ -26,7 +26,7 @@ from tfoperator.controller.gang_size import PriorityClass, decode_priority_class
 from tfoperator.controller.handlers import ChildHandler, JobHandler, expectation_key
 from tfoperator.controller.memory import JobMemory, ReconcileNote
 from tfoperator.controller.metrics import ChildKind, ControllerMetrics, NoControllerMetrics
-from tfoperator.controller.name_taken import NameTaken
+from tfoperator.controller.name_taken import SaidOnce
 from tfoperator.controller.plan import plan
 from tfoperator.controller.pod_groups import PodGroupWriter
 from tfoperator.controller.slow_start import CallPool
@@ -41,8 +41,16 @@ from tfoperator.informers import (
     index_orphans,
 )
 from tfoperator.kube.errors import ApiError, KubeError, NotFoundError
-from tfoperator.kube.objects import Pod, Service, decode_partial, decode_pod, decode_service
-from tfoperator.kube.resources import PODS, PRIORITY_CLASSES, SERVICES
+from tfoperator.kube.objects import (
+    Deployment,
+    Pod,
+    Service,
+    decode_deployment,
+    decode_partial,
+    decode_pod,
+    decode_service,
+)
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, PRIORITY_CLASSES, SERVICES
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.workqueue import RateLimitingQueue, ShutDown
 
@@ -73,14 +81,17 @@ class ControllerOptions(msgspec.Struct, frozen=True):
 
 
 class ControllerInformers(msgspec.Struct, frozen=True):
-    """The caches that a controller reads. Pods, services and PodGroups are only those that carry our label.
+    """The caches that a controller reads. What jobs make is in them only if it carries our label.
 
-    PodGroups and PriorityClasses are there if there is a gang scheduler, `gang`.
+    Deployments are watched whether a job has a TensorBoard or not: a watch without events costs the API server next to
+    nothing, and the first job that wants one doesn't have to wait for a cache. PodGroups and PriorityClasses are there
+    if there is a gang scheduler, `gang`.
     """
 
     jobs: InformerGroup[TFJob]
     pods: InformerGroup[Pod]
     services: InformerGroup[Service]
+    deployments: InformerGroup[Deployment]
     gang: GangScheduler | None = None
     pod_groups: InformerGroup[PodGroup] | None = None
     priority_classes: InformerGroup[PriorityClass] | None = None
@@ -89,13 +100,14 @@ class ControllerInformers(msgspec.Struct, frozen=True):
     def of(cls, factory: SharedInformerFactory, gang: GangScheduler | None = None) -> ControllerInformers:
         """The informers of a factory, with the indexes that a controller needs; start the factory afterwards."""
         selector = names.MANAGED_SELECTOR
+        by_uid, orphans = index_by_controller_uid, index_orphans
         pod_groups, priority_classes = None, None
         if gang is not None:
             pod_groups = factory.informer(
                 gang.pod_groups,
                 decode_pod_group,
                 label_selector=selector,
-                indexers={CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans},
+                indexers={CONTROLLER_UID_INDEX: by_uid, ORPHANS_INDEX: orphans},
             )
             priority_classes = factory.informer(PRIORITY_CLASSES, decode_priority_class)
         return cls(
@@ -104,13 +116,19 @@ class ControllerInformers(msgspec.Struct, frozen=True):
                 PODS,
                 decode_pod,
                 label_selector=selector,
-                indexers={CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans},
+                indexers={CONTROLLER_UID_INDEX: by_uid, ORPHANS_INDEX: orphans},
             ),
             services=factory.informer(
                 SERVICES,
                 decode_service,
                 label_selector=selector,
-                indexers={CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans},
+                indexers={CONTROLLER_UID_INDEX: by_uid, ORPHANS_INDEX: orphans},
+            ),
+            deployments=factory.informer(
+                DEPLOYMENTS,
+                decode_deployment,
+                label_selector=selector,
+                indexers={CONTROLLER_UID_INDEX: by_uid, ORPHANS_INDEX: orphans},
             ),
             gang=gang,
             pod_groups=pod_groups,
@@ -120,8 +138,8 @@ class ControllerInformers(msgspec.Struct, frozen=True):
     @property
     def synced(self) -> bool:
         """Whether every cache is complete."""
-        groups = (self.jobs, self.pods, self.services, self.pod_groups, self.priority_classes)
-        return all(group.has_synced for group in groups if group is not None)
+        caches = (self.jobs, self.pods, self.services, self.deployments, self.pod_groups, self.priority_classes)
+        return all(cache.has_synced for cache in caches if cache is not None)
 
 
 class TFJobController:
@@ -159,6 +177,7 @@ class TFJobController:
             client,
             informers.pods.lister,
             informers.services.lister,
+            informers.deployments.lister,
             (gang.pod_groups, pod_groups.lister) if gang is not None and pod_groups is not None else None,
         )
         self._pool = CallPool(self._options.parallelism)
@@ -186,6 +205,9 @@ class TFJobController:
         )
         informers.services.add_handler(
             ChildHandler[Service]("services", self._jobs, expectations, soon), resync_period=0, name="controller"
+        )
+        informers.deployments.add_handler(
+            ChildHandler[Deployment]("deployments", self._jobs, expectations, soon), resync_period=0, name="controller"
         )
         if pod_groups is not None:
             pod_groups.add_handler(
@@ -282,13 +304,14 @@ class TFJobController:
 
     def _sync(self, key: str, cached: TFJob) -> None:
         job, problems = self._memory.prepare(cached)
-        pods, services = self._claimer.claim(job)
+        pods, services, deployments = self._claimer.claim(job)
         pods = self._without_let_go(job, pods)
         observed = Observed(
             job=job,
             pods=pods,
             services=services,
             problems=problems,
+            deployments=deployments,
             pod_group=self._claimer.claim_pod_group(job),
             priorities={} if self._priority_classes is None else priorities_of(self._priority_classes.list()),
         )
@@ -337,8 +360,8 @@ class TFJobController:
             logger.warning("%s; trying again in %.0f s as the server asks", error, max(wishes), extra=extra)
             self._queue.add_after(key, max(wishes))
             return
-        # That a name is taken has been said once, with an event.
-        level = logging.DEBUG if isinstance(error, NameTaken) else logging.WARNING
+        # It has been said with an event.
+        level = logging.DEBUG if isinstance(error, SaidOnce) else logging.WARNING
         logger.log(level, "%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
         self._queue.add_rate_limited(key)
 
@@ -385,6 +408,7 @@ class TFJobController:
             delete_pods=tuple(one for one in decided.delete_pods if trusted(one.replica_type, "pods")),
             create_services=tuple(one for one in decided.create_services if trusted(one.replica_type, "services")),
             delete_services=tuple(one for one in decided.delete_services if trusted(one.replica_type, "services")),
+            board=tuple(one for one in decided.board if trusted(None, one.kind)),
         )
 
     def _make_sure(self, job: TFJob, absent: tuple[str, ...], seen: frozenset[str]) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+import msgspec
+
 from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import ReplicaType, TFJobStatus
 from tfoperator.controller.actions import (
+    BoardAction,
     DeleteReason,
     Observed,
     Plan,
@@ -48,6 +51,8 @@ class Draft:
         self.gang_waits: str | None = None  # what the job's pods wait for together, "" if unknown; None: they don't
         self.gang_is_stuck = False  # whether a scheduler has looked and found no room, which is worth an event
         self.absent: list[str] = []
+        self.board: list[BoardAction] = []
+        self.board_status = observed.job.status.tensor_board
         self.delete_job = False
         self._delete_pods: dict[str, PodDelete] = {}
         self._delete_services: list[ServiceDelete] = []
@@ -102,6 +107,8 @@ class Draft:
 
     def finish(self, status: TFJobStatus) -> Plan:
         """The plan, with `status` as the desired status."""
+        if status.tensor_board != self.board_status:
+            status = msgspec.structs.replace(status, tensor_board=self.board_status)
         write = is_worth_writing(self.job.status, status)
         deletes = bool(self._delete_pods or self._delete_services or self._delete_pod_group)
         return Plan(
@@ -115,6 +122,7 @@ class Draft:
             patch_pod_group=self.patch_pod_group,
             create_services=tuple(self.create_services),
             create_pods=tuple(self.create_pods),
+            board=tuple(self.board),
             write_status=write,
             events=tuple(self._events),
             requeue_after=self._requeue,

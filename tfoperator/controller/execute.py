@@ -19,6 +19,7 @@ from tfoperator.api.v1.types import TFJOBS, ConditionType, ReplicaType, TFJob, d
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.controller.actions import Plan, PlannedEvent, PodCreate, PodDelete, ServiceCreate, ServiceDelete
 from tfoperator.controller.claim import Claimer
+from tfoperator.controller.execute_board import BoardExecutor
 from tfoperator.controller.handlers import expectation_key
 from tfoperator.controller.memory import JobMemory
 from tfoperator.controller.messages import creation_events, deletion_events
@@ -45,7 +46,7 @@ __all__ = ["Outcome", "PlanExecutor", "Recorder", "namespace_is_ending"]
 
 logger = logging.getLogger(__name__)
 
-_RESOURCES: dict[ChildKind, Resource] = {"pods": PODS, "services": SERVICES}
+_RESOURCES: dict[ChildKind, Resource] = {"pods": PODS, "services": SERVICES}  # of replicas
 _FAILED_CREATE: dict[ChildKind, str] = {
     "pods": "FailedCreatePod",
     "services": "FailedCreateService",
@@ -116,6 +117,7 @@ class PlanExecutor:
         self._recorder = recorder
         self._clock = clock or SystemClock()
         self._metrics = metrics or NoControllerMetrics()
+        self._board = BoardExecutor(client, claimer=claimer, expectations=expectations, memory=memory, emit=self._emit)
 
     def execute(self, job: TFJob, plan: Plan) -> Outcome:
         """Carry out a plan made for `job`. API errors are in the outcome, not raised."""
@@ -132,6 +134,10 @@ class PlanExecutor:
         if outcome.refused:
             # The plan's status speaks of a job that could be started; the next plan will say what is wrong.
             return outcome
+        if plan.board:
+            board = self._board.execute(job, plan.board)
+            outcome.errors += board.errors
+            outcome.waiting = outcome.waiting or board.waiting
         if plan.write_status and not plan.write_status_first and not self._write_status(job, plan, outcome):
             return outcome
         self._emit(job, plan.events)

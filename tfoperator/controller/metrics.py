@@ -9,7 +9,7 @@ from tfoperator.api.v1.types import ConditionType
 
 __all__ = ["ChildKind", "ControllerMetrics", "NoControllerMetrics"]
 
-ChildKind = Literal["pods", "services", "podgroups"]
+ChildKind = Literal["pods", "services", "podgroups", "deployments"]
 """The kinds of objects that a job controls, spelled like their resources."""
 
 

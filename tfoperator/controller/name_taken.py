@@ -13,18 +13,23 @@ from typing import NamedTuple
 from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
 from tfoperator.controller.claim import Claimer, matches
+from tfoperator.controller.tensorboard import is_board
 from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.objects import ObjectMeta, decode_partial
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
 
-__all__ = ["NameTaken", "Occupant", "Taken", "resolve"]
+__all__ = ["NameTaken", "Occupant", "SaidOnce", "Taken", "resolve"]
 
 logger = logging.getLogger(__name__)
 
 
-class NameTaken(KubeError):
-    """A name that the job needs belongs to an object of somebody else, so the replica has to wait."""
+class SaidOnce(KubeError):
+    """Something that is tried again and again, and whose failure has been told to the job's owner once."""
+
+
+class NameTaken(SaidOnce):
+    """A name that the job needs belongs to an object of somebody else, so the replica (or TensorBoard) has to wait."""
 
 
 class Taken(Enum):
@@ -49,11 +54,14 @@ def resolve(
     resource: Resource,
     name: str,
     replica: tuple[ReplicaType, int] | None,
+    *,
+    board: bool = False,
 ) -> Occupant:
     """Look at the object that has the name of a replica, adopt it if it is a matching orphan. Raises KubeError.
 
     `replica` None is for an object that there is one of in a job. Nobody else can have lent that to the job, so without
-    our labels (the Go operator gives a PodGroup none) it gets them.
+    our labels (the Go operator gives a PodGroup none) it gets them. `board`: it is the TensorBoard's, and has a label
+    that says so.
     """
     try:
         meta = client.get(resource, job.metadata.namespace, name, decode_partial).metadata
@@ -63,11 +71,11 @@ def resolve(
         return Occupant(Taken.LEAVING)
     matching = matches(meta.labels, job.metadata.name)
     if meta.controller is not None and meta.controller.uid == job.metadata.uid:
-        if matching and replica_of(meta.labels) == replica:
+        if matching and replica_of(meta.labels) == replica and is_board(meta.labels) == board:
             return Occupant(Taken.OURS)
         if matching:
-            return Occupant(Taken.FOREIGN, _explain(resource, meta, "is labelled as something else than this replica"))
-        if replica is None:
+            return Occupant(Taken.FOREIGN, _explain(resource, meta, "is labelled as something else"))
+        if replica is None and not board:
             claimer.label(job, resource, meta)
             return Occupant(Taken.OURS)
         # Without our labels we never see it again: it is not one of the job's any more, but still has the name.
@@ -79,7 +87,7 @@ def resolve(
             # There is one job of a name at a time, so its owner is gone: the garbage collector is on its way.
             return Occupant(Taken.LEAVING)
         return Occupant(Taken.FOREIGN, _explain(resource, meta, f"belongs to {owner.kind} {owner.name}"))
-    if matching and claimer.can_adopt(job):
+    if matching and is_board(meta.labels) == board and claimer.can_adopt(job):
         claimer.adopt(job, resource, meta, decode_partial)
         return Occupant(Taken.OURS)
     return Occupant(Taken.FOREIGN, _explain(resource, meta, "was not made by this job"))

@@ -42,6 +42,7 @@ from tfoperator.controller.replicas import ReplicaGroup, Standing, observe_repli
 from tfoperator.controller.scaling import plan_replicas
 from tfoperator.controller.status import Stage, build_status
 from tfoperator.controller.templates import TemplateError
+from tfoperator.controller.tensorboard import BoardObjects, plan_board, split_board
 from tfoperator.controller.times import whole_second
 from tfoperator.kube.objects import HasMetadata
 
@@ -66,17 +67,21 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
     if job.metadata.deletion_timestamp is not None or _is_managed_by_others(job):
         # A deleted job's pods and services go with it: the garbage collector follows the owner references.
         return Plan(status=job.status)
+    observed, board = split_board(observed)
     options = _with_names_in_use(observed, options)
     draft = Draft(observed, now, options)
     if is_finished(job.status.conditions):
-        return _plan_finished(draft)
-    suspended = job.spec.run_policy is not None and job.spec.run_policy.suspend
+        return _plan_finished(draft, board)
+    suspended = job.spec.run_policy is not None and bool(job.spec.run_policy.suspend)
     problems = observed.problems or _unusable(job, options)
     # Whoever suspends a job wants back what it holds, whether the rest of its spec makes sense or not.
     if problems and not (suspended and job.status.start_time is not None):
         return plan_invalid(draft, problems)
     groups = observe_replicas(job, observed.pods, now, options)
     draft.absent += _absent(draft, groups)
+    if not problems:
+        # A job that waits in a queue has nothing to show yet, and its TensorBoard would not count in the queue.
+        plan_board(draft, board, create=not suspended)
     if suspended:
         return _plan_suspended(draft, groups)
     try:
@@ -134,8 +139,8 @@ def _absent(draft: Draft, groups: Sequence[ReplicaGroup]) -> list[str]:
     )
 
 
-def _plan_finished(draft: Draft) -> Plan:
-    """A finished job: its pods are cleaned up, in time it is deleted, and nothing else ever happens to it."""
+def _plan_finished(draft: Draft, board: BoardObjects) -> Plan:
+    """A finished job: its pods are cleaned up, in time it is deleted; its TensorBoard stays until then."""
     status = draft.job.status
     expire(draft, status)
     failed = find_condition(status.conditions, ConditionType.FAILED)
@@ -145,6 +150,8 @@ def _plan_finished(draft: Draft) -> Plan:
     # Nobody knows what an unreadable spec would have cleaned up.
     if not draft.job.decode_error:
         clean_up_finished(draft, failed=is_failed)
+    if not draft.observed.problems:
+        plan_board(draft, board)
     return draft.finish(status)
 
 

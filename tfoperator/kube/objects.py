@@ -23,6 +23,8 @@ __all__ = [
     "ContainerStateTerminated",
     "ContainerStateWaiting",
     "ContainerStatus",
+    "Deployment",
+    "DeploymentStatus",
     "HasMetadata",
     "ObjectMeta",
     "OwnerReference",
@@ -34,6 +36,7 @@ __all__ = [
     "Service",
     "ServicePort",
     "ServiceSpec",
+    "decode_deployment",
     "decode_partial",
     "decode_pod",
     "decode_service",
@@ -181,6 +184,18 @@ class Service(HasMetadata, frozen=True, gc=False):
     spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
 
 
+class DeploymentStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What the controller reads of a deployment's status."""
+
+    available_replicas: int = 0
+
+
+class Deployment(HasMetadata, frozen=True, gc=False):
+    """A deployment, trimmed."""
+
+    status: DeploymentStatus = msgspec.field(default_factory=DeploymentStatus)
+
+
 # Decoding for caches. Pods and services of one job, and of one operator, say the same things: label keys, owner,
 # conditions, container states. They share them, and keep only the annotations that somebody here reads.
 
@@ -233,6 +248,10 @@ _decode_service = _compacting(Service)
 
 decode_partial: Callable[[bytes], PartialObject] = _compacting(PartialObject)
 """Decode any object's metadata for keeping: shared, only annotations that are read. Raises msgspec.DecodeError."""
+
+
+decode_deployment: Callable[[bytes], Deployment] = _compacting(Deployment)
+"""Decode a deployment for keeping: trimmed, shared, only our annotations. Raises msgspec.DecodeError."""
 
 
 def decode_pod(data: bytes) -> Pod:

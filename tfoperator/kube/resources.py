@@ -8,6 +8,7 @@ import msgspec
 
 __all__ = [
     "CONFIG_MAPS",
+    "DEPLOYMENTS",
     "EVENTS",
     "LEASES",
     "NAMESPACES",
@@ -57,6 +58,7 @@ class Resource(msgspec.Struct, frozen=True):
 
 PODS = Resource("", "v1", "Pod", "pods")
 SERVICES = Resource("", "v1", "Service", "services")
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
 EVENTS = Resource("", "v1", "Event", "events")
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")

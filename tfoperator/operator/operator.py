@@ -261,6 +261,7 @@ def _plan_options(options: Options) -> PlanOptions:
         restart_delay_cap=options.restart_delay_cap,
         accelerators=options.accelerators,
         default_ps_image=options.default_ps_image,
+        default_tensorboard_image=options.default_tensorboard_image,
         gang=gang_scheduler(options.gang_scheduler_name),
         object_name=unique_object_name if options.unique_names else peer_object_name,
     )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 import tfoperator
-from tfoperator.controller import Accelerator
+from tfoperator.controller import DEFAULT_TENSORBOARD_IMAGE, Accelerator
 from tfoperator.operator import values
 from tfoperator.operator.accelerators import parse_accelerators
 from tfoperator.operator.values import Address
@@ -61,6 +61,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     cluster_domain: str = ""
     evaluator_in_cluster: bool = True
     default_ps_image: str = ""
+    default_tensorboard_image: str = DEFAULT_TENSORBOARD_IMAGE
     unique_names: bool = False
     restart_delay_base: float = 1.0
     restart_delay_cap: float = 300.0
@@ -110,6 +111,7 @@ _SETTINGS = (
     _Setting(
         "default-ps-image", values.text, "IMAGE", "image with TensorFlow for parameter servers without a template"
     ),
+    _Setting("default-tensorboard-image", values.text, "IMAGE", "image for TensorBoards that name none of their own"),
     _Setting("unique-names", values.boolean, "BOOL", "end the names of pods and services in a piece of the job's UID"),
     _Setting("restart-delay-base", values.seconds, "TIME", "delay of a replica's first restart; it doubles"),
     _Setting("restart-delay-cap", values.seconds, "TIME", "longest delay of a restart"),
@@ -224,6 +226,8 @@ def _check(options: Options) -> None:
             f"--reconcile-max-period ({options.reconcile_max_period:g}s) must not be less than "
             f"--resync-period ({options.resync_period:g}s)"
         )
+    if not options.default_tensorboard_image:
+        raise OptionsError("--default-tensorboard-image must not be empty")
     if options.kube_api_qps == 0:
         raise OptionsError("--kube-api-qps must not be 0: choose a rate, or -1 for no limit")
     if options.leader_elect:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.api.samples import TEMPLATE
-from tfoperator.api.conversion import V1ALPHA1_ONLY, Conversion, ConversionError, check, to_v1, v1alpha1
+from tfoperator.api.conversion import V1ALPHA1_ONLY, Conversion, ConversionError, check, to_v1
 from tfoperator.api.conversion.parameter_server import DEFAULT_IMAGE
 
 
@@ -170,30 +170,32 @@ def test_without_a_master_somebody_else_decides() -> None:
     assert "v1 takes worker 0" in noted(to_v1(older(WORKER)), "spec")
 
 
-def test_a_tensorboard_is_carried_over_once_v1_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(v1alpha1, "_V1_MEMBERS", frozenset({"tensorBoard"}))
-    converted = to_v1(older(MASTER, tensorboard={"logDir": "/logs"}))
-    assert converted.obj["spec"]["tensorBoard"] == {"logDir": "/logs"}
-    assert converted.origin("spec.tensorBoard.logDir") == "spec.tensorboard.logDir"
-    assert lost(converted) == []
+def test_a_tensorboard_is_carried_over_as_it_is() -> None:
+    board = {
+        "logDir": "/logs",
+        "volumes": [{"name": "logs", "nfs": {"server": "nfs.example.com", "path": "/"}}],
+        "volumeMounts": [{"name": "logs", "mountPath": "/logs"}],
+        "serviceType": "LoadBalancer",
+    }
+    conversion, problems = check(older(MASTER, tensorboard=board))
+    assert conversion.obj["spec"]["tensorBoard"] == board
+    assert conversion.origin("spec.tensorBoard.logDir") == "spec.tensorboard.logDir"
+    assert (lost(conversion), problems) == ([], ())
 
 
-def test_what_v1_has_no_place_for_is_kept_as_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(v1alpha1, "_V1_MEMBERS", frozenset())
-    board = {"logDir": "/logs", "serviceType": "LoadBalancer"}
-    job = older(MASTER | {"odd": 1}, tensorboard=board, RuntimeId="ab12", strange=[2])
+def test_what_is_wrong_with_a_tensorboard_is_said_of_the_field_as_it_was_written() -> None:
+    _, problems = check(older(MASTER, tensorboard={"serviceType": "None"}))
+    assert {problem.field for problem in problems} == {"spec.tensorboard.logDir", "spec.tensorboard.serviceType"}
+
+
+def test_what_v1_has_no_place_for_is_kept_as_it_was_written() -> None:
+    job = older(MASTER | {"odd": 1}, RuntimeId="ab12", strange=[2])
     converted = to_v1(job)
-    assert lost(converted) == [
-        "spec.replicaSpecs[0].odd",
-        "spec.tensorboard",
-        "spec.RuntimeId",
-        "spec.strange",
-    ]
+    assert lost(converted) == ["spec.replicaSpecs[0].odd", "spec.RuntimeId", "spec.strange"]
     assert kept(converted) == {
-        "spec": {"tensorboard": board, "RuntimeId": "ab12", "strange": [2]},
+        "spec": {"RuntimeId": "ab12", "strange": [2]},
         "replicas": {"Master": {"odd": 1}},
     }
-    assert "not carried over yet" in noted(converted, "spec.tensorboard")
 
 
 def test_a_second_spec_of_a_type_is_kept() -> None:

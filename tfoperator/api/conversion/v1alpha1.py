@@ -8,6 +8,7 @@
 | `terminationPolicy.chief` | nothing, where v1 decides by the same replica | Master, else worker 0 |
 | a PS without template | the stock parameter server, written out | so that the manifest says what runs |
 | `schedulerName` | the templates' | |
+| `tensorBoard` | the same | |
 
 What v1 has no place for is kept in an annotation for people to read, with a note for each field.
 """
@@ -23,14 +24,12 @@ from tfoperator.api.conversion.parameter_server import DEFAULT_IMAGE, parameter_
 from tfoperator.api.conversion.result import Conversion, ConversionError, Note
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT_NAME
 from tfoperator.api.problems import shown
-from tfoperator.api.structure import members
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy, TFJobSpec
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
 
 __all__ = ["v1alpha1_to_v1"]
 
 _Dict = dict[str, Any]
 
-_V1_MEMBERS = frozenset(members(TFJobSpec))
 _TYPES = {"MASTER": ReplicaType.MASTER, "PS": ReplicaType.PS, "WORKER": ReplicaType.WORKER}
 
 
@@ -200,19 +199,14 @@ class _Upgrade:
     def _leave_the_rest(self, spec: Fields) -> None:
         if self._image and not self._image_used:
             self._note(spec.path("tfImage"), "is left out: it is for parameter servers without a template")
-        for name, why in (
-            ("tensorBoard", "is not carried over yet: v1 has no TensorBoard so far"),
-            ("runtimeId", "is left out: objects are named after the job in v1"),
-        ):
-            value = spec.take(name)
-            if value is None:
-                continue
-            if name in _V1_MEMBERS:
-                self._carried[name] = value
-                self._origins[f"spec.{name}"] = spec.path(name)
-                continue
-            self._kept[spec.spelling(name)] = value
-            self._lost(spec.path(name), why)
+        board = spec.take("tensorBoard")
+        if board is not None:
+            self._carried["tensorBoard"] = board
+            self._origins["spec.tensorBoard"] = spec.path("tensorBoard")
+        runtime_id = spec.take("runtimeId")
+        if runtime_id is not None:
+            self._kept[spec.spelling("runtimeId")] = runtime_id
+            self._lost(spec.path("runtimeId"), "is left out: objects are named after the job in v1")
         for name, value in spec.rest().items():
             self._kept[name] = value
             self._lost(f"spec.{name}", "is not a field of v1alpha1")

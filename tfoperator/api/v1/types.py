@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -33,6 +34,9 @@ __all__ = [
     "TFJob",
     "TFJobSpec",
     "TFJobStatus",
+    "TensorBoard",
+    "TensorBoardServiceType",
+    "TensorBoardStatus",
     "decode_tfjob",
 ]
 
@@ -74,6 +78,14 @@ class SuccessPolicy(StrEnum):
 
     DEFAULT = ""
     ALL_WORKERS = "AllWorkers"
+
+
+class TensorBoardServiceType(StrEnum):
+    """The types of service under which a TensorBoard can be reached."""
+
+    CLUSTER_IP = "ClusterIP"
+    NODE_PORT = "NodePort"
+    LOAD_BALANCER = "LoadBalancer"
 
 
 class ConditionType(StrEnum):
@@ -132,6 +144,21 @@ class Checkpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     mount_path: str = ""
 
 
+class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A TensorBoard beside the job, alive until the job is deleted.
+
+    `volumes` and `volume_mounts` are those of its pod and container, as plain JSON like `resources`: don't change them.
+    `image` None or empty means the operator's.
+    """
+
+    log_dir: str = ""
+    image: str | None = None
+    volumes: tuple[dict[str, Any], ...] = ()
+    volume_mounts: tuple[dict[str, Any], ...] = ()
+    resources: dict[str, Any] | None = None
+    service_type: str | None = None
+
+
 class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the user asks for. What is typed `int | str` is a number or a share such as "80%" (`api.shares`)."""
 
@@ -144,6 +171,7 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     cluster_arguments: bool | None = None
     evaluator_in_cluster: bool | None = None
     checkpoint: Checkpoint | None = None
+    tensor_board: TensorBoard | None = None
 
 
 class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -183,6 +211,13 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     selector: str = ""
 
 
+class TensorBoardStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where the job's TensorBoard is, and whether its page answers."""
+
+    url: str = ""
+    ready: bool = False
+
+
 class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the operator observed. All times are UTC, whole seconds.
 
@@ -198,6 +233,7 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     start_time: datetime | None = None
     completion_time: datetime | None = None
     last_reconcile_time: datetime | None = None
+    tensor_board: TensorBoardStatus | None = None
     observed_generation: int = 0
 
 

@@ -31,7 +31,7 @@ def tfjobs() -> CustomResource:
 def _validate(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
     for problem in errors(validate(decode_tfjob(encode(obj)))):
         # A job that has a status is older than the rule about its name, which it can't change any more.
-        if not (obj.get("status") and problem.field.startswith("metadata.")):
+        if not (obj.get("status") and problem.field.startswith("metadata.") and not _adds_tensorboard(obj, old)):
             yield FieldProblem(problem.field, "FieldValueInvalid", f"Invalid value: {problem.message}")
     if old is None:
         return
@@ -40,6 +40,10 @@ def _validate(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
     before, after = _lookup(old["spec"], _QUEUE), _lookup(obj["spec"], _QUEUE)
     if before is not None and after is not None and before != after:
         yield forbidden("spec.runPolicy.schedulingPolicy.queue", "can't be changed")
+
+
+def _adds_tensorboard(obj: _Dict, old: _Dict | None) -> bool:
+    return old is not None and "tensorBoard" in obj["spec"] and "tensorBoard" not in old["spec"]
 
 
 def _lookup(value: Any, path: tuple[str, ...]) -> Any:

@@ -1,0 +1,171 @@
+"""`spec.tensorBoard` on a real API server: a deployment and a service from the job's start until it is deleted.
+
+No controller runs deployments there, so the test plays it, as it plays the kubelet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import Json, decode, tfjob
+from tests.support.eventually import eventually
+from tests.support.operated import JobOnCluster, Operated
+from tfoperator.api.names import LABEL_TENSORBOARD
+from tfoperator.kube.errors import NotFoundError
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+
+pytestmark = pytest.mark.controlplane
+
+BOARD: Json = {
+    "logDir": "/logs",
+    "volumes": [{"name": "logs", "persistentVolumeClaim": {"claimName": "logs"}}],
+    "volumeMounts": [{"name": "logs", "mountPath": "/logs"}],
+}
+
+
+def with_board(operated: Operated, name: str, board: Json = BOARD, **options: Any) -> JobOnCluster:
+    return operated.submit(tfjob(name, spec={"tensorBoard": board}, Worker=1, **options))
+
+
+def find(job: JobOnCluster, resource: Resource) -> Json | None:
+    try:
+        return job.cluster.client.get(resource, job.cluster.namespace, f"{job.name}-tensorboard", decode)
+    except NotFoundError:
+        return None
+
+
+def wait_for(job: JobOnCluster, resource: Resource) -> Json:
+    return eventually(lambda: find(job, resource), within=20, every=0.05, what=f"{resource.plural} of {job.name}") or {}
+
+
+def board_status(job: JobOnCluster) -> Json:
+    return dict(job.status().get("tensorBoard") or {})
+
+
+def test_it_runs_beside_the_job_survives_its_end_and_goes_with_it(operated: Operated) -> None:
+    job = with_board(operated, "board-life", run_policy={"cleanPodPolicy": "All"})
+    deployment, service = wait_for(job, DEPLOYMENTS), wait_for(job, SERVICES)
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["command"][:2] == ["tensorboard", "--logdir=/logs"]
+    assert container["volumeMounts"][0]["mountPath"] == "/logs"
+    assert deployment["metadata"]["ownerReferences"][0]["uid"] == job.uid
+    assert [(port["port"], port["targetPort"]) for port in service["spec"]["ports"]] == [(80, "http")]
+    assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    url = f"http://board-life-tensorboard.{operated.cluster.namespace}.svc"
+    eventually(lambda: board_status(job) == {"url": url}, within=20, every=0.05, what="its address")
+
+    available = {"status": {"availableReplicas": 1, "readyReplicas": 1, "replicas": 1}}
+    job.cluster.client.patch(
+        DEPLOYMENTS, job.cluster.namespace, "board-life-tensorboard", available, decode, subresource="status"
+    )
+    eventually(lambda: board_status(job).get("ready") is True, within=20, every=0.05, what="it is ready")
+
+    job.wait_pods("worker-0")
+    job.play("Succeeded", "worker-0")
+    job.wait("Succeeded")
+    job.wait_pods()
+    operated.settle()
+    for resource, before in ((DEPLOYMENTS, deployment), (SERVICES, service)):
+        now = find(job, resource)
+        assert now is not None
+        assert now["metadata"]["uid"] == before["metadata"]["uid"]
+    assert board_status(job) == {"url": url, "ready": True}
+
+    job.delete()
+    for resource in (DEPLOYMENTS, SERVICES):
+        # The garbage collector needs half a minute to hear of a new kind, which TFJob may be to it.
+        eventually(lambda r=resource: find(job, r) is None, within=75, what=f"{resource.plural} are collected")
+
+
+def test_a_pod_of_its_deployment_is_none_of_the_jobs(operated: Operated) -> None:
+    job = with_board(operated, "board-pod")
+    deployment = wait_for(job, DEPLOYMENTS)
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": deployment["metadata"]["name"],
+        "uid": deployment["metadata"]["uid"],
+        "controller": True,
+    }
+    template = deployment["spec"]["template"]
+    metadata = {"name": "a-board", "labels": template["metadata"]["labels"], "ownerReferences": [owner]}
+    pod = job.cluster.client.create(
+        PODS, job.cluster.namespace, {"metadata": metadata, "spec": template["spec"]}, decode
+    )
+    job.wait_pods("worker-0")
+    job.play("Running", "worker-0")
+    job.cluster.set_phase("a-board", "Failed")
+    eventually(lambda: job.status().get("ready") == "1/1", within=20, every=0.05, what="the worker runs")
+    operated.settle()
+    again = job.cluster.client.get(PODS, job.cluster.namespace, "a-board", decode)
+    assert again["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert again["metadata"]["ownerReferences"] == [owner]
+    worker = job.status()["replicaStatuses"]["Worker"]
+    assert worker.items() >= {"active": 1, "ready": 1, "startedIndexes": "0"}.items()
+    assert not worker.get("failed")
+
+
+def test_changes_of_the_spec_arrive_and_its_removal_removes_both(operated: Operated) -> None:
+    job = with_board(operated, "board-change")
+    before = wait_for(job, DEPLOYMENTS)
+    wait_for(job, SERVICES)
+    job.patch_spec(tensorBoard={"image": "boards:2", "serviceType": "NodePort", "volumes": [], "volumeMounts": []})
+
+    def changed() -> bool:
+        pod = wait_for(job, DEPLOYMENTS)["spec"]["template"]["spec"]
+        image = pod["containers"][0]["image"]
+        assert (image, pod.get("volumes") or []) == ("boards:2", []), pod
+        assert wait_for(job, SERVICES)["spec"]["type"] == "NodePort"
+        return True
+
+    eventually(changed, within=20, every=0.05, what="the change arrives")
+    assert wait_for(job, DEPLOYMENTS)["metadata"]["uid"] == before["metadata"]["uid"]
+    job.patch_spec(tensorBoard={"serviceType": "ClusterIP"})
+    eventually(lambda: wait_for(job, SERVICES)["spec"]["type"] == "ClusterIP", within=20, what="the type changes back")
+
+    job.patch_spec(tensorBoard=None)
+    for resource in (DEPLOYMENTS, SERVICES):
+        eventually(lambda r=resource: find(job, r) is None, within=20, what=f"no more {resource.plural}")
+    eventually(lambda: board_status(job) == {}, within=20, what="the status forgets it")
+    job.wait_pods("worker-0")
+
+
+def test_a_foreign_deployment_in_the_way_is_told_once_and_the_job_trains_on(operated: Operated) -> None:
+    name = "board-taken-tensorboard"
+    labels = {"app": "foreign"}
+    container = {"name": "main", "image": "example.invalid/x:1"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    client, namespace = operated.cluster.client, operated.cluster.namespace
+    client.create(DEPLOYMENTS, namespace, {"metadata": {"name": name}, "spec": spec}, decode)
+    job = with_board(operated, "board-taken")
+    job.wait_pods("worker-0")
+    job.play("Running", "worker-0")
+    job.wait("Running")
+    job.wait_reasons("FailedTensorBoard")
+    operated.settle()
+    warnings = [event for event in job.events() if event["reason"] == "FailedTensorBoard"]
+    assert [(event["type"], event.get("count") or 1) for event in warnings] == [("Warning", 1)]
+    assert f"Deployment {namespace}/{name} is in the way" in warnings[0]["message"]
+    client.delete(DEPLOYMENTS, namespace, name, propagation_policy="Background")
+    eventually(
+        lambda: LABEL_TENSORBOARD in (find(job, DEPLOYMENTS) or {"metadata": {}})["metadata"].get("labels", {}),
+        within=60,
+        what="ours takes its place",
+    )
+
+
+def test_a_job_that_waits_in_a_queue_has_none_yet_and_one_that_is_suspended_keeps_it(operated: Operated) -> None:
+    job = with_board(operated, "board-queue", run_policy={"suspend": True})
+    job.wait("Suspended")
+    operated.settle()
+    assert find(job, DEPLOYMENTS) is None
+    job.suspend(False)
+    made = wait_for(job, DEPLOYMENTS)
+    job.wait_pods("worker-0")
+    job.suspend()
+    job.wait_pods()
+    operated.settle()
+    assert wait_for(job, DEPLOYMENTS)["metadata"]["uid"] == made["metadata"]["uid"]
