@@ -1,6 +1,6 @@
 """Which lists of the built-in kinds a strategic merge patch merges, and by what: the facts of the Go types' tags.
 
-From `patchStrategy:"merge"` and `patchMergeKey` in `core/v1` and `meta/v1` of Kubernetes 1.34. Every list that is
+From `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.34. Every list that is
 not here is replaced as a whole, as Kubernetes does with "atomic" ones.
 """
 
@@ -50,6 +50,7 @@ _KINDS: dict[str, dict[str, str]] = {
         "status.hostIPs": "ip",
         "status.resourceClaimStatuses": "name",
     },
+    "Deployment": {**{f"spec.template.spec.{path}": key for path, key in _POD_SPEC.items()}, **_CONDITIONS},
     "Service": {"spec.ports": "port", **_CONDITIONS},
     "Namespace": _CONDITIONS,
     "Node": {"status.addresses": "type", "spec.podCIDRs": SCALARS, **_CONDITIONS},

@@ -1,4 +1,4 @@
-"""What kube-apiserver fills in for pods and services: the defaults that clients and node agents rely on.
+"""What kube-apiserver fills in for pods, services and deployments: the defaults that clients and node agents rely on.
 
 Every function changes the dictionary it is given and can be applied again without effect.
 """
@@ -9,14 +9,36 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["cluster_ip", "default_pod", "default_service", "initial_pod_status"]
+__all__ = ["cluster_ip", "default_deployment", "default_pod", "default_service", "initial_pod_status"]
 
 _Dict = dict[str, Any]
 
 
 def default_pod(pod: _Dict) -> None:
     """The defaults of a pod's spec."""
-    spec = pod["spec"]
+    _default_pod_spec(pod["spec"])
+    for toleration in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        _tolerate(pod["spec"], toleration)
+
+
+def default_deployment(deployment: _Dict) -> None:
+    """The defaults of a deployment, those of its pod template included."""
+    spec = deployment["spec"]
+    for field, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
+        _set(spec, field, value)
+    _set(spec, "strategy", {})
+    _set(spec["strategy"], "type", "RollingUpdate")
+    if spec["strategy"]["type"] == "RollingUpdate":
+        _set(spec["strategy"], "rollingUpdate", {})
+        for field in ("maxSurge", "maxUnavailable"):
+            _set(spec["strategy"]["rollingUpdate"], field, "25%")
+    _set(spec, "template", {})
+    _set(spec["template"], "metadata", {})
+    _set(spec["template"], "spec", {})
+    _default_pod_spec(spec["template"]["spec"])
+
+
+def _default_pod_spec(spec: _Dict) -> None:
     for field, value in (
         ("restartPolicy", "Always"),
         ("dnsPolicy", "ClusterFirst"),
@@ -32,8 +54,6 @@ def default_pod(pod: _Dict) -> None:
         for source in ("configMap", "secret", "projected", "downwardAPI"):
             if isinstance(volume.get(source), dict):
                 _set(volume[source], "defaultMode", 420)
-    for toleration in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
-        _tolerate(spec, toleration)
 
 
 def containers_of(spec: _Dict) -> Iterable[_Dict]:
@@ -60,10 +80,23 @@ def _default_container(container: _Dict) -> None:
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
     for port in container.get("ports") or ():
         _set(port, "protocol", "TCP")
+    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if isinstance(container.get(probe), dict):
+            _default_probe(container[probe])
     for variable in container.get("env") or ():
         reference = (variable.get("valueFrom") or {}).get("fieldRef")
         if isinstance(reference, dict):
             _set(reference, "apiVersion", "v1")
+
+
+def _default_probe(probe: _Dict) -> None:
+    _set(probe, "timeoutSeconds", 1)
+    _set(probe, "periodSeconds", 10)
+    _set(probe, "successThreshold", 1)
+    _set(probe, "failureThreshold", 3)
+    if isinstance(probe.get("httpGet"), dict):
+        _set(probe["httpGet"], "path", "/")
+        _set(probe["httpGet"], "scheme", "HTTP")
 
 
 def _tolerate(spec: _Dict, key: str) -> None:

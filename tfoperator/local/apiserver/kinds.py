@@ -7,7 +7,18 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["BUILTIN", "EVENTS", "LEASES", "NAMESPACES", "NODES", "PODS", "SERVICES", "ResourceType", "ScalePaths"]
+__all__ = [
+    "BUILTIN",
+    "DEPLOYMENTS",
+    "EVENTS",
+    "LEASES",
+    "NAMESPACES",
+    "NODES",
+    "PODS",
+    "SERVICES",
+    "ResourceType",
+    "ScalePaths",
+]
 
 
 class ScalePaths(msgspec.Struct, frozen=True):
@@ -157,6 +168,29 @@ CLAIMS = ResourceType(
     subresources=("status",),
 )
 LEASES = ResourceType("coordination.k8s.io", "v1", "Lease", "leases", unconditional_update=False)
+DEPLOYMENTS = ResourceType(
+    "apps",
+    "v1",
+    "Deployment",
+    "deployments",
+    short_names=("deploy",),
+    categories=("all",),
+    has_status=True,
+    generation=True,
+    subresources=("status",),
+)
 
-BUILTIN = (PODS, SERVICES, EVENTS, NAMESPACES, NODES, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, CLAIMS, LEASES)
+BUILTIN = (
+    PODS,
+    SERVICES,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    CONFIG_MAPS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    CLAIMS,
+    DEPLOYMENTS,
+    LEASES,
+)
 """Every built-in type, in the order of discovery. Custom ones come from CRDs (`custom_resources`)."""

@@ -139,6 +139,49 @@ class _Service(_Object):
     status: dict[str, Any] | None = None
 
 
+class _TemplateMetadata(_Shape):
+    labels: _StringMap = None
+    annotations: _StringMap = None
+
+
+class _PodTemplate(_Shape):
+    metadata: _TemplateMetadata | None = None
+    spec: _PodSpec | None = None
+
+
+class _LabelSelector(_Shape):
+    match_labels: _StringMap = None
+    match_expressions: list[dict[str, Any]] | None = None
+
+
+class _DeploymentStrategy(_Shape):
+    type: str | None = None
+    rolling_update: dict[str, Any] | None = None
+
+
+class _DeploymentSpec(_Shape):
+    replicas: int | None = None
+    selector: _LabelSelector | None = None
+    template: _PodTemplate | None = None
+    strategy: _DeploymentStrategy | None = None
+    paused: bool | None = None
+
+
+class _DeploymentStatus(_Shape):
+    observed_generation: int | None = None
+    replicas: int | None = None
+    updated_replicas: int | None = None
+    ready_replicas: int | None = None
+    available_replicas: int | None = None
+    unavailable_replicas: int | None = None
+    conditions: list[dict[str, Any]] | None = None
+
+
+class _Deployment(_Object):
+    spec: _DeploymentSpec | None = None
+    status: _DeploymentStatus | None = None
+
+
 class _ConfigMap(_Object):
     data: _StringMap = None
     binary_data: _StringMap = None
@@ -190,6 +233,7 @@ class _Node(_Object):
 _SHAPES: Mapping[str, type[_Object]] = {
     "Pod": _Pod,
     "Service": _Service,
+    "Deployment": _Deployment,
     "ConfigMap": _ConfigMap,
     "Secret": _Secret,
     "Event": _Event,

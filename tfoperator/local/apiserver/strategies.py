@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tfoperator.local.apiserver import names
-from tfoperator.local.apiserver.defaults import default_pod, default_service, initial_pod_status
+from tfoperator.local.apiserver.defaults import (
+    default_deployment,
+    default_pod,
+    default_service,
+    initial_pod_status,
+)
+from tfoperator.local.apiserver.deployment_validation import validate_deployment, validate_deployment_update
 from tfoperator.local.apiserver.errors import FieldProblem, forbidden, invalid_value
 from tfoperator.local.apiserver.kinds import BUILTIN, ResourceType
 from tfoperator.local.apiserver.pod_validation import (
@@ -128,6 +134,23 @@ class _ServiceStrategy(Strategy):
             yield from validate_service_update(obj, old)
 
 
+class _DeploymentStrategy(Strategy):
+    def prepare_create(self, obj: _Dict) -> None:
+        _section(obj, "spec")
+        obj["status"] = {}
+        default_deployment(obj)
+
+    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+        _section(new, "spec")
+        default_deployment(new)
+        _restore(new, old, "status")
+
+    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+        yield from validate_deployment(obj)
+        if old is not None:
+            yield from validate_deployment_update(obj, old)
+
+
 class _NamespaceStrategy(Strategy):
     name_rule = staticmethod(names.dns_label)
 
@@ -213,6 +236,7 @@ def builtin_strategies(rng: random.Random) -> dict[ResourceType, Strategy]:
     by_kind: dict[str, Strategy] = {
         "Pod": _PodStrategy(),
         "Service": _ServiceStrategy(rng),
+        "Deployment": _DeploymentStrategy(),
         "Namespace": _NamespaceStrategy(),
         "Node": _NodeStrategy(),
         "PersistentVolumeClaim": _ClaimStrategy(),

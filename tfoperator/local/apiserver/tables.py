@@ -171,6 +171,37 @@ _SERVICE = _format(
 )
 
 
+def _ready_of_all(deployment: _Dict, _now: datetime) -> str:
+    ready = (deployment.get("status") or {}).get("readyReplicas") or 0
+    return f"{ready}/{deployment['spec'].get('replicas', 0)}"
+
+
+def _of_containers(member: str) -> Cell:
+    def cell(deployment: _Dict, _now: datetime) -> str:
+        template = deployment["spec"].get("template") or {}
+        containers = (template.get("spec") or {}).get("containers") or ()
+        return ",".join(str(container.get(member, "")) for container in containers)
+
+    return cell
+
+
+def _deployment_selector(deployment: _Dict, _now: datetime) -> str:
+    labels = (deployment["spec"].get("selector") or {}).get("matchLabels") or {}
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
+
+
+_DEPLOYMENT = _format(
+    _NAME,
+    (Column("Ready", description="Pods that are ready, of all."), _ready_of_all),
+    (Column("Up-to-date"), _at("status", "updatedReplicas", default=0)),
+    (Column("Available"), _at("status", "availableReplicas", default=0)),
+    _AGE,
+    (Column("Containers", priority=1), _of_containers("name")),
+    (Column("Images", priority=1), _of_containers("image")),
+    (Column("Selector", priority=1), _deployment_selector),
+)
+
+
 def _last_seen(event: _Dict, now: datetime) -> str:
     series = event.get("series") or {}
     return _ago(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"), now)
@@ -210,6 +241,7 @@ def _node_status(node: _Dict, _now: datetime) -> str:
 _BUILTIN: Mapping[str, TableFormat] = {
     "Pod": _POD,
     "Service": _SERVICE,
+    "Deployment": _DEPLOYMENT,
     "Event": _EVENT,
     "Namespace": _format(_NAME, (Column("Status"), _at("status", "phase")), _AGE),
     "Node": _format(

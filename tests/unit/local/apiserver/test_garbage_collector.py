@@ -99,7 +99,7 @@ def test_orphans_keep_their_other_owners() -> None:
 
 def test_an_owner_of_a_kind_that_is_not_served_is_believed() -> None:
     world = World()
-    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u"}
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "d", "uid": "u"}
 
     world.create(CONFIG_MAPS, {"metadata": {"name": "a", "ownerReferences": [reference]}})
     world.settle()
