@@ -18,13 +18,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tfoperator.api.names import LABEL_JOB_NAME
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD
+from tfoperator.api.v1.types import ConditionType, TensorBoardStatus, TFJob
 from tfoperator.cli.stdio import FragileStream
 from tfoperator.kube.objects import ContainerStatus, Pod
 from tfoperator.local.events_view import EventView
 from tfoperator.local.log_follower import LogLine
-from tfoperator.local.results import Outcome, replica_name
+from tfoperator.local.results import TENSORBOARD, Outcome, replica_name
 
 __all__ = ["LiveView", "PlainView", "ReplicaRow", "View", "make_view", "replica_row"]
 
@@ -32,6 +32,8 @@ _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright
 _STATE_STYLES = {"Running": "green", "Succeeded": "bold green", "Failed": "bold red", "Pending": "yellow"}
 _REFRESH = 0.25  # seconds between two drawings of the table
 
+
+_ON_THIS_MACHINE = "http://127.0.0.1:"
 
 _LONGEST = 2000
 """Characters of a line that a terminal shows; the log has all. More would push everything else off the screen."""
@@ -106,6 +108,7 @@ class View:
         self._jobs: dict[str, str] = {}  # uid: name
         self._said: dict[str, tuple[str, ...]] = {}  # job uid: conditions that have been shown
         self._waits: dict[str, str] = {}  # job uid: why it does not run, as shown
+        self._boards: dict[str, TensorBoardStatus] = {}  # job uid: its TensorBoard, as shown
         self._messages: set[str] = set()
 
     def job_changed(self, job: TFJob) -> None:
@@ -122,6 +125,15 @@ class View:
                 self.say(name, f"{condition.type}: {condition.message}")
         self._said[job.metadata.uid] = facts
         self._say_why_it_waits(job)
+        self._say_where_its_board_is(job)
+
+    def _say_where_its_board_is(self, job: TFJob) -> None:
+        board = job.status.tensor_board
+        # Its name in the cluster comes first, and is of no use on this machine.
+        if board is None or not board.url.startswith(_ON_THIS_MACHINE) or board == self._boards.get(job.metadata.uid):
+            return
+        self._boards[job.metadata.uid] = board
+        self.say(job.metadata.name, f"TensorBoard {'is ready at' if board.ready else 'starts at'} {board.url}")
 
     def _say_why_it_waits(self, job: TFJob) -> None:
         running = next((c for c in job.status.conditions if c.type == ConditionType.RUNNING), None)
@@ -135,7 +147,7 @@ class View:
     def pod_changed(self, pod: Pod) -> None:
         """Remember the pod for the table and for its prefix."""
         name = replica_name(pod)
-        job = pod.metadata.labels.get(LABEL_JOB_NAME, "")
+        job = pod.metadata.labels.get(LABEL_JOB_NAME) or pod.metadata.labels.get(LABEL_TENSORBOARD, "")
         prefix = f"{job}/{name}" if job and len(self._jobs) > 1 else name
         self._names[pod.metadata.namespace, pod.metadata.name] = prefix
         self._rows[pod.metadata.uid] = (job, replica_row(pod))
@@ -181,7 +193,7 @@ class View:
 
     def _prefix(self, line: LogLine) -> str:
         known = self._names.get((line.namespace, line.pod), line.pod)
-        return known if line.container == "tensorflow" else f"{known}/{line.container}"
+        return known if line.container in ("tensorflow", known.rpartition("/")[2]) else f"{known}/{line.container}"
 
 
 class PlainView(View):
@@ -237,19 +249,21 @@ class LiveView(View):
         for title in ("REPLICA", "STATE", "READY", "RESTARTS", ""):
             table.add_column(title, no_wrap=True)
         rows = sorted(self._rows.values(), key=lambda item: (item[0], item[1].name))
+        urls = {(self._jobs[uid], TENSORBOARD): board.url for uid, board in self._boards.items()}
         room = max(3, self._console.size.height // 2 - 3)
         for job, row in rows[:room]:
             name = f"{job}/{row.name}" if len(self._jobs) > 1 else row.name
             style = _STATE_STYLES.get(row.state, "yellow")
             restarts = Text(str(row.restarts), style="yellow" if row.restarts else "")
-            detail = Text(row.detail, style="dim", overflow="ellipsis")
+            detail = Text(row.detail or urls.get((job, row.name), ""), style="dim", overflow="ellipsis")
             table.add_row(name, Text(row.state, style=style), "yes" if row.ready else "no", restarts, detail)
         if len(rows) > room:
             rest = [row.state for _, row in rows[room:]]
             counts = ", ".join(f"{rest.count(state)} {state}" for state in sorted(set(rest)))
             table.add_row(f"+{len(rest)} more", Text(counts, style="dim"))
-        ready = sum(row.ready for _, row in rows)
-        table.add_row("", "", f"{ready}/{len(rows)}", "", Text(f"{time.monotonic() - self._began:.0f} s", style="dim"))
+        replicas = [row for _, row in rows if row.name != TENSORBOARD]
+        ready = f"{sum(row.ready for row in replicas)}/{len(replicas)}"
+        table.add_row("", "", ready, "", Text(f"{time.monotonic() - self._began:.0f} s", style="dim"))
         return table
 
 

@@ -65,6 +65,8 @@ def _facts(job: TFJob, now: datetime) -> Iterator[tuple[str, str]]:
     yield "Asked for", replicas_text(job)
     if policy := _policy(job):
         yield "Policy", policy
+    if status.tensor_board is not None:
+        yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
     if job.decode_error:
         yield "Broken", job.decode_error.replace("\n", "; ")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from tfoperator.local.results import JobResult, Outcome, ReplicaResult, RunResult
@@ -17,6 +18,8 @@ def summary(result: RunResult) -> list[str]:
         for replica in job.failed_replicas:
             lines += ["", *_failure(replica)]
         lines += _advice(job, result)
+        if job.log_dir:
+            lines += ["", f"To look at its TensorBoard again: tensorboard --logdir {shlex.quote(job.log_dir)}"]
     if not result.jobs:
         lines += ["", f"no job was created: {result.outcome}"]
     lines += ["", f"logs, events and the final TFJob are in {result.run_directory}"]

@@ -1,7 +1,7 @@
 """Which lists of the built-in kinds a strategic merge patch merges, and by what: the facts of the Go types' tags.
 
-From `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.34. Every list that is
-not here is replaced as a whole, as Kubernetes does with "atomic" ones.
+From `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.34. Every list
+that is not here is replaced as a whole, as Kubernetes does with "atomic" ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The embedded control plane, wired: API server, operator and node agent in one process, over real HTTP.
+"""The embedded control plane, wired: API server, operator, node agent and deployments, in one process over real HTTP.
 
 Nothing here knows about one job or one terminal; `run` and the background process of `local up` stand on it.
 """
@@ -15,6 +15,7 @@ from tfoperator.kube.cluster import ClusterConfig
 from tfoperator.kube.credentials import StaticCredentials, bearer
 from tfoperator.kube.tls import TlsOptions
 from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.deployment_controller import DeploymentController
 from tfoperator.local.nodeagent import NodeAgent
 from tfoperator.local.process_runtime import ProcessRuntime
 from tfoperator.operator import Operator, Options
@@ -52,13 +53,14 @@ class ControlPlane:
         self.client = Client(_config(self.server), qps=-1)
         self.runtime = ProcessRuntime(records=run_dir / RECORDS, work_dir=work_dir)
         self.agent = NodeAgent(self.client, run_dir=run_dir, runtime=self.runtime, keep_volumes=keep_volumes)
+        self._deployments = DeploymentController(self.client, port=self.runtime.network.port)
         # An image is only a name here: the stock parameter server runs with this machine's TensorFlow.
         options = Options(default_ps_image=_STOCK_IMAGE)
         self._operator = Operator(self.client, options, on_failure=on_failure)
         self._cleanup = ExitStack()
 
     def start(self) -> None:
-        """Start the server, the node agent and the operator. What was started is stopped again if one fails."""
+        """Start everything, the server first and the operator last. What was started is stopped again if one fails."""
         with ExitStack() as undo:
             undo.callback(self._quietly, "API server", self.server.stop)
             undo.callback(self._quietly, "client", self.client.close)
@@ -66,6 +68,8 @@ class ControlPlane:
             self.server.set_log_reader(self.agent.logs.read)
             undo.callback(self._quietly, "node agent", self.agent.stop)
             self.agent.start()
+            undo.callback(self._quietly, "deployment controller", self._deployments.stop)
+            self._deployments.start()
             undo.callback(self._quietly, "operator", self._operator.stop)
             self._operator.start()
             self._cleanup = undo.pop_all()

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Collection
 from pathlib import Path
 
-__all__ = ["LoopbackNetwork", "NoFreePort"]
+__all__ = ["LOOPBACK", "LoopbackNetwork", "NoFreePort"]
 
 logger = logging.getLogger(__name__)
 

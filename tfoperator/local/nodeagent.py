@@ -25,7 +25,7 @@ from tfoperator.local.node_api import NodeApi
 from tfoperator.local.pod_worker import PodWorker
 from tfoperator.local.podview import LocalPod, decode_pod
 from tfoperator.local.runtime import Runtime
-from tfoperator.local.volumes import VolumeManager
+from tfoperator.local.volumes import VOLUMES, VolumeManager
 
 __all__ = ["NodeAgent", "default_node_name"]
 
@@ -60,7 +60,7 @@ class NodeAgent:
         self._recorder = EventRecorder(client, component="tfoperator-node", host=self.node_name, clock=self._clock)
         self._api = NodeApi(client, self._recorder, node_name=self.node_name, clock=self._clock)
         self.logs = LogStore(run_dir / "logs", clock=self._clock)
-        self._volumes = VolumeManager(run_dir / "volumes", keep=keep_volumes)
+        self._volumes = VolumeManager(run_dir / VOLUMES, keep=keep_volumes)
         self._informers = SharedInformerFactory(client, clock=self._clock)
         self._informers.informer(PODS, decode_pod).add_handler(_PodHandler(self))
         self._informers.informer(SERVICES, decoder(Service)).add_handler(_ServiceHandler(runtime))

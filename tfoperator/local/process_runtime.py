@@ -16,18 +16,18 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
+from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME, LABEL_TENSORBOARD
 from tfoperator.local.guardian import Guardian
 from tfoperator.local.identity import ProcessIdentity, identify, signal_process
 from tfoperator.local.network import LoopbackNetwork, NoFreePort
 from tfoperator.local.podview import LocalPod
 from tfoperator.local.runtime import ContainerRun, LaunchError, OnExit
-from tfoperator.local.volumes import Mount
+from tfoperator.local.volumes import Mount, real_path
 
 __all__ = ["ProcessRuntime", "kill_recorded"]
 
@@ -95,6 +95,8 @@ class ProcessRuntime:
         namespace = run.pod.metadata.namespace
         try:
             command = [self.network.rewrite(part, namespace, run.services) for part in run.command]
+            if LABEL_TENSORBOARD in run.pod.metadata.labels:
+                command = [_with_log_dir(part, run.mounts) for part in command]
             environment = self._environment(run, warn)
         except NoFreePort as error:
             raise LaunchError(str(error)) from None
@@ -271,6 +273,12 @@ def kill_recorded(records: Path) -> list[str]:
     return killed
 
 
+def _with_log_dir(argument: str, mounts: Sequence[Mount]) -> str:
+    """TensorBoard's argument, with the log directory where it really is: its mount path may be out of reach."""
+    name, equals, path = argument.partition("=")
+    return f"{name}={real_path(path, mounts)}" if equals and name == "--logdir" else argument
+
+
 def _mount_variable(mount: Mount) -> str:
     return MOUNT_VARIABLE + mount.name.upper().replace("-", "_")
 
@@ -301,6 +309,8 @@ def _find_program(name: str, environment: Mapping[str, str], directory: Path) ->
     found = shutil.which(name, path=environment.get("PATH", os.defpath))
     if found is None and name in ("python", "python3"):
         found = sys.executable
+    if found is None and name == "tensorboard":
+        raise LaunchError("TensorBoard is not installed on this machine; to have it: pip install tensorboard")
     if found is None:
         raise LaunchError(f"program {name!r} not found on PATH ({environment.get('PATH', os.defpath)})")
     return found

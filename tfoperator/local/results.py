@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from tfoperator.api.names import replica_of
+from tfoperator.api.names import LABEL_TENSORBOARD, replica_of
 from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob
 from tfoperator.kube.objects import Pod
 from tfoperator.local.logs import LogFile, LogStore, last_lines
 
 __all__ = [
+    "TENSORBOARD",
     "JobResult",
     "Outcome",
     "ReplicaResult",
@@ -31,6 +32,10 @@ __all__ = [
 
 LAST_LINES = 20
 """How many of the last log lines of a failed replica are shown."""
+
+
+TENSORBOARD = "tensorboard"
+"""What the pod of a job's TensorBoard is called among its replicas."""
 
 
 class Outcome(StrEnum):
@@ -69,7 +74,10 @@ class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class JobResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of one TFJob. `condition` is empty if it had not ended."""
+    """What became of one TFJob. `condition` is empty if it had not ended.
+
+    `log_dir` is what its TensorBoard showed, as `tensorboard --logdir` takes it; empty if it had none, or all is gone.
+    """
 
     namespace: str
     name: str
@@ -77,6 +85,7 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
     reason: str
     message: str
     replicas: tuple[ReplicaResult, ...]
+    log_dir: str = ""
 
     @property
     def succeeded(self) -> bool:
@@ -112,13 +121,15 @@ def final_condition(job: TFJob) -> JobCondition | None:
 
 
 def replica_name(pod: Pod) -> str:
-    """`worker-0` for the pod of a replica, the pod's own name for any other."""
+    """`worker-0` for the pod of a replica, `tensorboard` for a TensorBoard's, the pod's own name for any other."""
+    if LABEL_TENSORBOARD in pod.metadata.labels:
+        return TENSORBOARD
     replica = replica_of(pod.metadata.labels)
     return f"{replica[0].lower()}-{replica[1]}" if replica is not None else pod.metadata.name
 
 
-def job_result(job: TFJob, pods: Iterable[Pod], logs: LogStore) -> JobResult:
-    """Sum up a job from its last state, the pods that it ever had, and their logs."""
+def job_result(job: TFJob, pods: Iterable[Pod], logs: LogStore, log_dir: str = "") -> JobResult:
+    """Sum up a job from its last state, the pods that it ever had, their logs, and its `log_dir` on this machine."""
     end = final_condition(job)
     by_name = {pod.metadata.name: pod for pod in pods}
     attempts: dict[str, list[_Attempt]] = {name: [] for name in by_name}
@@ -133,6 +144,7 @@ def job_result(job: TFJob, pods: Iterable[Pod], logs: LogStore) -> JobResult:
         reason=end.reason if end else "",
         message=end.message if end else "",
         replicas=tuple(_replica(replica_name(by_name[pod]), pod, attempts[pod]) for pod in sorted(by_name)),
+        log_dir=log_dir,
     )
 
 

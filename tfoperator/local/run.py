@@ -28,6 +28,7 @@ from tfoperator.local.documents import apply
 from tfoperator.local.events_view import EventView, decode_event
 from tfoperator.local.log_follower import LogFollower, LogLine
 from tfoperator.local.results import Outcome, RunResult, final_condition, job_result
+from tfoperator.local.tensorboard_logs import tensorboard_log_dir
 
 __all__ = ["ControlPlaneFailed", "Interrupt", "JobRun", "RunListener"]
 
@@ -284,7 +285,8 @@ class JobRun:
 
     def _result(self, seen: _SeenJob, plane: ControlPlane) -> Any:
         owned = [pod for pod in self._pods.values() if _controller_uid(pod) == seen.metadata.uid]
-        return job_result(seen.job, owned, plane.agent.logs)
+        log_dir = tensorboard_log_dir(seen.job, self._run_dir)
+        return job_result(seen.job, owned, plane.agent.logs, log_dir)
 
 
 class _ToQueue:

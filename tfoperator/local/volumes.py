@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -25,7 +25,10 @@ from tfoperator.local.podview import (
     Volume,
 )
 
-__all__ = ["Mount", "UnsupportedVolume", "VolumeManager"]
+__all__ = ["VOLUMES", "Mount", "UnsupportedVolume", "VolumeManager", "real_path"]
+
+VOLUMES = "volumes"
+"""The folder of the run directory with all volumes."""
 
 
 class UnsupportedVolume(Exception):
@@ -38,6 +41,15 @@ class Mount(msgspec.Struct, frozen=True):
     name: str
     source: Path
     mount_path: str
+
+
+def real_path(path: str, mounts: Sequence[Mount]) -> str:
+    """Where a path of a container lies on this machine: in the innermost mount that it is below, else where it says."""
+    wanted = PurePosixPath(path)
+    for mount in sorted(mounts, key=lambda one: len(PurePosixPath(one.mount_path).parts), reverse=True):
+        if wanted.is_relative_to(mount.mount_path):
+            return str(mount.source / wanted.relative_to(mount.mount_path))
+    return path
 
 
 class VolumeManager:
@@ -53,6 +65,10 @@ class VolumeManager:
         # Containers are told these paths, and a container starts where it likes.
         self._pods = root.absolute() / "pods"
         self._claims = root.absolute() / "claims"
+
+    def claims(self, namespace: str) -> Path:
+        """The folder in which each PersistentVolumeClaim of a namespace has one."""
+        return self._claims / namespace
 
     def prepare(self, pod: LocalPod, sources: Sources) -> dict[str, Path]:
         """Make every volume of a pod; a second call repeats nothing that is there, but fills in fresh data.
@@ -95,7 +111,7 @@ class VolumeManager:
         if volume.host_path is not None:
             return _host_path(volume.name, volume.host_path)
         if volume.persistent_volume_claim is not None:
-            directory = self._claims / pod.metadata.namespace / volume.persistent_volume_claim.claim_name
+            directory = self.claims(pod.metadata.namespace) / volume.persistent_volume_claim.claim_name
             directory.mkdir(parents=True, exist_ok=True)
             return directory
         directory = self._pods / pod.metadata.uid / volume.name

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from tfoperator.api.names import replica_labels
-from tfoperator.api.v1.types import JobCondition, ReplicaType, TFJob, TFJobStatus
+from tfoperator.api.names import LABEL_TENSORBOARD, replica_labels
+from tfoperator.api.v1.types import JobCondition, ReplicaType, TensorBoardStatus, TFJob, TFJobStatus
 from tfoperator.cli.console import LiveView, PlainView, ReplicaRow, make_view, replica_row
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.local.events_view import EventView
@@ -233,3 +233,46 @@ def test_why_a_job_does_not_run_yet_is_said_when_it_changes() -> None:
     for seen in (waiting("no image"), waiting("no image"), waiting("no node"), waiting("over", reason="TFJobFailed")):
         view.job_changed(seen)
     assert stream.getvalue().splitlines() == ["[digits] Pending: no image", "[digits] Pending: no node"]
+
+
+def board_pod() -> Pod:
+    labels = {LABEL_TENSORBOARD: "digits"}
+    meta = {"name": "digits-tensorboard-1-0", "namespace": "ns", "uid": "board", "labels": labels}
+    status = {"phase": "Running", "containerStatuses": [container({}, ready=True)]}
+    return msgspec.convert({"metadata": meta, "status": status}, Pod)
+
+
+def job_with_board(url: str, *, ready: bool = False) -> TFJob:
+    meta = ObjectMeta(name="digits", namespace="ns", uid="u")
+    return TFJob(metadata=meta, status=TFJobStatus(tensor_board=TensorBoardStatus(url, ready)))
+
+
+def test_the_address_of_a_tensorboard_is_said_when_it_is_known_and_when_it_answers() -> None:
+    stream = io.StringIO()
+    view = PlainView(stream)
+    url = "http://127.0.0.1:20001"
+    view.job_changed(job_with_board("http://digits-tensorboard.ns.svc"))
+    for ready in (False, False, True, True):
+        view.job_changed(job_with_board(url, ready=ready))
+    view.pod_changed(board_pod())
+    view.logged([LogLine("ns", "digits-tensorboard-1-0", "tensorboard", 0, "hello")])
+    assert stream.getvalue().splitlines() == [
+        f"[digits] TensorBoard starts at {url}",
+        f"[digits] TensorBoard is ready at {url}",
+        "[tensorboard] hello",
+    ]
+
+
+def test_the_table_has_a_tensorboard_with_its_address_but_counts_replicas_only() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120, height=40)
+    view = LiveView(console)
+    view.job_changed(job_with_board("http://127.0.0.1:20001"))
+    view.pod_changed(pod("worker-0", phase="Pending"))
+    view.pod_changed(board_pod())
+    console.print(view.table())
+    view.close()
+    shown = " ".join(stream.getvalue().split())
+    assert "tensorboard" in shown
+    assert "http://127.0.0.1:20001" in shown
+    assert "0/1" in shown

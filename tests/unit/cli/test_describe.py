@@ -62,3 +62,10 @@ def test_a_missing_job_is_named(tell: Tell) -> None:
     said = tell("describe", "gone")
     assert (said.code, said.out) == (1, "")
     assert "there is no TFJob gone" in said.err
+
+
+def test_the_address_of_a_tensorboard(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    for ready, said in ((False, "http://board (not ready)"), (True, "http://board")):
+        world.status({"tensorBoard": {"url": "http://board", "ready": ready}})
+        assert f"TensorBoard:  {said}\n" in tell("describe", "mnist").out

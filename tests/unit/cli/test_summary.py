@@ -48,3 +48,9 @@ def test_what_to_do_next_depends_on_what_happened() -> None:
 
 def test_a_run_without_a_job_says_so() -> None:
     assert "no job was created: Interrupted" in "\n".join(summary(RunResult(Outcome.INTERRUPTED, 1.0, "runs/x", ())))
+
+
+def test_the_curves_of_a_tensorboard_can_be_seen_again() -> None:
+    job = JobResult("ns", "digits", "Succeeded", "R", "done", (CHIEF,), log_dir="runs/my x/logs")
+    text = "\n".join(summary(RunResult(Outcome.SUCCEEDED, 1.0, "runs/x", (job,))))
+    assert "tensorboard --logdir 'runs/my x/logs'" in text

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tfoperator.api.names import replica_labels
+from tfoperator.api.names import LABEL_TENSORBOARD, replica_labels
 from tfoperator.api.v1.types import JobCondition, ReplicaType, TFJob, TFJobStatus
 from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodStatus
 from tfoperator.local.logs import LogFile, LogStore
@@ -51,7 +51,8 @@ def test_every_outcome_has_its_exit_code(outcome: str, code: int) -> None:
 
 def test_a_replica_is_named_by_type_and_index_and_other_pods_by_their_name() -> None:
     assert replica_name(pod(ReplicaType.PS, 3)) == "ps-3"
-    assert replica_name(Pod(metadata=ObjectMeta(name="tensorboard"))) == "tensorboard"
+    assert replica_name(Pod(metadata=ObjectMeta(name="other"))) == "other"
+    assert replica_name(Pod(metadata=ObjectMeta(name="x", labels={LABEL_TENSORBOARD: "mnist"}))) == "tensorboard"
 
 
 def test_what_became_of_each_replica(tmp_path: Path) -> None:

@@ -1,0 +1,35 @@
+"""Where on this machine the event files of a job's TensorBoard are, for whoever wants to look at them after the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tfoperator.api.v1.types import TFJob
+from tfoperator.local.volumes import VOLUMES, Mount, VolumeManager, real_path
+
+__all__ = ["tensorboard_log_dir"]
+
+
+def tensorboard_log_dir(job: TFJob, run_dir: Path) -> str:
+    """Where the log directory of a job's TensorBoard lies when the run is over; "" without one, or if it is gone."""
+    board = job.spec.tensor_board
+    if board is None:
+        return ""
+    claims = VolumeManager(run_dir / VOLUMES).claims(job.metadata.namespace)
+    sources: dict[str, Path] = {}
+    for volume in board.volumes:
+        if isinstance(host := volume.get("hostPath"), dict):
+            sources[volume["name"]] = Path(str(host.get("path")))
+        elif isinstance(claim := volume.get("persistentVolumeClaim"), dict):
+            sources[volume["name"]] = claims / str(claim.get("claimName"))
+    mounts = [
+        Mount(
+            name=mount["name"],
+            source=sources[mount["name"]] / str(mount.get("subPath") or ""),
+            mount_path=mount["mountPath"],
+        )
+        for mount in board.volume_mounts
+        if mount["name"] in sources
+    ]
+    path = real_path(board.log_dir, mounts)
+    return path if "://" in path or Path(path).is_dir() else ""
