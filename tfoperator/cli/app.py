@@ -15,6 +15,7 @@ from tfoperator.cli import (
     describe,
     events,
     get,
+    launch,
     local,
     logs,
     run,
@@ -41,7 +42,7 @@ def make_app() -> typer.Typer:
     )
     app.callback()(_root)
     client = (submit, get, describe, logs, events, wait, suspend, scale, delete)
-    for command in (run, *client, local, validate, convert, crd):
+    for command in (run, *client, launch, local, validate, convert, crd):
         command.register(app)
     # `tfoperator operator` itself never comes here (see __main__); this puts it into the help.
     app.command(

@@ -178,6 +178,9 @@ class BaseComponentLauncher(abc.ABC):
         record = self.work.load()
         if record is None:
             return None
+        if not self.context.resume:
+            self._begin_anew(record)
+            return None
         where = f"working directory {self.work.path}"
         if (record.component, record.fingerprint) != (self.component.name, self._fingerprint()):
             raise WorkDirectoryError(
@@ -192,6 +195,15 @@ class BaseComponentLauncher(abc.ABC):
         if record.state == "cancelled":
             return msgspec.structs.replace(record, run=new_run(), attempt=0, name="", uid="", state="retryable")
         return record
+
+    def _begin_anew(self, record: LaunchRecord) -> None:
+        """Forget a launch that is over; one that is not may have something running."""
+        if record.name and record.state in ("planned", "created"):
+            raise WorkDirectoryError(
+                f"an unfinished launch of {record.component} is recorded in {self.work.path}, and {record.name} may "
+                "still run: go on with it (--resume), or choose another working directory (--work-dir)"
+            )
+        self.work.forget()
 
     def _execute(self, publisher: Any) -> Execution:
         """Run it unless it has succeeded already. A failure is recorded and published before it is raised."""

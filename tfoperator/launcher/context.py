@@ -62,8 +62,9 @@ class LaunchContext:
 
     `work_dir` is one launch's alone (by default `.tfoperator/launches/<component>`). `tmp_path` is a directory that the
     container sees under the same path; without it, it lies in `work_dir`, and Kubernetes hands output.json back as the
-    termination message. `cache` uses the outputs of an earlier, equal execution. `log` gets the component's lines,
-    `tell` what the launcher has to say; both are called from any thread.
+    termination message. `cache` uses the outputs of an earlier, equal execution. Without `resume`, a launch that is
+    over is begun anew, and one that is not is refused. `log` gets the component's lines, `tell` what the launcher has
+    to say; both are called from any thread.
     """
 
     work_dir: Path | None = None
@@ -74,6 +75,7 @@ class LaunchContext:
     clean_up: CleanUp = CleanUp.ALWAYS
     pending: PendingLimits = PendingLimits()
     cache: bool = False
+    resume: bool = True
     driver: Driver | None = None
     publisher: Publisher | None = None
     namespace: str = ""

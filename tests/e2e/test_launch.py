@@ -1,0 +1,142 @@
+"""`tfoperator launch` as a process, in a cluster that runs its pods: the embedded control plane with its operator."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.cli import Cli
+from tests.support.cluster import decode
+from tests.support.eventually import eventually
+from tests.support.jobs import write_kubeconfig
+from tests.support.threads import no_threads_left
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.resources import PODS
+from tfoperator.local.controlplane import ControlPlane
+
+Launch = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with no_threads_left():
+        plane = ControlPlane(tmp_path_factory.mktemp("plane"))
+        plane.start()
+        yield plane
+        plane.stop()
+
+
+@pytest.fixture
+def cli(cluster: ControlPlane, tmp_path: Path) -> Cli:
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", cluster.server.kubeconfig(), "default")
+    return Cli(tmp_path, KUBECONFIG=str(kubeconfig))
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Launch:
+    """Writes a component that runs a shell script, and returns the command that launches it."""
+
+    def write(script: str, *arguments: str, platforms: Any = None, **more: Any) -> list[str]:
+        container = {"image": "busybox:1.36", "command": ["sh", "-ec"], "args": [script]}
+        pod = {"spec": {"terminationGracePeriodSeconds": 5}}
+        document = {"name": "step", "container": container, "platforms": platforms or {"kubernetes": pod}, **more}
+        (tmp_path / "component.yaml").write_text(yaml.safe_dump(document))
+        return ["launch", "component.yaml", *arguments]
+
+    return write
+
+
+def pods(cluster: ControlPlane) -> list[str]:
+    found = cluster.client.list(PODS, "default", decode).items
+    return [str(pod["metadata"]["name"]) for pod in found]
+
+
+def test_a_component_reads_writes_and_logs(cli: Cli, launch: Launch, cluster: ControlPlane, tmp_path: Path) -> None:
+    (tmp_path / "book").write_text("a\nb\n")
+    command = launch(
+        'wc -l < {{ inputs.text.uri }} > {{ outputs.counts.uri }}; echo "counted {{ exec_props.what }}"',
+        inputs=["text"], outputs=["counts"], parameters={"what": "words"},
+    )  # fmt: skip
+    arguments = ["--input", f"text={tmp_path}/book", "--output", f"counts={tmp_path}/counts", "--param", "what=lines"]
+    said = cli.run(*command, *arguments)
+
+    assert (said.returncode, said.stdout) == (0, "counted lines\n"), said.stderr
+    assert (tmp_path / "counts").read_text().strip() == "2"
+    assert "step succeeded (execution 1, 1 attempt)" in said.stderr
+    assert pods(cluster) == []
+
+
+def test_failures_are_permanent_or_retryable(cli: Cli, launch: Launch) -> None:
+    said = cli.run(*launch("echo oh; exit 3"))
+    assert (said.returncode, said.stdout) == (1, "oh\n")
+    assert "exit code 3" in said.stderr
+
+    busy = json.dumps({"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}})
+    command = launch(f"echo '{busy}' > {{{{ exec_properties.tmp_path }}}}/output.json", "--attempts", "1")
+    said = cli.run(*command)
+    assert said.returncode == 75
+    assert "busy" in said.stderr
+
+
+def test_sigterm_stops_and_removes_what_runs(cli: Cli, launch: Launch, cluster: ControlPlane) -> None:
+    command = launch("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+    with cli.start(*command) as process:
+        process.until("ready")
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 128 + signal.SIGTERM
+        assert "saved" in process.output
+    assert pods(cluster) == []
+
+
+def test_a_killed_launch_is_resumed(cli: Cli, launch: Launch, cluster: ControlPlane, tmp_path: Path) -> None:
+    command = launch(f"echo first; while ! test -e {tmp_path}/go; do sleep 0.05; done; echo second")
+    with cli.start(*command) as process:
+        process.until("first")
+        process.signal(signal.SIGKILL)
+        process.wait()
+    before = pods(cluster)
+    assert len(before) == 1
+    refused = cli.run(*command)
+    assert (refused.returncode, f"{before[0]} may still run" in refused.stderr) == (2, True)
+    (tmp_path / "go").touch()
+    said = cli.run(*command, "--resume")
+    assert (said.returncode, said.stdout.splitlines()[-1:]) == (0, ["second"]), said.stderr
+    assert pods(cluster) == []
+
+
+def test_a_tfjob_is_a_component(cli: Cli, launch: Launch, cluster: ControlPlane) -> None:
+    done = json.dumps({"outputs": {"model": {"uri": "/models/1"}}})
+    script = f"""
+        echo $TF_CONFIG | grep -o '"index": *[0-9]' | tail -n 1
+        case $TF_CONFIG in
+            *'"index":0'*|*'"index": 0'*) sleep 0.3; echo '{done}' > {{{{ exec_props.tmp_path }}}}/output.json;;
+        esac
+    """
+    job = {"replicas": {"Worker": 2}, "spec": {"runPolicy": {"cleanPodPolicy": "None"}}}
+    command = launch(script, "--output", "model=/old", platforms={"tfjob": job}, outputs=["model"])
+    said = cli.run(*command)
+
+    assert said.returncode == 0, said.stderr
+    assert {line.split("]")[0] for line in said.stdout.splitlines()} == {"[worker-0", "[worker-1"}
+    assert "model: /models/1" in said.stderr
+    eventually(lambda: list(cluster.client.list(TFJOBS, "default", decode).items) == [])
+    eventually(lambda: pods(cluster) == [])
+
+
+def test_a_tfjob_that_fails_or_is_cancelled_leaves_nothing(cli: Cli, launch: Launch, cluster: ControlPlane) -> None:
+    job = {"tfjob": {"replicas": {"Worker": 2}}}
+    said = cli.run(*launch("exit 3", platforms=job))
+    assert said.returncode == 1
+    assert "step failed" in said.stderr
+    with cli.start(*launch("echo ready; exec sleep 100", platforms=job)) as process:
+        process.until("[worker-1] ready")
+        process.signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert list(cluster.client.list(TFJOBS, "default", decode).items) == []
+    eventually(lambda: pods(cluster) == [], within=30)

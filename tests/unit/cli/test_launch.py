@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfoperator.cli.__main__ import main
+from tfoperator.launcher.record import LaunchRecord, WorkDirectory
+
+SAYS = "tests.unit.launcher.executors:Says"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
+    return tmp_path
+
+
+@pytest.fixture
+def launch(folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(document: dict[str, Any], *arguments: str) -> tuple[int, str, str]:
+        (folder / "component.yaml").write_text(json.dumps({"name": "step", **document}))
+        code = main(["launch", "component.yaml", *arguments])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out, said.err
+
+    return run
+
+
+def says(folder: Path, *said: str) -> dict[str, Any]:
+    return {"class": SAYS, "parameters": {"says": list(said), "tries": str(folder / "tries")}}
+
+
+BUSY = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
+BAD = '{"error_status": {"code": "PERMANENT_ERROR", "message": "bad"}}'
+
+
+def test_the_exit_code_tells_what_to_do(launch: Any, folder: Path) -> None:
+    code, _, err = launch(says(folder, ""))
+    assert (code, "step succeeded (execution 1, 1 attempt)" in err) == (0, True)
+    assert launch(says(folder, BAD), "--work-dir", "bad")[0] == 1
+    code, _, err = launch(says(folder, BUSY), "--work-dir", "busy", "--attempts", "1")
+    assert (code, "--resume" in err) == (75, True)
+    assert launch({"class": SAYS, "parameters": {"says": None}})[0] == 2
+
+
+def test_a_permanent_failure_is_not_resumed_but_may_be_begun_anew(launch: Any, folder: Path) -> None:
+    component = says(folder, BAD, "")
+    assert launch(component)[0] == 1
+    code, _, err = launch(component, "--resume")
+    assert (code, "has failed for good" in err) == (1, True)
+    assert (folder / "tries").read_text() == "1"
+    assert launch(component)[0] == 0
+
+
+def test_a_retryable_failure_is_resumed(launch: Any, folder: Path) -> None:
+    component = says(folder, BUSY, "")
+    assert launch(component, "--attempts", "1")[0] == 75
+    code, _, err = launch(component, "--resume")
+    assert (code, "2 attempts" in err) == (0, True)
+
+
+def test_what_may_still_run_is_not_begun_anew(launch: Any, folder: Path) -> None:
+    component = {"container": {"image": "i:1"}}
+    assert launch(component, "--launcher", "docker")[0] == 75, "no engine answers"
+    with WorkDirectory(folder / ".tfoperator/launches/step") as work:
+        work.save(LaunchRecord("step", "f", 1, "abc", name="step-1", state="created"))
+    code, _, err = launch(component, "--launcher", "docker")
+    assert (code, "step-1 may still run" in err) == (2, True)
+
+
+def test_a_dry_run_shows_the_launch_and_leaves_nothing(launch: Any, folder: Path) -> None:
+    pod = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}}
+    component = {"container": {"image": "i:1"}, "platforms": {"kubernetes": pod}}
+    code, out, _ = launch(component, "--dry-run")
+    assert (code, "kind: Pod" in out) == (0, True)
+    assert "#   spec.containers[main].resources.limits.cpu: config of step" in out
+    assert "entrypoint" not in launch(component, "--dry-run", "--launcher", "docker")[1]
+    assert "kind: TFJob" in launch(component, "--dry-run", "--launcher", "tfjob")[1]
+    assert not (folder / ".tfoperator").exists()
+
+
+@pytest.mark.parametrize(
+    ("component", "arguments", "words"),
+    [
+        ({"container": {"image": "i", "args": ["{{ inputs.nope.uri }}"]}}, ["--launcher", "docker"], "no input 'nope'"),
+        ({"container": {"image": "i", "args": ["{{ 7*7 }}"]}}, ["--launcher", "kubernetes"], "is no placeholder"),
+        ({"container": {"image": "i"}, "inputs": ["a"]}, [], "input 'a' is missing"),
+        ({"container": {"image": "i"}}, ["--launcher", "in-process"], "no launcher accepts"),
+        ({"class": SAYS}, ["--launcher", "docker"], "no launcher accepts"),
+        ({"container": {"image": "i"}}, ["--input", "a"], "write it like name=value"),
+        ({"container": {"image": "i"}, "parameters": ["a"]}, ["--param", "a=1", "--param", "a=2"], "one value"),
+        ({"nonsense": 1}, [], "nonsense"),
+    ],
+)
+def test_bad_input_is_told_before_anything_is_made(
+    launch: Any, folder: Path, component: dict[str, Any], arguments: list[str], words: str
+) -> None:
+    code, _, err = launch(component, *arguments)
+    assert (code, words in err) == (2, True), err
+    assert not (folder / ".tfoperator").exists()
+
+
+def test_an_equal_execution_is_used_again_with_cache(launch: Any, folder: Path) -> None:
+    component = says(folder, "")
+    assert launch(component, "--cache")[0] == 0
+    code, _, err = launch(component, "--cache")
+    assert (code, "outputs of an earlier execution" in err) == (0, True)
+    assert (folder / "tries").read_text() == "1"
+
+
+def test_a_missing_file_is_bad_input_and_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["launch", "nowhere.yaml"]) == 1
+    assert "nowhere.yaml" in capsys.readouterr().err

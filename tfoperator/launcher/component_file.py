@@ -1,0 +1,214 @@
+"""component.yaml: a component and its platform configs as a file, for the command line and for sharing.
+
+    name: count-lines
+    inputs: [text]                     # or a mapping: name to a default URI, null for none
+    outputs: [counts]
+    parameters: {longest: 80}          # name to default, null for none; or a list of names
+    container: {image: ..., command: [...], args: [...]}     # or  class: package.module:Class
+    platforms:                         # each is optional
+      docker: {...}                    # arguments of docker-py's containers.run
+      kubernetes: {metadata: ..., spec: ...}                 # laid over the pod
+      tfjob: {replicas: {Worker: 2}, spec: ..., pod: {metadata: ..., spec: ...}}
+
+Everything unknown is an error: a misspelt field that is ignored is a run that does something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from tfoperator.launcher.component import Artifact, Component
+from tfoperator.launcher.errors import ComponentError, PlatformConfigError
+from tfoperator.launcher.executor_specs import ExecutorClassSpec, ExecutorContainerSpec, ExecutorSpec
+from tfoperator.launcher.platform_configs import (
+    DockerPlatformConfig,
+    KubernetesPodPlatformConfig,
+    PlatformConfig,
+    TFJobPlatformConfig,
+)
+
+__all__ = ["ComponentFile", "load_component_file"]
+
+Json = dict[str, Any]
+
+_MAX_BYTES = 4 << 20
+
+
+class _Container(msgspec.Struct, forbid_unknown_fields=True):
+    image: str
+    command: list[str] = []
+    args: list[str] = []
+
+
+class _Pod(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    metadata: Json = {}
+    spec: Json | None = None
+
+
+class _TFJob(msgspec.Struct, forbid_unknown_fields=True):
+    replicas: dict[str, int] = {}
+    spec: Json = {}
+    pod: _Pod = msgspec.field(default_factory=_Pod)
+
+
+class _Platforms(msgspec.Struct, forbid_unknown_fields=True):
+    docker: Json | None = None
+    kubernetes: _Pod | None = None
+    tfjob: _TFJob | None = None
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    inputs: list[str] | dict[str, str | None] = []
+    outputs: list[str] | dict[str, str | None] = []
+    parameters: list[str] | Json = []
+    container: _Container | None = None
+    class_: str | None = msgspec.field(default=None, name="class")
+    platforms: _Platforms = msgspec.field(default_factory=_Platforms)
+
+
+class ComponentFile(msgspec.Struct, frozen=True):
+    """What a file says. `inputs`, `outputs` and `parameters` are names with their defaults, None for none."""
+
+    source: str
+    name: str
+    executor_spec: ExecutorSpec
+    inputs: Mapping[str, str | None] = {}
+    outputs: Mapping[str, str | None] = {}
+    parameters: Mapping[str, Any] = {}
+    configs: Sequence[PlatformConfig] = ()
+
+    def component(
+        self,
+        inputs: Mapping[str, Sequence[str]] | None = None,
+        outputs: Mapping[str, Sequence[str]] | None = None,
+        parameters: Mapping[str, str] | None = None,
+    ) -> Component:
+        """The component with URIs and parameters given as text; ComponentError lists what is missing or unknown.
+
+        A parameter is text, unless its default is of another type: then it is JSON of that type.
+        """
+        problems: list[str] = []
+        arguments = (("input", self.inputs, inputs or {}), ("output", self.outputs, outputs or {}))
+        chosen = [_artifacts(kind, known, given, problems) for kind, known, given in arguments]
+        values = _values(self.parameters, parameters or {}, problems)
+        if problems:
+            raise ComponentError("\n".join([f"{self.source}: component {self.name} can't be launched:", *problems]))
+        return Component(self.name, self.executor_spec, chosen[0], chosen[1], values)
+
+
+def load_component_file(path: str) -> ComponentFile:
+    """Read a file. Raises ComponentError, which names the file and the field; OSError if it can't be read."""
+    data = Path(path).read_bytes()
+    if len(data) > _MAX_BYTES:
+        raise ComponentError(f"{path}: is larger than {_MAX_BYTES} bytes")
+    try:
+        document = msgspec.convert(yaml.safe_load(data), _Document)
+        return _component_file(path, document)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ComponentError(f"{path}: is no YAML: {error}") from error
+    except msgspec.ValidationError as error:
+        raise ComponentError(f"{path}: {str(error).replace('`$.', '`').replace('`$`', 'the document')}") from error
+    except ComponentError as error:
+        raise ComponentError(f"{path}: {error}") from error
+
+
+def _component_file(path: str, document: _Document) -> ComponentFile:
+    if (document.container is None) == (document.class_ is None):
+        raise ComponentError("a component has either a container or a class")
+    container = document.container
+    spec: ExecutorSpec
+    if container is not None:
+        spec = ExecutorContainerSpec(container.image, tuple(container.command), tuple(container.args))
+    else:
+        spec = ExecutorClassSpec.named(document.class_ or "")
+    file = ComponentFile(
+        path,
+        document.name,
+        spec,
+        _named(document.inputs),
+        _named(document.outputs),
+        _named(document.parameters),
+        tuple(_configs(document.platforms)),
+    )
+    Component(file.name, file.executor_spec, exec_properties=dict(file.parameters))  # is the name one, and so on
+    return file
+
+
+def _named(values: list[str] | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(values, list):
+        if len(set(values)) < len(values):
+            raise ComponentError(f"a name is there twice in {', '.join(values)}")
+        return dict.fromkeys(values)
+    return values
+
+
+def _configs(platforms: _Platforms) -> list[PlatformConfig]:
+    makers: tuple[tuple[str, Callable[[], PlatformConfig | None]], ...] = (
+        ("docker", lambda: None if platforms.docker is None else DockerPlatformConfig(**platforms.docker)),
+        ("kubernetes", lambda: None if platforms.kubernetes is None else _pod_config(platforms.kubernetes)),
+        ("tfjob", lambda: None if platforms.tfjob is None else _tfjob_config(platforms.tfjob)),
+    )
+    configs: list[PlatformConfig] = []
+    for name, make in makers:
+        try:
+            config = make()
+        except (PlatformConfigError, TypeError) as error:
+            raise PlatformConfigError(f"platforms.{name}: {error}") from error
+        if config is not None:
+            configs.append(config)
+    return configs
+
+
+def _pod_config(pod: _Pod) -> KubernetesPodPlatformConfig:
+    return KubernetesPodPlatformConfig(pod.spec, metadata=pod.metadata)
+
+
+def _tfjob_config(job: _TFJob) -> TFJobPlatformConfig:
+    return TFJobPlatformConfig(job.replicas, spec=job.spec, pod_spec=job.pod.spec, metadata=job.pod.metadata)
+
+
+def _artifacts(
+    kind: str, known: Mapping[str, str | None], given: Mapping[str, Sequence[str]], problems: list[str]
+) -> dict[str, tuple[Artifact, ...]]:
+    _check_names(kind, known, given, problems)
+    found: dict[str, tuple[Artifact, ...]] = {}
+    for name, default in known.items():
+        uris = given.get(name) or ([] if default is None else [default])
+        if not uris:
+            problems.append(f"{kind} {name!r} is missing: --{kind} {name}=URI")
+        found[name] = tuple([Artifact(uri) for uri in uris])
+    return found
+
+
+def _values(known: Mapping[str, Any], given: Mapping[str, str], problems: list[str]) -> Json:
+    _check_names("parameter", known, given, problems)
+    values: Json = {}
+    for name, default in known.items():
+        if name not in given:
+            values[name] = default
+            if default is None:
+                problems.append(f"parameter {name!r} is missing: --param {name}=VALUE")
+            continue
+        values[name] = given[name]
+        if default is not None and not isinstance(default, str):
+            kinds: Any = (int, float) if isinstance(default, float) else (type(default),)
+            try:
+                value = msgspec.json.decode(given[name].encode())
+            except msgspec.DecodeError:
+                value = None
+            if type(value) not in kinds:
+                problems.append(f"parameter {name!r} is {type(default).__name__} by default, but is {given[name]!r}")
+            values[name] = value
+    return values
+
+
+def _check_names(kind: str, known: Mapping[str, Any], given: Mapping[str, Any], problems: list[str]) -> None:
+    for name in sorted(given.keys() - known.keys()):
+        there = f"there are {', '.join(sorted(known))}" if known else f"it has no {kind}s"
+        problems.append(f"it has no {kind} {name!r}; {there}")
