@@ -18,6 +18,7 @@ from tfoperator.controller import (
     PlanOptions,
     TFJobController,
 )
+from tfoperator.controller.archiving import PodArchive
 from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
@@ -54,6 +55,7 @@ class Harness:
         options: ControllerOptions | None = None,
         metrics: ControllerMetrics | None = None,
         gang: GangScheduler | None = None,
+        archive: PodArchive | None = None,
     ) -> None:
         self.api = api or FakeApi(clock.now if clock is not None else None)
         self.recorder = EventList()
@@ -70,6 +72,7 @@ class Harness:
             clock=clock,
             options=options or ControllerOptions(batch_period=0, plan=PlanOptions(gang=gang)),
             metrics=metrics,
+            archive=archive,
         )
 
     def __enter__(self) -> Harness:

@@ -19,6 +19,7 @@ from tfoperator.api.rules import MANAGED_BY_OPERATOR
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.controller.actions import Observed, Plan, PlanOptions
+from tfoperator.controller.archiving import PodArchive, doomed, postpone
 from tfoperator.controller.claim import Claimer, matches
 from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder, namespace_is_ending
 from tfoperator.controller.gang import GangScheduler, PodGroup, decode_pod_group
@@ -161,8 +162,11 @@ class TFJobController:
         clock: Clock | None = None,
         options: ControllerOptions | None = None,
         metrics: ControllerMetrics | None = None,
+        archive: PodArchive | None = None,
     ) -> None:
+        """With an `archive`, no pod is deleted before its logs are kept, or its time for that is over."""
         self._client = client
+        self._archive = archive
         self._clock = clock or SystemClock()
         self._options = options or ControllerOptions()
         self._plan_options = self._options.plan
@@ -317,6 +321,8 @@ class TFJobController:
         )
         decided = plan(observed, self._clock.now(), self._plan_options)
         decided = self._gate(job, decided)
+        if self._archive is not None:
+            decided = self._archive_first(self._archive, key, job, pods, decided)
         if decided.absent or (job.metadata.uid in self._inherited and decided.acts):
             self._make_sure(job, decided.absent, frozenset(pod.metadata.uid for pod in pods))
         note = self._memory.note(job.metadata.uid)
@@ -410,6 +416,14 @@ class TFJobController:
             delete_services=tuple(one for one in decided.delete_services if trusted(one.replica_type, "services")),
             board=tuple(one for one in decided.board if trusted(None, one.kind)),
         )
+
+    def _archive_first(self, archive: PodArchive, key: str, job: TFJob, pods: tuple[Pod, ...], decided: Plan) -> Plan:
+        """Have the logs of pods kept that are to be deleted, and leave those for later whose logs are not."""
+        leaving = doomed(decided, pods)
+        if not leaving:
+            return decided
+        waiting = archive.prepare(job, leaving, partial(self.enqueue, key))
+        return postpone(decided, job, waiting, archive.timeout) if waiting else decided
 
     def _make_sure(self, job: TFJob, absent: tuple[str, ...], seen: frozenset[str]) -> None:
         """Look up the job, and pods that vanished without our doing. Raises StaleCache if the cache is behind.

@@ -15,7 +15,7 @@ from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller.metrics import ChildKind
 from tfoperator.operator.tool_metrics import ClientMetrics, InformerMetrics, QueueMetrics
 
-__all__ = ["CONTENT_TYPE", "JobMetrics", "OperatorMetrics", "ReconcilerMetrics"]
+__all__ = ["CONTENT_TYPE", "ArchiveMetrics", "JobMetrics", "OperatorMetrics", "ReconcilerMetrics"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -138,6 +138,24 @@ class ReconcilerMetrics:
         self._repairs.labels(resource).inc(objects)
 
 
+class ArchiveMetrics:
+    """A `tfoperator.archive.ArchiveMetrics`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._pods = Counter("tfoperator_archived_pods", "Pods whose logs were kept.", registry=registry)
+        self._bytes = Counter("tfoperator_archived_bytes", "Bytes of logs that were kept.", registry=registry)
+        self._failures = Counter("tfoperator_archive_failures", "Pods of which a log was lost.", registry=registry)
+
+    def archived(self, size: int) -> None:
+        """See `ArchiveMetrics`."""
+        self._pods.inc()
+        self._bytes.inc(size)
+
+    def archive_failed(self) -> None:
+        """See `ArchiveMetrics`."""
+        self._failures.inc()
+
+
 class OperatorMetrics:
     """All metrics of one operator. Thread-safe."""
 
@@ -149,6 +167,7 @@ class OperatorMetrics:
         self.informers = InformerMetrics(self.registry)
         self.jobs = JobMetrics(self.registry)
         self.reconciler = ReconcilerMetrics(self.registry)
+        self.archive = ArchiveMetrics(self.registry)
         build = Gauge(
             "tfoperator_build_info", "Always 1; the version is the label.", ("version",), registry=self.registry
         )

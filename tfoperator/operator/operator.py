@@ -13,10 +13,13 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
 from tfoperator.api.names import OPERATOR_NAME
+from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.archive import LogArchive, LogSource, ensure_writable
 from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.controller import (
     Accelerator,
@@ -28,7 +31,7 @@ from tfoperator.controller import (
     peer_object_name,
     unique_object_name,
 )
-from tfoperator.events import EventRecorder
+from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.verbs import ApiClient
@@ -71,11 +74,16 @@ class Operator:
         options: Options | None = None,
         *,
         lease_client: ApiClient | None = None,
+        log_source: LogSource | None = None,
         metrics: OperatorMetrics | None = None,
         clock: Clock | None = None,
         on_failure: Callable[[str], None] | None = None,
     ) -> None:
-        """`lease_client`, if given, is used for the lease alone, so that renewing it never queues behind other work."""
+        """`lease_client`, if given, is used for the lease alone, so that renewing it never queues behind other work.
+
+        `log_source` is where the logs come from that the option `archive_dir` has kept. Raises OSError if nothing can
+        be written there.
+        """
         self._client = client
         self._lease_client = lease_client or client
         self._options = options or Options()
@@ -96,6 +104,7 @@ class Operator:
         )
         self._recorder = EventRecorder(client, component=OPERATOR_NAME, host=host, clock=self._clock)
         self._plan_options = _plan_options(self._options)
+        self._archive = self._make_archive(log_source)
         self._controller, self._reconciler = self._wire()
         self._elector = self._make_elector() if self._options.leader_elect else None
         self.metrics.watch_leadership(lambda: self.is_leader)
@@ -146,6 +155,8 @@ class Operator:
         if not self._working:
             # The queue's own thread and the pool run even if the workers never did.
             self._controller.stop(0)
+        if self._archive is not None:
+            self._archive.close()
         ended = self._recorder.stop(_EVENT_FLUSH_SECONDS) and ended
         return self._factory.stop(max(grace, 1.0)) and ended
 
@@ -224,6 +235,7 @@ class Operator:
                 plan=self._plan_options,
             ),
             metrics=self.metrics.jobs,
+            archive=self._archive,
         )
         reconciler = Reconciler(
             self._client,
@@ -237,6 +249,27 @@ class Operator:
             metrics=self.metrics.reconciler,
         )
         return controller, reconciler
+
+    def _make_archive(self, source: LogSource | None) -> LogArchive | None:
+        options = self._options
+        if not options.archive_dir or source is None:
+            return None
+        root = Path(options.archive_dir)
+        ensure_writable(root)
+        return LogArchive(
+            source,
+            root,
+            max_bytes=options.archive_max_bytes,
+            max_log_bytes=options.archive_max_log_bytes,
+            timeout=options.archive_timeout,
+            report=self._log_was_lost,
+            metrics=self.metrics.archive,
+            clock=self._clock,
+        )
+
+    def _log_was_lost(self, job: TFJob, message: str) -> None:
+        reference = ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job.metadata)
+        self._recorder.event(reference, "Warning", "LogsNotArchived", message)
 
     def _make_elector(self) -> LeaderElector:
         options = self._options

@@ -31,7 +31,7 @@ class OptionsError(ValueError):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator's options. Times are seconds. `tfoperator operator --help` explains each.
+    """The operator's options. Times are seconds, sizes bytes. `tfoperator operator --help` explains each.
 
     `config` is the path of the file that some of them were read from; empty if there is none. `accelerators` can only
     be said there.
@@ -63,6 +63,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     default_ps_image: str = ""
     default_tensorboard_image: str = DEFAULT_TENSORBOARD_IMAGE
     unique_names: bool = False
+    archive_dir: str = ""
+    archive_max_bytes: int = 10 << 30
+    archive_max_log_bytes: int = 64 << 20
+    archive_timeout: float = 30.0
     restart_delay_base: float = 1.0
     restart_delay_cap: float = 300.0
     shutdown_grace_period: float = 25.0
@@ -113,6 +117,10 @@ _SETTINGS = (
     ),
     _Setting("default-tensorboard-image", values.text, "IMAGE", "image for TensorBoards that name none of their own"),
     _Setting("unique-names", values.boolean, "BOOL", "end the names of pods and services in a piece of the job's UID"),
+    _Setting("archive-dir", values.text, "DIR", "keep the logs of pods there before they are deleted (default: don't)"),
+    _Setting("archive-max-bytes", values.size, "SIZE", "of the whole archive; the oldest pods' logs go first"),
+    _Setting("archive-max-log-bytes", values.size, "SIZE", "of one container's log; its end is kept"),
+    _Setting("archive-timeout", values.duration, "TIME", "how long a pod's deletion waits for its logs"),
     _Setting("restart-delay-base", values.seconds, "TIME", "delay of a replica's first restart; it doubles"),
     _Setting("restart-delay-cap", values.seconds, "TIME", "longest delay of a restart"),
     _Setting("shutdown-grace-period", values.duration, "TIME", "for running syncs to finish after SIGTERM"),
@@ -183,6 +191,8 @@ def _parser() -> argparse.ArgumentParser:
 def _shown(setting: _Setting, default: object) -> str:
     if default in ("", (), None):
         return ""
+    if setting.metavar == "SIZE" and isinstance(default, int):
+        return f" (default {values.shown_size(default)})"
     if setting.metavar == "TIME":
         return f" (default {default:g}s)"
     return f" (default {str(default).lower() if isinstance(default, bool) else default})"

@@ -82,7 +82,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
     with _Signals(happenings), ExitStack() as cleanup:
         try:
             operator = _assemble(options, environ, cleanup, happenings.put)
-        except (KubeError, EndpointError) as error:
+        except (KubeError, EndpointError, OptionsError) as error:
             return _complain(str(error))
         logger.info("tfoperator %s starts as %s", tfoperator.__version__, operator.identity)
         operator.start()
@@ -104,7 +104,7 @@ def _complain(message: str) -> int:
 def _assemble(
     options: Options, environ: Mapping[str, str], cleanup: ExitStack, on_failure: Callable[[str], None]
 ) -> Operator:
-    """Make everything that can be wrong from the start. Raises KubeError (configuration) and EndpointError (ports)."""
+    """Make everything that can be wrong from the start. Raises KubeError, OptionsError and EndpointError (ports)."""
     config = load_config(options.kubeconfig or None, options.context or None, environ=environ)
     config.check()
     metrics = OperatorMetrics()
@@ -130,7 +130,12 @@ def _assemble(
         cleanup.callback(lease_client.close)
         namespace = options.leader_elect_namespace or environ.get("POD_NAMESPACE", "") or config.namespace
         options = msgspec.structs.replace(options, leader_elect_namespace=namespace)
-    operator = Operator(client, options, lease_client=lease_client, metrics=metrics, on_failure=on_failure)
+    try:
+        operator = Operator(
+            client, options, lease_client=lease_client, log_source=client, metrics=metrics, on_failure=on_failure
+        )
+    except OSError as error:
+        raise OptionsError(f"--archive-dir {options.archive_dir}: {error.strerror or error}") from None
     _serve(options, operator, cleanup)
     if options.config:
         watcher = ConfigWatcher(options, operator.equip)

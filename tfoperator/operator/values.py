@@ -9,10 +9,29 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["Address", "address", "boolean", "choice", "duration", "integer", "namespaces", "number", "seconds", "text"]
+__all__ = [
+    "Address",
+    "address",
+    "boolean",
+    "choice",
+    "duration",
+    "integer",
+    "namespaces",
+    "number",
+    "seconds",
+    "shown_size",
+    "size",
+    "text",
+]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SIZE = re.compile(r"(\d+)([KMGT]i?)?")
+_SIZE_UNITS = {
+    letter + suffix: base ** (power + 1)
+    for power, letter in enumerate("KMGT")
+    for suffix, base in (("", 1000), ("i", 1024))
+}
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -92,6 +111,25 @@ def seconds(value: object) -> float:
     if found < 0:
         raise ValueError(f"must be a duration such as 15s, 5m or 1h30m, is {value!r}")
     return found
+
+
+def size(value: object) -> int:
+    """Bytes, as Kubernetes writes a quantity of them: `10Gi`, `500M`, or a whole number. More than 0."""
+    written = str(value).strip()
+    match = _SIZE.fullmatch(written)
+    found = int(match[1]) * _SIZE_UNITS.get(match[2] or "", 1) if match and written.isascii() else 0
+    if isinstance(value, bool) or not 0 < found < 2**63:
+        raise ValueError(f"must be a size such as 10Gi or 500M, more than 0, is {value!r}")
+    return found
+
+
+def shown_size(count: int) -> str:
+    """A size as `size` reads it, in the largest binary unit that fits."""
+    for letter in "TGMK":
+        unit = _SIZE_UNITS[letter + "i"]
+        if count >= unit and count % unit == 0:
+            return f"{count // unit}{letter}i"
+    return str(count)
 
 
 def choice(*options: str) -> Callable[[object], str]:

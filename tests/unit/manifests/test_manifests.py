@@ -142,7 +142,24 @@ def test_only_the_overlays_for_gang_scheduling_give_rights_to_pod_groups(
     assert "podgroups" not in str([obj.get("rules") for obj in base.values()])
 
 
-def test_the_operator_understands_the_flags_of_the_deployment(container: dict[str, Any]) -> None:
+def test_the_log_archive_adds_a_volume_and_the_right_to_read_logs_and_nothing_else(base: Objects) -> None:
+    overlay = build("overlays/log-archive")
+    assert set(overlay) - set(base) == {("PersistentVolumeClaim", "tfoperator-log-archive")}
+    added = [rule for rule in overlay["ClusterRole", "tfoperator"]["rules"] if "pods/log" in rule["resources"]]
+    assert added == [{"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}]
+    assert len(overlay["ClusterRole", "tfoperator"]["rules"]) == len(base["ClusterRole", "tfoperator"]["rules"]) + 1
+    pod = overlay["Deployment", "tfoperator"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (mount,), (volume,) = container["volumeMounts"], pod["volumes"]
+    assert mount["name"] == volume["name"]
+    assert f"--archive-dir={mount['mountPath']}" in container["args"]
+    assert volume["persistentVolumeClaim"]["claimName"] == "tfoperator-log-archive"
+    assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+@pytest.mark.parametrize("folder", ["base", "overlays/log-archive"])
+def test_the_operator_understands_the_flags_of_the_deployment(folder: str) -> None:
+    (container,) = build(folder)["Deployment", "tfoperator"]["spec"]["template"]["spec"]["containers"]
     assert container["command"] == ["python", "-m", "tfoperator.operator"]
     done = subprocess.run(
         [sys.executable, "-m", "tfoperator.operator", *container["args"], "--help"],

@@ -76,6 +76,15 @@ def test_a_taken_port_is_a_clear_error(unreachable: Path, capsys: pytest.Capture
     assert address in capsys.readouterr().err
 
 
+def test_an_archive_that_can_not_be_written_is_a_clear_error(
+    unreachable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "archive"
+    assert run(["--kubeconfig", str(unreachable), "--archive-dir", str(folder)], {}) == 2
+    assert capsys.readouterr().err.endswith(f"tfoperator operator: --archive-dir {folder}: Not a directory\n")
+
+
 def test_an_unreachable_server_is_waited_for_with_one_line_and_no_traceback(operator: OperatorProcess) -> None:
     eventually(lambda: "can't be reached" in operator.tail(), what="the log says so")
     assert operator._get(operator.health_port, "/healthz") == "ok\n"

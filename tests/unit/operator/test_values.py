@@ -68,3 +68,18 @@ def test_numbers_keep_to_their_bounds() -> None:
             values.integer(1, 5)(bad)
     with pytest.raises(ValueError, match="must be a number"):
         values.number("many")
+
+
+@pytest.mark.parametrize(
+    ("written", "count"),
+    [("10Gi", 10 << 30), ("500M", 500_000_000), ("64Mi", 64 << 20), ("1Ti", 1 << 40), ("4096", 4096), (7, 7)],
+)
+def test_sizes_are_written_as_in_kubernetes_or_as_bytes(written: object, count: int) -> None:
+    assert values.size(written) == count
+    assert values.size(values.shown_size(count)) == count
+
+
+@pytest.mark.parametrize("written", ["", "0", "-1", "1.5Gi", "1gi", "Gi", "1GB", True, "9" * 30])
+def test_what_is_no_size_is_refused(written: object) -> None:
+    with pytest.raises(ValueError, match="must be a size"):
+        values.size(written)

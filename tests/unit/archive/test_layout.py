@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.archive.samples import JOB, JOB_UID, pod, record
+from tfoperator.archive.layout import component, decode_record, encode_record, pod_folder
+
+
+def test_names_of_kubernetes_stay_as_they_are() -> None:
+    folder = pod_folder(Path("/logs"), "vision", "mnist", JOB_UID, pod(1, uid="12345678-9abc").metadata)
+    assert folder == Path(f"/logs/vision/mnist-{JOB_UID}/mnist-worker-1.12345678")
+
+
+@given(st.text(max_size=400))
+def test_no_name_leads_out_of_its_folder_or_is_too_long(text: str) -> None:
+    part = component(text)
+    assert (Path("/root") / part).parent == Path("/root")
+    assert part not in ("", ".", "..")
+    assert not part.startswith(".")
+    assert len(part.encode()) < 250
+
+
+@given(st.text(max_size=250), st.text(max_size=250))
+def test_two_names_have_two_folders(one: str, other: str) -> None:
+    assert (component(one) == component(other)) == (one == other)
+
+
+def test_a_record_can_be_read_again() -> None:
+    before = record(2, uid="u", previous=True)
+    assert decode_record(encode_record(before)) == before
+    assert JOB.metadata.name == before.job
