@@ -8,6 +8,8 @@ import msgspec
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tfoperator.sdk import TFJobClient
 
 __all__ = ["AllNamespaces", "Context", "Kubeconfig", "Namespace", "Selector", "connect", "plain"]
@@ -37,12 +39,14 @@ Selector = Annotated[
 ]
 
 
-def connect(kubeconfig: str | None, context: str | None, namespace: str | None) -> TFJobClient:
+def connect(
+    kubeconfig: str | None, context: str | None, namespace: str | None, *, archive_dir: Path | None = None
+) -> TFJobClient:
     """A client for the cluster that the options mean; use it as a context manager. Raises ConfigError."""
     # Imported here because other commands need no cluster.
     from tfoperator.sdk import TFJobClient
 
-    return TFJobClient(kubeconfig, context, namespace)
+    return TFJobClient(kubeconfig, context, namespace, archive_dir=archive_dir)
 
 
 def plain(data: bytes) -> dict[str, Any]:

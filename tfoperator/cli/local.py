@@ -22,7 +22,7 @@ import typer
 from tfoperator.cli.errors import EXIT_FAILED, CliError, printable
 
 if TYPE_CHECKING:
-    from tfoperator.local.state import DaemonState
+    from tfoperator.local.state import DaemonState, StateDirectory
 
 __all__ = ["down", "register", "status", "up"]
 
@@ -69,12 +69,12 @@ def up(
     if running is not None and running.alive:
         _say(f"a control plane is up already: {running.url} (pid {running.process.pid})")
         _say(f"pods start in {running.work_directory}")
-        _print_export(state.kubeconfig)
+        typer.echo(_export(state))
         return
     state.create()
     command = [sys.executable, "-m", "tfoperator.local.daemon", str(state.root.resolve()), str(port)]
     if not detach:
-        _say(f"for kubectl in another shell: export KUBECONFIG={shlex.quote(str(state.kubeconfig.resolve()))}")
+        _say(f"for kubectl in another shell: {_export(state)}")
         # In our place: with a process in between, Ctrl-C would reach both, and one would not wait for the other.
         os.execv(command[0], command)
     with state.log.open("wb") as log:
@@ -87,7 +87,7 @@ def up(
         if running is not None and running.process.pid == process.pid:
             _say(f"the control plane is up: {running.url} (pid {running.process.pid}); its log is {state.log}")
             _say(f"pods start in {running.work_directory}")
-            _print_export(state.kubeconfig)
+            typer.echo(_export(state))
             return
         if process.poll() is not None:
             raise CliError(f"the control plane did not start:\n{_tail(state.log)}", exit_code=EXIT_FAILED)
@@ -208,8 +208,11 @@ def _await_end(running: DaemonState) -> bool:
     return not running.alive
 
 
-def _print_export(kubeconfig: Path) -> None:
-    typer.echo(f"export KUBECONFIG={shlex.quote(str(kubeconfig.resolve()))}")
+def _export(state: StateDirectory) -> str:
+    from tfoperator.archive import ARCHIVE_VARIABLE
+
+    kubeconfig, archive = state.kubeconfig.resolve(), state.archive.resolve()
+    return f"export KUBECONFIG={shlex.quote(str(kubeconfig))} {ARCHIVE_VARIABLE}={shlex.quote(str(archive))}"
 
 
 def _tail(log: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -18,7 +19,7 @@ from tfoperator.cli.progress import Progress
 
 if TYPE_CHECKING:
     from tfoperator.kube.objects import Pod
-    from tfoperator.sdk import LogLine, TFJobClient
+    from tfoperator.sdk import LogLine, ReplicaLog, TFJobClient
 
 __all__ = ["logs", "register"]
 
@@ -55,6 +56,15 @@ def logs(
     ] = False,
     tail: Annotated[int | None, typer.Option("--tail", help="Only so many last lines.", min=0)] = None,
     container: Annotated[str, typer.Option("--container", "-c", help="Default: tensorflow.")] = "",
+    archive_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--archive-dir",
+            envvar="TFOPERATOR_ARCHIVE_DIR",
+            help="The operator's log archive, for pods that were deleted.",
+            metavar="DIR",
+        ),
+    ] = None,
     output: ReportOutput = ReportFormat.TEXT,
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
@@ -63,36 +73,41 @@ def logs(
     """Show what replicas of a TFJob print, by default the one that leads it (the chief, else worker 0).
 
     With -f it goes on through restarts and until the job has ended. With more than one replica each line says whose it
-    is.
+    is. Logs of pods that are gone come from the operator's log archive, where it can be seen; they are announced.
     """
     if follow and previous:
         raise CliError("a previous run has ended, so it can't be followed: leave out either -f or --previous")
     selection = _selection(replica, all_replicas=all_replicas)
     printer = _Printer(output, with_prefix=not selection.is_single)
-    with connect(kubeconfig, context, namespace) as client:
+    with connect(kubeconfig, context, namespace, archive_dir=archive_dir) as client:
         if follow:
             _follow(client, name, selection, container, tail, printer)
             return
-        pods = client.get_job_pods(name, None, selection.is_master, selection.replica_type, selection.replica_index)
-        with Progress("reading logs"):
-            found = client.get_job_logs(
-                name,
-                None,
-                selection.is_master,
-                selection.replica_type,
-                selection.replica_index,
-                container,
-                previous=previous,
-                tail_lines=tail,
-            )
-    for pod in pods:
-        if pod.metadata.name in found:
-            printer.log(pod, found[pod.metadata.name])
-        else:
-            note(_missing(pod, previous=previous))
-    if not pods:
-        raise CliError(f"TFJob {name} has no such pods (any more)", _advice(name), exit_code=EXIT_FAILED)
+        try:
+            with Progress("reading logs"):
+                found = client.get_replica_logs(
+                    name,
+                    None,
+                    selection.is_master,
+                    selection.replica_type,
+                    selection.replica_index,
+                    container,
+                    previous=previous,
+                    tail_lines=tail,
+                )
+        except OSError as error:
+            problem = f"the log archive {archive_dir} can't be read: {error.strerror or error}"
+            raise CliError(problem, exit_code=EXIT_FAILED) from None
+    for log in found:
+        if log.text is None:
+            note(_missing(log.pod, previous=previous))
+            continue
+        if log.archived is not None:
+            note(_origin(log))
+        printer.log(log.pod, log.text)
     if not found:
+        raise CliError(f"TFJob {name} has no such pods (any more)", _advice(name), exit_code=EXIT_FAILED)
+    if all(log.text is None for log in found):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -170,6 +185,18 @@ def _missing(pod: Pod, *, previous: bool) -> str:
         return f"{replica_name(pod)} has no previous run"
     reason = waiting_reason(pod)
     return f"{replica_name(pod)} has not started yet" + (f" ({reason})" if reason else "")
+
+
+def _origin(log: ReplicaLog) -> str:
+    """What an archived log is of: nobody should take it for that of a pod that runs."""
+    pod, container = log.archived, log.container
+    assert pod is not None
+    assert container is not None
+    when = pod.archived.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    end = "" if container.exit_code is None else f", exit code {container.exit_code}"
+    lost = f"; its first {container.dropped} bytes were not kept" if container.dropped else ""
+    incomplete = f"; not complete: {container.problem}" if container.problem else ""
+    return f"{log.replica}: from the archive, pod {pod.pod} deleted at {when}{end}{lost}{incomplete}"
 
 
 def _advice(name: str) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
+
 from tfoperator.kube.client import Client
 from tfoperator.kube.cluster import ClusterConfig
 from tfoperator.kube.credentials import StaticCredentials, bearer
@@ -27,6 +29,8 @@ logger = logging.getLogger(__name__)
 RECORDS = "processes"
 """The folder of the run directory in which living process groups are recorded; see `process_runtime`."""
 
+_ARCHIVE_BYTES = 1 << 30
+
 _STOCK_IMAGE = "tensorflow/tensorflow"
 
 
@@ -34,7 +38,8 @@ class ControlPlane:
     """Starts and stops everything in order. `start()` and `stop()` once each, from one thread.
 
     `run_dir` gets logs, volumes and process records. `port` 0 takes a free one. `work_dir` is where containers start,
-    by default the current directory. `on_failure(reason)` is called, from another thread, if the operator can't go on.
+    by default the current directory. In `archive_dir` the operator keeps the logs of pods that it deletes.
+    `on_failure(reason)` is called, from another thread, if the operator can't go on.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class ControlPlane:
         token: str | None = None,
         keep_volumes: bool = False,
         work_dir: Path | None = None,
+        archive_dir: Path | None = None,
         on_failure: Callable[[str], None] | None = None,
     ) -> None:
         self.run_dir = run_dir
@@ -56,7 +62,9 @@ class ControlPlane:
         self._deployments = DeploymentController(self.client, port=self.runtime.network.port)
         # An image is only a name here: the stock parameter server runs with this machine's TensorFlow.
         options = Options(default_ps_image=_STOCK_IMAGE)
-        self._operator = Operator(self.client, options, on_failure=on_failure)
+        if archive_dir is not None:
+            options = msgspec.structs.replace(options, archive_dir=str(archive_dir), archive_max_bytes=_ARCHIVE_BYTES)
+        self._operator = Operator(self.client, options, log_source=self.client, on_failure=on_failure)
         self._cleanup = ExitStack()
 
     def start(self) -> None:

@@ -52,7 +52,7 @@ def serve(state: StateDirectory, port: int) -> int:
             failures.append(reason)
             messages.put("stop")
 
-        plane = ControlPlane(state.run, port=port, on_failure=fail)
+        plane = ControlPlane(state.run, port=port, archive_dir=state.archive, on_failure=fail)
         plane.start()
         try:
             known = _announce(state, plane)

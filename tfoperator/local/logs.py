@@ -29,11 +29,12 @@ class LogFile:
     """One attempt's log. Thread-safe.
 
     Once `closed`, `exit_code` is how the container ended, None if it never ran to an end, and `stopped` says that it
-    had been asked to end: its exit code then says nothing about its work.
+    had been asked to end: its exit code then says nothing about its work. `owner` is the UID of the pod.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, owner: str = "") -> None:
         self.path = path
+        self.owner = owner
         self.exit_code: int | None = None
         self.stopped = False
         self._closed = threading.Event()
@@ -70,15 +71,15 @@ class LogStore:
         self._lock = threading.Lock()  # guards _latest
         self._latest: dict[tuple[str, str, str], list[LogFile]] = {}
 
-    def open(self, namespace: str, pod: str, container: str) -> LogFile:
-        """Begin the log of the next attempt; the file exists when this returns."""
+    def open(self, namespace: str, pod: str, container: str, *, owner: str = "") -> LogFile:
+        """Begin the log of the next attempt, of the pod with the UID `owner`; the file exists when this returns."""
         key = (namespace, pod, container)
         directory = self.root.joinpath(*key)
         directory.mkdir(parents=True, exist_ok=True)
         with self._lock:
             known = self._latest.setdefault(key, [])
             attempt = known[-1].attempt + 1 if known else _next_attempt(directory)
-            log = LogFile(directory / f"{attempt}.log")
+            log = LogFile(directory / f"{attempt}.log", owner)
             log.path.touch()
             known.append(log)
             return log
@@ -123,6 +124,8 @@ class LogStore:
                 )
             name = container or (containers[0] if containers else "")
             logs = self._latest.get((namespace, pod, name), [])
+            # As a kubelet has it: what an earlier pod of that name did was not this one's previous run.
+            logs = [log for log in logs if log.owner == logs[-1].owner]
         if len(logs) < (2 if previous else 1):
             what = "previous container" if previous else "container"
             raise LogNotFound(f"{what} {name!r} of pod {namespace}/{pod} has not started")

@@ -223,7 +223,8 @@ class PodWorker:
             record.restarts += 1
         record.started_once = True
         record.next_start = None
-        record.log = self._logs.open(self.pod.metadata.namespace, self.pod.metadata.name, record.container.name)
+        meta = self.pod.metadata
+        record.log = self._logs.open(meta.namespace, meta.name, record.container.name, owner=meta.uid)
 
     def _failed_to_start(self, record: ContainerRecord, error: LaunchError, policy: str) -> None:
         assert record.log is not None

@@ -1,7 +1,8 @@
 """The files by which `local up`, `down` and `status` find the background control plane, and know it from a stranger.
 
 Everything is in one directory that only its owner can read, for the kubeconfig in it is a key:
-`kubeconfig`, `state.json` (who runs, and where), `daemon.log`, and `run/` with logs, volumes and process records.
+`kubeconfig`, `state.json` (who runs, and where), `daemon.log`, and `run/` with logs, volumes, process records
+and the log archive.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class StateDirectory:
         self.log = root / "daemon.log"
         self.lock = root / "lock"
         self.run = root / "run"
+        self.archive = self.run / "archive"
         self._state = root / "state.json"
 
     def create(self) -> None:

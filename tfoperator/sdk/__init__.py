@@ -24,6 +24,7 @@ from tfoperator.sdk.errors import (
 )
 from tfoperator.sdk.events import JobEvent
 from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE
+from tfoperator.sdk.history import ReplicaLog
 from tfoperator.sdk.log_stream import JobLogStream
 from tfoperator.sdk.logs import LogLine
 from tfoperator.sdk.manifests import JobSource
@@ -48,6 +49,7 @@ __all__ = [
     "NamespaceNotFound",
     "NoSuchReplica",
     "NotInstalled",
+    "ReplicaLog",
     "TFJobClient",
     "TFJobError",
     "WaitTimeout",

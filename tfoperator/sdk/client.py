@@ -22,6 +22,7 @@ class TFJobClient(JobReader):
     `config_file` and `context` choose the cluster as kubectl's `--kubeconfig` and `--context` do; without them it is
     KUBECONFIG, `~/.kube/config`, or the cluster that this process runs in. `namespace` is for methods that are given
     none (default: that of the context). `client` uses an existing connection, which `close()` leaves open.
+    `archive_dir` is where the operator's log archive is mounted, if it is (default: `$TFOPERATOR_ARCHIVE_DIR`).
 
     Errors that have to do with a job are `TFJobError`s that name it; others (no connection, no rights) are
     `tfoperator.kube.KubeError`s. The constructor raises `tfoperator.kube.ConfigError`.

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from tfoperator.api.names import job_selector
 from tfoperator.api.v1.types import TFJOBS, ConditionType, JobCondition, TFJob, decode_tfjob
+from tfoperator.archive import ARCHIVE_VARIABLE, ArchivedPod, archived_pods
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import EVENTS, PODS, Resource
 from tfoperator.kube.verbs import Decoder
-from tfoperator.sdk.errors import job_errors
+from tfoperator.sdk.errors import JobNotFound, job_errors
 from tfoperator.sdk.events import JobEvent, decode_event, events_of
+from tfoperator.sdk.history import ReplicaLog, add_archived
 from tfoperator.sdk.log_stream import JobLogStream
 from tfoperator.sdk.logs import LogLine, read_logs
 from tfoperator.sdk.states import has_condition, select_pods
@@ -42,7 +45,9 @@ class JobReader:
         *,
         client: Client | None = None,
         clock: Clock | None = None,
+        archive_dir: str | os.PathLike[str] | None = None,
     ) -> None:
+        self._archive = archive_dir if archive_dir is not None else os.environ.get(ARCHIVE_VARIABLE, "")
         self._owns_client = client is None
         self._client = client if client is not None else Client(load_config(config_file, context))
         self._namespace = namespace or self._client.namespace
@@ -158,10 +163,7 @@ class JobReader:
 
         `is_master` picks the pod that leads the job (chief or master, else worker 0). Raises JobNotFound.
         """
-        job = self.get_job(name, namespace)
-        pods = self._list(PODS, job.metadata.namespace, decode_pod, job_selector(name))
-        own = [pod for pod in pods if _is_owned(pod, job)]
-        return select_pods(own, is_master=is_master, replica_type=replica_type, replica_index=replica_index)
+        return self._pods_of(self.get_job(name, namespace), is_master, replica_type, replica_index)
 
     def get_job_pod_names(
         self,
@@ -195,13 +197,23 @@ class JobReader:
         pods; with `is_master=False` alone all. `container` is `tensorflow` unless it is named. `previous` is the run
         before the container's last restart.
 
+        With an archive, pods that were deleted count, too: see `get_replica_logs`.
+
         With `follow` each line is handed to `on_line` as it is written (by default to standard output, behind its
         pod's name), until the job has ended; the whole is returned then.
         """
         if not follow:
-            filters = is_master and replica_type is None and replica_index is None, replica_type, replica_index
-            pods = self.get_job_pods(name, namespace, *filters)
-            return read_logs(self._client, pods, container=container, previous=previous, tail_lines=tail_lines)
+            logs = self.get_replica_logs(
+                name,
+                namespace,
+                is_master,
+                replica_type,
+                replica_index,
+                container,
+                previous=previous,
+                tail_lines=tail_lines,
+            )
+            return {log.pod.metadata.name: log.text for log in logs if log.text is not None}
         if previous:
             raise ValueError("the log of a previous run has ended, so it can't be followed")
         texts: dict[str, list[str]] = {}
@@ -213,6 +225,37 @@ class JobReader:
                 texts.setdefault(line.pod, []).append(line.text + "\n")
                 show(line)
         return {pod: "".join(lines) for pod, lines in texts.items()}
+
+    def get_replica_logs(
+        self,
+        name: str,
+        namespace: str | None = None,
+        is_master: bool = True,
+        replica_type: str | None = None,
+        replica_index: int | None = None,
+        container: str = "",
+        *,
+        previous: bool = False,
+        tail_lines: int | None = None,
+    ) -> list[ReplicaLog]:
+        """As `get_job_logs` without `follow`, one `ReplicaLog` per replica, which says whose it is and where it was.
+
+        With `archive_dir` (or `$TFOPERATOR_ARCHIVE_DIR`), the operator's log archive, it also finds what pods have
+        logged that were deleted since: the log of a replica without a pod, and with `previous` that of the pod before.
+        A job that is gone itself is looked up there by its name alone. Raises OSError if the archive can't be read.
+        """
+        filters = is_master and replica_type is None and replica_index is None, replica_type, replica_index
+        try:
+            job = self.get_job(name, namespace)
+        except JobNotFound:
+            archived = self._archived(name, namespace, None, *filters)
+            if not archived:
+                raise
+            return add_archived((), {}, archived, container=container, previous=previous, tail_lines=tail_lines)
+        pods = self._pods_of(job, *filters)
+        texts = read_logs(self._client, pods, container=container, previous=previous, tail_lines=tail_lines)
+        archived = self._archived(name, namespace, job.metadata.uid, *filters)
+        return add_archived(pods, texts, archived, container=container, previous=previous, tail_lines=tail_lines)
 
     def stream_job_logs(
         self,
@@ -254,6 +297,34 @@ class JobReader:
 
     def _where(self, namespace: str | None) -> str:
         return namespace or self._namespace
+
+    def _pods_of(self, job: TFJob, is_master: bool, replica_type: str | None, replica_index: int | None) -> list[Pod]:
+        pods = self._list(PODS, job.metadata.namespace, decode_pod, job_selector(job.metadata.name))
+        own = [pod for pod in pods if _is_owned(pod, job)]
+        return select_pods(own, is_master=is_master, replica_type=replica_type, replica_index=replica_index)
+
+    def _archived(
+        self,
+        name: str,
+        namespace: str | None,
+        uid: str | None,
+        is_master: bool,
+        replica_type: str | None,
+        replica_index: int | None,
+    ) -> list[ArchivedPod]:
+        if not self._archive:
+            return []
+        records = {pod.pod_uid: pod for pod in archived_pods(self._archive, self._where(namespace), name, uid)}
+        chosen = {
+            pod.metadata.uid
+            for pod in select_pods(
+                [record.as_pod() for record in records.values()],
+                is_master=is_master,
+                replica_type=replica_type,
+                replica_index=replica_index,
+            )
+        }
+        return [record for pod_uid, record in records.items() if pod_uid in chosen]
 
     def _has(self, condition: ConditionType, name: str, namespace: str | None, job: TFJob | None) -> bool:
         return has_condition(job or self.get_job(name, namespace), condition)

@@ -27,6 +27,15 @@ def test_the_latest_attempt_is_read_and_the_one_before_on_request(tmp_path: Path
     assert b"".join(store.read("ns", "p", "", previous=True)) == b"old\n"
 
 
+def test_an_earlier_pod_of_that_name_is_no_previous_run(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    store.open("ns", "p", "c", owner="first pod").append("old")
+    store.open("ns", "p", "c", owner="second pod").append("new")
+    assert b"".join(store.read("ns", "p", "c")) == b"new\n"
+    with pytest.raises(LogNotFound, match="previous"):
+        store.read("ns", "p", "c", previous=True)
+
+
 def test_a_log_that_is_not_there_is_an_error_before_iteration(tmp_path: Path) -> None:
     store = LogStore(tmp_path)
     with pytest.raises(LogNotFound, match="ns/p has not started"):

@@ -1,0 +1,90 @@
+"""What replicas have logged, whether their pods are still there or only in the operator's log archive.
+
+A replica's runs form one row: runs of pods that were deleted, then those of the pod that is there now. The last of
+them is its log, the last but one its previous run, wherever they are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.archive import ArchivedContainer, ArchivedPod, read_archived
+from tfoperator.kube.objects import Pod
+from tfoperator.sdk.states import pod_order, replica_name
+
+__all__ = ["ReplicaLog", "add_archived"]
+
+
+class ReplicaLog(msgspec.Struct, frozen=True):
+    """The log of one run of a replica's container.
+
+    `text` is None if there is none: it has not started, or there was no such run. `archived` is where it was found if
+    that is the archive. `pod` is trimmed; of an archived one there are only name and labels.
+    """
+
+    pod: Pod
+    text: str | None
+    archived: ArchivedPod | None = None
+    container: ArchivedContainer | None = None
+
+    @property
+    def replica(self) -> str:
+        """`worker-0`."""
+        return replica_name(self.pod)
+
+
+def add_archived(
+    pods: Sequence[Pod],
+    texts: Mapping[str, str],
+    archived: Iterable[ArchivedPod],
+    *,
+    container: str = "",
+    previous: bool = False,
+    tail_lines: int | None = None,
+) -> list[ReplicaLog]:
+    """One log per replica, in the order of `pod_order`.
+
+    `texts` is what the pods that are there have logged, by name; `archived` pods come oldest first.
+    """
+    present = {pod.metadata.uid for pod in pods}
+    old: dict[str, list[ArchivedPod]] = {}
+    for record in archived:
+        if record.pod_uid not in present:
+            old.setdefault(replica_name(record.as_pod()), []).append(record)
+    logs = []
+    for pod in pods:
+        found = ReplicaLog(pod, texts.get(pod.metadata.name))
+        before = old.pop(replica_name(pod), [])
+        if found.text is None and previous:
+            found = _find(before, 0, container, tail_lines) or found
+        logs.append(found)
+    for records in old.values():
+        last = ReplicaLog(records[-1].as_pod(), None)
+        logs.append(_find(records, 1 if previous else 0, container, tail_lines) or last)
+    return sorted(logs, key=lambda log: pod_order(log.pod))
+
+
+def _find(records: Sequence[ArchivedPod], back: int, container: str, tail_lines: int | None) -> ReplicaLog | None:
+    """The last run but `back` of those pods, of which the oldest comes first."""
+    runs = [
+        (record, one, in_previous)
+        for record in reversed(records)
+        if (one := _container(record, container)) is not None
+        for in_previous, name in ((False, one.log), (True, one.previous_log))
+        if name
+    ]
+    for record, one, in_previous in runs[back:]:
+        text = read_archived(record, one, previous=in_previous, tail_lines=tail_lines)
+        if text is not None:
+            return ReplicaLog(record.as_pod(), text, record, one)
+    return None
+
+
+def _container(record: ArchivedPod, name: str) -> ArchivedContainer | None:
+    wanted = name or DEFAULT_CONTAINER_NAME
+    named = next((one for one in record.containers if one.name == wanted), None)
+    mains = [one for one in record.containers if not one.init]
+    return named if named is not None or name else next(iter(mains), None)
