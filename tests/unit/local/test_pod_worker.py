@@ -339,7 +339,7 @@ def test_a_pod_that_takes_too_long_fails(bench: Bench) -> None:
 
 
 def test_a_pod_that_can_not_be_looked_after_fails_and_says_why(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: str) -> None:
+    def full(*_: str, **__: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(bench.logs, "open", full)
