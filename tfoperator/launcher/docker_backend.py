@@ -6,6 +6,8 @@ docker-py is imported when it is needed: only who launches on Docker has to have
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -40,11 +42,20 @@ def connect_docker(url: str = "") -> DockerClient:
         import docker
     except ImportError as error:
         raise PlatformUnavailable("docker-py is not installed: pip install tfoperator[docker]") from error
+    where = url or os.environ.get("DOCKER_HOST") or "the default address"
     try:
+        _check_socket(docker.utils.parse_host(url or os.environ.get("DOCKER_HOST")))
         return docker.DockerClient(base_url=url) if url else docker.from_env()
-    except docker.errors.DockerException as error:
-        where = url or "the address that DOCKER_HOST says"
+    except (docker.errors.DockerException, OSError) as error:
         raise PlatformUnavailable(f"no Docker engine answers at {where}: {error}. Is it running?") from error
+
+
+def _check_socket(address: str) -> None:
+    """Raise OSError if nobody listens at a Unix socket: docker-py leaves its own socket open when it finds that out."""
+    scheme, _, path = address.partition("://")
+    if scheme == "http+unix":
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(path)
 
 
 class DockerBackend:
