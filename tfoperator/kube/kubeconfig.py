@@ -60,6 +60,8 @@ def _merge(paths: list[Path]) -> tuple[Any, str]:
             raise ConfigError(f"kubeconfig {path} is empty, or has entries without a name") from None
         except (AttributeError, KeyError, TypeError):
             raise _no_kubeconfig(path) from None
+        except RecursionError:
+            raise ConfigError(f"kubeconfig {path} is nested too deeply") from None
         _check_sections(path, merger.config_files[str(path)])
     # The package lets the last file win; for kubectl, as for everything else in these files, it is the first.
     currents = [config.get("current-context") for config in merger.config_files.values()]
@@ -69,7 +71,7 @@ def _merge(paths: list[Path]) -> tuple[Any, str]:
 def _check_sections(path: Path, content: Any) -> None:
     for section in ("clusters", "contexts", "users"):
         entries = content.get(section) or []
-        if not isinstance(entries, list) or not all(isinstance(e, dict) and "name" in e for e in entries):
+        if not isinstance(entries, list) or not all(isinstance(e, dict) and e.get("name") is not None for e in entries):
             raise _no_kubeconfig(path)
 
 

@@ -23,7 +23,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 import tfoperator
 from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.kube.cluster import ClusterConfig
-from tfoperator.kube.errors import ApiError, ClientClosed, Status, TransportError, error_from_status
+from tfoperator.kube.errors import UNDECODABLE, ApiError, ClientClosed, Status, TransportError, error_from_status
 from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.ratelimit import TokenBucket
 from tfoperator.kube.stream import ByteStream
@@ -212,7 +212,7 @@ def _retry_after(state: RetryCallState) -> float:
 def _error(call: Call, answer: Response) -> ApiError:
     try:
         status = _decode_status(answer.body)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         # Not from the API server: a proxy's page, or plain text. Its first line, if it is for reading.
         text = ""
         if answer.headers.get("content-type", "").lower().startswith("text/plain"):

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher.errors import LaunchInProgress, WorkDirectoryError
 
 __all__ = ["LaunchRecord", "LaunchState", "WorkDirectory", "new_run"]
@@ -89,7 +90,7 @@ class WorkDirectory:
             return msgspec.json.decode((self.path / _RECORD).read_bytes(), type=LaunchRecord)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (OSError, *UNDECODABLE) as error:
             raise WorkDirectoryError(
                 f"{self.path / _RECORD} can't be read: {error}. Remove the directory to begin anew; what the "
                 "launch had created may still be there"

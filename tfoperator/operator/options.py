@@ -214,6 +214,8 @@ def _read_file(path: str) -> dict[str, object]:
         raise OptionsError(f"--config {path}: {error.strerror or error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise OptionsError(f"--config {path}: is no YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise OptionsError(f"--config {path}: is nested too deeply") from None
     if content is None:
         return {}
     if not isinstance(content, dict):

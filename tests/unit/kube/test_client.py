@@ -330,6 +330,8 @@ def test_a_refusal_says_what_was_asked_and_what_the_server_answered(
         (b"", "application/json", "502 Bad Gateway"),
         (b'{"status": "weird"}', "application/json", "502 Bad Gateway"),
         (b"[1]", "application/json", "502 Bad Gateway"),
+        (b'{"message": "\xff"}', "application/json", "502 Bad Gateway"),
+        (b'{"details":' + b"[" * 100_000, "application/json", "502 Bad Gateway"),
     ],
 )
 def test_an_error_that_is_not_from_an_api_server_is_readable_too(

@@ -115,6 +115,8 @@ BAD: list[tuple[Any, str]] = [
     ({"clusters": {"c": {}}}, "is no kubeconfig"),
     ({"users": [{"user": {"token": SECRET}}, {"user": {"token": SECRET}}]}, "entries without a name"),
     ({"users": [SECRET]}, "is no kubeconfig"),
+    (kubeconfig() | {"contexts": [{"name": None, "context": {"cluster": "c"}}]}, "is no kubeconfig"),
+    (f"users: {'[' * 1200}", "is nested too deeply"),
     (f"users: [token: {SECRET}\nb: ]", r"is not valid YAML at line \d+, column \d+"),
     ({"current-context": ""}, "has no current-context: choose one with --context"),
     (without("contexts"), "asks for context 'x', which does not exist: there are no contexts"),

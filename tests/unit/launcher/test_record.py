@@ -37,7 +37,7 @@ def test_a_record_that_was_cut_off_never_replaces_one(tmp_path: Path) -> None:
         assert work.load() == RECORD
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"component": 1}', "[]"])
+@pytest.mark.parametrize("text", ["", "{", '{"component": 1}', "[]", '{"x":' + "[" * 3000])
 def test_a_record_that_can_not_be_read_is_an_error_that_says_what_to_do(tmp_path: Path, text: str) -> None:
     (tmp_path / "launch.json").write_text(text)
     with WorkDirectory(tmp_path) as work, pytest.raises(WorkDirectoryError, match="Remove the directory"):

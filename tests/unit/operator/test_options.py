@@ -93,6 +93,7 @@ def test_a_mistake_in_a_variable_names_the_variable() -> None:
         ("resync-period: soon", "resync-period must be a duration"),
         ("[1, 2]", "must be a mapping"),
         ("a: [", "is no YAML"),
+        ("a: " + "[" * 1200, "is nested too deeply"),
     ],
 )
 def test_a_mistake_in_the_file_names_file_and_key(tmp_path: Path, content: str, message: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import yaml
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.apiserver import protobuf
 from tfoperator.local.apiserver.deletion import DeleteOptions
 from tfoperator.local.apiserver.errors import StatusError, bad_request, unsupported_media_type
@@ -37,7 +39,7 @@ def decode_object(content_type: str, body: bytes) -> dict[str, Any]:
         raise unsupported_media_type(("application/json", "application/yaml"))
     try:
         obj = yaml.safe_load(body) if content_type in _YAML else _decode_json(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
+    except (*UNDECODABLE, yaml.YAMLError) as error:
         raise bad_request(f"the object provided is unrecognized: couldn't read the body: {error}") from error
     if not isinstance(obj, dict):
         raise bad_request("the object provided is unrecognized: the body has to be one JSON object")
@@ -57,7 +59,7 @@ def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, st
     if not body.strip():
         grace = query.get("gracePeriodSeconds")
         orphan = query.get("orphanDependents")
-        if grace is not None and not grace.lstrip("-").isdigit():
+        if grace is not None and not re.fullmatch("-?[0-9]+", grace):
             raise bad_request(f'gracePeriodSeconds: "{grace}" is not a number')
         return DeleteOptions(
             grace_period_seconds=int(grace) if grace is not None else None,
@@ -71,7 +73,7 @@ def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, st
         raise unsupported_media_type(("application/json",))
     try:
         options = _decode_delete_options(body)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise bad_request(f"couldn't read the DeleteOptions: {error}") from error
     return msgspec.structs.replace(options, dry_run=options.dry_run or dry_run)
 

@@ -12,6 +12,7 @@ from typing import Any
 import jsonpatch
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.strategic_merge import StrategicMergeError
 from tfoperator.kube.strategic_merge import strategic_merge as merge_strategically
 from tfoperator.local.apiserver.errors import bad_request, unprocessable, unsupported_media_type
@@ -38,7 +39,7 @@ def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
         raise unsupported_media_type(accepted)
     try:
         patch = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise bad_request(f"error decoding patch: {error}") from error
     if content_type == _JSON:
         if not isinstance(patch, list):

@@ -50,7 +50,9 @@ def test_a_json_patch_that_fails_says_whose_fault_it_is(operations: list[Any], c
 
 
 @pytest.mark.parametrize(
-    "body", [b"[1", b'"text"', b"[]"], ids=["cut off", "not an object", "a list where an object belongs"]
+    "body",
+    [b"[1", b'"text"', b"[]", b'{"a": "\xff"}', b'{"a":' + b"[" * 100_000],
+    ids=["cut off", "not an object", "a list where an object belongs", "no text", "too deep"],
 )
 def test_a_body_that_is_no_patch_is_a_bad_request(body: bytes) -> None:
     with pytest.raises(StatusError) as caught:
