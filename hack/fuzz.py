@@ -49,7 +49,7 @@ from tfoperator.controller.plan import Observed, Plan, PlanOptions, plan
 from tfoperator.controller.status_patch import status_patch
 from tfoperator.kube.objects import ObjectMeta, Pod, PodStatus, Service
 
-__all__ = ["Case", "Finding", "check", "fuzz", "main", "make_case"]
+__all__ = ["Case", "Finding", "check", "damaged", "fuzz", "main", "make_case"]
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_ROUNDS = 12
@@ -102,7 +102,7 @@ def make_case(seed: str, number: int) -> Case:
         manifest = _mutated(rng, manifest)
     data = json.dumps(manifest).encode()
     if rng.random() < 0.05:
-        data = _damaged(rng, data)
+        data = damaged(rng, data)
     return Case(
         data=data,
         pods=tuple(_pod(rng, number) for number in range(rng.choice((0, 0, 1, 2, 4)))),
@@ -409,7 +409,8 @@ def _nested(depth: int) -> Any:
     return value
 
 
-def _damaged(rng: random.Random, data: bytes) -> bytes:
+def damaged(rng: random.Random, data: bytes) -> bytes:
+    """The same bytes with a few of them changed, added or left out."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 3))):
         position = rng.randrange(len(changed))

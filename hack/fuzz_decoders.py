@@ -1,0 +1,142 @@
+"""Feeds spoilt bytes to everything that decodes what comes from a network or a file: declared errors only.
+
+python hack/fuzz_decoders.py                          100,000 byte streams from a new seed, which it prints
+python hack/fuzz_decoders.py --seed 7 --count 1000    the same thousand each time
+python hack/fuzz_decoders.py --seed 7 --first 812 --count 1    one of them again
+python hack/fuzz_decoders.py --only watch             one decoder; hack/decoders.py lists them
+
+A stream depends on the seed, its number, the list of decoders and the examples alone. One that takes longer than a few
+seconds is a finding, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from hack.decoders import Decoder, decoders
+from hack.fuzz import Finding, damaged
+
+__all__ = ["check", "fuzz", "main", "spoilt"]
+
+SLOW_SECONDS = 5.0
+
+_PIECES = (
+    # of JSON and UTF-8
+    b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\x00", b"\\ud800", b'"\\u0000"', b"\xc3\xa9", b"null", b"-1", b"1e999",
+    b"0" * 400, b"9" * 400, b"[" * 1200, b'{"a":' * 1200, "\u00b2".encode(), "\u0663".encode(),
+    b"2026-13-01T00:00:00Z", b"2026-01-01T00:00:00+99:99",
+    # of YAML
+    b"\n", b": ", b"- ", b"&a *a ", b"<<: *a", b"!!python/x ", b"---\n", b"|\n", b"? ",
+    # of HTTP, and of the rest
+    b"\r\n", b"\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"Content-Length: 5\r\n", b"0\r\n\r\n", b"fffffffffffffff\r\n",
+    b"{{", b"}}", b"=", b"%", b"~1",
+)  # fmt: skip
+
+
+def spoilt(rng: random.Random, samples: Sequence[bytes]) -> bytes:
+    """One of the samples, with something wrong about it (or, rarely, nothing)."""
+    data = rng.choice(samples)
+    for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 8))):
+        if not data:
+            break
+        at = rng.randrange(len(data) + 1)
+        match rng.randrange(7):
+            case 0 | 1:
+                data = damaged(rng, data)
+            case 2 | 3:
+                data = data[:at] + rng.choice(_PIECES) + data[at:]
+            case 4:
+                data = data[:at]
+            case 5:
+                start = rng.randrange(len(data))
+                data = data[:at] + data[start : start + rng.choice((1, 10, 200))] + data[at:]
+            case _:
+                other = rng.choice(samples)
+                data = data[:at] + other[rng.randrange(len(other) + 1) :]
+    return data
+
+
+def fuzz(
+    seed: str, numbers: Sequence[int], only: str = "", progress: Callable[[int], None] = lambda _: None
+) -> Counter[str]:
+    """Check the streams of these numbers; returns how many were read without an error, by decoder.
+
+    Raises Finding at the first bad one.
+    """
+    accepted: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="tfoperator-fuzz-") as folder, decoders(Path(folder)) as known:
+        chosen = [one for one in known if only in ("", one.name)]
+        if not chosen:
+            raise Finding(f"there is no decoder {only!r}, but {', '.join(one.name for one in known)}")
+        for number in numbers:
+            rng = random.Random(f"{seed}:{number}")
+            [decoder] = rng.choices(chosen, weights=[one.weight for one in chosen])
+            data = spoilt(rng, decoder.samples)
+            try:
+                accepted[decoder.name] += check(decoder, data)
+            except Exception as error:
+                what = f"seed {seed}, number {number}, {decoder.name}: {error!r}"
+                raise Finding(f"{what}\n{data[:2000]!r} ({len(data)} bytes)") from error
+            progress(number)
+    return accepted
+
+
+def check(decoder: Decoder, data: bytes) -> bool:
+    """Whether the bytes were read. Raises whatever is no declared error, and AssertionError if that took too long."""
+    began = time.monotonic()
+    try:
+        decoder.read(data)
+    except decoder.declared:
+        return False
+    finally:
+        spent = time.monotonic() - began
+        assert spent < SLOW_SECONDS, f"took {spent:.1f} s"
+    return True
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the streams and say how it went; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)), help="a new one if not given")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first stream")
+    parser.add_argument("--count", type=int, default=100_000, help="how many streams")
+    parser.add_argument("--only", default="", help="the name of one decoder")
+    arguments = parser.parse_args(argv)
+    logging.disable(logging.CRITICAL)  # spoilt files have things said about them
+    began = time.monotonic()
+
+    def progress(number: int) -> None:
+        done = number - arguments.first + 1
+        if done % 10_000 == 0:
+            print(f"{done} of {arguments.count} after {time.monotonic() - began:.0f} s", flush=True)
+
+    print(f"seed {arguments.seed}", flush=True)
+    numbers = range(arguments.first, arguments.first + arguments.count)
+    try:
+        accepted = fuzz(arguments.seed, numbers, arguments.only, progress)
+    except Finding as finding:
+        if finding.__cause__ is not None:
+            traceback.print_exception(finding.__cause__)
+        print(finding, file=sys.stderr)
+        return 1
+    finally:
+        logging.disable(logging.NOTSET)
+    read = ", ".join(f"{name} {count}" for name, count in sorted(accepted.items()) if count)
+    print(f"{arguments.count} byte streams, no finding, {time.monotonic() - began:.0f} s; read all the same: {read}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
