@@ -42,12 +42,13 @@ from tfoperator.api.names import (
 from tfoperator.api.problems import errors
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, TFJobStatus, decode_tfjob
 from tfoperator.api.validation import validate, validate_manifest
+from tfoperator.controller.actions import BoardCreate
 from tfoperator.controller.draft import MAX_REQUEUE
 from tfoperator.controller.gang import PodGroup, decode_pod_group, gang_scheduler
 from tfoperator.controller.naming import NAMINGS
 from tfoperator.controller.plan import Observed, Plan, PlanOptions, plan
 from tfoperator.controller.status_patch import status_patch
-from tfoperator.kube.objects import ObjectMeta, Pod, PodStatus, Service
+from tfoperator.kube.objects import Deployment, ObjectMeta, Pod, PodStatus, Service
 
 __all__ = ["Case", "Finding", "check", "damaged", "fuzz", "main", "make_case"]
 
@@ -151,6 +152,7 @@ class _World:
         self.graceful = case.graceful
         self.pods = {pod.metadata.name: pod for pod in case.pods}
         self.services: dict[str, Service] = {}
+        self.deployments: dict[str, Deployment] = {}
         self.pod_group: PodGroup | None = None
         self.made = 0
 
@@ -170,6 +172,7 @@ class _World:
         for _ in range(MAX_ROUNDS):
             pods, services = tuple(self.pods.values()), tuple(self.services.values())
             observed = Observed(self.job, pods, services, self.problems, self.pod_group, {"x": 1})
+            observed = msgspec.structs.replace(observed, deployments=tuple(self.deployments.values()))
             result = plan(observed, self.now, self.options)
             assert result.requeue_after is None or 0 <= result.requeue_after <= MAX_REQUEUE, result.requeue_after
             if result.delete_job:
@@ -194,8 +197,21 @@ class _World:
             merged = _merged(msgspec.to_builtins(self.pod_group), result.patch_pod_group.change)
             self.pod_group = msgspec.convert(merged, PodGroup)
 
+    def _carry_out_board(self, result: Plan) -> None:
+        for action in result.board:
+            match action:
+                case BoardCreate(kind="deployments"):
+                    assert action.name not in self.deployments, "a deployment that exists"
+                    self.deployments[action.name] = Deployment(metadata=self._born(action.body))
+                case BoardCreate():
+                    assert action.name not in self.services, "a service that exists"
+                    self.services[action.name] = Service(metadata=self._born(action.body))
+                case _:
+                    raise AssertionError(f"nothing has changed, and yet: {action}")
+
     def _carry_out(self, result: Plan) -> None:
         self._carry_out_pod_group(result)
+        self._carry_out_board(result)
         patch = status_patch(self.job.status, result.status)
         if result.write_status:
             assert patch is not None, "a status to write that says nothing new"
@@ -282,6 +298,7 @@ def _manifest(rng: random.Random) -> dict[str, Any]:
         enableDynamicWorker=lambda: rng.random() < 0.5,
         clusterArguments=lambda: rng.random() < 0.5,
         evaluatorInCluster=lambda: rng.random() < 0.5,
+        tensorBoard=lambda: {"logDir": rng.choice(("/logs", "gs://b", "")), "image": rng.choice(("", "i:1"))},
         checkpoint=lambda: {"volume": {"emptyDir": {}}, "mountPath": rng.choice(("/ckpt", "x", "/"))},
     )
     metadata = {"name": "mnist", "namespace": "ns", "uid": "job-uid", "generation": 1}

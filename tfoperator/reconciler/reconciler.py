@@ -5,10 +5,10 @@ every job to this reconciler; when a job is due (`schedule`), its objects in the
 (`live`), what the watch has missed is repaired by listing anew, and the job is synced, which compares it with its
 spec.
 
-What it costs when nothing happens, N jobs: per look three paged, metadata-only lists, four with gangs; one look per
-`base` (15 s) at most, and one per `cap` (5 min) once all jobs have been quiet for ten minutes. Each job's
-`status.lastReconcileTime` is written with other changes of its status, or else at most once per `cap`, these writes
-spread over a fifth of it; a finished job's is not written any more.
+What it costs when nothing happens, N jobs: per look three paged, metadata-only lists, one more with gangs, and one with
+TensorBoards; one look per `base` (15 s) at most, and one per `cap` (5 min) once all jobs have been quiet for ten
+minutes. Each job's `status.lastReconcileTime` is written with other changes of its status, or else at most once per
+`cap`, these writes spread over a fifth of it; a finished job's is not written any more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import logging
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -28,7 +28,7 @@ from tfoperator.controller import ControllerInformers, ReconcileNote
 from tfoperator.expectations import Expectations
 from tfoperator.informers import CONTROLLER_UID_INDEX, InformerGroup, Lister
 from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.reconciler.compare import Difference, Version, confirmed, differences
 from tfoperator.reconciler.live import LiveObjects, LiveState, look
@@ -209,7 +209,8 @@ class Reconciler:
             due = set(self._schedule.due(started, slack=self._base / 2))
         if not due:
             return 0
-        live = look(self._client, self._namespaces, tuple(self._children), stopped=self._stop.is_set)
+        children = self._children_to_compare()
+        live = look(self._client, self._namespaces, tuple(children), stopped=self._stop.is_set)
         if live is None:
             return 0
         jobs = self._jobs.list()
@@ -217,12 +218,18 @@ class Reconciler:
         lost: Counter[str] = Counter()
         compared = [job for job in jobs if job.metadata.uid in due]
         for job in compared:
-            self._compare(job, live, lost)
-        for resource, group in self._children.items():
+            self._compare(job, live, children, lost)
+        for resource, group in children.items():
             self._repair(group, lost[resource.plural])
         self._forget_gone(jobs)
         self._metrics.looked(self._clock.monotonic() - started, len(compared))
         return len(compared)
+
+    def _children_to_compare(self) -> dict[Resource, InformerGroup[Any]]:
+        """The caches to compare: that of deployments only where a job has a TensorBoard, or once had."""
+        boards = self._informers.deployments
+        wanted = any(job.spec.tensor_board is not None for job in self._jobs.list()) or bool(boards.lister.list())
+        return self._children | {DEPLOYMENTS: boards} if wanted else self._children
 
     def _compare_jobs(self, jobs: Sequence[TFJob], live: LiveObjects) -> None:
         """The set of jobs as such: one that the cache lacks has no other way to be noticed."""
@@ -232,12 +239,14 @@ class Reconciler:
         self._job_suspicions = {key: found[key] for key in found.keys() - lost}
         self._repair(self._informers.jobs, len(lost))
 
-    def _compare(self, job: TFJob, live: LiveState, lost: Counter[str]) -> None:
+    def _compare(
+        self, job: TFJob, live: LiveState, children: Mapping[Resource, InformerGroup[Any]], lost: Counter[str]
+    ) -> None:
         uid, key = job.metadata.uid, job.metadata.key
         before = self._suspicions.pop(uid, _Suspicion())
         found: dict[str, dict[str, Difference]] = {}
         missed: set[str] = set()
-        for resource, group in self._children.items():
+        for resource, group in children.items():
             kind = resource.plural
             found[kind] = _differences(job, live.children[kind], group.lister)
             certain = confirmed(before.found.get(kind, {}), found[kind])

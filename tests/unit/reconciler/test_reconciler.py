@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tfoperator.controller import GangScheduler, gang_scheduler
 from tfoperator.controller.gang import COSCHEDULING_POD_GROUPS
 from tfoperator.controller.handlers import expectation_key
 from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES
 from tfoperator.reconciler import Reconciler
 
 
@@ -34,10 +35,10 @@ class World(Harness):
         self.controller.start()
         return self
 
-    def run_job(self, name: str = "job", **what: int) -> None:
+    def run_job(self, name: str = "job", *, spec: dict[str, Any] | None = None, **what: int) -> None:
         """Submit a job and bring it to Running, with the reconciler knowing of it."""
         before = len(self.reconciler._schedule)
-        self.api.put(TFJOBS, namespaced(tfjob(name, **what)))
+        self.api.put(TFJOBS, namespaced(tfjob(name, spec=spec, **what)))
         count = sum(what.values())
         mine = [f"{name}-"]
         eventually(lambda: sum(pod.startswith(mine[0]) for pod in self.api.names(PODS)) == count, what="pods")
@@ -102,6 +103,17 @@ def test_a_pod_group_whose_end_the_watch_lost_is_noticed_and_made_anew() -> None
         assert world.api.names(COSCHEDULING_POD_GROUPS) == []
         world.look()
         eventually(lambda: world.api.names(COSCHEDULING_POD_GROUPS) == ["job"], what="the PodGroup is made anew")
+
+
+def test_a_tensorboard_whose_end_the_watch_lost_is_noticed_and_made_anew(world: World) -> None:
+    world.run_job(Worker=1, spec={"tensorBoard": {"logDir": "gs://bucket/logs"}})
+    world.api.mute("deployments")
+    world.api.remove(DEPLOYMENTS, "ns", "job-tensorboard")
+    world.api.unmute()
+    world.look()
+    assert world.api.names(DEPLOYMENTS) == []
+    world.look()
+    eventually(lambda: world.api.names(DEPLOYMENTS) == ["job-tensorboard"], what="the deployment is made anew")
 
 
 def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
