@@ -22,6 +22,9 @@ from tfoperator.kube.resources import Resource
 
 __all__ = ["Gang", "gang_job", "gang_operated"]
 
+_PATIENCE = 60
+"""Seconds. A scheduler beside an API server on a busy machine may need some."""
+
 _MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 
 
@@ -34,9 +37,15 @@ class Gang:
         self.cluster = operated.cluster
         self.pod_groups = pod_groups
         self.told_before = told_before
+        self._jobs: list[JobOnCluster] = []
 
     def submit(self, name: str, *, cpu: str = "1", policy: Json | None = None, **options: Any) -> JobOnCluster:
-        return self.operated.submit(gang_job(name, cpu=cpu, policy=policy, **options))
+        return self.submit_manifest(gang_job(name, cpu=cpu, policy=policy, **options))
+
+    def submit_manifest(self, manifest: Json) -> JobOnCluster:
+        job = self.operated.submit(manifest)
+        self._jobs.append(job)
+        return job
 
     def pod_group(self, name: str) -> Json | None:
         try:
@@ -53,10 +62,10 @@ class Gang:
             assert {key: found["spec"].get(key) for key in spec} == spec, found["spec"]
             return found
 
-        return eventually(there, within=20, every=0.05, what=f"PodGroup {name}")
+        return eventually(there, within=_PATIENCE, every=0.05, what=f"PodGroup {name}")
 
     def wait_no_pod_group(self, name: str) -> None:
-        eventually(lambda: self.pod_group(name) is None, within=20, every=0.05, what=f"no PodGroup {name}")
+        eventually(lambda: self.pod_group(name) is None, within=_PATIENCE, every=0.05, what=f"no PodGroup {name}")
 
     def wait_message(self, job: JobOnCluster, *words: str) -> str:
         """Wait until the job's Running condition is False and says these words."""
@@ -68,7 +77,7 @@ class Gang:
             assert all(word in message for word in words), message
             return message
 
-        return eventually(told, within=20, every=0.05, what=f"the condition says {words}")
+        return eventually(told, within=_PATIENCE, every=0.05, what=f"the condition says {words}")
 
     def wait_bound(self, job: JobOnCluster, count: int) -> list[str]:
         """Wait until the scheduler has given so many of the job's pods a node; returns the replicas."""
@@ -78,15 +87,18 @@ class Gang:
             assert len(found) == count, job.status()
             return found
 
-        return eventually(bound, within=20, every=0.05, what=f"{count} pods of {job.name} are bound")
+        return eventually(bound, within=_PATIENCE, every=0.05, what=f"{count} pods of {job.name} are bound")
 
-    def end(self, job: JobOnCluster) -> None:
-        """Free the node for the next job, without the garbage collector, which is slow to learn of new CRDs."""
-        if job.state() not in ("Succeeded", "Failed"):
-            job.suspend()
-        job.wait_pods()
-        self.wait_no_pod_group(job.name)
-        job.delete()
+    def free_the_node(self) -> None:
+        """End what the test has submitted, without the garbage collector, which is slow to learn of new CRDs."""
+        jobs, self._jobs = self._jobs, []
+        for job in jobs:
+            if job.state() not in ("Succeeded", "Failed"):
+                job.suspend()
+        for job in jobs:
+            job.wait_pods(within=_PATIENCE)
+            self.wait_no_pod_group(job.name)
+            job.delete()
 
 
 def gang_job(name: str, *, cpu: str = "1", policy: Json | None = None, **options: Any) -> Json:

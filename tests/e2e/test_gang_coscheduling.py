@@ -18,7 +18,7 @@ pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def gang(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gang]:
+def gang_of_module(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gang]:
     with gang_operated(
         plane,
         admin,
@@ -30,6 +30,12 @@ def gang(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPathFa
         scheduler=coscheduling_scheduler,
     ) as one:
         yield one
+
+
+@pytest.fixture
+def gang(gang_of_module: Gang) -> Iterator[Gang]:
+    yield gang_of_module
+    gang_of_module.free_the_node()
 
 
 def test_an_operator_without_the_crd_says_what_to_install_and_starts_once_it_is_there(gang: Gang) -> None:
@@ -53,7 +59,6 @@ def test_a_job_that_does_not_fit_says_what_it_lacks_and_runs_when_it_asks_for_le
     (bound,) = gang.wait_bound(job, 1)
     job.play("Running", bound)
     assert "wait: Unschedulable: Insufficient cpu" in job.wait("Running")["message"]
-    gang.end(job)
 
 
 def test_more_than_there_are_never_runs_and_lowered_succeeds(gang: Gang) -> None:
@@ -66,11 +71,10 @@ def test_more_than_there_are_never_runs_and_lowered_succeeds(gang: Gang) -> None
     job.play("Succeeded", "worker-0")
     job.wait("Succeeded")
     gang.wait_no_pod_group("ten")
-    gang.end(job)
 
 
 def test_a_restarted_replica_finds_its_gang_though_others_have_completed(gang: Gang) -> None:
-    job = gang.operated.submit(
+    job = gang.submit_manifest(
         gang_job("finishing", restart_policy="ExitCode", spec={"successPolicy": "AllWorkers"}, Worker=3)
     )
     gang.wait_bound(job, 3)
@@ -83,7 +87,6 @@ def test_a_restarted_replica_finds_its_gang_though_others_have_completed(gang: G
     # This scheduler does not see pods that have ended: a gang of three would never come together again.
     gang.wait_pod_group("finishing", minMember=1, minResources={"cpu": "1"})
     gang.wait_bound(job, 3)
-    gang.end(job)
 
 
 def test_the_pods_of_the_highest_priority_class_make_the_smallest_gang(gang: Gang) -> None:
@@ -93,8 +96,7 @@ def test_the_pods_of_the_highest_priority_class_make_the_smallest_gang(gang: Gan
     worker = manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
     worker["priorityClassName"] = "urgent"
     worker["containers"][0]["resources"] = {"limits": {"cpu": "1500m"}}
-    job = gang.operated.submit(manifest)
+    job = gang.submit_manifest(manifest)
     gang.wait_pod_group("ranked", minMember=2, minResources={"cpu": "3"})
     gang.wait_bound(job, 3)
-    gang.end(job)
     client.delete(PRIORITY_CLASSES, "", "urgent")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def gang(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gang]:
+def gang_of_module(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gang]:
     with gang_operated(
         plane,
         admin,
@@ -33,6 +33,12 @@ def gang(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPathFa
         yield one
 
 
+@pytest.fixture
+def gang(gang_of_module: Gang) -> Iterator[Gang]:
+    yield gang_of_module
+    gang_of_module.free_the_node()
+
+
 def test_an_operator_without_the_crd_says_what_to_install_and_starts_once_it_is_there(gang: Gang) -> None:
     lines = [line for line in gang.told_before.splitlines() if "podgroups.scheduling.volcano.sh" in line]
     assert len(lines) == 1
@@ -43,7 +49,7 @@ def test_a_job_that_does_not_fit_has_no_pods_says_why_and_runs_when_it_asks_for_
     before = gang.operated.operator.metrics()
     manifest = gang_job("toobig", cpu="3", policy={"priorityClass": "system-node-critical"}, Worker=3)
     manifest["metadata"]["annotations"] = {"volcano.sh/preemptable": "true"}
-    job = gang.operated.submit(manifest)
+    job = gang.submit_manifest(manifest)
     gang.wait_message(job, "the gang of 3 pods (cpu 9) waits until Volcano admits PodGroup toobig")
     group = gang.wait_pod_group("toobig", minMember=3, minResources={"cpu": "9"})
     assert group["spec"]["priorityClassName"] == "system-node-critical"
@@ -63,7 +69,6 @@ def test_a_job_that_does_not_fit_has_no_pods_says_why_and_runs_when_it_asks_for_
     (bound,) = gang.wait_bound(job, 1)
     job.play("Running", bound)
     assert "wait: Unschedulable" in job.wait("Running")["message"]
-    gang.end(job)
     after = gang.operated.operator.metrics()
     name = "training_operator_created_pod_groups_total"
     assert after[name] - before[name] >= 1
@@ -85,7 +90,6 @@ def test_a_job_that_fits_runs_as_members_of_its_gang(gang: Gang) -> None:
     gang.wait_no_pod_group("fits")
     job.wait_reasons("SuccessfulDeletePodGroup")
     assert gang.operated.operator.metrics()["training_operator_deleted_pod_groups_total"] - before == 1
-    gang.end(job)
 
 
 def test_more_than_there_are_never_runs_and_lowered_succeeds(gang: Gang) -> None:
@@ -99,7 +103,6 @@ def test_more_than_there_are_never_runs_and_lowered_succeeds(gang: Gang) -> None
     job.wait("Running")
     job.play("Succeeded", "worker-0")
     job.wait("Succeeded")
-    gang.end(job)
 
 
 def test_a_suspended_job_gives_its_pod_group_back_and_a_resumed_one_gets_another(gang: Gang) -> None:
@@ -112,7 +115,6 @@ def test_a_suspended_job_gives_its_pod_group_back_and_a_resumed_one_gets_another
     job.suspend(False)
     assert gang.wait_pod_group("paused", minMember=1)["metadata"]["uid"] != first
     gang.wait_bound(job, 1)
-    gang.end(job)
 
 
 def test_a_scaled_job_has_a_gang_of_the_new_size(gang: Gang) -> None:
@@ -124,14 +126,12 @@ def test_a_scaled_job_has_a_gang_of_the_new_size(gang: Gang) -> None:
     job.scale(Worker=2)
     gang.wait_pod_group("scaled", minMember=2, minResources={"cpu": "2"})
     job.wait_pods("worker-0", "worker-1")
-    gang.end(job)
 
 
 def test_an_unknown_queue_is_named_as_what_the_job_waits_for(gang: Gang) -> None:
     job = gang.submit("lost", policy={"queue": "nowhere"}, Worker=1)
     gang.wait_pod_group("lost", queue="nowhere")
     gang.wait_message(job, "PodGroup lost")
-    gang.end(job)
 
 
 def test_a_pod_group_of_somebody_else_is_in_the_way_until_it_goes(gang: Gang) -> None:
@@ -151,7 +151,6 @@ def test_a_pod_group_of_somebody_else_is_in_the_way_until_it_goes(gang: Gang) ->
     client.delete(VOLCANO_POD_GROUPS, namespace, "taken")
     gang.wait_pod_group("taken", minMember=1)
     gang.wait_bound(job, 1)
-    gang.end(job)
 
 
 def test_a_pod_group_that_the_go_operator_made_is_taken_over(gang: Gang) -> None:
@@ -170,16 +169,14 @@ def test_a_pod_group_that_the_go_operator_made_is_taken_over(gang: Gang) -> None
 
     eventually(labelled, within=20, every=0.05, what="the PodGroup has our labels")
     assert "FailedCreatePodGroup" not in job.reasons()
-    gang.end(job)
 
 
 def test_another_scheduler_in_the_template_is_kept_with_a_warning(gang: Gang) -> None:
     manifest = gang_job("stubborn", Worker=1)
     manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = "mine"
-    job = gang.operated.submit(manifest)
+    job = gang.submit_manifest(manifest)
     assert job.wait_pods("worker-0")["worker-0"]["spec"]["schedulerName"] == "mine"
     job.wait_reasons("SetPodTemplateSchedulerName")
-    gang.end(job)
 
 
 def test_pods_from_before_the_gang_scheduler_was_chosen_are_left_alone(gang: Gang) -> None:
@@ -211,4 +208,3 @@ def test_pods_from_before_the_gang_scheduler_was_chosen_are_left_alone(gang: Gan
     job.wait("Running")
     gang.operated.settle()
     assert gang.pod_group("older") is None
-    gang.end(job)
