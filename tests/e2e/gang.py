@@ -67,13 +67,13 @@ class Gang:
     def wait_no_pod_group(self, name: str) -> None:
         eventually(lambda: self.pod_group(name) is None, within=_PATIENCE, every=0.05, what=f"no PodGroup {name}")
 
-    def wait_message(self, job: JobOnCluster, *words: str) -> str:
-        """Wait until the job's Running condition is False and says these words."""
+    def wait_message(self, job: JobOnCluster, *words: str, status: str = "False") -> str:
+        """Wait until the job's Running condition has this status and says these words."""
 
         def told() -> str:
             condition = job.conditions().get("Running") or {}
             message = str(condition.get("message"))
-            assert condition.get("status") == "False", condition
+            assert condition.get("status") == status, condition
             assert all(word in message for word in words), message
             return message
 

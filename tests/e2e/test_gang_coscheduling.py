@@ -58,7 +58,7 @@ def test_a_job_that_does_not_fit_says_what_it_lacks_and_runs_when_it_asks_for_le
     job.patch_spec(runPolicy={"schedulingPolicy": {"minAvailable": 1}})
     (bound,) = gang.wait_bound(job, 1)
     job.play("Running", bound)
-    assert "wait: Unschedulable: Insufficient cpu" in job.wait("Running")["message"]
+    gang.wait_message(job, "wait: Unschedulable: Insufficient cpu", status="True")
 
 
 def test_more_than_there_are_never_runs_and_lowered_succeeds(gang: Gang) -> None:

@@ -68,7 +68,7 @@ def test_a_job_that_does_not_fit_has_no_pods_says_why_and_runs_when_it_asks_for_
     job.wait_pods("worker-0", "worker-1", "worker-2")
     (bound,) = gang.wait_bound(job, 1)
     job.play("Running", bound)
-    assert "wait: Unschedulable" in job.wait("Running")["message"]
+    gang.wait_message(job, "wait: Unschedulable", status="True")
     after = gang.operated.operator.metrics()
     name = "training_operator_created_pod_groups_total"
     assert after[name] - before[name] >= 1
