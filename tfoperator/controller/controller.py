@@ -22,6 +22,7 @@ from tfoperator.controller.actions import Observed, Plan, PlanOptions
 from tfoperator.controller.archiving import PodArchive, doomed, postpone
 from tfoperator.controller.claim import Claimer, matches
 from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder, namespace_is_ending
+from tfoperator.controller.first_status import held_back, may_wait
 from tfoperator.controller.gang import GangScheduler, PodGroup, decode_pod_group
 from tfoperator.controller.gang_size import PriorityClass, decode_priority_class, priorities_of
 from tfoperator.controller.handlers import ChildHandler, JobHandler, expectation_key
@@ -72,12 +73,14 @@ class ControllerOptions(msgspec.Struct, frozen=True):
 
     `threadiness` jobs are synced at a time; `parallelism` bounds the creates and deletes in flight, of all jobs.
     `batch_period` (seconds) is how long news of pods and services are gathered before their job is synced: the pods of
-    one job start and end together, and one status write for all of them is what the API server can bear.
+    one job start and end together, and one status write for all of them is what the API server can bear. For
+    `first_status_period` (seconds) a job's first status waits for news worth telling (see `first_status`).
     """
 
     threadiness: int = 8
     parallelism: int = 16
     batch_period: float = 0.1
+    first_status_period: float = 0.0
     plan: PlanOptions = PlanOptions()
 
 
@@ -323,6 +326,7 @@ class TFJobController:
         decided = self._gate(job, decided)
         if self._archive is not None:
             decided = self._archive_first(self._archive, key, job, pods, decided)
+        decided = self._hold_back(job, decided)
         if decided.absent or (job.metadata.uid in self._inherited and decided.acts):
             self._make_sure(job, decided.absent, frozenset(pod.metadata.uid for pod in pods))
         note = self._memory.note(job.metadata.uid)
@@ -424,6 +428,15 @@ class TFJobController:
             return decided
         waiting = archive.prepare(job, leaving, partial(self.enqueue, key))
         return postpone(decided, job, waiting, archive.timeout) if waiting else decided
+
+    def _hold_back(self, job: TFJob, decided: Plan) -> Plan:
+        """Leave the first status to a later sync, if it may wait and has not waited long enough."""
+        period = self._options.first_status_period
+        if period <= 0 or not may_wait(job.status, decided):
+            return decided
+        now = self._clock.monotonic()
+        left = self._memory.held_back_since(job.metadata.uid, now) + period - now
+        return held_back(decided, left) if left > 0 else decided
 
     def _make_sure(self, job: TFJob, absent: tuple[str, ...], seen: frozenset[str]) -> None:
         """Look up the job, and pods that vanished without our doing. Raises StaleCache if the cache is behind.

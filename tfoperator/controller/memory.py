@@ -47,6 +47,7 @@ class _Entry:
     __slots__ = (
         "cached_version",
         "generation",
+        "held_back_since",
         "note",
         "problems",
         "spec",
@@ -66,6 +67,7 @@ class _Entry:
         self.written_version = ""  # the resourceVersion that the write produced
         self.note: ReconcileNote | None = None
         self.warned: set[str] = set()
+        self.held_back_since: float | None = None
 
 
 class JobMemory:
@@ -132,6 +134,16 @@ class JobMemory:
                 return False
             entry.warned.add(what)
             return True
+
+    def held_back_since(self, uid: str, now: float) -> float:
+        """Since when the job's first status waits: `now` if this is the first time that somebody asks."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is None:
+                return now
+            if entry.held_back_since is None:
+                entry.held_back_since = now
+            return entry.held_back_since
 
     def note_reconciled(self, uid: str, note: ReconcileNote) -> None:
         """Record the time of a comparison with the next status write."""

@@ -56,6 +56,9 @@ _RETRY_CAP = 120.0
 """Seconds. A job that can't be synced (a name taken, a quota used up) is tried at least every two minutes: nobody tells
 us when such an obstacle goes away."""
 
+_FIRST_STATUS_SECONDS = 1.0
+"""As long as users may wait to see that a job is Created, while its pods have not started."""
+
 _EVENT_FLUSH_SECONDS = 3.0
 _IDLE_STOP_SECONDS = 2.0
 
@@ -232,6 +235,7 @@ class Operator:
             options=ControllerOptions(
                 threadiness=options.threadiness,
                 parallelism=options.create_parallelism,
+                first_status_period=_FIRST_STATUS_SECONDS,
                 plan=self._plan_options,
             ),
             metrics=self.metrics.jobs,
