@@ -9,7 +9,7 @@ RUN python -m venv /opt/tfoperator
 # Only what tfoperator.operator imports (a test compares); in a layer of its own, so that a change of code costs seconds.
 COPY constraints.txt ./
 RUN /opt/tfoperator/bin/pip install --no-cache-dir -c constraints.txt \
-    kubernetes msgspec cachetools tenacity prometheus-client PyYAML \
+    kubernetes msgspec cachetools tenacity prometheus-client PyYAML cryptography \
     # A third of everything, and the operator is not asynchronous.
     && rm -r /opt/tfoperator/lib/python*/site-packages/kubernetes/aio
 COPY pyproject.toml setup.cfg README.md LICENSE ./
@@ -35,5 +35,5 @@ ENV PATH=/opt/tfoperator/bin:$PATH \
     PYTHONUNBUFFERED=1
 # Numeric, so that a kubelet can verify runAsNonRoot.
 USER 65532:65532
-EXPOSE 8080 8081
+EXPOSE 8080 8081 9443
 ENTRYPOINT ["python", "-m", "tfoperator.operator"]

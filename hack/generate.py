@@ -1,4 +1,4 @@
-"""Writes what is made from the TFJob types: manifests/base/crd.yaml, docs/fields.md, and a table in README.md.
+"""Writes what is made from the TFJob types: the CRD in manifests/, docs/fields.md, and a table in README.md.
 
 python hack/generate.py            write them
 python hack/generate.py --check    say whether they are up to date; exit 1 if not
@@ -15,7 +15,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hack.fields import fields_markdown, with_field_table
-from tfoperator.api.crd import crd_yaml
+from tfoperator.api.crd import crd_yaml, versions_patch_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = (
@@ -28,6 +28,7 @@ def generated() -> dict[Path, str]:
     readme = ROOT / "README.md"
     return {
         ROOT / "manifests/base/crd.yaml": HEADER + crd_yaml(),
+        ROOT / "manifests/overlays/webhook/crd-versions.yaml": HEADER + versions_patch_yaml(),
         ROOT / "docs/fields.md": fields_markdown(),
         readme: with_field_table(readme.read_text()),
     }

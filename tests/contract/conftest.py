@@ -44,10 +44,12 @@ def _embedded(folder: Path) -> Iterator[ApiServer]:
 @contextmanager
 def _real() -> Iterator[ApiServer]:
     from tests.support.controlplane import control_plane
+    from tests.support.webhook import conversion_webhook
 
     with control_plane() as plane, _connected("real", plane.kubeconfig) as connected:
-        Cluster(connected.client).install_crd(crd())
-        yield connected
+        Cluster(connected.client).install_crd(crd(all_versions=True))
+        with conversion_webhook(connected.client):
+            yield connected
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.controlplane)])

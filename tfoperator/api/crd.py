@@ -3,6 +3,9 @@
 Its schema is as large as it is useful (every write costs the API server in proportion): everything that is ours, and of
 the pod template the containers' names, images and ports; the rest of the template stays open and is checked when pods
 are made.
+
+It serves v1 alone unless asked for all versions: v1alpha2 needs the operator's conversion webhook, without which API
+servers could neither read nor write it.
 """
 
 from __future__ import annotations
@@ -11,12 +14,14 @@ from typing import Any
 
 import yaml
 
-from tfoperator.api.cel_rules import CHANGED_JOB_RULES, NEW_JOB_RULES
+from tfoperator.api.cel_rules import V1_RULES
 from tfoperator.api.schema import Schema, struct_schema
 from tfoperator.api.schema_fields import TABLE
+from tfoperator.api.schema_v1alpha2 import v1alpha2_schema
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec, TFJobStatus
+from tfoperator.api.webhook_names import CONVERSION_PATH, SYSTEM_NAMESPACE, WEBHOOK_SERVICE
 
-__all__ = ["crd", "crd_yaml", "openapi_schema"]
+__all__ = ["crd", "crd_yaml", "openapi_schema", "versions_patch_yaml"]
 
 _PRINTER_COLUMNS = (
     ("State", "string", ".status.conditions[-1:].type", 0, "The latest condition."),
@@ -26,8 +31,16 @@ _PRINTER_COLUMNS = (
 )
 
 
-def crd() -> dict[str, Any]:
-    """The CustomResourceDefinition as plain data, new at each call."""
+def crd(*, all_versions: bool = False) -> dict[str, Any]:
+    """The CustomResourceDefinition as plain data, new at each call.
+
+    With `all_versions` v1alpha2 is served, too, through the webhook of an operator that is deployed as manifests/ has
+    it; an operator that is reached otherwise puts its own address there.
+    """
+    schema = openapi_schema()
+    versions = [_version(TFJOBS.version, schema, "replicaStatuses", storage=True)]
+    if all_versions:
+        versions.append(_version("v1alpha2", v1alpha2_schema(schema), "tfReplicaStatuses", storage=False))
     names = {
         "kind": TFJOBS.kind,
         "listKind": f"{TFJOBS.kind}List",
@@ -44,24 +57,54 @@ def crd() -> dict[str, Any]:
             "group": TFJOBS.group,
             "names": names,
             "scope": "Namespaced",
-            "conversion": {"strategy": "None"},
-            "versions": [
-                {
-                    "name": TFJOBS.version,
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}, "scale": _scale()},
-                    "additionalPrinterColumns": [_column(*column) for column in _PRINTER_COLUMNS],
-                    "schema": {"openAPIV3Schema": openapi_schema()},
-                }
-            ],
+            "conversion": _conversion() if all_versions else {"strategy": "None"},
+            "versions": versions,
         },
     }
 
 
-def crd_yaml() -> str:
+def crd_yaml(*, all_versions: bool = False) -> str:
     """The CustomResourceDefinition as YAML, the same text at each call."""
-    return yaml.safe_dump(crd(), sort_keys=False, width=120, allow_unicode=True)
+    return _to_yaml(crd(all_versions=all_versions))
+
+
+def versions_patch_yaml() -> str:
+    """A JSON patch, as YAML, that makes the CRD of v1 alone that of all versions: for a kustomize overlay."""
+    v1alpha2, conversion = crd(all_versions=True)["spec"]["versions"][1], _conversion()
+    return _to_yaml(
+        [
+            {"op": "add", "path": "/spec/versions/-", "value": v1alpha2},
+            {"op": "replace", "path": "/spec/conversion", "value": conversion},
+        ]
+    )
+
+
+def _to_yaml(value: Any) -> str:
+    """Plain data as YAML, in its own order."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
+        # Parts that two versions share are written out: anchors are hard to read, and not everybody's YAML has them.
+        return True
+
+
+def _version(name: str, schema: Schema, statuses: str, *, storage: bool) -> dict[str, Any]:
+    return {
+        "name": name,
+        "served": True,
+        "storage": storage,
+        "subresources": {"status": {}, "scale": _scale(statuses)},
+        "additionalPrinterColumns": [_column(*column) for column in _PRINTER_COLUMNS],
+        "schema": {"openAPIV3Schema": schema},
+    }
+
+
+def _conversion() -> dict[str, Any]:
+    service = {"namespace": SYSTEM_NAMESPACE, "name": WEBHOOK_SERVICE, "path": CONVERSION_PATH, "port": 443}
+    webhook = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
+    return {"strategy": "Webhook", "webhook": webhook}
 
 
 def openapi_schema() -> Schema:
@@ -79,13 +122,13 @@ def openapi_schema() -> Schema:
             "spec": struct_schema(TFJobSpec, TABLE),
             "status": struct_schema(TFJobStatus, TABLE),
         },
-        "x-kubernetes-validations": [dict(rule) for rule in (*NEW_JOB_RULES, *CHANGED_JOB_RULES)],
+        "x-kubernetes-validations": [dict(rule) for rule in V1_RULES],
     }
 
 
-def _scale() -> dict[str, str]:
+def _scale(statuses: str) -> dict[str, str]:
     # Of the workers: whoever scales a training job means them. The same paths as of the Go operator's elastic kind.
-    workers = f"tfReplicaSpecs.{ReplicaType.WORKER}", f"replicaStatuses.{ReplicaType.WORKER}"
+    workers = f"tfReplicaSpecs.{ReplicaType.WORKER}", f"{statuses}.{ReplicaType.WORKER}"
     return {
         "specReplicasPath": f".spec.{workers[0]}.replicas",
         "statusReplicasPath": f".status.{workers[1]}.active",

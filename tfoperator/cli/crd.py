@@ -20,6 +20,13 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class Versions(StrEnum):
+    """Which versions it serves."""
+
+    V1 = "v1"
+    ALL = "all"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("crd")(print_crd)
@@ -27,9 +34,16 @@ def register(app: typer.Typer) -> None:
 
 def print_crd(
     output: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = Format.YAML,
+    versions: Annotated[
+        Versions, typer.Option("--versions", help="Versions to serve; all: v1alpha2, too, which needs the webhook.")
+    ] = Versions.V1,
 ) -> None:
     """Print the TFJob CustomResourceDefinition.
 
     Install it with: tfoperator crd | kubectl apply --server-side -f -
     """
-    typer.echo(crd_yaml() if output is Format.YAML else json.dumps(crd(), indent=2), nl=output is Format.JSON)
+    every = versions is Versions.ALL
+    if output is Format.YAML:
+        typer.echo(crd_yaml(all_versions=every), nl=False)
+    else:
+        typer.echo(json.dumps(crd(all_versions=every), indent=2))

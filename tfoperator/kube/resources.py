@@ -8,6 +8,7 @@ import msgspec
 
 __all__ = [
     "CONFIG_MAPS",
+    "CUSTOM_RESOURCE_DEFINITIONS",
     "DEPLOYMENTS",
     "EVENTS",
     "LEASES",
@@ -65,3 +66,6 @@ CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 SECRETS = Resource("", "v1", "Secret", "secrets")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 import tfoperator
+from tfoperator.api.webhook_names import WEBHOOK_SECRET, WEBHOOK_SERVICE
 from tfoperator.controller import DEFAULT_TENSORBOARD_IMAGE, Accelerator
 from tfoperator.operator import values
 from tfoperator.operator.accelerators import parse_accelerators
@@ -70,6 +71,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     restart_delay_base: float = 1.0
     restart_delay_cap: float = 300.0
     shutdown_grace_period: float = 25.0
+    webhook_bind_address: Address | None = None
+    webhook_namespace: str = ""
+    webhook_service: str = WEBHOOK_SERVICE
+    webhook_secret: str = WEBHOOK_SECRET
+    webhook_url: str = ""
+    webhook_cert_dir: str = ""
+    webhook_certificate_validity: float = 90 * 86400.0
+    webhook_shutdown_delay: float = 0.0
     log_format: str = "text"
     log_level: str = "info"
     accelerators: Mapping[str, Accelerator] = {}
@@ -124,6 +133,14 @@ _SETTINGS = (
     _Setting("restart-delay-base", values.seconds, "TIME", "delay of a replica's first restart; it doubles"),
     _Setting("restart-delay-cap", values.seconds, "TIME", "longest delay of a restart"),
     _Setting("shutdown-grace-period", values.duration, "TIME", "for running syncs to finish after SIGTERM"),
+    _Setting("webhook-bind-address", values.address, "ADDR", "conversion webhook for v1alpha2; :9443, 0 for none"),
+    _Setting("webhook-namespace", values.text, "NS", "namespace of its Service and Secret (default: our own)"),
+    _Setting("webhook-service", values.text, "NAME", "Service by which API servers reach it"),
+    _Setting("webhook-secret", values.text, "NAME", "Secret in which replicas keep its certificate"),
+    _Setting("webhook-url", values.https_url, "URL", "address of the webhook, instead of a Service"),
+    _Setting("webhook-cert-dir", values.text, "DIR", "read tls.crt and tls.key here instead of making them"),
+    _Setting("webhook-certificate-validity", values.duration, "TIME", "life of a certificate; it is renewed after 2/3"),
+    _Setting("webhook-shutdown-delay", values.seconds, "TIME", "after SIGTERM the webhook answers at least so long"),
     _Setting("log-format", values.choice("text", "json"), "FORMAT", "text or json"),
     _Setting("log-level", values.choice("debug", "info", "warning", "error"), "LEVEL", "debug, info, warning or error"),
 )
@@ -244,6 +261,20 @@ def _check(options: Options) -> None:
         raise OptionsError("--kube-api-qps must not be 0: choose a rate, or -1 for no limit")
     if options.leader_elect:
         _check_election(options)
+    _check_webhook(options)
+
+
+def _check_webhook(options: Options) -> None:
+    given = {"--webhook-url": options.webhook_url, "--webhook-cert-dir": options.webhook_cert_dir}
+    if options.webhook_bind_address is None:
+        for name, value in given.items():
+            if value:
+                raise OptionsError(f"{name} is of no use without --webhook-bind-address, for example :9443")
+    elif all(given.values()):
+        raise OptionsError(
+            "--webhook-url is written into the CRD with the authority of our own certificate, so with "
+            "--webhook-cert-dir it is of no use: put both into the CRD yourself"
+        )
 
 
 def _check_election(options: Options) -> None:

@@ -25,11 +25,12 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.operator.config_watcher import ConfigWatcher
-from tfoperator.operator.endpoints import Answer, Endpoint, EndpointError
+from tfoperator.operator.endpoints import Answer, Endpoint
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
 from tfoperator.operator.operator import Operator
 from tfoperator.operator.options import Options, OptionsError, parse_options
+from tfoperator.operator.webhook import ServedWebhook, make_webhook
 
 __all__ = ["run"]
 
@@ -81,12 +82,14 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
     happenings: queue.SimpleQueue[str] = queue.SimpleQueue()
     with _Signals(happenings), ExitStack() as cleanup:
         try:
-            operator = _assemble(options, environ, cleanup, happenings.put)
-        except (KubeError, EndpointError, OptionsError) as error:
+            operator, webhook = _assemble(options, environ, cleanup, happenings.put)
+        except (KubeError, OSError, OptionsError) as error:
             return _complain(str(error))
         logger.info("tfoperator %s starts as %s", tfoperator.__version__, operator.identity)
         operator.start()
         failure = happenings.get()
+        if webhook is not None:
+            webhook.drain()
         if not failure:
             logger.info("stopping: up to %.0f s for running syncs", options.shutdown_grace_period)
         stopped = operator.stop()
@@ -103,8 +106,8 @@ def _complain(message: str) -> int:
 
 def _assemble(
     options: Options, environ: Mapping[str, str], cleanup: ExitStack, on_failure: Callable[[str], None]
-) -> Operator:
-    """Make everything that can be wrong from the start. Raises KubeError, OptionsError and EndpointError (ports)."""
+) -> tuple[Operator, ServedWebhook | None]:
+    """Make everything that can be wrong from the start. Raises KubeError, OptionsError and OSError (ports)."""
     config = load_config(options.kubeconfig or None, options.context or None, environ=environ)
     config.check()
     metrics = OperatorMetrics()
@@ -117,6 +120,11 @@ def _assemble(
         observer=metrics.client,
     )
     cleanup.callback(client.close)
+    namespace = environ.get("POD_NAMESPACE", "") or config.namespace
+    webhook: ServedWebhook | None = None
+    if options.webhook_bind_address is not None:
+        webhook = make_webhook(options, client, metrics.registry, namespace)
+        cleanup.callback(webhook.stop)
     lease_client: Client | None = None
     if options.leader_elect:
         lease_client = Client(
@@ -128,28 +136,33 @@ def _assemble(
             observer=metrics.client,
         )
         cleanup.callback(lease_client.close)
-        namespace = options.leader_elect_namespace or environ.get("POD_NAMESPACE", "") or config.namespace
-        options = msgspec.structs.replace(options, leader_elect_namespace=namespace)
+        options = msgspec.structs.replace(options, leader_elect_namespace=options.leader_elect_namespace or namespace)
     try:
         operator = Operator(
             client, options, lease_client=lease_client, log_source=client, metrics=metrics, on_failure=on_failure
         )
     except OSError as error:
         raise OptionsError(f"--archive-dir {options.archive_dir}: {error.strerror or error}") from None
-    _serve(options, operator, cleanup)
+    _serve(options, operator, cleanup, webhook)
+    if webhook is not None:
+        webhook.start()
     if options.config:
         watcher = ConfigWatcher(options, operator.equip)
         cleanup.callback(watcher.stop)
         watcher.start()
-    return operator
+    return operator, webhook
 
 
-def _serve(options: Options, operator: Operator, cleanup: ExitStack) -> None:
+def _serve(options: Options, operator: Operator, cleanup: ExitStack, webhook: ServedWebhook | None = None) -> None:
     def healthy() -> Answer:
         return Answer(b"ok\n") if not operator.failure else _unavailable(operator.failure)
 
     def ready() -> Answer:
-        return Answer(b"ok\n") if operator.is_ready else _unavailable(operator.failure or "the caches are not complete")
+        if not operator.is_ready:
+            return _unavailable(operator.failure or "the caches are not complete")
+        if webhook is not None and not webhook.is_ready:
+            return _unavailable("the webhook has no certificate yet")
+        return Answer(b"ok\n")
 
     def metrics() -> Answer:
         return Answer(operator.metrics.render(), content_type=CONTENT_TYPE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 __all__ = [
     "Address",
@@ -15,6 +16,7 @@ __all__ = [
     "boolean",
     "choice",
     "duration",
+    "https_url",
     "integer",
     "namespaces",
     "number",
@@ -166,3 +168,18 @@ def address(value: object) -> Address | None:
     elif ":" in host:
         raise ValueError(f"must have an IPv6 address in brackets, is {value!r}")
     return Address(host, int(port))
+
+
+def https_url(value: object) -> str:
+    """The address of an HTTPS server as a CRD takes it: without user, query and fragment. Empty: none."""
+    written = text(value)
+    if not written:
+        return ""
+    try:
+        parts = urlsplit(written)
+        plain = parts.scheme == "https" and parts.hostname and parts.port != 0
+    except ValueError:
+        plain = False
+    if not plain or parts.username is not None or parts.query or parts.fragment:
+        raise ValueError(f"must be an address such as https://host:9443/convert, is {value!r}")
+    return written

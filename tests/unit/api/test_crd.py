@@ -5,15 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonpatch
 import jsonschema
 import pytest
+import yaml
 
 from hack import generate
 from hack.fields import GO_OPERATOR, SINCE, field_rows, with_field_table
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, tfjob
-from tfoperator.api.crd import crd, openapi_schema
+from tfoperator.api.crd import crd, openapi_schema, versions_patch_yaml
 from tfoperator.api.schema import Table, struct_schema
 from tfoperator.api.schema_fields import TABLE
+from tfoperator.api.schema_v1alpha2 import v1alpha2_schema
 from tfoperator.api.structure import members
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, TFJobSpec, TFJobStatus
 
@@ -30,6 +33,7 @@ def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[st
 
 SCHEMA = openapi_schema()
 NODES = dict(nodes(SCHEMA))
+OLDER_NODES = dict(nodes(v1alpha2_schema(SCHEMA)))
 
 
 def refusals(instance: dict[str, Any]) -> list[str]:
@@ -40,7 +44,9 @@ def test_the_generated_files_are_up_to_date() -> None:
     assert generate.main(["--check"]) == 0
 
 
-@pytest.mark.parametrize("name", ["manifests/base/crd.yaml", "docs/fields.md", "README.md"])
+@pytest.mark.parametrize(
+    "name", ["manifests/base/crd.yaml", "manifests/overlays/webhook/crd-versions.yaml", "docs/fields.md", "README.md"]
+)
 def test_a_generated_file_that_is_stale_is_named(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,7 +57,7 @@ def test_a_generated_file_that_is_stale_is_named(
         path.write_text(text)
     assert generate.main(["--check"]) == 0
     stale = tmp_path / name
-    stale.write_text(stale.read_text().replace("backoffLimit", "backofLimit"))
+    stale.write_text(stale.read_text().replace("lastReconcileTime", "lastReconcile"))
     assert generate.main(["--check"]) == 1
     assert capsys.readouterr().err.startswith(f"{name} is out of date")
 
@@ -117,6 +123,36 @@ def test_the_scale_subresource_reads_fields_that_exist_and_names_the_workers() -
     assert {path.replace(".Worker.", "[].") for path in paths} <= NODES.keys()
 
 
+def test_all_versions_store_v1_and_convert_by_a_webhook() -> None:
+    only, both = crd()["spec"], crd(all_versions=True)["spec"]
+    assert only["conversion"] == {"strategy": "None"}
+    assert both["conversion"]["strategy"] == "Webhook"
+    assert both["conversion"]["webhook"]["conversionReviewVersions"] == ["v1"]
+    assert both["versions"][0] == only["versions"][0]
+    v1alpha2 = both["versions"][1]
+    assert (v1alpha2["name"], v1alpha2["served"], v1alpha2["storage"]) == ("v1alpha2", True, False)
+    paths = v1alpha2["subresources"]["scale"].values()
+    assert {path.replace(".Worker.", "[].") for path in paths} <= OLDER_NODES.keys()
+
+
+def test_the_older_version_is_worded_as_its_design_document_has_it() -> None:
+    assert set(OLDER_NODES[".spec"]["properties"]) == {
+        "cleanPodPolicy",
+        "tfReplicaSpecs",
+        "ttlSecondsAfterFinishing",
+    }
+    assert set(OLDER_NODES[".spec.tfReplicaSpecs[]"]["properties"]) == {"replicas", "restartPolicy", "template"}
+    renamed = {name.replace("replicaStatuses", "tfReplicaStatuses") for name in NODES[".status"]["properties"]}
+    assert set(OLDER_NODES[".status"]["properties"]) == renamed
+    # A default in the schema would hide what the template says: the conversion writes Always.
+    assert "default" not in OLDER_NODES[".spec.tfReplicaSpecs[].restartPolicy"]
+
+
+def test_the_patch_of_the_webhook_overlay_makes_one_crd_of_the_other() -> None:
+    patched = jsonpatch.apply_patch(crd(), yaml.safe_load(versions_patch_yaml()))
+    assert patched == crd(all_versions=True)
+
+
 def test_every_field_of_the_peer_passes() -> None:
     assert refusals(tfjob({}) | {"spec": FULL_SPEC, "status": PEER_STATUS}) == []
 
@@ -163,7 +199,7 @@ def test_the_schema_alone_refuses(change: dict[str, Any], path: str) -> None:
 
 
 def test_the_schema_is_structural() -> None:
-    for path, schema in NODES.items():
+    for path, schema in (*NODES.items(), *OLDER_NODES.items()):
         typed = "type" in schema or schema.get("x-kubernetes-int-or-string")
         assert typed, path
         assert not {"$ref", "definitions", "oneOf", "not", "nullable"} & set(schema), path

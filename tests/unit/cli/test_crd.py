@@ -13,3 +13,5 @@ from tfoperator.cli.__main__ import main
 def test_the_crd_is_printed(flags: list[str], load: type[object], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["crd", *flags]) == 0
     assert load(capsys.readouterr().out) == crd()
+    assert main(["crd", "--versions", "all", *flags]) == 0
+    assert load(capsys.readouterr().out) == crd(all_versions=True)

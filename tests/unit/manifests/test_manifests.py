@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 import tfoperator
 from tfoperator.api.crd import crd
+from tfoperator.operator import Options, parse_options
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -112,6 +113,62 @@ def test_the_image_is_of_this_version(container: dict[str, Any]) -> None:
     assert f"ARG VERSION={tfoperator.__version__}\n" in (ROOT / "Dockerfile").read_text()
 
 
+def test_the_webhook_overlay_serves_both_versions_through_a_port_of_the_operator() -> None:
+    overlay = build("overlays/webhook")
+    assert overlay["CustomResourceDefinition", "tfjobs.kubeflow.org"]["spec"] == crd(all_versions=True)["spec"]
+    (container,) = overlay["Deployment", "tfoperator"]["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert f"--webhook-bind-address=:{ports['webhook']}" in container["args"]
+    service = overlay["Service", Options().webhook_service]
+    reference = crd(all_versions=True)["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
+    assert (reference["name"], reference["namespace"]) == (service["metadata"]["name"], "tfoperator-system")
+    assert [(port["port"], port["targetPort"]) for port in service["spec"]["ports"]] == [(reference["port"], "webhook")]
+    labels = overlay["Deployment", "tfoperator"]["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+
+
+def test_the_webhook_may_touch_its_own_secret_and_its_own_crd_only() -> None:
+    overlay, base = build("overlays/webhook"), build("base")
+    own = {key for key in overlay if key not in base and key[0] in ("Role", "ClusterRole")}
+    assert own == {("Role", "tfoperator-webhook"), ("ClusterRole", "tfoperator-webhook")}
+    for key in own:
+        for rule in overlay[key]["rules"]:
+            assert rule["verbs"] == ["create"] or rule["resourceNames"], rule
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+    names = {name for key in own for rule in overlay[key]["rules"] for name in rule.get("resourceNames", [])}
+    assert names == {Options().webhook_secret, "tfjobs.kubeflow.org"}
+    for kind in ("Role", "ClusterRole"):
+        binding = overlay[f"{kind}Binding", "tfoperator-webhook"]
+        assert binding["roleRef"]["kind"] == kind
+        assert binding["subjects"] == base["ClusterRoleBinding", "tfoperator"]["subjects"]
+
+
+def test_with_cert_manager_the_operator_has_no_right_to_certificates() -> None:
+    overlay, base = build("overlays/webhook-cert-manager"), build("base")
+    assert {key for key in overlay if "Role" in key[0]} == {key for key in base if "Role" in key[0]}
+    certificate = overlay["Certificate", "tfoperator-webhook"]
+    pod = overlay["Deployment", "tfoperator"]["spec"]["template"]["spec"]
+    (volume,) = pod["volumes"]
+    (container,) = pod["containers"]
+    (mount,) = container["volumeMounts"]
+    assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
+    assert volume["secret"]["defaultMode"] == 0o440
+    assert (mount["name"], mount["readOnly"]) == (volume["name"], True)
+    assert f"--webhook-cert-dir={mount['mountPath']}" in container["args"]
+    found = overlay["CustomResourceDefinition", "tfjobs.kubeflow.org"]
+    assert found["metadata"]["annotations"] == {
+        "cert-manager.io/inject-ca-from": f"tfoperator-system/{certificate['metadata']['name']}"
+    }
+    service = found["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
+    assert f"{service['name']}.{service['namespace']}.svc" in certificate["spec"]["dnsNames"]
+
+
+@pytest.mark.parametrize("folder", ["overlays/webhook", "overlays/webhook-cert-manager", "overlays/namespaced"])
+def test_every_overlay_starts_with_flags_that_the_operator_takes(folder: str) -> None:
+    (container,) = build(folder)["Deployment", "tfoperator"]["spec"]["template"]["spec"]["containers"]
+    parse_options(container["args"], {})
+
+
 def test_the_namespaced_overlay_has_rights_in_one_namespace_only() -> None:
     overlay = build("overlays/namespaced")
     assert ("ClusterRole", "tfoperator") not in overlay
@@ -200,5 +257,5 @@ def test_the_image_installs_what_the_operator_imports_and_no_more() -> None:
     owners = packages_distributions()
     imported = {canonicalize_name(name) for module in modules for name in owners.get(module, [])} - {"tfoperator"}
     assert imported <= with_requirements(listed)
-    # Imported only when it is needed: for credentials of a cluster.
-    assert {canonicalize_name(name) for name in listed} - imported <= {"kubernetes", "pyyaml"}
+    # Imported only when they are needed: for credentials of a cluster, a configuration file, the webhook.
+    assert {canonicalize_name(name) for name in listed} - imported <= {"cryptography", "kubernetes", "pyyaml"}

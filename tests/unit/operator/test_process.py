@@ -18,7 +18,10 @@ from tests.support.operator_process import OperatorProcess, free_port
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.operator.process import run
 
-FORBIDDEN = ("tfoperator.cli", "tfoperator.local", "tfoperator.sdk", "typer", "rich", "aiohttp", "jsonschema")
+FORBIDDEN = (
+    *("tfoperator.cli", "tfoperator.local", "tfoperator.sdk", "tfoperator.webhook", "tfoperator.api.conversion"),
+    *("typer", "rich", "aiohttp", "jsonschema", "cryptography"),
+)
 
 
 @pytest.fixture
@@ -164,3 +167,44 @@ def test_a_second_signal_ends_it_at_once(silent: Path, tmp_path: Path) -> None:
     eventually(lambda: "stopping" in one.tail(), what="it begins to stop")
     one.process.send_signal(signal.SIGTERM)
     assert one.process.wait(5) == 128 + signal.SIGTERM
+
+
+def test_a_webhook_that_has_no_certificate_yet_is_not_ready_and_costs_nobody_else(
+    unreachable: Path, tmp_path: Path
+) -> None:
+    port = free_port()
+    one = OperatorProcess(unreachable, tmp_path, "webhook", f"--webhook-bind-address=127.0.0.1:{port}").start()
+    eventually(lambda: "the webhook's certificate can't be kept" in one.tail(), what="the log says so")
+    assert one._get(one.health_port, "/healthz") == "ok\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+        assert client.recv(1) == b""
+    assert one.stop() == 0
+    assert "Traceback" not in one.log.read_text()
+
+
+def test_a_webhook_outlives_the_operator_by_its_delay(tmp_path: Path) -> None:
+    with EmbeddedApiServer() as server:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(server.kubeconfig()))
+        port = free_port()
+        flags = (f"--webhook-bind-address=127.0.0.1:{port}", "--webhook-shutdown-delay=1s")
+        one = OperatorProcess(kubeconfig, tmp_path, "webhook", *flags).start().wait_ready()
+        samples = one.metrics()
+        assert samples["tfoperator_webhook_certificate_expiry_timestamp_seconds"] > time.time()
+        assert one.process is not None
+        began = time.monotonic()
+        one.process.send_signal(signal.SIGTERM)
+        eventually(lambda: "stopping" in one.tail(), what="it begins to stop")
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            pass  # still listening
+        assert one.process.wait(10) == 0
+        assert time.monotonic() - began >= 1.0
+
+
+def test_a_taken_webhook_port_is_a_clear_error(unreachable: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert run([f"--kubeconfig={unreachable}", f"--webhook-bind-address={address}"], {}) == 2
+    assert f"{address} for the webhook" in capsys.readouterr().err

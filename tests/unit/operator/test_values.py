@@ -83,3 +83,17 @@ def test_sizes_are_written_as_in_kubernetes_or_as_bytes(written: object, count: 
 def test_what_is_no_size_is_refused(written: object) -> None:
     with pytest.raises(ValueError, match="must be a size"):
         values.size(written)
+
+
+@pytest.mark.parametrize("url", ["", "https://127.0.0.1:9443/convert", "https://[::1]/x", "https://host"])
+def test_an_https_address_is_taken_as_it_is(url: str) -> None:
+    assert values.https_url(url) == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["host", "http://host/x", "https://", "https:///x", "https://h:x", "https://u@h", "https://h?q", "https://h#f", 3],
+)
+def test_what_a_crd_does_not_take_as_an_address_is_refused(url: object) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        values.https_url(url)

@@ -6,7 +6,7 @@ v1alpha1 only goes forward. What can't be carried over is never dropped silently
 
 from tfoperator.api.conversion.kept import V1_ONLY, V1ALPHA1_ONLY, V1ALPHA2_ONLY
 from tfoperator.api.conversion.result import Conversion, ConversionError, Note
-from tfoperator.api.conversion.v1alpha2 import v1_to_v1alpha2
+from tfoperator.api.conversion.v1alpha2 import v1_to_v1alpha2, v1alpha2_to_v1
 from tfoperator.api.conversion.versions import OLDER_VERSIONS, check, is_tfjob_kind, older_version, to_v1
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "older_version",
     "to_v1",
     "v1_to_v1alpha2",
+    "v1alpha2_to_v1",
 ]

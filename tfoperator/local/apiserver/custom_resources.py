@@ -16,8 +16,9 @@ from tfoperator.local.apiserver.kinds import ResourceType, ScalePaths
 from tfoperator.local.apiserver.scale import scale_problems
 from tfoperator.local.apiserver.schema import StructuralSchema
 from tfoperator.local.apiserver.strategies import Strategy
+from tfoperator.local.apiserver.versions import ServedView
 
-__all__ = ["CustomResource", "CustomStrategy", "PrinterColumn", "custom_resource"]
+__all__ = ["CustomResource", "CustomStrategy", "PrinterColumn", "custom_resource", "custom_view"]
 
 _Dict = dict[str, Any]
 
@@ -37,18 +38,49 @@ class PrinterColumn(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"
 
 
 class CustomResource(msgspec.Struct, frozen=True):
-    """A CRD made ready to serve: its storage version, which is the one served."""
+    """One version of a CRD made ready to serve. `view` says how it comes from the stored version, if it is another."""
 
     resource: ResourceType
     openapi: Mapping[str, Any]
     columns: tuple[PrinterColumn, ...]
     strategy: Strategy
+    view: ServedView | None = None
+
+
+Conversion = Callable[[_Dict], _Dict]
+"""Turns an object of one's own into one of another version."""
 
 
 def custom_resource(crd: Mapping[str, Any], validator: Validator | None = None) -> CustomResource:
-    """Read a `CustomResourceDefinition` (apiextensions.k8s.io/v1)."""
+    """Read the stored version of a `CustomResourceDefinition` (apiextensions.k8s.io/v1)."""
+    return _read_version(crd, next(v for v in crd["spec"]["versions"] if v.get("storage")), validator)
+
+
+def custom_view(
+    crd: Mapping[str, Any], name: str, *, to_stored: Conversion, from_stored: Conversion, validator: Validator
+) -> CustomResource:
+    """Read another version of it. What conversions yield is pruned and completed by the schema of the version."""
+    versions = {version["name"]: version for version in crd["spec"]["versions"]}
+    served, stored = _read_version(crd, versions[name], validator), custom_resource(crd)
+    shown_schema, stored_schema = StructuralSchema(served.openapi), StructuralSchema(stored.openapi)
+
+    def converted(convert: Conversion, schema: StructuralSchema, obj: _Dict) -> _Dict:
+        result = convert(obj)
+        schema.prune(result)
+        schema.default(result)
+        return result
+
+    view = ServedView(
+        served.resource,
+        stored.resource,
+        to_stored=lambda obj: converted(to_stored, stored_schema, obj),
+        from_stored=lambda obj: converted(from_stored, shown_schema, obj),
+    )
+    return msgspec.structs.replace(served, view=view)
+
+
+def _read_version(crd: Mapping[str, Any], version: Mapping[str, Any], validator: Validator | None) -> CustomResource:
     spec = crd["spec"]
-    version = next(v for v in spec["versions"] if v.get("storage"))
     names, subresources = spec["names"], version.get("subresources") or {}
     status = "status" in subresources
     resource = ResourceType(

@@ -77,7 +77,7 @@ class EmbeddedApiServer:
         self._token = token or secrets.token_urlsafe(32)
         self._clock = clock or SystemClock()
         self._log_reader = log_reader
-        self._custom = tuple(custom_resources) if custom_resources is not None else (tfjobs(),)
+        self._custom = tuple(custom_resources) if custom_resources is not None else tfjobs()
         self._history_limit = history_limit
         self._bookmark_interval = bookmark_interval
         self._logs = LogPump()
@@ -228,7 +228,12 @@ class EmbeddedApiServer:
         strategies = builtin_strategies(rng) | {c.resource: c.strategy for c in self._custom}
         # Milliseconds since 1970: later than any revision of an earlier server, short of 1000 writes a second.
         revision = int(self._clock.now().timestamp() * 1000)
-        store = self._store = Store(resources, first_revision=revision, history_limit=self._history_limit)
+        store = self._store = Store(
+            resources,
+            views=[c.view for c in self._custom if c.view is not None],
+            first_revision=revision,
+            history_limit=self._history_limit,
+        )
         registry = Registry(store, strategies, clock=self._clock, rng=rng)
         GarbageCollector(store, registry, asyncio.get_running_loop().call_soon)
         for name in _NAMESPACES:

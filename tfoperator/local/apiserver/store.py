@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.local.apiserver.kinds import ResourceType
+from tfoperator.local.apiserver.versions import ServedView
 
 __all__ = ["Change", "Compacted", "Store", "StoredObject", "encode"]
 
@@ -107,24 +108,32 @@ class Store:
     """
 
     def __init__(
-        self, resources: Iterable[ResourceType], *, first_revision: int = 1, history_limit: int = 2000
+        self,
+        resources: Iterable[ResourceType],
+        *,
+        views: Iterable[ServedView] = (),
+        first_revision: int = 1,
+        history_limit: int = 2000,
     ) -> None:
-        """Start empty at `first_revision`."""
+        """Start empty at `first_revision`. `views` are for those of the resources that are served, but not stored."""
         self.revision = first_revision
-        self._shelves = {resource: _Shelf(first_revision, history_limit) for resource in resources}
+        self._views = {view.resource: view for view in views}
+        stored = (resource for resource in resources if resource not in self._views)
+        self._shelves = {resource: _Shelf(first_revision, history_limit) for resource in stored}
         self._observers: list[Observer] = []
 
     def get(self, resource: ResourceType, key: str) -> StoredObject | None:
         """The current version of one object."""
-        return self._shelves[resource].objects.get(key)
+        stored = self._shelf(resource).objects.get(key)
+        return None if stored is None else self._shown(resource, stored)
 
     def objects(self, resource: ResourceType, namespace: str = "") -> list[StoredObject]:
         """The current objects, in the order of their keys; an empty namespace means all."""
-        return _sorted(self._shelves[resource].objects, namespace)
+        return self._all_shown(resource, _sorted(self._shelf(resource).objects, namespace))
 
     def objects_at(self, resource: ResourceType, revision: int, namespace: str = "") -> list[StoredObject]:
         """The objects as they were at a revision. Raises Compacted."""
-        shelf = self._shelves[resource]
+        shelf = self._shelf(resource)
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted)
         objects = dict(shelf.objects)
@@ -135,41 +144,51 @@ class Store:
                 objects.pop(change.last.key, None)
             else:
                 objects[change.last.key] = change.old
-        return _sorted(objects, namespace)
+        return self._all_shown(resource, _sorted(objects, namespace))
 
     def changes_since(self, resource: ResourceType, revision: int) -> list[Change]:
         """The events after a revision, oldest first. Raises Compacted."""
-        shelf = self._shelves[resource]
+        shelf = self._shelf(resource)
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted)
-        return [change for change in shelf.history if change.revision > revision]
+        return [self._shown_change(resource, change) for change in shelf.history if change.revision > revision]
 
     def create(self, resource: ResourceType, key: str, obj: dict[str, Any]) -> StoredObject:
         """Add an object; the caller has made sure that the key is free and hands over the dictionary."""
-        shelf = self._shelves[resource]
-        stored = shelf.objects[key] = StoredObject(key, obj, self._next())
-        self._publish(shelf, Change(resource, stored.revision, None, stored, stored))
-        return stored
+        shelf = self._shelf(resource)
+        stored = shelf.objects[key] = StoredObject(key, self._to_store(resource, obj), self._next())
+        self._publish(shelf, Change(self._stored_as(resource), stored.revision, None, stored, stored))
+        return self._shown(resource, stored)
 
     def update(self, resource: ResourceType, key: str, obj: dict[str, Any]) -> StoredObject:
         """Replace an object that exists."""
-        shelf = self._shelves[resource]
+        shelf = self._shelf(resource)
         old = shelf.objects[key]
-        stored = shelf.objects[key] = StoredObject(key, obj, self._next())
-        self._publish(shelf, Change(resource, stored.revision, old, stored, stored))
-        return stored
+        stored = shelf.objects[key] = StoredObject(key, self._to_store(resource, obj), self._next())
+        self._publish(shelf, Change(self._stored_as(resource), stored.revision, old, stored, stored))
+        return self._shown(resource, stored)
 
     def delete(self, resource: ResourceType, key: str, final: dict[str, Any] | None = None) -> StoredObject:
         """Remove an object that exists; `final` is the state to show in the event, if not the stored one."""
-        shelf = self._shelves[resource]
+        shelf = self._shelf(resource)
         old = shelf.objects.pop(key)
-        last = StoredObject(key, final if final is not None else old.copy(), self._next())
-        self._publish(shelf, Change(resource, last.revision, old, None, last))
-        return last
+        obj = old.copy() if final is None else self._to_store(resource, final)
+        last = StoredObject(key, obj, self._next())
+        self._publish(shelf, Change(self._stored_as(resource), last.revision, old, None, last))
+        return self._shown(resource, last)
 
     def observe(self, observer: Observer, resource: ResourceType | None = None) -> Callable[[], None]:
-        """Call `observer` after every change (of one resource type); it must not block. Returns the undo."""
-        observers = self._observers if resource is None else self._shelves[resource].observers
+        """Call `observer` after every change (of one resource type); it must not block. Returns the undo.
+
+        An observer of everything is told of each change once, in the stored version.
+        """
+        observers = self._observers if resource is None else self._shelf(resource).observers
+        if resource in self._views:
+            view, tell = resource, observer
+
+            def observer(change: Change) -> None:
+                tell(self._shown_change(view, change))
+
         observers.append(observer)
         return lambda: observers.remove(observer)
 
@@ -178,6 +197,35 @@ class Store:
         for shelf in self._shelves.values():
             shelf.history.clear()
             shelf.compacted = self.revision
+
+    # Views.
+
+    def _stored_as(self, resource: ResourceType) -> ResourceType:
+        view = self._views.get(resource)
+        return resource if view is None else view.stored
+
+    def _shelf(self, resource: ResourceType) -> _Shelf:
+        return self._shelves[self._stored_as(resource)]
+
+    def _to_store(self, resource: ResourceType, obj: dict[str, Any]) -> dict[str, Any]:
+        view = self._views.get(resource)
+        return obj if view is None else view.to_stored(obj)
+
+    def _shown(self, resource: ResourceType, stored: StoredObject) -> StoredObject:
+        view = self._views.get(resource)
+        if view is None:
+            return stored
+        return StoredObject(stored.key, view.from_stored(stored.copy()), stored.revision)
+
+    def _all_shown(self, resource: ResourceType, objects: list[StoredObject]) -> list[StoredObject]:
+        return [self._shown(resource, stored) for stored in objects] if resource in self._views else objects
+
+    def _shown_change(self, resource: ResourceType, change: Change) -> Change:
+        if resource not in self._views:
+            return change
+        old, new = (None if one is None else self._shown(resource, one) for one in (change.old, change.new))
+        last = new if change.last is change.new and new is not None else self._shown(resource, change.last)
+        return Change(resource, change.revision, old, new, last)
 
     def _next(self) -> int:
         self.revision += 1

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfoperator.local.apiserver.kinds import BUILTIN, PODS, SERVICES
 from tfoperator.local.apiserver.store import Change, Compacted, Store
+from tfoperator.local.apiserver.versions import ServedView
 
 WRITES = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["write", "delete"])), max_size=40)
 
@@ -25,6 +27,58 @@ def put(store: Store, name: str) -> int:
 
 def state(store: Store) -> dict[str, int]:
     return {stored.key: stored.revision for stored in store.objects(PODS)}
+
+
+OLDER_PODS = msgspec.structs.replace(PODS, version="v0")
+
+
+def with_view() -> Store:
+    """A store of pods whose older version counts in `old` what is stored as `n`."""
+    view = ServedView(
+        OLDER_PODS,
+        PODS,
+        to_stored=lambda obj: {"metadata": obj["metadata"], "n": obj["old"]},
+        from_stored=lambda obj: {"metadata": obj["metadata"], "old": obj["n"]},
+    )
+    return Store((PODS, OLDER_PODS), views=[view], first_revision=10)
+
+
+def test_a_view_reads_and_writes_what_is_stored_in_another_version() -> None:
+    store = with_view()
+    made = store.create(OLDER_PODS, "ns/a", {"metadata": {"name": "a"}, "old": 1})
+    start = store.revision
+    assert (made.obj["old"], made.revision) == (1, 11)
+    stored = store.get(PODS, "ns/a")
+    assert stored is not None
+    assert (stored.obj["n"], stored.revision, stored.metadata) == (1, 11, made.metadata)
+    store.update(PODS, "ns/a", {"metadata": {"name": "a"}, "n": 2})
+    shown = store.get(OLDER_PODS, "ns/a")
+    assert shown is not None
+    assert (shown.obj["old"], shown.revision) == (2, 12)
+    assert [stored.obj["old"] for stored in store.objects(OLDER_PODS)] == [2]
+    assert [stored.obj["old"] for stored in store.objects_at(OLDER_PODS, start)] == [1]
+    assert store.delete(OLDER_PODS, "ns/a", {"metadata": {"name": "a"}, "old": 3}).obj["old"] == 3
+    assert store.get(PODS, "ns/a") is store.get(OLDER_PODS, "ns/a") is None
+    changes = store.changes_since(OLDER_PODS, 10)
+    assert [(c.old and c.old.obj["old"], c.new and c.new.obj["old"]) for c in changes] == [(None, 1), (1, 2), (2, None)]
+    assert changes[-1].last.obj["old"] == 3
+
+
+def test_an_observer_of_a_view_sees_its_version_and_others_the_stored_one() -> None:
+    store = with_view()
+    seen: list[tuple[str, Change]] = []
+    undo = store.observe(lambda change: seen.append(("view", change)), OLDER_PODS)
+    store.observe(lambda change: seen.append(("stored", change)), PODS)
+    store.observe(lambda change: seen.append(("all", change)))
+    store.create(OLDER_PODS, "ns/a", {"metadata": {"name": "a"}, "old": 1})
+    assert {who: (change.resource, "old" in change.last.obj) for who, change in seen} == {
+        "view": (OLDER_PODS, True),
+        "stored": (PODS, False),
+        "all": (PODS, False),
+    }
+    undo()
+    store.update(PODS, "ns/a", {"metadata": {"name": "a"}, "n": 2})
+    assert [who for who, _ in seen] == ["view", "stored", "all", "stored", "all"]
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,243 @@
+"""v1alpha2 beside v1, whatever converts: a webhook on the real API server, the server itself in the embedded one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.contract.support import TFJOBS, Json, Space, changes, is_bookmark, refused, seen, tfjob
+from tests.support.webhook import V1ALPHA2
+from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, TEMPLATE
+from tests.unit.api.versions import valid_v1_specs, valid_v1alpha2_specs
+from tfoperator.api.conversion import V1_ONLY
+from tfoperator.kube.errors import ConflictError, InvalidError
+
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+
+
+def older(name: str, **replicas: int) -> Json:
+    return tfjob(name, **replicas) | {"apiVersion": V1ALPHA2.api_version}
+
+
+def full(name: str) -> Json:
+    return tfjob(name) | {"spec": FULL_SPEC}
+
+
+def stored(space: Space, name: str) -> Json:
+    return space.get(TFJOBS, name)
+
+
+def test_both_versions_are_discovered_and_v1_is_preferred(space: Space) -> None:
+    group = space.http("GET", "/apis/kubeflow.org").body
+    assert group["preferredVersion"]["version"] == "v1"
+    assert {version["version"] for version in group["versions"]} == {"v1", "v1alpha2"}
+    resources = {one["name"]: one for one in space.http("GET", "/apis/kubeflow.org/v1alpha2").body["resources"]}
+    assert {"tfjobs", "tfjobs/status", "tfjobs/scale"} == set(resources)
+    assert (resources["tfjobs"]["kind"], resources["tfjobs"]["shortNames"]) == ("TFJob", ["tfj"])
+
+
+def test_an_older_job_is_stored_as_v1_and_read_back_as_it_was(space: Space) -> None:
+    made = space.create(V1ALPHA2, older("mnist", Worker=2, Eval=1))
+    assert made["apiVersion"] == "kubeflow.org/v1alpha2"
+    assert set(made["spec"]["tfReplicaSpecs"]) == {"Worker", "Eval"}
+    assert made["spec"]["tfReplicaSpecs"]["Eval"]["restartPolicy"] == "Always"
+    hub = stored(space, "mnist")
+    assert hub["apiVersion"] == "kubeflow.org/v1"
+    assert set(hub["spec"]["tfReplicaSpecs"]) == {"Worker", "Evaluator"}
+    for field in ("uid", "resourceVersion", "creationTimestamp", "generation"):
+        assert hub["metadata"][field] == made["metadata"][field]
+    assert space.get(V1ALPHA2, "mnist") == made
+
+
+def test_a_templates_restart_policy_goes_before_the_default(space: Space) -> None:
+    job = older("policy", Worker=1)
+    worker = job["spec"]["tfReplicaSpecs"]["Worker"]
+    worker["template"] = {"spec": {**worker["template"]["spec"], "restartPolicy": "OnFailure"}}
+    space.create(V1ALPHA2, job)
+    assert stored(space, "policy")["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"] == "OnFailure"
+
+
+def test_what_only_v1_can_say_survives_an_edit_in_the_older_version(space: Space) -> None:
+    before = space.create(TFJOBS, full("full"))
+    shown = space.get(V1ALPHA2, "full")
+    assert shown["spec"]["cleanPodPolicy"] == "Running"
+    assert V1_ONLY in shown["metadata"]["annotations"]
+    shown["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 5
+    space.replace(V1ALPHA2, shown)
+    after = stored(space, "full")
+    assert after["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 5
+    after["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 3
+    assert after["spec"] == before["spec"]
+    assert V1_ONLY not in (after["metadata"].get("annotations") or {})
+    assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
+
+
+def test_patches_speak_the_version_that_they_are_sent_to(space: Space) -> None:
+    space.create(V1ALPHA2, older("patched", Worker=1, Eval=1))
+    space.patch(V1ALPHA2, "patched", {"spec": {"tfReplicaSpecs": {"Eval": {"replicas": 2}}, "cleanPodPolicy": "All"}})
+    operation = {"op": "replace", "path": "/spec/tfReplicaSpecs/Worker/replicas", "value": 4}
+    answer = space.json_patch(V1ALPHA2, "patched", operation)
+    assert answer["spec"]["cleanPodPolicy"] == "All"
+    spec = stored(space, "patched")["spec"]
+    assert spec["runPolicy"]["cleanPodPolicy"] == "All"
+    assert {name: replica["replicas"] for name, replica in spec["tfReplicaSpecs"].items()} == {
+        "Worker": 4,
+        "Evaluator": 2,
+    }
+
+
+def test_a_patch_that_changes_nothing_keeps_the_version(space: Space) -> None:
+    made = space.create(V1ALPHA2, older("same", Worker=1))
+    again = space.patch(V1ALPHA2, "same", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 1}}}})
+    assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+
+
+def test_a_status_is_read_and_written_in_either_version(space: Space) -> None:
+    space.create(TFJOBS, full("status"))
+    space.patch(TFJOBS, "status", {"status": {**PEER_STATUS, "phase": "Running"}}, subresource="status")
+    status = space.get(V1ALPHA2, "status")["status"]
+    assert set(status["tfReplicaStatuses"]) == {"Worker", "PS"}
+    assert "replicaStatuses" not in status
+    assert status["phase"] == "Running"
+    change = {"status": {"tfReplicaStatuses": {"Eval": {"active": 1, "restarts": 2}}}}
+    space.patch(V1ALPHA2, "status", change, subresource="status")
+    hub = stored(space, "status")
+    assert hub["status"]["replicaStatuses"]["Evaluator"] == {"active": 1, "restarts": 2}
+    assert hub["status"]["conditions"] == PEER_STATUS["conditions"]
+    assert hub["spec"]["runPolicy"]["backoffLimit"] == 4
+
+
+def test_the_older_version_scales_workers_too(space: Space) -> None:
+    space.create(V1ALPHA2, older("scaled", Worker=2))
+    scale = space.http("GET", space.path(V1ALPHA2, "scaled", "scale")).body
+    assert (scale["kind"], scale["spec"]["replicas"]) == ("Scale", 2)
+    space.patch(V1ALPHA2, "scaled", {"spec": {"replicas": 3}}, subresource="scale")
+    assert stored(space, "scaled")["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
+
+
+def test_a_watch_in_either_version_sees_the_same_changes(space: Space) -> None:
+    with space.watch(V1ALPHA2) as old_events, space.watch(TFJOBS) as new_events:
+        space.create(TFJOBS, tfjob("watched", Evaluator=1))
+        space.patch(V1ALPHA2, "watched", {"metadata": {"labels": {"a": "b"}}})
+        space.delete(V1ALPHA2, "watched")
+        kinds = [("ADDED", "watched"), ("MODIFIED", "watched"), ("DELETED", "watched")]
+        assert changes(new_events, 3) == kinds
+        found = list(itertools.islice((event for event in old_events if not is_bookmark(event)), 3))
+    assert [seen(event) for event in found] == kinds
+    for event in found:
+        assert event.object is not None
+        assert event.object["apiVersion"] == "kubeflow.org/v1alpha2"
+        assert set(event.object["spec"]["tfReplicaSpecs"]) == {"Eval"}
+
+
+def test_lists_select_and_page_in_the_older_version(space: Space) -> None:
+    for number in range(3):
+        space.create(TFJOBS, tfjob(f"job-{number}", Evaluator=1) | {"metadata": {"name": f"job-{number}"}})
+    page = space.http("GET", space.path(V1ALPHA2) + "?limit=2").body
+    assert (page["apiVersion"], page["kind"]) == ("kubeflow.org/v1alpha2", "TFJobList")
+    assert [set(item["spec"]["tfReplicaSpecs"]) for item in page["items"]] == [{"Eval"}, {"Eval"}]
+    rest = space.http("GET", f"{space.path(V1ALPHA2)}?limit=2&continue={page['metadata']['continue']}").body
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["job-2"]
+    assert space.names(V1ALPHA2, field_selector="metadata.name=job-1") == ["job-1"]
+
+
+def test_an_outdated_replace_is_a_conflict_across_versions(space: Space) -> None:
+    space.create(TFJOBS, tfjob("contended"))
+    mine = space.get(V1ALPHA2, "contended")
+    space.patch(TFJOBS, "contended", {"metadata": {"labels": {"a": "b"}}})
+    with refused(ConflictError, "contended"):
+        space.replace(V1ALPHA2, mine)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "words"),
+    [
+        ({"Boss": 1}, "replica types are"),
+        ({"Master": 1}, ""),
+        ({"Eval": 1, "Evaluator": 1}, ""),
+        ({"Local": 1, "Worker": 1}, ""),
+        ({"Worker": -1}, "replicas"),
+    ],
+)
+def test_a_bad_job_is_refused_in_the_older_version_too(space: Space, replicas: dict[str, int], words: str) -> None:
+    with refused(InvalidError, "tfReplicaSpecs"):
+        space.create(V1ALPHA2, older("bad", **replicas))
+
+
+def test_names_are_measured_as_v1_will_make_them(space: Space) -> None:
+    name = "n" * 52  # with -evaluator-0 one too many, with -eval-0 not
+    with refused(InvalidError, "metadata.name"):
+        space.create(V1ALPHA2, older(name, Eval=1))
+    space.create(V1ALPHA2, older(name, Worker=1))
+
+
+def test_unknown_fields_are_dropped_with_a_warning(space: Space) -> None:
+    job = older("odd", Worker=1)
+    job["spec"]["runPolicy"] = {"backoffLimit": 3}
+    answer = space.http("POST", space.path(V1ALPHA2), job)
+    assert answer.code == 201
+    assert 'unknown field \\"spec.runPolicy\\"' in answer.headers["Warning"]
+    assert "runPolicy" not in stored(space, "odd")["spec"]
+
+
+def test_tables_have_the_same_columns(space: Space) -> None:
+    space.create(TFJOBS, tfjob("table"))
+    space.patch(TFJOBS, "table", {"status": {**PEER_STATUS, "ready": "2/2"}}, subresource="status")
+    old, new = (space.http("GET", space.path(version), accept=TABLE).body for version in (V1ALPHA2, TFJOBS))
+    assert old["columnDefinitions"] == new["columnDefinitions"]
+    assert old["rows"][0]["cells"][:3] == new["rows"][0]["cells"][:3] == ["table", "Created", "2/2"]
+
+
+def test_kubectl_reads_and_edits_the_older_version(space: Space) -> None:
+    space.kubectl("create", "-f", "-", stdin=json.dumps(older("mnist", Worker=2, Eval=1)))
+    assert "mnist" in space.kubectl("get", "tfjobs.v1alpha2.kubeflow.org")
+    shown = json.loads(space.kubectl("get", "tfjobs.v1alpha2.kubeflow.org", "mnist", "-o", "json"))
+    assert set(shown["spec"]["tfReplicaSpecs"]) == {"Worker", "Eval"}
+    assert json.loads(space.kubectl("get", "tfj", "mnist", "-o", "json"))["apiVersion"] == "kubeflow.org/v1"
+    change = '{"spec": {"cleanPodPolicy": "All"}}'
+    space.kubectl("patch", "tfjobs.v1alpha2.kubeflow.org", "mnist", "--type=merge", "-p", change)
+    assert stored(space, "mnist")["spec"]["runPolicy"]["cleanPodPolicy"] == "All"
+    space.kubectl("apply", "-f", "-", stdin=json.dumps(older("applied", Worker=1)))
+    space.kubectl("apply", "-f", "-", stdin=json.dumps(older("applied", Worker=3)))
+    assert stored(space, "applied")["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
+    space.kubectl("delete", "tfjobs.v1alpha2.kubeflow.org", "mnist", "--wait=false")
+
+
+def explicit(spec: Json, policy: str) -> Json:
+    """The spec with what an API server fills in, where that is all it does."""
+    filled: Json = {**spec, "tfReplicaSpecs": {}}
+    for name, replica in spec["tfReplicaSpecs"].items():
+        filled["tfReplicaSpecs"][name] = {"replicas": 1, "restartPolicy": policy, "template": TEMPLATE, **replica}
+    if "ttlSecondsAfterFinishing" in spec:  # v1 has a run policy then, whose defaults are filled in
+        filled.setdefault("cleanPodPolicy", "None")
+    return filled
+
+
+def _round_trip(space: Space, version: Any, other: Any, spec: Json, policy: str) -> None:
+    body = {"apiVersion": version.api_version, "kind": "TFJob", "metadata": {"generateName": "round-"}, "spec": spec}
+    made = space.create(version, body)
+    name = made["metadata"]["name"]
+    assert made["spec"] == explicit(spec, policy)
+    # There and back: what the other version says is written back as it is.
+    seen_there = space.get(other, name)
+    space.replace(other, {**seen_there, "metadata": {**seen_there["metadata"], "labels": {"edited": "yes"}}})
+    back = space.get(version, name)
+    assert back["spec"] == made["spec"]
+    assert back["metadata"].get("annotations") == made["metadata"].get("annotations")
+    space.delete(version, name)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(spec=valid_v1_specs)
+def test_v1_survives_v1alpha2_through_the_server(space: Space, spec: Json) -> None:
+    _round_trip(space, TFJOBS, V1ALPHA2, spec, "Never")
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(spec=valid_v1alpha2_specs)
+def test_v1alpha2_survives_v1_through_the_server(space: Space, spec: Json) -> None:
+    _round_trip(space, V1ALPHA2, TFJOBS, spec, "Always")

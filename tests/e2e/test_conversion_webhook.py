@@ -1,0 +1,241 @@
+"""The conversion webhook in operators with the rights of manifests/overlays/webhook, on a real API server.
+
+The server can't read v1alpha2 without them, and they listen on loopback, where it finds them by URL.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hack.controlplane import ControlPlane
+from tests.e2e.conftest import OPERATOR_GROUPS, OPERATOR_USER
+from tests.support.cluster import Cluster, decode, tfjob
+from tests.support.controlplane import control_plane
+from tests.support.eventually import eventually
+from tests.support.operator_process import OperatorProcess, free_port
+from tests.support.webhook import V1ALPHA2, wait_served
+from tfoperator.api.crd import crd
+from tfoperator.api.webhook_names import CRD_NAME
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+from tfoperator.kube.errors import KubeError, NotFoundError
+from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+
+pytestmark = pytest.mark.controlplane
+
+OVERLAY = Path(__file__).resolve().parents[2] / "manifests" / "overlays" / "webhook"
+NAMESPACE, SECRET = "tfoperator-system", "tfoperator-webhook-cert"
+ELECT = ("--leader-elect", f"--leader-elect-namespace={NAMESPACE}")
+EXPIRY = "tfoperator_webhook_certificate_expiry_timestamp_seconds"
+REGISTRATIONS = "tfoperator_webhook_registrations_total"
+
+
+class Deployed:
+    """An API server with the CRD of both versions, and operators that serve its webhook."""
+
+    def __init__(self, plane: ControlPlane, client: Client, folder: Path) -> None:
+        self.plane = plane
+        self.client = client
+        self.cluster = Cluster(client)
+        self.cluster.create_namespace()
+        self.port = free_port()
+        self._folder = folder
+        self._started: list[OperatorProcess] = []
+
+    def start(self, *flags: str, port: int | None = None) -> OperatorProcess:
+        port = port or self.port
+        webhook = (
+            f"--webhook-bind-address=127.0.0.1:{port}",
+            f"--webhook-url=https://127.0.0.1:{self.port}/convert",
+            f"--webhook-namespace={NAMESPACE}",
+        )
+        kubeconfig = self.plane.kubeconfig_for(OPERATOR_USER)
+        one = OperatorProcess(kubeconfig, self._folder, f"operator-{len(self._started)}", *webhook, *flags)
+        self._started.append(one)
+        return one.start()
+
+    def kill_all(self) -> None:
+        for one in self._started:
+            if one.process is not None and one.process.poll() is None:
+                one.kill()
+
+    def logs(self) -> str:
+        return "\n".join(f"--- {one.log.name}\n{one.tail(40)}" for one in self._started)
+
+    def submit_older(self, name: str, **replicas: int) -> dict[str, Any]:
+        job = tfjob(name, restart_policy="OnFailure", **replicas) | {"apiVersion": "kubeflow.org/v1alpha2"}
+        return self.client.create(V1ALPHA2, self.cluster.namespace, job, decode)
+
+    def older(self, name: str) -> dict[str, Any]:
+        return self.client.get(V1ALPHA2, self.cluster.namespace, name, decode)
+
+    def secret(self) -> dict[str, Any] | None:
+        try:
+            return self.client.get(SECRETS, NAMESPACE, SECRET, decode)
+        except NotFoundError:
+            return None
+
+    def crd(self) -> dict[str, Any]:
+        return self.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, decode)
+
+    def trusted(self) -> bytes:
+        config = self.crd()["spec"]["conversion"]["webhook"]["clientConfig"]
+        return base64.b64decode(config.get("caBundle") or "")
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Client]]:
+    users = {OPERATOR_USER: OPERATOR_GROUPS}
+    with control_plane(users=users) as plane, Client(load_config(str(plane.kubeconfig)), qps=-1) as client:
+        environment = {**os.environ, "HOME": str(plane.folder)}  # kubectl caches discovery below it
+        command = ["kubectl", "--kubeconfig", str(plane.kubeconfig), "apply", "--server-side", "-k", str(OVERLAY)]
+        subprocess.run(command, check=True, timeout=60, env=environment, capture_output=True)
+        yield plane, client
+
+
+@pytest.fixture
+def deployed(api: tuple[ControlPlane, Client], tmp_path: Path) -> Iterator[Deployed]:
+    one = Deployed(*api, tmp_path)
+    yield one
+    one.kill_all()
+    logs = one.logs()
+    print(logs)
+    if one.secret() is not None:
+        one.client.delete(SECRETS, NAMESPACE, SECRET)
+    assert "forbidden" not in logs.lower()
+    assert "PRIVATE KEY" not in logs
+
+
+class Requests:
+    """Requests in v1alpha2, one after the other on connections of the API server's choice, until told to stop."""
+
+    def __init__(self, deployed: Deployed, name: str) -> None:
+        self._deployed = deployed
+        self._name = name
+        self._stop = threading.Event()
+        self.answered = 0
+        self.failures: list[str] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Requests:
+        self._thread.start()
+        eventually(lambda: self.answered, what="requests are answered")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                job = self._deployed.older(self._name)
+                job["metadata"]["annotations"] = {"number": str(self.answered)}
+                del job["metadata"]["resourceVersion"]
+                self._deployed.client.patch(V1ALPHA2, self._deployed.cluster.namespace, self._name, job, decode)
+            except KubeError as error:
+                self.failures.append(str(error))
+            self.answered += 1
+
+
+def test_an_older_job_runs_and_its_status_is_read_in_its_own_words(deployed: Deployed) -> None:
+    operator = deployed.start().wait_ready()
+    wait_served(deployed.client)
+    deployed.submit_older("mnist", Worker=1, Eval=1)
+    cluster = deployed.cluster
+    assert set(cluster.wait_pods(2)) == {"mnist-worker-0", "mnist-evaluator-0"}
+    for name in cluster.pods():
+        cluster.set_phase(name, "Running")
+    cluster.wait_condition("mnist", "Running")
+    # A webhook that is gone for a while: v1 needs none, and v1alpha2 is back with it.
+    operator.kill()
+    assert cluster.job("mnist")["apiVersion"] == "kubeflow.org/v1"
+    again = deployed.start().wait_ready()
+    wait_served(deployed.client)
+    cluster.set_phase("mnist-worker-0", "Succeeded")
+    cluster.wait_condition("mnist", "Succeeded")
+    status = deployed.older("mnist")["status"]
+    assert set(status["tfReplicaStatuses"]) == {"Worker", "Eval"}
+    assert status["tfReplicaStatuses"]["Worker"]["succeeded"] == 1
+    assert status["phase"] == "Succeeded"
+    assert again.metrics()['tfoperator_webhook_objects_total{version="v1alpha2"}'] > 0
+    assert again.stop() == 0
+
+
+def test_a_certificate_is_renewed_again_and_again_without_a_failed_request(deployed: Deployed) -> None:
+    # Two replicas, of which the API server knows one by its URL; both renew, and each takes up what the other made.
+    flags = ("--webhook-certificate-validity=15s",)
+    first = deployed.start(*flags, *ELECT).wait_ready()
+    second = deployed.start(*flags, *ELECT, port=free_port()).wait_ready()
+    wait_served(deployed.client)
+    deployed.submit_older("busy", Worker=1)
+    with Requests(deployed, "busy") as requests:
+        begun = first.metrics()[EXPIRY]
+        eventually(lambda: first.metrics()[EXPIRY] >= begun + 15, within=60, every=0.2, what="three certificates")
+        eventually(lambda: second.metrics()[EXPIRY] == first.metrics()[EXPIRY], within=10, what="they agree")
+        more = requests.answered + 50
+        eventually(lambda: requests.answered >= more, what="requests go on")
+    assert requests.failures == []
+    assert requests.answered > 100
+    assert deployed.trusted().count(b"BEGIN CERTIFICATE") >= 3
+
+
+def test_a_secret_that_is_deleted_is_replaced_without_a_failed_request(deployed: Deployed) -> None:
+    operator = deployed.start().wait_ready()
+    wait_served(deployed.client)
+    deployed.submit_older("kept", Worker=1)
+    before, secret = operator.metrics()[EXPIRY], deployed.secret()
+    assert secret is not None
+    with Requests(deployed, "kept") as requests:
+        deployed.client.delete(SECRETS, NAMESPACE, SECRET)
+        # The Secret is looked at when the CRD changes.
+        label = {"metadata": {"labels": {"touched": "yes"}}}
+        deployed.client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, label, decode)
+        eventually(lambda: deployed.secret() is not None, what="a new Secret")
+        eventually(lambda: operator.metrics()[EXPIRY] != before, within=45, what="its certificate is shown")
+        more = requests.answered + 50
+        eventually(lambda: requests.answered >= more, what="requests go on")
+    assert requests.failures == []
+    new = deployed.secret()
+    assert new is not None
+    assert new["data"]["tls.crt"] != secret["data"]["tls.crt"]
+    assert (new["type"], set(new["data"])) == ("kubernetes.io/tls", {"tls.crt", "tls.key", "ca.crt", "next-ca.key"})
+
+
+def test_a_crd_that_is_applied_anew_is_told_the_authority_again(deployed: Deployed) -> None:
+    operator = deployed.start().wait_ready()
+    wait_served(deployed.client)
+    deployed.submit_older("kept", Worker=1)
+    trusted = deployed.trusted()
+    assert trusted
+    fresh = crd(all_versions=True)
+    fresh["metadata"]["resourceVersion"] = deployed.crd()["metadata"]["resourceVersion"]
+    deployed.client.replace(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, fresh, decode)
+    eventually(lambda: deployed.trusted() == trusted, within=20, what="the authority is back")
+    wait_served(deployed.client)
+    assert deployed.older("kept")["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"] == "OnFailure"
+    assert operator.metrics()[REGISTRATIONS] >= 2
+    config = deployed.crd()["spec"]["conversion"]["webhook"]["clientConfig"]
+    assert set(config) == {"url", "caBundle"}
+
+
+def test_operators_that_start_together_agree_on_one_certificate(deployed: Deployed) -> None:
+    operators = [deployed.start(*ELECT), *(deployed.start(*ELECT, port=free_port()) for _ in range(2))]
+    for one in operators:
+        one.wait_ready()
+    wait_served(deployed.client)
+    secret = deployed.secret()
+    assert secret is not None
+    expiries = {one.metrics()[EXPIRY] for one in operators}
+    assert len(expiries) == 1
+    assert base64.b64decode(secret["data"]["ca.crt"]) == deployed.trusted()
+    assert sum(one.log.read_text().count("made a certificate") for one in operators) == 1
+    deployed.submit_older("agreed", Worker=1)

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, tfjob
+from tests.unit.api.test_conversion_v1alpha2 import explicit, jobs
+from tfoperator.webhook.review import MalformedReview, Reviewed, answer
+
+V1, V1ALPHA2 = "kubeflow.org/v1", "kubeflow.org/v1alpha2"
+
+
+def review(*objects: Any, to: str = V1, **changes: Any) -> bytes:
+    request = {"uid": "u-1", "desiredAPIVersion": to, "objects": list(objects)}
+    whole = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+    return json.dumps(whole | changes).encode()
+
+
+def response(reviewed: Reviewed) -> dict[str, Any]:
+    body = json.loads(reviewed.body)
+    assert (body["apiVersion"], body["kind"]) == ("apiextensions.k8s.io/v1", "ConversionReview")
+    assert body["response"]["uid"] == "u-1"
+    return dict(body["response"])
+
+
+def older(name: str = "mnist") -> dict[str, Any]:
+    return tfjob({"Eval": {}}, name=name) | {"apiVersion": V1ALPHA2}
+
+
+def test_objects_come_back_converted_in_their_order() -> None:
+    reviewed = answer(review(older("a"), tfjob({"Worker": {}}, name="b"), older("c")))
+    assert (reviewed.objects, reviewed.version, reviewed.failure) == (3, V1, "")
+    found = response(reviewed)
+    assert found["result"] == {"status": "Success"}
+    assert [obj["metadata"]["name"] for obj in found["convertedObjects"]] == ["a", "b", "c"]
+    assert {obj["apiVersion"] for obj in found["convertedObjects"]} == {V1}
+    assert set(found["convertedObjects"][0]["spec"]["tfReplicaSpecs"]) == {"Evaluator"}
+
+
+def test_there_may_be_no_object_at_all() -> None:
+    assert response(answer(review()))["convertedObjects"] == []
+
+
+@pytest.mark.parametrize(
+    ("obj", "to", "words"),
+    [
+        (tfjob({}) | {"apiVersion": "kubeflow.org/v2"}, V1, "kubeflow.org/v2 TFJob mnist can't be converted"),
+        (tfjob({}), "kubeflow.org/v3", "can't be converted to kubeflow.org/v3"),
+        (tfjob({}) | {"kind": "PyTorchJob"}, V1ALPHA2, "only TFJobs are converted here"),
+        ({"kind": "TFJob"}, V1, "None TFJob (unnamed) can't be converted"),
+        ({"kind": "TFJob", "apiVersion": [1], "metadata": 3}, V1, "(unnamed) can't be converted"),
+    ],
+)
+def test_what_cant_be_converted_fails_the_review_and_is_named(obj: dict[str, Any], to: str, words: str) -> None:
+    reviewed = answer(review(tfjob({"Worker": {}}), obj, to=to))
+    found = response(reviewed)
+    assert (found["result"]["status"], found["convertedObjects"]) == ("Failure", [])
+    assert words in found["result"]["message"] == reviewed.failure
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no json",
+        b"[]",
+        b"{}",
+        b'{"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}',
+        review(3),
+        review(None),
+        review(apiVersion="apiextensions.k8s.io/v1beta1"),
+        review(kind="AdmissionReview"),
+        review(request={"uid": 3}),
+        b'{"apiVersion": "\xff"}',
+    ],
+)
+def test_what_is_no_review_is_said_to_be_none(body: bytes) -> None:
+    with pytest.raises(MalformedReview):
+        answer(body)
+
+
+def test_an_object_that_is_nested_too_deeply_is_an_error_like_any_other() -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    body = review(tfjob({})).replace(b'"mnist"', b'"mnist", "x": ' + deep.encode())
+    with pytest.raises(MalformedReview, match="ConversionReview"):
+        answer(body)
+
+
+@given(st.binary(max_size=200) | st.text(max_size=50).map(str.encode))
+def test_no_bytes_raise_anything_else(body: bytes) -> None:
+    with pytest.raises(MalformedReview):
+        answer(body)
+
+
+def round_trip(job: dict[str, Any], there: str, back: str) -> dict[str, Any]:
+    (shown,) = response(answer(review(job, to=there)))["convertedObjects"]
+    (again,) = response(answer(review(shown, to=back)))["convertedObjects"]
+    for field in ("name", "namespace"):  # of the metadata, API servers accept other labels and annotations only
+        assert shown["metadata"].get(field) == job["metadata"].get(field)
+    return dict(again)
+
+
+@given(jobs(V1))
+def test_v1_survives_the_wire(job: dict[str, Any]) -> None:
+    assert round_trip(job, V1ALPHA2, V1) == explicit(job, lambda _: "Never")
+
+
+def test_a_full_job_survives_the_wire() -> None:
+    job = tfjob({}) | {"spec": FULL_SPEC, "status": PEER_STATUS}
+    assert round_trip(job, V1ALPHA2, V1) == job

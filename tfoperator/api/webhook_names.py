@@ -1,0 +1,11 @@
+"""How the conversion webhook is reached, as manifests/ has it: what the CRD, the manifests and the options agree on."""
+
+from __future__ import annotations
+
+__all__ = ["CONVERSION_PATH", "CRD_NAME", "SYSTEM_NAMESPACE", "WEBHOOK_SECRET", "WEBHOOK_SERVICE"]
+
+CRD_NAME = "tfjobs.kubeflow.org"
+SYSTEM_NAMESPACE = "tfoperator-system"
+WEBHOOK_SERVICE = "tfoperator-webhook"
+WEBHOOK_SECRET = "tfoperator-webhook-cert"
+CONVERSION_PATH = "/convert"

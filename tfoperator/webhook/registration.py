@@ -1,0 +1,118 @@
+"""What the CRD has to say about the webhook: its address and the authorities to trust. Pure.
+
+Only a CRD that serves more than v1 needs a conversion, so one of v1 alone is left as it is. The webhook of any other is
+made ours, whatever it was: a CRD that somebody applies anew comes without authorities, and one that converts by doing
+nothing would hand out v1alpha2 jobs that are none.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.webhook_names import CONVERSION_PATH
+from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.verbs import decoder
+
+__all__ = ["CrdView", "Target", "decode_crd", "needs_conversion", "registration_patch", "trusted_by"]
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where API servers find the webhook: at `url`, or else behind a Service."""
+
+    service: str = ""
+    namespace: str = ""
+    url: str = ""
+
+    def client_config(self, bundle: bytes) -> dict[str, Any]:
+        """`spec.conversion.webhook.clientConfig`, with null for what must not be there."""
+        service = {"namespace": self.namespace, "name": self.service, "path": CONVERSION_PATH, "port": 443}
+        trusted = base64.b64encode(bundle).decode()
+        if self.url:
+            return {"url": self.url, "service": None, "caBundle": trusted}
+        return {"url": None, "service": service, "caBundle": trusted}
+
+
+class _Service(msgspec.Struct, frozen=True):
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    port: int = 443
+
+
+class _ClientConfig(msgspec.Struct, frozen=True, rename="camel"):
+    url: str | None = None
+    service: _Service | None = None
+    ca_bundle: str | None = None
+
+
+class _Webhook(msgspec.Struct, frozen=True, rename="camel"):
+    client_config: _ClientConfig | None = None
+
+
+class _Conversion(msgspec.Struct, frozen=True):
+    strategy: str = "None"
+    webhook: _Webhook | None = None
+
+
+class _Version(msgspec.Struct, frozen=True):
+    name: str
+    served: bool = True
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    conversion: _Conversion | None = None
+    versions: tuple[_Version, ...] = ()
+
+
+class CrdView(HasMetadata, frozen=True, gc=False):
+    """A CustomResourceDefinition, without its schemas."""
+
+    spec: _Spec = _Spec()
+
+
+decode_crd = decoder(CrdView)
+
+
+def needs_conversion(crd: CrdView) -> bool:
+    """Whether API servers convert TFJobs at all."""
+    return any(version.served and version.name != TFJOBS.version for version in crd.spec.versions)
+
+
+def trusted_by(crd: CrdView) -> bytes:
+    """The authorities that API servers trust by this CRD, as one PEM text; empty if there are none."""
+    config = _config(crd)
+    try:
+        return base64.b64decode(config.ca_bundle or "", validate=True) if config else b""
+    except binascii.Error:
+        return b""
+
+
+def registration_patch(crd: CrdView, target: Target, bundle: bytes) -> dict[str, Any] | None:
+    """The merge patch that makes the CRD say what it should, for exactly this version of it; None if it does."""
+    if not needs_conversion(crd):
+        return None
+    conversion, config = crd.spec.conversion, _config(crd)
+    webhook = conversion is not None and conversion.strategy == "Webhook"
+    if webhook and config is not None and _matches(config, target) and trusted_by(crd) == bundle:
+        return None
+    changed = {"clientConfig": target.client_config(bundle), "conversionReviewVersions": ["v1"]}
+    return {
+        "metadata": {"resourceVersion": crd.metadata.resource_version},
+        "spec": {"conversion": {"strategy": "Webhook", "webhook": changed}},
+    }
+
+
+def _config(crd: CrdView) -> _ClientConfig | None:
+    webhook = crd.spec.conversion.webhook if crd.spec.conversion else None
+    return webhook.client_config if webhook else None
+
+
+def _matches(config: _ClientConfig, target: Target) -> bool:
+    if target.url:
+        return config.url == target.url and config.service is None
+    return config.url is None and config.service == _Service(target.namespace, target.service, CONVERSION_PATH)

@@ -1,0 +1,109 @@
+"""Answers a ConversionReview (apiextensions.k8s.io/v1): bytes in, bytes out. Pure.
+
+An API server asks about objects of one kind and wants them in another version, in the order in which it sent them; it
+takes labels and annotations from the answer, and of all other metadata its own. Whatever is wrong with one object fails
+the review as a whole, with a message that reaches the user who sent the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.conversion import v1_to_v1alpha2, v1alpha2_to_v1
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import UNDECODABLE
+
+__all__ = ["MalformedReview", "Reviewed", "answer"]
+
+_API_VERSION = "apiextensions.k8s.io/v1"
+_KIND = "ConversionReview"
+_V1ALPHA2 = f"{TFJOBS.group}/v1alpha2"
+
+_Object = dict[str, Any]
+
+_CONVERSIONS: Mapping[tuple[str, str], Callable[[_Object], _Object]] = {
+    (TFJOBS.api_version, _V1ALPHA2): lambda obj: v1_to_v1alpha2(obj).obj,
+    (_V1ALPHA2, TFJOBS.api_version): lambda obj: v1alpha2_to_v1(obj).obj,
+}
+
+
+class MalformedReview(ValueError):
+    """The request is no ConversionReview that could be answered; the message says why."""
+
+
+class Reviewed(msgspec.Struct, frozen=True):
+    """The answer as JSON; how many objects were converted, to which version; what kept them from it, if anything."""
+
+    body: bytes
+    version: str
+    objects: int
+    failure: str = ""
+
+
+class _Request(msgspec.Struct):
+    uid: str
+    desired_version: str = msgspec.field(name="desiredAPIVersion")
+    objects: list[_Object]
+
+
+class _Review(msgspec.Struct):
+    api_version: str = msgspec.field(name="apiVersion")
+    kind: str
+    request: _Request
+
+
+class _Unconvertible(Exception):
+    """An object can't be converted; the message names it."""
+
+
+_decode = msgspec.json.Decoder(_Review).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def answer(body: bytes) -> Reviewed:
+    """The answer to a review; that an object can't be converted is part of it. Raises MalformedReview."""
+    try:
+        review = _decode(body)
+    except UNDECODABLE as error:
+        raise MalformedReview(f"this is no {_KIND} of {_API_VERSION}: {error}") from None
+    if (review.api_version, review.kind) != (_API_VERSION, _KIND):
+        raise MalformedReview(
+            f"only a {_KIND} of {_API_VERSION} is answered here, not a {review.kind} of {review.api_version}"
+        )
+    request = review.request
+    try:
+        converted = [_convert(obj, request.desired_version) for obj in request.objects]
+        # Encoded here, since this can fail, too: on what is nested more deeply than decoding has room for.
+        return _reviewed(request, {"convertedObjects": converted, "result": {"status": "Success"}}, len(converted))
+    except _Unconvertible as error:
+        failure = str(error)
+    except RecursionError:
+        failure = "an object is nested too deeply"
+    result = {"status": "Failure", "message": failure}
+    return _reviewed(request, {"convertedObjects": [], "result": result}, 0, failure)
+
+
+def _reviewed(request: _Request, response: _Object, objects: int, failure: str = "") -> Reviewed:
+    body = _encode({"apiVersion": _API_VERSION, "kind": _KIND, "response": {"uid": request.uid, **response}})
+    return Reviewed(body, request.desired_version, objects, failure)
+
+
+def _convert(obj: _Object, desired: str) -> _Object:
+    version = obj.get("apiVersion")
+    if obj.get("kind") != TFJOBS.kind:
+        raise _Unconvertible(f"{_named(obj)}: only {TFJOBS.kind}s are converted here")
+    if version == desired:
+        return obj
+    conversion = _CONVERSIONS.get((version, desired)) if isinstance(version, str) else None
+    if conversion is None:
+        raise _Unconvertible(f"{_named(obj)} can't be converted to {desired}: versions are v1 and v1alpha2")
+    return conversion(obj)
+
+
+def _named(obj: _Object) -> str:
+    metadata = obj.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return f"{obj.get('apiVersion')} {obj.get('kind')} {name or '(unnamed)'}"
