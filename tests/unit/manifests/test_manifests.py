@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -26,6 +29,17 @@ def build(folder: str) -> Objects:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.safe_load_all(done.stdout)}
+
+
+def build_with_components(folder: Path, *components: str) -> Objects:
+    """The base with these components, by an overlay in a folder of the test."""
+    manifests = os.path.relpath(ROOT / "manifests", folder)  # kustomize takes no absolute paths
+    overlay = {
+        "resources": [f"{manifests}/base"],
+        "components": [f"{manifests}/components/{name}" for name in components],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    return build(str(folder))
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +211,65 @@ def test_only_the_overlays_for_gang_scheduling_give_rights_to_pod_groups(
     (container,) = found["Deployment", "tfoperator"]["spec"]["template"]["spec"]["containers"]
     assert [arg for arg in container["args"] if arg.startswith("--gang-scheduler-name=")]
     assert "podgroups" not in str([obj.get("rules") for obj in base.values()])
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Objects:
+    """The base with the components for monitoring and the network policy."""
+    return build_with_components(tmp_path_factory.mktemp("overlay"), "monitoring", "network-policy")
+
+
+def test_monitoring_scrapes_the_metrics_port_of_the_base_under_the_name_that_rules_ask_for(
+    base: Objects, watched: Objects
+) -> None:
+    monitor = watched["ServiceMonitor", "tfoperator"]
+    service = base["Service", "tfoperator-metrics"]
+    assert monitor["metadata"]["namespace"] == service["metadata"]["namespace"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    job = service["metadata"]["labels"][monitor["spec"]["jobLabel"]]
+    for group in watched["PrometheusRule", "tfoperator"]["spec"]["groups"]:
+        for rule in group["rules"]:
+            assert f'job="{job}"' in rule["expr"]
+            assert set(rule["annotations"]) == {"summary", "description"}
+
+
+def test_every_alert_is_documented(watched: Objects) -> None:
+    groups = watched["PrometheusRule", "tfoperator"]["spec"]["groups"]
+    alerts = [rule["alert"] for group in groups for rule in group["rules"]]
+    documented = re.findall(r"^\| `(TF\w+)` \|", (ROOT / "docs" / "monitoring.md").read_text(), re.MULTILINE)
+    assert documented == alerts
+
+
+def test_grafana_finds_the_dashboard_and_its_panels_do_not_overlap(watched: Objects) -> None:
+    found = watched["ConfigMap", "tfoperator-dashboard"]
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    dashboard = json.loads(found["data"]["tfoperator.json"])
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {(at["x"] + i, at["y"] + j) for i in range(at["w"]) for j in range(at["h"])}
+        assert not cells & taken, panel["title"]
+        assert all(x < 24 for x, _ in cells), panel["title"]
+        taken |= cells
+
+
+def test_the_network_policy_lets_in_whoever_scrapes_and_out_to_the_api_server_only(
+    base: Objects, watched: Objects, container: dict[str, Any]
+) -> None:
+    spec = watched["NetworkPolicy", "tfoperator"]["spec"]
+    labels = base["Deployment", "tfoperator"]["spec"]["template"]["metadata"]["labels"]
+    assert spec["podSelector"]["matchLabels"].items() <= labels.items()
+    assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
+    (scraping,) = spec["ingress"]
+    assert scraping["from"], "an empty list would let everybody in"
+    assert [port["port"] for port in scraping["ports"]] == ["metrics"]
+    assert "metrics" in {port["name"] for port in container["ports"]}
+    (api_server,) = spec["egress"]
+    assert {port["port"] for port in api_server["ports"]} == {443, 6443}
 
 
 def test_the_log_archive_adds_a_volume_and_the_right_to_read_logs_and_nothing_else(base: Objects) -> None:

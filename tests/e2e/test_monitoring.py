@@ -1,0 +1,150 @@
+"""Alert rules and dashboard of manifests/components/monitoring, in a real Prometheus that scrapes a real operator."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.cluster import tfjob
+from tests.support.eventually import eventually
+from tests.support.operated import Operated
+from tests.support.prometheus import COMPONENT, SELECTOR, Prometheus
+
+pytestmark = pytest.mark.controlplane
+
+Json = dict[str, Any]
+
+
+def rules_without_patience() -> Json:
+    """The rules, firing at once: how long each waits is tested where time costs nothing, by promtool."""
+    spec: Json = yaml.safe_load((COMPONENT / "rules.yaml").read_text())["spec"]
+    for group in spec["groups"]:
+        for rule in group["rules"]:
+            rule.pop("for", None)
+    return spec
+
+
+def dashboard_expressions() -> list[str]:
+    """Every expression of the dashboard, for all namespaces and rates over a minute."""
+    panels = json.loads((COMPONENT / "dashboard.json").read_text())["panels"]
+    found = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    chosen = {"$__rate_interval": "1m", "$namespace": ".*", "$job_namespace": ".*"}
+    for variable, value in chosen.items():
+        found = [expression.replace(variable, value) for expression in found]
+    assert not [expression for expression in found if "$" in expression]
+    return found
+
+
+@pytest.fixture(scope="module")
+def prometheus(operated: Operated, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """It has seen a job's whole life, and evaluated the rules since."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    one = Prometheus(folder, operated.operator.metrics_port, rules_without_patience())
+    job = operated.running("mnist", restart_policy="OnFailure", PS=1, Worker=1)
+    try:
+        one.start()
+        before = job.pod_uid("worker-0")
+        job.play("Failed", "worker-0", exit_code=137)
+        job.wait_successor("worker-0", before)
+        job.play("Running", "worker-0")
+        job.play("Succeeded", "worker-0")
+        job.wait("Succeeded")
+        series = "training_operator_jobs_successful_total"
+        eventually(lambda: one.query(series), within=20, every=0.1, what="the scrape shows the job's end")
+        since = {name: rule["lastEvaluation"] for name, rule in one.rules().items()}
+
+        def evaluated() -> bool:
+            return all(rule["lastEvaluation"] > since[name] for name, rule in one.rules().items())
+
+        eventually(evaluated, within=20, every=0.1, what="the rules are evaluated")
+        yield one
+    finally:
+        one.stop()
+        print(f"--- prometheus\n{one.log.read_text()[-2000:] if one.log.exists() else ''}")
+
+
+def test_every_rule_is_healthy_and_nothing_critical_fires_while_all_is_well(prometheus: Prometheus) -> None:
+    rules = prometheus.rules()
+    assert len(rules) >= 19
+    assert {name: rule.get("lastError") for name, rule in rules.items() if rule["health"] != "ok"} == {}
+    critical = {name for name, rule in rules.items() if rule["labels"]["severity"] == "critical"}
+    assert len(critical) >= 4
+    assert not critical & set(prometheus.firing())
+
+
+def test_every_metric_of_rules_and_dashboard_is_exported(prometheus: Prometheus) -> None:
+    rules = [rule["expr"] for group in rules_without_patience()["groups"] for rule in group["rules"]]
+    families = prometheus.families() | {"up"}
+    seen = set()
+    for expression in [*rules, *dashboard_expressions()]:
+        used = {match[0] for match in re.findall(SELECTOR, expression)}
+        assert used, expression
+        seen |= used
+        missing = {name for name in used if name not in families and _histogram_of(name) not in families}
+        assert not missing, expression
+    assert len(seen) > 30
+
+
+def test_every_matcher_of_rules_and_dashboard_finds_samples_of_a_metric_that_has_any(prometheus: Prometheus) -> None:
+    rules = [rule["expr"] for group in rules_without_patience()["groups"] for rule in group["rules"]]
+    selectors = {match for one in [*rules, *dashboard_expressions()] for match in re.findall(SELECTOR, one)}
+    names = set(prometheus.get("label/__name__/values"))
+    for name, matchers in sorted(selectors):
+        if name in names and "code=" not in matchers:  # a healthy operator has no answers 403 or 500
+            assert prometheus.query(f"{name}{matchers}"), f"{name}{matchers}"
+
+
+def test_prometheus_understands_every_expression_of_the_dashboard_and_most_show_something(
+    prometheus: Prometheus,
+) -> None:
+    expressions = dashboard_expressions()
+    assert len(expressions) > 50
+
+    def most_show_something() -> bool:
+        # A rate needs two scrapes. What has not happened (a failed sync, a repair) has no samples.
+        empty = [expression for expression in expressions if not prometheus.query(expression)]
+        assert len(empty) < len(expressions) / 4, empty
+        return True
+
+    eventually(most_show_something, within=20, every=0.2, what="panels show something")
+
+
+def test_alerts_fire_when_what_they_tell_of_happens(operated: Operated, prometheus: Prometheus) -> None:
+    """Jobs that fail, pods that are refused, and at last an operator that is gone."""
+    failed = f'training_operator_jobs_failed_total{{job_namespace="{operated.cluster.namespace}"}}'
+
+    def fail(*names: str) -> None:
+        jobs = [operated.running(name, Worker=1) for name in names]
+        for job in jobs:
+            job.play("Failed", "worker-0", exit_code=1)
+
+    # Prometheus counts an increase from the first sample on, so that has to be there.
+    fail("bad-0")
+    eventually(lambda: prometheus.query(f"{failed} >= 1"), every=0.1, what="the first failure is scraped")
+    fail("bad-1", "bad-2", "bad-3")
+    refused = tfjob("refused", Worker=1)
+    refused["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["priorityClassName"] = "there-is-none"
+    operated.submit(refused).wait_reasons("FailedCreatePod")
+
+    def fires(*names: str) -> bool:
+        missing = set(names) - set(prometheus.firing())
+        assert not missing, missing
+        return True
+
+    expected = ("TFJobsFail", "TFJobPodsNotCreated", "TFOperatorForbidden")
+    eventually(lambda: fires(*expected), within=30, every=0.1, what="alerts fire")
+    told = prometheus.firing()
+    assert operated.cluster.namespace in told["TFJobsFail"]["description"]
+    operated.operator.kill()
+    eventually(lambda: fires("TFOperatorDown", "TFOperatorReplicaDown"), within=30, every=0.1, what="alerts fire")
+    told |= prometheus.firing()
+    assert not [text for texts in told.values() for text in texts.values() if "error expanding" in text]
+
+
+def _histogram_of(name: str) -> str:
+    return re.sub(r"_(bucket|sum|count)$", "", name)

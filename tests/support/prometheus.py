@@ -1,0 +1,115 @@
+"""A real Prometheus (Debian's), on loopback and in a folder of the test, and its promtool."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hack.debian import unpack
+from tests.support.eventually import eventually
+from tests.support.operator_process import free_port
+
+Json = dict[str, Any]
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPONENT = ROOT / "manifests" / "components" / "monitoring"
+
+SELECTOR = r"\b((?:tfoperator|training_operator|workqueue|rest_client|process)_[a-z_]+|up)\b(\{[^}]*\})?"
+"""A metric of ours in an expression, with its matchers if it has any."""
+
+
+def program(name: str) -> str:
+    return str(unpack(["prometheus"]) / "usr" / "bin" / name)
+
+
+def promtool(*arguments: str, folder: Path) -> str:
+    """What promtool prints; fails with it if promtool does."""
+    done = subprocess.run(
+        [program("promtool"), *arguments],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+class Prometheus:
+    """Scrapes one target each second, with the labels that a ServiceMonitor gives it."""
+
+    def __init__(self, folder: Path, port_of_target: int, rules: Json) -> None:
+        self._folder = folder
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = folder / "prometheus.log"
+        labels = {"namespace": "tfoperator-system", "pod": "tfoperator-0"}
+        targets = [{"targets": [f"127.0.0.1:{port_of_target}"], "labels": labels}]
+        config = {
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "rule_files": ["rules.json"],
+            "scrape_configs": [{"job_name": "tfoperator", "static_configs": targets}],
+        }
+        # YAML is a superset of JSON.
+        (folder / "rules.json").write_text(json.dumps(rules))
+        (folder / "prometheus.yaml").write_text(json.dumps(config))
+
+    def start(self) -> Prometheus:
+        command = [
+            program("prometheus"), "--config.file=prometheus.yaml", "--storage.tsdb.path=data", "--log.level=warn",
+            f"--web.listen-address=127.0.0.1:{self._port}",
+        ]  # fmt: skip
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        eventually(self._ready, within=30, every=0.1, what="Prometheus is ready")
+        return self
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+
+    def get(self, path: str, **parameters: str) -> Any:
+        """`data` of an answer of its API; an expression that Prometheus can't read fails with what it says."""
+        url = f"http://127.0.0.1:{self._port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{parameters}: {error.read().decode()}") from error
+
+    def query(self, expression: str) -> list[Json]:
+        """The samples of an expression now."""
+        return list(self.get("query", query=expression)["result"])
+
+    def rules(self) -> dict[str, Json]:
+        """Every rule by its name, with `health`, `lastError` and `lastEvaluation`."""
+        return {rule["name"]: rule for group in self.get("rules")["groups"] for rule in group["rules"]}
+
+    def firing(self) -> dict[str, Mapping[str, str]]:
+        """The annotations of the alerts that fire, by name."""
+        alerts = self.get("alerts")["alerts"]
+        return {one["labels"]["alertname"]: one["annotations"] for one in alerts if one["state"] == "firing"}
+
+    def families(self) -> set[str]:
+        """The names of the metrics that the target exports, also of those that have no sample yet."""
+        return {one["metric"] for one in self.get("targets/metadata", match_target='{job="tfoperator"}')}
+
+    def _ready(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self.log.read_text()
+        try:
+            return bool(self.get("status/runtimeinfo"))
+        except OSError:
+            return False
