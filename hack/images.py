@@ -24,6 +24,7 @@ def write_image(
     files: Mapping[str, Path | bytes | str],
     *,
     command: Sequence[str] = (),
+    entrypoint: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     user: str = "",
     workdir: str = "/",
@@ -40,6 +41,7 @@ def write_image(
         "os": "linux",
         "config": {
             "Cmd": list(command),
+            "Entrypoint": list(entrypoint),
             "Env": [f"{key}={value}" for key, value in ({"PATH": "/usr/bin:/bin"} | dict(env or {})).items()],
             "User": user,
             "WorkingDir": workdir,

@@ -10,11 +10,14 @@ import pytest
 from hack.controlplane import ControlPlane
 from tests.support.cluster import Cluster
 from tests.support.controlplane import control_plane
+from tests.support.docker_engine import docker_engine
 from tests.support.operated import Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.crd import crd
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
+
+__all__ = ["docker_engine"]
 
 OPERATOR_USER = "system:serviceaccount:tfoperator-system:tfoperator"
 OPERATOR_GROUPS = "system:serviceaccounts,system:serviceaccounts:tfoperator-system,system:authenticated"

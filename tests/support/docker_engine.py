@@ -1,0 +1,50 @@
+"""A real Docker engine for tests, one per session: import `docker_engine` into a conftest or test module.
+
+    from tests.support.docker_engine import docker_engine
+
+    def test_something(docker_engine: DockerEngine) -> None:
+        image = docker_engine.load("local/mine:1", {"app/main.sh": b"#!/bin/sh\\necho hello"}, command=["/app/main.sh"])
+        client = docker.DockerClient(base_url=docker_engine.url)      # or DOCKER_HOST=docker_engine.url
+
+`local/busybox:1` is there already. There is no registry: pulling anything fails, which is a case to be tested, too.
+Containers can't reach this machine, nor it them (see `hack.docker_engine`); look at logs and exit codes, or mount a
+folder. An image can be tiny and still run this machine's Python: mount /usr, /lib, /lib64, /etc/alternatives and the
+interpreter's `sys.base_prefix` and `sys.prefix` read-only (`host_python_mounts`).
+
+The engine is required: where it can't be started, these tests fail, for a skip would hide that nothing was shown.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
+
+__all__ = ["BUSYBOX_IMAGE", "DockerEngine", "docker_engine", "host_python_mounts"]
+
+
+@pytest.fixture(scope="session")
+def docker_engine() -> Iterator[DockerEngine]:
+    # Not below pytest's own folder: the path of a socket may have 107 characters.
+    with tempfile.TemporaryDirectory(prefix="tfo-docker-", ignore_cleanup_errors=True) as folder:
+        engine = DockerEngine(Path(folder) / "engine")
+        engine.start()
+        try:
+            engine.load(BUSYBOX_IMAGE)
+            yield engine
+        finally:
+            engine.stop()
+
+
+def host_python_mounts() -> list[str]:
+    """The folders of this machine that its Python needs, to be mounted read-only at the same places."""
+    checkout = str(Path(__file__).resolve().parents[2])
+    wanted = ["/usr", "/lib", "/lib64", sys.base_prefix, sys.prefix, sysconfig.get_paths()["purelib"], checkout]
+    found = dict.fromkeys(str(Path(path)) for path in wanted if Path(path).is_dir())
+    return [path for path in found if not any(path != other and path.startswith(f"{other}/") for other in found)]
