@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,13 @@ from tfoperator.local.controlplane import ControlPlane
 
 Launch = Callable[..., list[str]]
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with no_threads_left():
-        plane = ControlPlane(tmp_path_factory.mktemp("plane"))
+        plane = ControlPlane(tmp_path_factory.mktemp("plane"), work_dir=ROOT)
         plane.start()
         yield plane
         plane.stop()
@@ -140,3 +144,21 @@ def test_a_tfjob_that_fails_or_is_cancelled_leaves_nothing(cli: Cli, launch: Lau
         assert process.wait(60) == 130
     assert list(cluster.client.list(TFJOBS, "default", decode).items) == []
     eventually(lambda: pods(cluster) == [], within=30)
+
+
+@pytest.mark.tensorflow
+def test_the_example_of_a_step_trains_on_two_workers(cli: Cli, cluster: ControlPlane, tmp_path: Path) -> None:
+    example = str(ROOT / "examples/launcher/train.yaml")
+    arguments = ["--output", f"model={tmp_path}/model", "--param", "minibatches=60"]
+    said = cli.run("launch", example, *arguments, timeout=150)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "[worker-1] accuracy on held-out samples" in said.stdout
+    assert list((tmp_path / "model").iterdir())
+    eventually(lambda: pods(cluster) == [])
+
+
+def test_the_example_of_a_pipeline_shows_what_it_would_launch(cli: Cli, tmp_path: Path) -> None:
+    program = [sys.executable, str(ROOT / "examples/launcher/pipeline.py"), "dry-run"]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert "kind: Pod" in done.stdout
+    assert "containers.create:" in done.stdout

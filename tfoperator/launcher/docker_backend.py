@@ -73,7 +73,7 @@ class DockerBackend:
 
     def create(self, name: str) -> str:
         """Create the container, or find that this launch has done so; it is started by `wait`."""
-        from docker.errors import APIError
+        from docker.errors import APIError, ImageNotFound
 
         run, call = self._launcher.record.run, dict(self._call)
         image = call.pop("image")
@@ -92,7 +92,10 @@ class DockerBackend:
                     raise PermanentFailure(f"container {name} exists, and is not this launch's") from error
                 return found
 
-        container = self._patiently(f"create container {name}", create)
+        try:
+            container = self._patiently(f"create container {name}", create)
+        except ImageNotFound as error:
+            raise NeverStarted(f"image {image} is not there, and is not to be pulled") from error
         self._context.tell(f"container {name} created")
         return str(container.id)
 
