@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from tfoperator.api.crd import crd
 from tfoperator.api.loading import ManifestError, parse_manifests
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.api.validation import validate_manifest
@@ -44,6 +45,8 @@ from tfoperator.local.apiserver.listing import ListOptions
 from tfoperator.local.apiserver.patch import patcher
 from tfoperator.local.apiserver.selectors import parse_selector
 from tfoperator.operator.options import OptionsError, read_config
+from tfoperator.webhook.registration import Target, decode_crd, registration_patch
+from tfoperator.webhook.review import MalformedReview, answer
 
 __all__ = ["Decoder", "decoders"]
 
@@ -73,7 +76,8 @@ def decoders(folder: Path) -> Iterator[list[Decoder]]:
         client = stack.enter_context(
             Client(ClusterConfig(server=server.url), qps=-1, request_timeout=5, watch_read_deadline=5)
         )
-        yield [*_objects(), *_streams(), *_http(server, client), *_files(folder), *_launcher(folder), *_requests()]
+        received = (*_objects(), *_streams(), *_http(server, client))
+        yield [*received, *_files(folder), *_launcher(folder), *_webhook(), *_requests()]
 
 
 # Samples.
@@ -319,6 +323,27 @@ def _launcher(folder: Path) -> list[Decoder]:
         Decoder("output.json", (_json(output),), parse_output, (MalformedOutput,)),
         Decoder("templates", (template,), rendered, (TemplateError, ComponentError)),
         Decoder("launch record", (_json(record),), recorded, (WorkDirectoryError,)),
+    ]
+
+
+# The webhook: what it is asked, and what it reads from API servers.
+
+
+def _webhook() -> list[Decoder]:
+    job = json.loads(_jobs()[0])
+    reviews = []
+    for version, wanted in (("v1", "v1alpha2"), ("v1alpha2", "v1")):
+        objects = [{**job, "apiVersion": f"kubeflow.org/{version}"}]
+        request = {"uid": "u", "desiredAPIVersion": f"kubeflow.org/{wanted}", "objects": objects}
+        review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+        reviews.append(_json(review))
+
+    def registered(data: bytes) -> None:
+        registration_patch(decode_crd(data), Target("webhook", "ns"), b"")
+
+    return [
+        Decoder("conversion review", tuple(reviews), answer, (MalformedReview,)),
+        Decoder("webhook crd", (_json(crd(all_versions=True)),), registered, UNDECODABLE),
     ]
 
 

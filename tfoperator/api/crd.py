@@ -31,11 +31,11 @@ _PRINTER_COLUMNS = (
 )
 
 
-def crd(*, all_versions: bool = False) -> dict[str, Any]:
+def crd(*, all_versions: bool = False, webhook_url: str = "") -> dict[str, Any]:
     """The CustomResourceDefinition as plain data, new at each call.
 
     With `all_versions` v1alpha2 is served, too, through the webhook of an operator that is deployed as manifests/ has
-    it; an operator that is reached otherwise puts its own address there.
+    it, or listens at `webhook_url`.
     """
     schema = openapi_schema()
     versions = [_version(TFJOBS.version, schema, "replicaStatuses", storage=True)]
@@ -57,15 +57,15 @@ def crd(*, all_versions: bool = False) -> dict[str, Any]:
             "group": TFJOBS.group,
             "names": names,
             "scope": "Namespaced",
-            "conversion": _conversion() if all_versions else {"strategy": "None"},
+            "conversion": _conversion(webhook_url) if all_versions else {"strategy": "None"},
             "versions": versions,
         },
     }
 
 
-def crd_yaml(*, all_versions: bool = False) -> str:
+def crd_yaml(*, all_versions: bool = False, webhook_url: str = "") -> str:
     """The CustomResourceDefinition as YAML, the same text at each call."""
-    return _to_yaml(crd(all_versions=all_versions))
+    return _to_yaml(crd(all_versions=all_versions, webhook_url=webhook_url))
 
 
 def versions_patch_yaml() -> str:
@@ -101,9 +101,9 @@ def _version(name: str, schema: Schema, statuses: str, *, storage: bool) -> dict
     }
 
 
-def _conversion() -> dict[str, Any]:
+def _conversion(url: str = "") -> dict[str, Any]:
     service = {"namespace": SYSTEM_NAMESPACE, "name": WEBHOOK_SERVICE, "path": CONVERSION_PATH, "port": 443}
-    webhook = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
+    webhook = {"clientConfig": {"url": url} if url else {"service": service}, "conversionReviewVersions": ["v1"]}
     return {"strategy": "Webhook", "webhook": webhook}
 
 

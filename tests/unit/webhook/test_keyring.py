@@ -4,6 +4,8 @@ import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tfoperator.webhook.certificates import CertificateError, facts, is_issued_by, make_authority, make_certificate
 from tfoperator.webhook.keyring import Keyring, decode_keyring, encode_keyring, is_due, new_keyring, renewed
@@ -90,6 +92,18 @@ def test_it_is_read_back_as_it_was_written(keyring: Keyring) -> None:
 def test_what_does_not_make_a_keyring_is_refused(keyring: Keyring, change: dict[str, bytes], words: str) -> None:
     with pytest.raises(CertificateError, match=words):
         decode_keyring(encode_keyring(keyring) | change)
+
+
+@settings(max_examples=200, deadline=None)
+@given(name=st.sampled_from(["tls.crt", "tls.key", "ca.crt", "next-ca.key"]), cut=st.integers(0, 900), put=st.binary())
+def test_spoilt_bytes_are_refused_or_change_nothing(keyring: Keyring, name: str, cut: int, put: bytes) -> None:
+    data = encode_keyring(keyring)
+    spoilt = data | {name: data[name][:cut] + put + data[name][cut + len(put) :]}
+    try:
+        read = decode_keyring(spoilt)
+    except CertificateError:
+        return
+    assert (read.about, read.issuer) == (keyring.about, keyring.issuer)
 
 
 def test_parts_of_two_keyrings_make_none(keyring: Keyring) -> None:
