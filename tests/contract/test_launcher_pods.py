@@ -388,6 +388,25 @@ def test_a_create_is_repeated_over_429_500_503_and_409(
     assert proxy.count("POST .*/pods") == 6
 
 
+def test_clearing_up_is_tried_again_and_never_changes_the_outcome(
+    start: Start, player: PodPlayer, proxy: ScriptedProxy, space: Space, tmp_path: Path
+) -> None:
+    proxy.script(Rule("DELETE .*/pods", code=500), Rule("DELETE .*/pods", code=429))
+    launch = start(kube=through(proxy, space))
+    name = player.the_pod()
+    player.ends(name)
+    assert launch.done().attempts == 1
+    assert proxy.count("DELETE .*/pods") == 3
+    player.is_gone(name)
+
+    proxy.script(Rule("DELETE .*/pods", code=403))
+    launch = start(kube=through(proxy, space), work_dir=tmp_path / "other")
+    name = player.the_pod()
+    player.ends(name)
+    assert launch.done().attempts == 1
+    assert list(player.pods()) == [name]
+
+
 def test_an_api_that_fails_for_too_long_is_retryable_and_taken_up_later(
     start: Start, player: PodPlayer, proxy: ScriptedProxy, space: Space
 ) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from tfoperator.launcher.container_launcher import Backend, ContainerComponentLauncher, object_name
-from tfoperator.launcher.docker_backend import DockerBackend, connect_docker
+from tfoperator.launcher.docker_backend import DockerBackend
+from tfoperator.launcher.docker_client import connect_docker
 from tfoperator.launcher.executor_specs import ExecutorContainerSpec, ExecutorSpec
 from tfoperator.launcher.platform_configs import DockerPlatformConfig, PlatformConfig
 

@@ -6,18 +6,16 @@ docker-py is imported when it is needed: only who launches on Docker has to have
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfoperator.clock import StopSignal
 from tfoperator.launcher.base import BaseComponentLauncher
 from tfoperator.launcher.container_launcher import LAUNCH_LABEL, NeverStarted
+from tfoperator.launcher.docker_client import connect_log
 from tfoperator.launcher.errors import LaunchCancelled, PermanentFailure, PlatformUnavailable
-from tfoperator.launcher.log_follower import LogCut, LogFollower, LogSource, NoLog
+from tfoperator.launcher.log_follower import LogFollower
 from tfoperator.launcher.mailbox import Mailbox
 from tfoperator.launcher.outcome import ContainerEnd
 from tfoperator.launcher.retry import RetryPolicy, repeated
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
 
-__all__ = ["DockerBackend", "connect_docker"]
+__all__ = ["DockerBackend"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,27 +33,10 @@ T = TypeVar("T")
 
 _GRACE = 10  # seconds; what `docker stop` waits before it kills
 
-
-def connect_docker(url: str = "") -> DockerClient:
-    """A client of the engine at the URL, by default what DOCKER_HOST says. Raises PlatformUnavailable."""
-    try:
-        import docker
-    except ImportError as error:
-        raise PlatformUnavailable("docker-py is not installed: pip install tfoperator[docker]") from error
-    where = url or os.environ.get("DOCKER_HOST") or "the default address"
-    try:
-        _check_socket(docker.utils.parse_host(url or os.environ.get("DOCKER_HOST")))
-        return docker.DockerClient(base_url=url) if url else docker.from_env()
-    except (docker.errors.DockerException, OSError) as error:
-        raise PlatformUnavailable(f"no Docker engine answers at {where}: {error}. Is it running?") from error
-
-
-def _check_socket(address: str) -> None:
-    """Raise OSError if nobody listens at a Unix socket: docker-py leaves its own socket open when it finds that out."""
-    scheme, _, path = address.partition("://")
-    if scheme == "http+unix":
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.connect(path)
+_PASSING = frozenset({502, 503, 504})
+"""Codes of an engine that is not well. It says 500 for much that is the caller's mistake, such as a bad volume."""
+_ANY_FAILURE = frozenset(range(500, 600))
+"""For a pull, where 500 may be the registry, and for clearing up, which can't do harm."""
 
 
 class DockerBackend:
@@ -73,7 +54,7 @@ class DockerBackend:
 
     def create(self, name: str) -> str:
         """Create the container, or find that this launch has done so; it is started by `wait`."""
-        from docker.errors import APIError, ImageNotFound
+        from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
         run, call = self._launcher.record.run, dict(self._call)
         image = call.pop("image")
@@ -95,7 +76,11 @@ class DockerBackend:
         try:
             container = self._patiently(f"create container {name}", create)
         except ImageNotFound as error:
-            raise NeverStarted(f"image {image} is not there, and is not to be pulled") from error
+            raise PermanentFailure(f"image {image} is not there, and is not to be pulled") from error
+        except NotFound as error:
+            raise PermanentFailure(f"the Docker engine refuses it: {error.explanation or error}") from error
+        except (TypeError, ValueError, DockerException) as error:  # docker-py's own checks of its arguments
+            raise PermanentFailure(f"the config is not what docker takes: {error}") from error
         self._context.tell(f"container {name} created")
         return str(container.id)
 
@@ -143,9 +128,9 @@ class DockerBackend:
             return
         self._context.tell(f"pulling image {image}")
         try:
-            self._patiently(f"pull image {image}", lambda: self._client.images.pull(*_reference(image)))
+            self._patiently(f"pull image {image}", lambda: self._client.images.pull(*_reference(image)), _ANY_FAILURE)
         except NotFound as error:
-            raise NeverStarted(f"image {image} can't be pulled: {error.explanation or error}") from error
+            raise PermanentFailure(f"image {image} can't be pulled: {error.explanation or error}") from error
 
     def _start(self, container: Container) -> None:
         from docker.errors import APIError
@@ -163,7 +148,7 @@ class DockerBackend:
         work = self._launcher.work
         self._log = LogFollower(
             container.name,
-            lambda since: _connect_log(container, since),
+            lambda since: connect_log(container, since),
             self._context.log,
             clock=self._context.clock,
             position=work.log_position(),
@@ -220,29 +205,41 @@ class DockerBackend:
         except (DockerException, OSError) as error:
             logger.warning("container %s could not be cleared up: %s", name, error)
 
-    def _patiently(self, what: str, call: Callable[[], T]) -> T:
-        from docker.errors import APIError
+    def _patiently(self, what: str, call: Callable[[], T], passing: frozenset[int] = _PASSING) -> T:
+        """Call until it succeeds; answers of the codes `passing` are worth another try. NotFound is raised as it is."""
+        from docker.errors import APIError, NotFound
 
         try:
-            return self._repeated(what, call, self._context.api_retry, self._launcher.cancelled)
-        except APIError as error:
-            if error.status_code in (400, 422):
-                raise PermanentFailure(f"the Docker engine refuses it: {error.explanation or error}") from error
-            if error.is_server_error():
-                raise PlatformUnavailable(f"{what}: the Docker engine fails: {error}") from error
+            return self._repeated(what, call, self._context.api_retry, self._launcher.cancelled, passing)
+        except NotFound:
             raise
+        except APIError as error:
+            said = error.explanation or error
+            if error.status_code in passing:
+                raise PlatformUnavailable(f"{what}: the Docker engine fails: {said}") from error
+            raise PermanentFailure(f"{what}: the Docker engine refuses it: {said}") from error
         except OSError as error:
             raise PlatformUnavailable(f"{what}: the Docker engine can't be reached: {error}") from error
 
-    def _repeated(self, what: str, call: Callable[[], T], policy: RetryPolicy, cancelled: StopSignal) -> T:
+    def _repeated(
+        self,
+        what: str,
+        call: Callable[[], T],
+        policy: RetryPolicy,
+        cancelled: StopSignal,
+        passing: frozenset[int] = _ANY_FAILURE,
+    ) -> T:
         from docker.errors import APIError
+
+        def worth_it(error: BaseException) -> bool:
+            # docker-py's errors are requests' errors, and those are OSErrors: refused, reset, timed out.
+            return error.status_code in passing if isinstance(error, APIError) else isinstance(error, OSError)
 
         context = self._context
         return repeated(
             call,
             policy,
-            # requests' errors are OSErrors: refused, reset, timed out.
-            lambda error: error.is_server_error() if isinstance(error, APIError) else isinstance(error, OSError),
+            worth_it,
             clock=context.clock,
             cancelled=cancelled,
             random=context.random,
@@ -259,34 +256,3 @@ def _reference(image: str) -> tuple[str, str | None]:
     """What docker-py's `pull` wants, which fetches every tag of a name without one."""
     name = image.rpartition("/")[2]
     return (image, None) if ":" in name or "@" in name else (image, "latest")
-
-
-class _ContainerLog:
-    """A log stream of docker-py, with its errors in the log follower's words."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def __iter__(self) -> Iterator[bytes]:
-        try:
-            yield from self._stream
-        except Exception as error:  # docker-py passes on what requests, urllib3 and sockets raise
-            raise LogCut(str(error)) from error
-
-    def close(self) -> None:
-        try:
-            self._stream.close()
-        except Exception as error:  # noqa: BLE001 - it is closed already, in one of many ways
-            logger.debug("closing a log: %s", error)
-
-
-def _connect_log(container: Container, since: str) -> LogSource:
-    from docker.errors import NotFound
-
-    begin = {"since": int(datetime.fromisoformat(since).timestamp())} if since else {}
-    try:
-        return _ContainerLog(container.logs(stream=True, follow=True, timestamps=True, **begin))
-    except NotFound as error:
-        raise NoLog(str(error)) from error
-    except Exception as error:
-        raise LogCut(str(error)) from error

@@ -90,7 +90,7 @@ class LocalMetadata:
     def publish(self, execution: Execution) -> None:
         """See `Publisher`."""
         path = self._path(execution.component, execution.id)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         partial.write_bytes(msgspec.json.encode(execution))
         partial.rename(path)
@@ -98,7 +98,7 @@ class LocalMetadata:
     def _create(self, execution: Execution) -> bool:
         """Take the id; False if somebody else has it."""
         path = self._path(execution.component, execution.id)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         except FileExistsError:

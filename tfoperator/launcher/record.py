@@ -61,7 +61,8 @@ class WorkDirectory:
 
     def __enter__(self) -> WorkDirectory:
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            # Parameters may be secrets. What is in `tmp` is reached by containers through mounts, not by this path.
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise WorkDirectoryError(f"working directory {self.path}: {error.strerror}") from error

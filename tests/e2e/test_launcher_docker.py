@@ -1,0 +1,277 @@
+"""Components on a real Docker engine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+import yaml
+from docker import DockerClient
+
+from tests.support.cli import Cli
+from tests.support.docker_engine import BUSYBOX_IMAGE, DockerEngine
+from tests.support.eventually import eventually
+from tests.support.launching import QUICK, Background, Killed
+from tests.support.threads import no_threads_left
+from tfoperator.launcher import (
+    AlreadyFailed,
+    Artifact,
+    CleanUp,
+    Component,
+    DockerComponentLauncher,
+    DockerPlatformConfig,
+    ExecutorContainerSpec,
+    LaunchCancelled,
+    LaunchContext,
+    LocalMetadata,
+    PermanentFailure,
+    PlatformUnavailable,
+    RetryableFailure,
+)
+from tfoperator.launcher.container_launcher import LAUNCH_LABEL
+from tfoperator.launcher.record import LaunchRecord, WorkDirectory
+
+Start = Callable[..., Background]
+
+ROOT = Path(__file__).parents[2]
+SHELL = ("sh", "-ec")
+BUSY = json.dumps({"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}})
+BAD = json.dumps({"error_status": {"code": "PERMANENT_ERROR", "message": "bad"}})
+
+
+def saying(document: str) -> str:
+    return f"echo '{document}' > {{{{ exec_properties.tmp_path }}}}/output.json"
+
+
+@pytest.fixture(scope="module")
+def docker_url(docker_engine: DockerEngine) -> str:
+    return docker_engine.url
+
+
+@pytest.fixture(scope="module")
+def engine(docker_url: str) -> Iterator[DockerClient]:
+    client = docker.DockerClient(base_url=docker_url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def containers(engine: DockerClient) -> Iterator[Callable[[], list[Any]]]:
+    """The containers of launches, dead or alive."""
+
+    def found() -> list[Any]:
+        return list(engine.containers.list(all=True, filters={"label": LAUNCH_LABEL}))
+
+    yield found
+    for container in found():
+        container.remove(force=True)
+
+
+@pytest.fixture
+def start(docker_url: str, tmp_path: Path) -> Iterator[Start]:
+    """Launches in the background, with `tmp_path/data` as `/data`."""
+    started: list[Background] = []
+    data = tmp_path / "data"
+    data.mkdir()
+
+    def launch(
+        *args: str,
+        command: tuple[str, ...] = SHELL,
+        image: str = "",
+        component: Any = None,
+        config: Any = None,
+        **more: Any,
+    ) -> Background:
+        step = Component("step", ExecutorContainerSpec(image or BUSYBOX_IMAGE, command, args), **(component or {}))
+        arguments = {"network_mode": "none", "volumes": {str(data): {"bind": "/data", "mode": "rw"}}, **(config or {})}
+        platform = DockerPlatformConfig(docker_server_url=docker_url, **arguments)
+        options = {"work_dir": tmp_path / "work", "retry": QUICK, "api_retry": QUICK, **more}
+
+        def make(background: Background) -> DockerComponentLauncher:
+            context = LaunchContext(log=background.lines.append, tell=background.told.append, **options)
+            return DockerComponentLauncher(step, platform, context=context)
+
+        started.append(Background(make))
+        return started[-1]
+
+    with no_threads_left():
+        yield launch
+        for one in started:
+            one.end()
+
+
+def test_inputs_outputs_and_parameters_reach_the_container(start: Start, containers: Any, tmp_path: Path) -> None:
+    (tmp_path / "data/in").write_text("a\nb\n")
+    launch = start(
+        "wc -l < {{ inputs.text.uri }} > {{ outputs.counts.uri }}; echo $WHO {{ exec_props.what }}; echo err >&2",
+        component={
+            "inputs": {"text": [Artifact("/data/in")]},
+            "outputs": {"counts": [Artifact("/data/out")]},
+            "exec_properties": {"what": "counted"},
+        },
+        config={"environment": {"WHO": "I"}},
+    )
+    result = launch.done()
+
+    assert (tmp_path / "data/out").read_text().strip() == "2"
+    assert sorted(launch.lines) == ["I counted", "err"]
+    assert result.image_id.startswith("sha256:")
+    assert containers() == []
+
+
+def test_a_failure_is_permanent_and_remembered(start: Start, containers: Any) -> None:
+    with pytest.raises(PermanentFailure, match="exit code 1"):
+        start("exit 1", clean_up=CleanUp.ON_SUCCESS).done()
+    (kept,) = containers()
+    with pytest.raises(AlreadyFailed):
+        start("exit 1", clean_up=CleanUp.ON_SUCCESS).done()
+    assert [one.id for one in containers()] == [kept.id]
+
+
+def test_output_json_says_permanent_or_retryable(start: Start, tmp_path: Path) -> None:
+    with pytest.raises(PermanentFailure, match="bad"):
+        start(saying(BAD), work_dir=tmp_path / "bad").done()
+    with pytest.raises(PermanentFailure, match="can't be read"):
+        start(saying("{"), work_dir=tmp_path / "malformed").done()
+    again = start(f"test -e /data/x && exit 0; touch /data/x; {saying(BUSY)}", work_dir=tmp_path / "again")
+    assert again.done().attempts == 2
+    with pytest.raises(RetryableFailure, match="busy"):
+        start(saying(BUSY), work_dir=tmp_path / "busy").done()
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "said"),
+    [
+        ((), (), "entry cmd"),
+        ((), ("arg",), "entry arg"),
+        (("echo", "mine"), (), "mine"),
+        (("echo", "mine"), ("arg",), "mine arg"),
+    ],
+)
+def test_a_command_replaces_the_entry_point_and_arguments_its_cmd(
+    start: Start, engine: DockerClient, command: Any, args: Any, said: str
+) -> None:
+    made = engine.containers.create(BUSYBOX_IMAGE, ["true"])
+    changes = ['ENTRYPOINT ["echo", "entry"]', 'CMD ["cmd"]']
+    image = made.commit(changes=changes)
+    made.remove()
+    try:
+        launch = start(*args, command=command, image=image.id)
+        launch.done()
+        assert launch.lines == [said]
+    finally:
+        engine.images.remove(image.id, force=True)
+
+
+def test_a_container_that_is_removed_half_way_is_made_anew(start: Start, containers: Any, tmp_path: Path) -> None:
+    launch = start("test -e /data/go && exit 0; echo ready; sleep 60")
+    eventually(lambda: launch.lines == ["ready"])
+    (tmp_path / "data/go").touch()
+    containers()[0].remove(force=True)
+    assert launch.done().attempts == 2
+
+
+def test_programs_and_images_that_are_not_there_are_told(start: Start, containers: Any, tmp_path: Path) -> None:
+    with pytest.raises(PermanentFailure, match=r"can't be started: .*no-such-program"):
+        start(command=("no-such-program",)).done()
+    with pytest.raises(PermanentFailure, match="nowhere"):
+        start("x", image="nowhere.invalid/x:1", config={"pull": "never"}, work_dir=tmp_path / "never").done()
+    with pytest.raises((PermanentFailure, PlatformUnavailable), match="nowhere"):
+        start("x", image="nowhere.invalid/x:1", work_dir=tmp_path / "pull").done()
+    with pytest.raises(PermanentFailure, match="no_such_argument"):
+        start("x", config={"no_such_argument": 1}, work_dir=tmp_path / "argument").done()
+    with pytest.raises(PermanentFailure, match="refuses it"):
+        start("x", config={"volumes": ["relative:also-relative"]}, work_dir=tmp_path / "volume").done()
+    assert containers() == []
+
+
+def test_a_cancelled_container_gets_its_grace_period_and_is_removed(start: Start, containers: Any) -> None:
+    launch = start("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done")
+    eventually(lambda: launch.lines == ["ready"])
+    launch.launcher.cancel()
+    with pytest.raises(LaunchCancelled):
+        launch.done()
+    assert launch.lines == ["ready", "saved"]
+    assert containers() == []
+
+
+@pytest.mark.parametrize("state", ["created", "succeeded"])
+def test_a_killed_launcher_goes_on_with_the_same_container(
+    start: Start, containers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    save = WorkDirectory.save
+
+    def save_or_die(work: WorkDirectory, record: LaunchRecord) -> None:
+        if record.state == state:
+            raise Killed
+        save(work, record)
+
+    text = "echo run >> /data/runs; echo done"
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkDirectory, "save", save_or_die)
+        with pytest.raises(Killed):
+            start(text).done()
+    (before,) = containers()
+    launch = start(text)
+    assert launch.done().attempts == 1
+    assert (tmp_path / "data/runs").read_text() == "run\n"
+    assert any(before.name in told for told in launch.told)
+    assert containers() == []
+
+
+def test_the_same_image_and_inputs_need_not_run_again(start: Start, tmp_path: Path) -> None:
+    records = LocalMetadata(tmp_path / "records")
+    results = [
+        start("echo ran", cache=True, driver=records, publisher=records, work_dir=tmp_path / str(number)).done()
+        for number in range(2)
+    ]
+    assert [result.cached for result in results] == [False, True]
+
+
+def test_the_command_line_launches_stops_and_resumes(docker_url: str, containers: Any, tmp_path: Path) -> None:
+    script = "trap 'exit 0' TERM; echo ready; while ! test -e /data/go; do sleep 0.1; done; echo finished"
+    container = {"image": BUSYBOX_IMAGE, "command": list(SHELL), "args": [script]}
+    config = {"network_mode": "none", "volumes": {str(tmp_path): {"bind": "/data", "mode": "rw"}}}
+    document = {"name": "step", "container": container, "platforms": {"docker": config}}
+    (tmp_path / "component.yaml").write_text(yaml.safe_dump(document))
+    cli = Cli(tmp_path, DOCKER_HOST=docker_url)
+
+    with cli.start("launch", "component.yaml") as process:
+        process.until("ready")
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 128 + signal.SIGTERM
+    assert containers() == []
+
+    with cli.start("launch", "component.yaml") as process:
+        process.until("ready")
+        process.signal(signal.SIGKILL)
+        process.wait()
+    (running,) = containers()
+    threading.Timer(0.5, (tmp_path / "go").touch).start()
+    said = cli.run("launch", "component.yaml", "--resume")
+    assert (said.returncode, said.stdout.splitlines()[-1]) == (0, "finished"), said.stderr
+    assert running.name in said.stderr
+    assert containers() == []
+
+
+def test_the_example_counts_words(docker_url: str, tmp_path: Path) -> None:
+    document = yaml.safe_load((ROOT / "examples/launcher/component.yaml").read_text())
+    document["container"]["image"] = BUSYBOX_IMAGE  # there is no registry to get the example's from
+    document["platforms"]["docker"] = {"network_mode": "none", "volumes": {str(tmp_path): {"bind": "/data"}}}
+    (tmp_path / "component.yaml").write_text(yaml.safe_dump(document))
+    (tmp_path / "text").write_text("to be or not to be\n")
+    uris = ["--input", "text=/data/text", "--output", "counts=/data/counts", "--param", "top=2"]
+    said = Cli(tmp_path, DOCKER_HOST=docker_url).run("launch", "component.yaml", "--launcher", "docker", *uris)
+
+    assert said.returncode == 0, said.stderr
+    assert said.stdout == "the 2 most frequent words are in /data/counts\n"
+    assert {tuple(line.split()) for line in (tmp_path / "counts").read_text().splitlines()} == {
+        ("2", "to"),
+        ("2", "be"),
+    }
