@@ -1,5 +1,7 @@
 """Writes what is made from the TFJob types: the CRD in manifests/, docs/fields.md, and a table in README.md.
 
+Also the files that the Helm chart shares with the kustomize manifests (hack/chart.py).
+
 python hack/generate.py            write them
 python hack/generate.py --check    say whether they are up to date; exit 1 if not
 """
@@ -14,6 +16,7 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from hack.chart import chart_files
 from hack.fields import fields_markdown, with_field_table
 from tfoperator.api.crd import crd_yaml, versions_patch_yaml
 
@@ -31,6 +34,7 @@ def generated() -> dict[Path, str]:
         ROOT / "manifests/overlays/webhook/crd-versions.yaml": HEADER + versions_patch_yaml(),
         ROOT / "docs/fields.md": fields_markdown(),
         readme: with_field_table(readme.read_text()),
+        **chart_files(),
     }
 
 

@@ -1,0 +1,69 @@
+"""The files that the Helm chart shares with the kustomize manifests, copied: a chart can't reach outside its folder.
+
+The CRD comes from the types; the rules of every role, the alerts and the dashboard come from where kustomize has them.
+The templates read them through `.Files`, so neither a right nor an alert is written down twice.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tfoperator.api.crd import crd_yaml, versions_patch_yaml
+
+MANIFESTS = Path(__file__).resolve().parent.parent / "manifests"
+CHART = MANIFESTS / "helm" / "tfoperator"
+
+_HEADER = "# Made by hack/generate.py from {}; change that instead.\n"
+
+ROLES = {
+    "operator": ("base/rbac.yaml", "ClusterRole", "tfoperator"),
+    "leader-election": ("base/rbac.yaml", "Role", "tfoperator-leader-election"),
+    "user-edit": ("base/user-roles.yaml", "ClusterRole", "tfoperator-tfjobs-edit"),
+    "user-view": ("base/user-roles.yaml", "ClusterRole", "tfoperator-tfjobs-view"),
+    "volcano": ("components/volcano/rbac.yaml", "ClusterRole", "tfoperator-volcano"),
+    "scheduler-plugins": ("components/scheduler-plugins/rbac.yaml", "ClusterRole", "tfoperator-scheduler-plugins"),
+    "webhook-secret": ("overlays/webhook/rbac.yaml", "Role", "tfoperator-webhook"),
+    "webhook-crd": ("overlays/webhook/rbac.yaml", "ClusterRole", "tfoperator-webhook"),
+}
+"""Each role's name in the chart: the file that has it, its kind and its name there."""
+
+_ARCHIVE = "components/log-archive/kustomization.yaml"
+
+
+def chart_files() -> dict[Path, str]:
+    """Every generated file of the chart and what it should hold."""
+    monitoring = MANIFESTS / "components" / "monitoring"
+    alerts = yaml.safe_load((monitoring / "rules.yaml").read_text())["spec"]
+    more = {operation["path"]: operation["value"] for operation in yaml.safe_load(versions_patch_yaml())}
+    versions = {"version": more["/spec/versions/-"], "conversion": more["/spec/conversion"]}
+    files = CHART / "files"
+    return {
+        files / "crd.yaml": _HEADER.format("tfoperator/api") + crd_yaml(),
+        files / "crd-versions.yaml": _HEADER.format("tfoperator/api") + _dump(versions),
+        files / "rbac.yaml": _HEADER.format("the roles in manifests/") + _dump(roles()),
+        files / "rules.yaml": _HEADER.format("manifests/components/monitoring/rules.yaml") + _dump(alerts),
+        files / "dashboard.json": (monitoring / "dashboard.json").read_text(),
+    }
+
+
+def roles() -> dict[str, list[dict[str, Any]]]:
+    """The rules of each role, by the name that the chart's templates know it by."""
+    found = {name: _rules(*where) for name, where in ROLES.items()}
+    for patch in yaml.safe_load((MANIFESTS / _ARCHIVE).read_text())["patches"]:
+        if "Role" in patch["target"]["kind"]:
+            found["log-archive"] = [operation["value"] for operation in yaml.safe_load(patch["patch"])]
+    return found
+
+
+def _rules(file: str, kind: str, name: str) -> list[dict[str, Any]]:
+    for found in yaml.safe_load_all((MANIFESTS / file).read_text()):
+        if (found["kind"], found["metadata"]["name"]) == (kind, name):
+            return list(found["rules"])
+    raise LookupError(f"manifests/{file} has no {kind} {name}: hack/chart.py names where the chart's rules come from")
+
+
+def _dump(value: object) -> str:
+    return yaml.safe_dump(value, sort_keys=False, width=120)

@@ -1,0 +1,152 @@
+{{- define "tfoperator.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "tfoperator.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if contains (include "tfoperator.name" .) .Release.Name }}
+{{- .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "tfoperator.name" .) | trunc 40 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "tfoperator.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "tfoperator.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "tfoperator.labels" -}}
+{{ include "tfoperator.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "tfoperator.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "tfoperator.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- required "serviceAccount.name says which account to use, since serviceAccount.create is false" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{/* The rules of one of the roles in files/rbac.yaml: (list . "name"). */}}
+{{- define "tfoperator.rules" -}}
+{{- $root := index . 0 }}
+{{- index ($root.Files.Get "files/rbac.yaml" | fromYaml) (index . 1) | toYaml
+    | replace "tfoperator-webhook-cert" (printf "%s-webhook-cert" (include "tfoperator.fullname" $root)) }}
+{{- end }}
+
+{{- define "tfoperator.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "tfoperator.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}
+
+{{/* A ClusterRole or Role and its binding: (dict "root" . "name" N "rules" TEXT "namespace" NS), NS empty for a ClusterRole. */}}
+{{- define "tfoperator.role" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ if .namespace }}Role{{ else }}ClusterRole{{ end }}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "tfoperator.labels" .root | nindent 4 }}
+rules:
+{{ .rules }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ if .namespace }}RoleBinding{{ else }}ClusterRoleBinding{{ end }}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "tfoperator.labels" .root | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ if .namespace }}Role{{ else }}ClusterRole{{ end }}
+  name: {{ .name }}
+subjects:
+{{ include "tfoperator.subjects" .root }}
+{{- end }}
+
+{{- define "tfoperator.args" -}}
+{{- $fullname := include "tfoperator.fullname" . }}
+- --leader-elect
+{{- if ne $fullname "tfoperator" }}
+- --leader-elect-id={{ $fullname }}
+{{- end }}
+- --metrics-bind-address=:8080
+- --health-probe-bind-address=:8081
+- --log-format={{ .Values.logFormat }}
+{{- range .Values.namespaces }}
+- --namespace={{ . }}
+{{- end }}
+{{- with .Values.gangSchedulerName }}
+- --gang-scheduler-name={{ . }}
+{{- end }}
+{{- if .Values.webhook.enabled }}
+- --webhook-bind-address=:9443
+- --webhook-shutdown-delay=5s
+{{- if .Values.webhook.certManager }}
+- --webhook-cert-dir=/etc/tfoperator/webhook
+{{- end }}
+{{- if ne $fullname "tfoperator" }}
+- --webhook-service={{ $fullname }}-webhook
+- --webhook-secret={{ $fullname }}-webhook-cert
+{{- end }}
+{{- end }}
+{{- if .Values.logArchive.enabled }}
+- --archive-dir=/archive
+- --archive-max-bytes={{ .Values.logArchive.maxBytes }}
+{{- end }}
+{{- if .Values.config }}
+- --config=/etc/tfoperator/config/config.yaml
+{{- end }}
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "tfoperator.volumeMounts" -}}
+{{- if .Values.webhook.enabled | and .Values.webhook.certManager }}
+- name: webhook-cert
+  mountPath: /etc/tfoperator/webhook
+  readOnly: true
+{{- end }}
+{{- if .Values.logArchive.enabled }}
+- name: archive
+  mountPath: /archive
+{{- end }}
+{{- if .Values.config }}
+- name: config
+  mountPath: /etc/tfoperator/config
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "tfoperator.volumes" -}}
+{{- $fullname := include "tfoperator.fullname" . }}
+{{- if .Values.webhook.enabled | and .Values.webhook.certManager }}
+- name: webhook-cert
+  secret:
+    secretName: {{ $fullname }}-webhook-cert
+    defaultMode: 0440
+{{- end }}
+{{- if .Values.logArchive.enabled }}
+- name: archive
+  persistentVolumeClaim:
+    claimName: {{ default (printf "%s-log-archive" $fullname) .Values.logArchive.existingClaim }}
+{{- end }}
+{{- if .Values.config }}
+- name: config
+  configMap:
+    name: {{ $fullname }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,243 @@
+"""The Helm chart holds what kustomize makes: rendered by Helm's own engine, and compared object by object."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import tfoperator
+from hack.chart import CHART, MANIFESTS
+from hack.controlplane import ControlPlane
+from hack.gobuild import ensure
+from tests.support.cluster import Cluster
+from tfoperator.operator.options import parse_options
+
+pytestmark = pytest.mark.controlplane
+
+Json = dict[str, Any]
+Objects = dict[tuple[str, str, str], Json]
+Render = Callable[..., Objects]
+
+NAMESPACE = "tfoperator-system"
+OF_HELM = {
+    "helm.sh/chart", "helm.sh/resource-policy", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/version",
+}  # fmt: skip
+"""Labels and an annotation of which kustomize knows nothing."""
+
+ALL_OF_MONITORING = {part: {"enabled": True} for part in ("serviceMonitor", "rules", "dashboard")}
+GANG = "scheduler-plugins-scheduler"
+
+VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
+    "base": (["base"], [], {}),
+    "namespaced": (["overlays/namespaced"], [], {"namespaces": ["training"]}),
+    "webhook": (["overlays/webhook"], [], {"webhook": {"enabled": True}}),
+    "webhook-cert-manager": (
+        ["overlays/webhook-cert-manager"],
+        [],
+        {"webhook": {"enabled": True, "certManager": True}},
+    ),
+    "volcano": (["overlays/volcano"], [], {"gangSchedulerName": "volcano"}),
+    "scheduler-plugins": (["overlays/scheduler-plugins"], [], {"gangSchedulerName": GANG}),
+    "log-archive": (["overlays/log-archive"], [], {"logArchive": {"enabled": True}}),
+    "everything": (
+        ["overlays/webhook"],
+        ["monitoring", "network-policy", "network-policy-webhook", "log-archive", "volcano"],
+        {
+            "webhook": {"enabled": True},
+            "monitoring": ALL_OF_MONITORING,
+            "networkPolicy": {"enabled": True},
+            "logArchive": {"enabled": True},
+            "gangSchedulerName": "volcano",
+        },
+    ),
+}
+"""Of kustomize the resources and components, of Helm the values."""
+
+
+def run(*command: str, **options: Any) -> str:
+    done = subprocess.run(
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False, **options
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def keyed(text: str) -> Objects:
+    found = [one for one in yaml.safe_load_all(text) if one]
+    keys = [(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in found]
+    assert len(set(keys)) == len(keys), "an object is there twice"
+    return dict(zip(keys, found, strict=True))
+
+
+def kustomized(folder: Path, resources: list[str], components: list[str]) -> Objects:
+    root = os.path.relpath(MANIFESTS, folder)  # kustomize takes no absolute paths
+    overlay = {
+        "resources": [f"{root}/{name}" for name in resources],
+        "components": [f"{root}/components/{name}" for name in components],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    return keyed(run("kubectl", "kustomize", str(folder)))
+
+
+@pytest.fixture
+def render(tmp_path: Path) -> Render:
+    """What `helm template` makes of values."""
+
+    def rendered(values: Json | None = None, name: str = "tfoperator", namespace: str = NAMESPACE) -> Objects:
+        file = tmp_path / "values.yaml"
+        file.write_text(yaml.safe_dump(values or {}))
+        release = ("--name", name, "--namespace", namespace, "--values", str(file))
+        return keyed(run(str(ensure("helm")), "template", str(CHART), *release))
+
+    return rendered
+
+
+def without_helms_own(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_helms_own(item) for key, item in value.items() if key not in OF_HELM}
+    if isinstance(value, list):
+        return [without_helms_own(item) for item in value]
+    return value
+
+
+def as_text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def normalized(objects: Objects) -> Objects:
+    """Without what is Helm's or kustomize's way and not the operator's. Helm makes no namespace of its own accord."""
+    found = {}
+    for key, one in objects.items():
+        if key[0] == "Namespace":
+            continue
+        one = without_helms_own(one)
+        metadata = one["metadata"]
+        metadata.setdefault("labels", {}).pop("app.kubernetes.io/name", None)  # kustomize: on what the base has only
+        for empty in [name for name in ("labels", "annotations") if metadata.get(name) == {}]:
+            del metadata[empty]
+        if key[0] == "Deployment":
+            one["spec"]["template"]["metadata"].pop("creationTimestamp", None)
+            (container,) = one["spec"]["template"]["spec"]["containers"]
+            for unordered in (container["args"], container["ports"], container.get("volumeMounts", [])):
+                unordered.sort(key=as_text)
+        for data in (one.get("data") or {}).keys() & {"tfoperator.json"}:
+            one["data"][data] = json.loads(one["data"][data])
+        one.get("rules", []).sort(key=as_text)
+        found[key] = one
+    return found
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_helm_and_kustomize_make_the_same_objects(variant: str, render: Render, tmp_path: Path) -> None:
+    resources, components, values = VARIANTS[variant]
+    expected = normalized(kustomized(tmp_path, resources, components))
+    found = normalized(render(values))
+    assert set(found) == set(expected)
+    for key, one in found.items():
+        assert one == expected[key], key
+
+
+def test_helm_finds_no_mistake_in_the_chart_which_is_of_this_version() -> None:
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert about["version"] == about["appVersion"] == tfoperator.__version__
+    said = run(str(ensure("helm")), "lint", str(CHART), "--namespace", NAMESPACE)
+    assert {line.split("]")[0] for line in said.splitlines()} <= {"[INFO"}
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"replica": 3}, "replica"),
+        ({"replicas": 0}, "replicas"),
+        ({"logFormat": "xml"}, "logFormat"),
+        ({"monitoring": {"rules": {"enable": True}}}, "enable"),
+        ({"serviceAccount": {"create": False}}, "serviceAccount.name"),
+    ],
+)
+def test_values_that_would_have_no_effect_or_a_bad_one_are_refused(
+    values: Json, complaint: str, tmp_path: Path
+) -> None:
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    command = [str(ensure("helm")), "template", str(CHART), "--values", str(tmp_path / "values.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert complaint in done.stderr
+
+
+def test_two_releases_share_no_name_no_lease_and_no_selector(render: Render) -> None:
+    values = {"webhook": {"enabled": True}, "crds": {"install": False}, "networkPolicy": {"enabled": True}}
+    one, other = (render(values, name, "shared") for name in ("blue", "green"))
+    assert not set(one) & set(other)
+    arguments = []
+    for name, objects in (("blue", one), ("green", other)):
+        deployment = objects["Deployment", "shared", f"{name}-tfoperator"]
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        others = {"app.kubernetes.io/name": "tfoperator", "app.kubernetes.io/instance": "other"}
+        selectors = [one["spec"]["selector"] for one in objects.values() if one["kind"] == "Service"]
+        selectors += [
+            one["spec"]["podSelector"]["matchLabels"] for one in objects.values() if "podSelector" in str(one)
+        ]
+        for selector in selectors:
+            assert selector.items() <= labels.items()
+            assert not selector.items() <= others.items()
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        arguments.append(set(container["args"]))
+        rules = [rule for one in objects.values() for rule in one.get("rules", ())]
+        (secret,) = {
+            name for rule in rules if rule["resources"] == ["secrets"] for name in rule.get("resourceNames", ())
+        }
+        assert f"--webhook-secret={secret}" in container["args"]
+    only = {argument.partition("=")[0] for argument in arguments[0] - arguments[1]}
+    assert only == {"--leader-elect-id", "--webhook-service", "--webhook-secret"}
+
+
+def test_the_operator_understands_all_that_values_can_say(render: Render) -> None:
+    values = {
+        "namespaces": ["a", "b"],
+        "logFormat": "text",
+        "extraArgs": ["--unique-names"],
+        "config": {"resync-period": "20s", "accelerators": {"nvidia.com/gpu": {"env": [{"name": "A", "value": "b"}]}}},
+        "gangSchedulerName": "volcano",
+        "webhook": {"enabled": True, "certManager": True},
+        "logArchive": {"enabled": True, "existingClaim": "logs"},
+    }
+    objects = render(values, "blue")
+    spec = objects["Deployment", NAMESPACE, "blue-tfoperator"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    config = yaml.safe_load(objects["ConfigMap", NAMESPACE, "blue-tfoperator"]["data"]["config.yaml"])
+    assert config == values["config"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert set(mounts) == {volume["name"] for volume in spec["volumes"]} == {"webhook-cert", "archive", "config"}
+    arguments = dict(argument.partition("=")[::2] for argument in container["args"])
+    assert arguments["--config"].startswith(mounts["config"])
+    options = parse_options([one for one in container["args"] if not one.startswith("--config")], {})
+    assert options.unique_names
+    assert options.leader_elect_id == "blue-tfoperator"
+    assert {("Role", "a"), ("Role", "b")} <= {key[:2] for key in objects}
+
+
+def test_an_api_server_takes_every_object_of_the_chart(
+    render: Render, plane: ControlPlane, cluster: Cluster, tmp_path: Path
+) -> None:
+    """All but those of others' CRDs; unknown fields are refused."""
+    values: Json = {**VARIANTS["everything"][2], "namespaces": [cluster.namespace]}
+    values |= {"monitoring": {"dashboard": {"enabled": True}}, "nodeSelector": {"a": "b"}, "podAnnotations": {"a": "b"}}
+    values |= {"tolerations": [{"operator": "Exists"}], "imagePullSecrets": [{"name": "x"}], "priorityClassName": "x"}
+    objects = render(values, "dry-run", cluster.namespace)
+    assert {"Deployment", "NetworkPolicy", "PersistentVolumeClaim", "CustomResourceDefinition"} <= {
+        k for k, *_ in objects
+    }
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(list(objects.values())))
+    run(
+        "kubectl", "--kubeconfig", str(plane.kubeconfig), "apply", "--server-side", "--force-conflicts",
+        "--dry-run=server", "--validate=strict", "-f", str(tmp_path / "objects.yaml"),
+        env={**os.environ, "HOME": str(plane.folder)},
+    )  # fmt: skip
