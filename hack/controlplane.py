@@ -167,6 +167,10 @@ class ControlPlane:
         """Stop kube-apiserver alone, as an upgrade of the control plane would; its state stays in etcd."""
         self._terminate("kube-apiserver")
 
+    def stop_controller_manager(self) -> None:
+        """Stop kube-controller-manager alone: nothing is collected until it is started again."""
+        self._terminate("kube-controller-manager")
+
     def stop(self) -> None:
         """Stop everything, newest first. Idempotent."""
         for name in reversed(list(self._processes)):

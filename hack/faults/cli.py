@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +33,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     seeds = range(arguments.seed, arguments.seed + arguments.count)
     summary = _Summary(len(seeds), as_json=arguments.json)
-    if arguments.jobs > 1:
-        _fan_out(arguments, summary)
-    else:
-        for result in _play_all(seeds[:: arguments.stripe], arguments):
-            summary.add(result)
+    with _orderly_end():
+        if arguments.jobs > 1:
+            _fan_out(arguments, summary)
+        else:
+            for result in _play_all(seeds[:: arguments.stripe], arguments):
+                summary.add(result)
     return summary.finish(arguments.server)
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Have SIGTERM stop what was started, servers and operators, on the way out. In the main thread."""
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _play_all(seeds: Iterable[int], arguments: argparse.Namespace) -> Iterable[dict[str, Any]]:
@@ -59,6 +72,7 @@ def _play_all(seeds: Iterable[int], arguments: argparse.Namespace) -> Iterable[d
 
 def _fan_out(arguments: argparse.Namespace, summary: _Summary) -> None:
     """Stripes of the seeds, each in a process of its own; a process that dies is reported as a violation."""
+    running: list[subprocess.Popen[str]] = []
 
     def stripe(number: int) -> None:
         command = [
@@ -69,6 +83,7 @@ def _fan_out(arguments: argparse.Namespace, summary: _Summary) -> None:
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
         ) as process:
+            running.append(process)
             assert process.stdout is not None
             for line in process.stdout:
                 if line.startswith("{"):
@@ -79,8 +94,12 @@ def _fan_out(arguments: argparse.Namespace, summary: _Summary) -> None:
     threads = [threading.Thread(target=stripe, args=(number,)) for number in range(arguments.jobs)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    finally:
+        for process in running:
+            process.terminate()
 
 
 class _Summary:

@@ -114,8 +114,11 @@ class _Real(_Base):
         self.read_deadline: float | None = None
 
     def restart(self) -> None:
+        # With its client: the garbage collector takes up to a minute to find an API server again, and isn't on trial.
+        self._plane.stop_controller_manager()
         self._plane.stop_api_server()
         self._plane.start_api_server()
+        self._plane.start_controller_manager()
 
     def pause_storage(self, seconds: float) -> None:
         pid = self._plane.pids["etcd"]
