@@ -80,7 +80,8 @@ class FaultProxy:
         self._runner: web.AppRunner | None = None
         self._site: web.TCPSite | None = None
         self._lists: dict[str, list[tuple[int, bytes]]] = {}
-        self._streams: set[asyncio.Transport] = set()
+        self._streams: set[aiohttp.ClientResponse] = set()
+        self._ending: set[aiohttp.ClientResponse] = set()
 
     @property
     def url(self) -> str:
@@ -107,7 +108,7 @@ class FaultProxy:
         self._call(self._listen)
 
     def close_watches(self) -> None:
-        """End every watch, as API servers do every few minutes."""
+        """End every watch cleanly, as API servers do every few minutes."""
         self._call(self._close_streams)
 
     def _call(self, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -166,8 +167,9 @@ class FaultProxy:
                 connection.transport.abort()
 
     async def _close_streams(self) -> None:
-        for transport in list(self._streams):
-            transport.close()
+        self._ending |= self._streams
+        for answer in list(self._streams):
+            answer.close()
 
     # One request.
 
@@ -250,9 +252,7 @@ class FaultProxy:
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(incoming)
-        transport = incoming.transport
-        if isinstance(transport, asyncio.Transport):
-            self._streams.add(transport)
+        self._streams.add(answer)
         try:
             pending = b""
             async for chunk in answer.content.iter_any():
@@ -262,9 +262,13 @@ class FaultProxy:
                         return response
             await response.write_eof()
         except (aiohttp.ClientError, ConnectionError):
-            _drop(incoming)
+            if answer in self._ending:
+                await response.write_eof()
+            else:
+                _drop(incoming)
         finally:
-            self._streams.discard(transport)
+            self._streams.discard(answer)
+            self._ending.discard(answer)
         return response
 
     async def _pass_on(

@@ -1,0 +1,206 @@
+"""Three days of an idle and of a busy operator, on virtual time: nothing may grow.
+
+The operator is the real one over real HTTP; only its clock is the test's. Watches are ended every few virtual minutes,
+as API servers do it, so that connections come and go like in three days.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import psutil
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.cluster import Cluster, decode, tfjob
+from tests.support.eventually import eventually
+from tests.support.served_elsewhere import ServerElsewhere, server_elsewhere
+from tests.support.threads import no_threads_left
+from tfoperator.events import ObjectReference
+from tfoperator.events.correlator import Occurrence
+from tfoperator.kube.client import Client
+from tfoperator.kube.cluster import ClusterConfig
+from tfoperator.kube.errors import NotFoundError
+from tfoperator.kube.resources import PODS
+from tfoperator.operator import Operator, Options
+
+HOURS = 72
+WATCH_SECONDS = 450.0  # what API servers choose is 300 to 600
+STEP_SECONDS = 45.0
+
+
+@dataclass
+class Size:
+    """What a process holds."""
+
+    objects: int
+    threads: int
+    connections: int
+    resident: int
+
+    @classmethod
+    def now(cls) -> Size:
+        gc.collect()
+        process = psutil.Process()
+        connections = [one for one in process.net_connections("tcp") if one.status == psutil.CONN_ESTABLISHED]
+        return cls(len(gc.get_objects()), threading.active_count(), len(connections), process.memory_info().rss)
+
+
+class Life:
+    """An operator whose time the test makes pass."""
+
+    def __init__(self, server: ServerElsewhere, clock: FakeClock, operator: Operator, cluster: Cluster) -> None:
+        self._server = server
+        self._clock = clock
+        self.operator = operator
+        self.cluster = cluster
+        self._next_close = clock.monotonic() + WATCH_SECONDS
+        self._resting = 0
+
+    def come_to_rest(self) -> None:
+        """Remember how many threads wait for the clock when there is nothing to do."""
+        self.until(lambda: self.operator.is_leader, "the operator works")
+        self.pass_by(STEP_SECONDS, settle=False)
+        self._resting = eventually(self._stable, within=20, what="the operator rests")
+
+    def _stable(self) -> int:
+        before = len(self._clock._at_rest())
+        threading.Event().wait(0.2)
+        return before if before == len(self._clock._at_rest()) else 0
+
+    def pass_by(self, seconds: float, *, settle: bool = True) -> None:
+        """Let so many virtual seconds pass, in steps that let everybody do what is due."""
+        end = self._clock.monotonic() + seconds
+        while (now := self._clock.monotonic()) < end:
+            self._clock.advance(min(STEP_SECONDS, end - now))
+            if now >= self._next_close:
+                self._next_close = now + WATCH_SECONDS
+                self._server.close_watches()
+            if settle:
+                self._clock.wait_for_waiters(self._resting, timed=False, limit=30)
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        """Let time pass, little by little, until something is so."""
+
+        def probe() -> object:
+            self._clock.advance(0.1)
+            return condition()
+
+        eventually(probe, within=30, every=0.002, what=what)
+
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """What is logged is kept by pytest, and would grow."""
+    caplog.set_level(logging.CRITICAL, "tfoperator")
+
+
+@contextmanager
+def life() -> Iterator[Life]:
+
+    clock = FakeClock(start=datetime.now(UTC).replace(microsecond=0))
+    with no_threads_left(), server_elsewhere() as server, Client(ClusterConfig(server=server.url), qps=-1) as admin:
+        cluster = Cluster(admin, "default")
+        with Client(ClusterConfig(server=server.url), qps=-1, clock=clock) as client:
+            operator = Operator(client, Options(restart_delay_base=0.1), clock=clock)
+            operator.start()
+            try:
+                one = Life(server, clock, operator, cluster)
+                one.come_to_rest()
+                yield one
+            finally:
+                # Whoever waits for the clock on the way out is not kept waiting.
+                stopping = threading.Thread(target=operator.stop, args=(10,))
+                stopping.start()
+
+                def stopped() -> bool:
+                    clock.advance(1)
+                    return not stopping.is_alive()
+
+                eventually(stopped, within=20, what="the operator stops")
+
+
+def one_job(life: Life, name: str) -> None:
+    """A job's life: its pods run, one fails and comes back, all succeed, and its time to live ends."""
+    cluster = life.cluster
+    policy = {"ttlSecondsAfterFinished": 1, "cleanPodPolicy": "All"}
+    cluster.submit(tfjob(name, restart_policy="ExitCode", run_policy=policy, Worker=2))
+    life.until(lambda: len(cluster.pods()) == 2, "the pods")
+    for pod in cluster.pods():
+        cluster.set_phase(pod, "Running")
+    victim = f"{name}-worker-1"
+    uid = cluster.pods()[victim]["metadata"]["uid"]
+    cluster.set_phase(victim, "Failed", exit_code=137)
+
+    def replaced() -> bool:
+        try:
+            return bool(cluster.client.get(PODS, "default", victim, decode)["metadata"]["uid"] != uid)
+        except NotFoundError:
+            return False
+
+    life.until(replaced, "the pod is replaced")
+    cluster.set_phase(f"{name}-worker-0", "Succeeded", exit_code=0)
+    life.until(lambda: not cluster.client.list(PODS, "default", decode).items, "the pods are cleaned up")
+    life.pass_by(2, settle=False)
+
+    def gone() -> bool:
+        try:
+            cluster.job(name)
+        except NotFoundError:
+            return True
+        return False
+
+    life.until(gone, "the job's time to live ends")
+
+
+def fill_memory_of_events(life: Life) -> None:
+    """The recorder remembers what it told of the last 4096 objects, as client-go's does: let it be full already."""
+    correlator = life.operator._recorder._correlator
+    for number in range(4096):
+        regarding = ObjectReference("kubeflow.org/v1", "TFJob", "default", f"earlier-{number}", f"uid-{number}")
+        correlator.correlate(Occurrence(regarding, "Normal", "SuccessfulCreatePod", "Created pods", life.now, 0.0))
+
+
+def assert_no_growth(before: Size, after: Size, *, objects: int) -> None:
+    print(before, after, sep="\n")
+    assert after.threads == before.threads
+    assert after.connections <= before.connections
+    assert after.objects - before.objects < objects
+    assert after.resident - before.resident < 8 << 20
+
+
+def test_an_idle_operator_does_not_grow_in_three_days() -> None:
+    with life() as one:
+        one.cluster.submit(tfjob("quiet", Worker=2))
+        one.until(lambda: len(one.cluster.pods()) == 2, "the pods")
+        for pod in one.cluster.pods():
+            one.cluster.set_phase(pod, "Running")
+        one.until(lambda: one.cluster.has_condition("quiet", "Ready"), "the job runs")
+        one.pass_by(3600)
+        before = Size.now()
+        one.pass_by((HOURS - 1) * 3600)
+        assert_no_growth(before, Size.now(), objects=300)
+        assert one.cluster.has_condition("quiet", "Ready")
+
+
+def test_a_busy_operator_does_not_grow_in_three_days() -> None:
+    with life() as one:
+        fill_memory_of_events(one)
+        began = one.now
+        for number in range(HOURS * 3):
+            if number == HOURS // 2:
+                before = Size.now()
+            one_job(one, f"job-{number}")
+            one.pass_by(max(0.0, (number + 1) * 1200 - (one.now - began).total_seconds()))
+        assert (one.now - began).total_seconds() >= HOURS * 3600
+        assert_no_growth(before, Size.now(), objects=300)
