@@ -260,9 +260,11 @@ class Reconciler:
         if wedged:
             logger.warning("an expected event never came, going on without it", extra={"job": key})
             self._metrics.repaired("expectations", 1)
-        if missed or wedged:
+        if wedged:
             self._expectations.forget_owner(uid)
-        elif not right or waiting:
+        elif not missed and (not right or waiting):
+            # What was missed fulfils the expectations when it is listed; to forget them before that would be to believe
+            # a cache that is known to be wrong.
             self._suspicions[uid] = _Suspicion(found, waiting)
         now = self._clock.monotonic()
         with self._lock:

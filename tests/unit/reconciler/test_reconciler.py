@@ -35,10 +35,12 @@ class World(Harness):
         self.controller.start()
         return self
 
-    def run_job(self, name: str = "job", *, spec: dict[str, Any] | None = None, **what: int) -> None:
+    def run_job(
+        self, name: str = "job", *, restart_policy: str = "Never", spec: dict[str, Any] | None = None, **what: int
+    ) -> None:
         """Submit a job and bring it to Running, with the reconciler knowing of it."""
         before = len(self.reconciler._schedule)
-        self.api.put(TFJOBS, namespaced(tfjob(name, spec=spec, **what)))
+        self.api.put(TFJOBS, namespaced(tfjob(name, restart_policy=restart_policy, spec=spec, **what)))
         count = sum(what.values())
         mine = [f"{name}-"]
         eventually(lambda: sum(pod.startswith(mine[0]) for pod in self.api.names(PODS)) == count, what="pods")
@@ -135,6 +137,29 @@ def test_a_pod_whose_end_the_watch_lost_is_noticed(world: World) -> None:
     world.look()
     eventually(lambda: world.condition("Failed").get("status") == "True", what="under Never, a lost pod ends the job")
     assert world.api.count("watch", "pods") == 1
+
+
+def test_a_pod_that_was_let_go_of_is_no_loss_although_the_watch_lost_its_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run_job(Worker=1, restart_policy="OnFailure")
+    world.api.mute("pods")
+    world.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": True}}})
+    eventually(lambda: world.condition("Suspended").get("status") == "True", what="the job is suspended")
+    eventually(lambda: not world.api.names(PODS), what="the pod is let go of")
+    world.api.unmute()
+    world.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": False}}})
+    eventually(lambda: world.condition("Suspended").get("status") == "False", what="the job is resumed")
+    # The cache is mended late, and meanwhile the job is synced.
+    with monkeypatch.context() as late:
+        late.setattr(world.informers.pods, "relist", lambda: None)
+        world.look()
+        world.look()
+        eventually(lambda: not len(world.queue) and not world.queue.unfinished_work_seconds(), what="an idle queue")
+    world.informers.pods.relist()
+    eventually(lambda: world.api.names(PODS) == ["job-worker-0"], what="the pod is made anew")
+    world.settle()
+    assert world.status()["replicaStatuses"]["Worker"].get("restarts", 0) == 0
 
 
 def test_a_status_change_that_the_watch_lost_is_noticed(world: World) -> None:
