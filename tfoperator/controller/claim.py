@@ -17,7 +17,7 @@ import msgspec
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.gang import PodGroup, decode_pod_group
-from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister
+from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister, ObjectNotFound
 from tfoperator.kube.errors import InvalidError, NotFoundError
 from tfoperator.kube.objects import (
     Deployment,
@@ -102,6 +102,15 @@ class Claimer:
         labels = {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: job.metadata.name}
         change = {"metadata": {"uid": owned.uid, "labels": labels}}
         self._client.patch(resource, owned.namespace, owned.name, change, decode_partial)
+
+    def shows_alive(self, resource: Resource, namespace: str, name: str, uid: str) -> bool:
+        """Whether the cache has this pod or service, and knows nothing of its deletion."""
+        lister: Lister[Any] = self._pods if resource is PODS else self._services
+        try:
+            meta = lister.get(namespace, name).metadata
+        except ObjectNotFound:
+            return False
+        return bool(meta.uid == uid and meta.deletion_timestamp is None)
 
     def can_adopt(self, job: TFJob) -> bool:
         """Whether the job is still there and not being deleted: asks the API server."""

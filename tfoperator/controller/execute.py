@@ -21,6 +21,7 @@ from tfoperator.controller.actions import Plan, PlannedEvent, PodCreate, PodDele
 from tfoperator.controller.claim import Claimer
 from tfoperator.controller.execute_board import BoardExecutor
 from tfoperator.controller.handlers import expectation_key
+from tfoperator.controller.lost_answers import deleted_all_the_same
 from tfoperator.controller.memory import JobMemory
 from tfoperator.controller.messages import creation_events, deletion_events
 from tfoperator.controller.metrics import ChildKind, ControllerMetrics, NoControllerMetrics
@@ -246,14 +247,14 @@ class PlanExecutor:
             self._client.delete(
                 _RESOURCES[kind], job.metadata.namespace, one.name, uid=one.uid, grace_period_seconds=grace
             )
-        except (NotFoundError, ConflictError):
-            # It is gone, or another one has its name by now.
-            self._expectations.deletion_observed(key, one.uid)
         except KubeError as error:
-            self._expectations.deletion_observed(key, one.uid)
-            return error
-        else:
-            logger.info("deleted %s %s: %s", kind[:-1], one.name, one.reason, extra={"job": job.metadata.key})
+            namespace = job.metadata.namespace
+            gone = deleted_all_the_same(self._client, _RESOURCES[kind], namespace, one.name, one.uid, error)
+            # Of what is gone and still in the cache the watch will tell; of anything else nothing is to be expected.
+            if not gone or not self._claimer.shows_alive(_RESOURCES[kind], namespace, one.name, one.uid):
+                self._expectations.deletion_observed(key, one.uid)
+            return None if gone else error
+        logger.info("deleted %s %s: %s", kind[:-1], one.name, one.reason, extra={"job": job.metadata.key})
         return None
 
     # The PodGroup.
