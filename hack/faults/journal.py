@@ -48,13 +48,18 @@ class Journal(msgspec.Struct):
     """What happened, and what was done by the player himself (by UID), not the operator.
 
     `taken` are the pods and services that the player deleted, `discarded` the jobs. With `clock_stepped` times prove
-    nothing.
+    nothing. In `gaps` (after one version, up to another) a watch was away and something may be missing.
     """
 
     entries: list[Entry] = []
     taken: set[str] = set()
     discarded: set[str] = set()
     clock_stepped: bool = False
+    gaps: list[tuple[int, int]] = []
+
+    def is_whole_at(self, version: int) -> bool:
+        """Whether nothing is missing around this version."""
+        return not any(after < version <= until for after, until in self.gaps)
 
 
 class Keeper:
@@ -63,9 +68,11 @@ class Keeper:
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._lock = threading.Condition()  # guards _current and _entries
+        self._lock = threading.Condition()  # guards _current, _entries, _gaps and _seen
         self._current: dict[str, dict[str, Json]] = {kind: {} for kind in _RESOURCES}
         self._entries: list[Entry] = []
+        self._gaps: list[tuple[int, int]] = []
+        self._seen: dict[str, int] = {}
         self._stop = threading.Event()
         self._watches: dict[str, Any] = {}
         self._threads = [
@@ -99,6 +106,11 @@ class Keeper:
                 (e.version, e.uid): e for e in sorted(self._entries, key=lambda e: e.what == "MODIFIED", reverse=True)
             }
         return sorted(unique.values(), key=lambda entry: entry.version)
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """Where something may be missing."""
+        with self._lock:
+            return list(self._gaps)
 
     def count(self) -> int:
         """How many events there are so far."""
@@ -146,6 +158,9 @@ class Keeper:
         found = {item["metadata"]["uid"]: _with_kind(item, kind) for item in page.items}
         with self._lock:
             version = int(page.resource_version)
+            if kind in self._seen:
+                self._gaps.append((self._seen[kind], version))
+            self._seen[kind] = version
             for uid in self._current[kind].keys() - found.keys():
                 if int(self._current[kind][uid]["metadata"]["resourceVersion"]) <= version:
                     self._note(Entry(version, kind, "DELETED", self._current[kind].pop(uid)))
@@ -170,6 +185,7 @@ class Keeper:
                 obj = _with_kind(event.object, kind)
                 version = str(obj["metadata"]["resourceVersion"])
                 with self._lock:
+                    self._seen[kind] = int(version)
                     if event.type is WatchEventType.DELETED:
                         self._current[kind].pop(obj["metadata"]["uid"], None)
                         self._note(Entry(int(version), kind, "DELETED", obj))

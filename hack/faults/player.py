@@ -43,7 +43,7 @@ class Player:
 
     def journal(self) -> Journal:
         """All that has happened."""
-        return msgspec.structs.replace(self.account, entries=self._keeper.entries())
+        return msgspec.structs.replace(self.account, entries=self._keeper.entries(), gaps=self._keeper.gaps())
 
     def act(self, step: Step) -> str:
         """Do what the step says; returns what it came to, for people."""

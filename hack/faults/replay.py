@@ -28,10 +28,12 @@ def replay(journal: Journal) -> tuple[list[JobLife], list[Violation]]:
 class _Reader:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+        self._version = 0
         self.jobs: dict[str, JobLife] = {}
         self.violations: list[Violation] = []
 
     def read(self, entry: Entry) -> None:
+        self._version = entry.version
         match entry.kind:
             case "TFJob":
                 self._job(entry)
@@ -41,7 +43,8 @@ class _Reader:
                 self._service(entry)
 
     def _complain(self, kind: str, job: JobLife, text: str) -> None:
-        self.violations.append(Violation(kind, job.name, text))
+        if self._journal.is_whole_at(self._version):
+            self.violations.append(Violation(kind, job.name, text))
 
     # Jobs.
 
@@ -133,7 +136,9 @@ class _Reader:
             if entry.what == "DELETED":
                 return
             pod = job.pods[entry.uid] = PodLife(entry.uid, entry.name, replica, _base(entry.obj))
-            self._born(job, pod)
+            if entry.what == "ADDED":
+                self._born(job, pod)
+            self._give_reasons_to(job, pod)
         self._report(pod, entry.obj)
         if pod.failed_retryably(job.policy(replica[0])):
             pod.reasons.add("failed")
@@ -166,7 +171,6 @@ class _Reader:
         most = job.most_restarts(pod.replica)
         if pod.base > most:
             self._complain("doubled", job, f"pod {pod.name} is restart {pod.base}, there were at most {most} losses")
-        self._give_reasons_to(job, pod)
 
     def _deleted(self, job: JobLife, pod: PodLife) -> None:
         if pod.uid in self._journal.taken:

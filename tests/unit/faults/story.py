@@ -18,7 +18,7 @@ class Story:
     """One job `job` (UID `j`) and its objects. Each method is one or more events; `status` is the operator's."""
 
     def __init__(self, policy: str = "OnFailure", spec: Json | None = None, **replicas: int) -> None:
-        self.journal = Journal(entries=[], taken=set(), discarded=set())
+        self.journal = Journal(entries=[], taken=set(), discarded=set(), gaps=[])
         self._version = 100
         self._objects: dict[str, Json] = {}
         specs = {

@@ -233,6 +233,15 @@ def test_a_job_that_somebody_else_manages_must_stay_untouched() -> None:
     )
 
 
+def test_what_happens_in_a_gap_of_the_journal_is_not_judged() -> None:
+    story = healthy().remove("worker-0")
+    version = story.journal.entries[-1].version
+    story.journal.gaps.append((version - 1, version))
+    assert story.never() == []
+    story.journal.gaps[:] = [(version, version + 1)]
+    assert story.never() != []
+
+
 # The odd ones.
 
 
