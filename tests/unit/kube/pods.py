@@ -129,16 +129,22 @@ def running_pod(number: int, *, replicas: int = 4, node: int | None = None) -> d
 def _managed_fields(job_uid: str, address: str, created: str, started: str) -> list[dict[str, Any]]:
     labels = ("job-name", "operator-name", "replica-index", "replica-type")
     container = ("command", "env", "image", "name", "ports", "resources")
-    metadata = {
+    metadata: dict[str, Any] = {
         "f:labels": {".": {}, **{f"f:training.kubeflow.org/{label}": {} for label in labels}},
         "f:ownerReferences": {".": {}, f'k:{{"uid":"{job_uid}"}}': {}},
     }
-    spec = {
+    spec: dict[str, Any] = {
         "f:containers": {'k:{"name":"tensorflow"}': {".": {}, **{f"f:{field}": {} for field in container}}},
         "f:restartPolicy": {},
         "f:schedulerName": {},
     }
-    condition = {".": {}, "f:lastProbeTime": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}}
+    condition: dict[str, Any] = {
+        ".": {},
+        "f:lastProbeTime": {},
+        "f:lastTransitionTime": {},
+        "f:status": {},
+        "f:type": {},
+    }
     status = {
         "f:conditions": {f'k:{{"type":"{kind}"}}': condition for kind in CONDITIONS[:4]},
         "f:containerStatuses": {},
