@@ -30,17 +30,24 @@ class _Reader:
         self._journal = journal
         self._version = 0
         self.jobs: dict[str, JobLife] = {}
+        self._early: dict[str, list[Entry]] = {}  # events of objects whose job the journal shows only later, by its UID
         self.violations: list[Violation] = []
 
     def read(self, entry: Entry) -> None:
         self._version = entry.version
-        match entry.kind:
-            case "TFJob":
-                self._job(entry)
-            case "Pod":
-                self._pod(entry)
-            case "Service":
-                self._service(entry)
+        if entry.kind == "TFJob":
+            self._job(entry)
+            for early in self._early.pop(entry.uid, ()):
+                self._child(self.jobs[entry.uid], early)
+        elif (job := self.jobs.get(_owner(entry.obj))) is not None:
+            self._child(job, entry)
+        else:
+            self._early.setdefault(_owner(entry.obj), []).append(entry)
+
+    def _child(self, job: JobLife, entry: Entry) -> None:
+        replica = _replica(entry.obj)
+        if replica is not None:
+            (self._pod if entry.kind == "Pod" else self._service)(job, replica, entry)
 
     def _complain(self, kind: str, job: JobLife, text: str) -> None:
         if self._journal.is_whole_at(self._version):
@@ -125,12 +132,7 @@ class _Reader:
 
     # Pods.
 
-    def _pod(self, entry: Entry) -> None:
-        owner = _owner(entry.obj)
-        job = self.jobs.get(owner)
-        replica = _replica(entry.obj)
-        if job is None or replica is None:
-            return
+    def _pod(self, job: JobLife, replica: ReplicaKey, entry: Entry) -> None:
         pod = job.pods.get(entry.uid)
         if pod is None:
             if entry.what == "DELETED":
@@ -196,10 +198,7 @@ class _Reader:
 
     # Services.
 
-    def _service(self, entry: Entry) -> None:
-        job, replica = self.jobs.get(_owner(entry.obj)), _replica(entry.obj)
-        if job is None or replica is None:
-            return
+    def _service(self, job: JobLife, replica: ReplicaKey, entry: Entry) -> None:
         service = job.services.get(entry.uid)
         if service is None:
             if entry.what == "DELETED":

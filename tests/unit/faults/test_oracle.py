@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.unit.faults.story import Story
@@ -240,6 +241,15 @@ def test_what_happens_in_a_gap_of_the_journal_is_not_judged() -> None:
     assert story.never() == []
     story.journal.gaps[:] = [(version, version + 1)]
     assert story.never() != []
+
+
+def test_objects_that_the_journal_shows_before_their_job_are_the_jobs() -> None:
+    story = healthy()
+    entries = story.journal.entries
+    late = entries.pop(0)
+    entries.insert(3, msgspec.structs.replace(late, version=entries[2].version))
+    story.journal.gaps.append((late.version - 1, entries[2].version))
+    assert story.end() == []
 
 
 # The odd ones.
