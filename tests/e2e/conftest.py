@@ -22,8 +22,11 @@ __all__ = ["docker_engine"]
 OPERATOR_USER = "system:serviceaccount:tfoperator-system:tfoperator"
 OPERATOR_GROUPS = "system:serviceaccounts,system:serviceaccounts:tfoperator-system,system:authenticated"
 
+UNFINALIZING_USER = "unfinalizing"
+"""A user without any right, until a test gives it some."""
+
 COUNTED_USER = "counted"
-"""A user whose every request the API server writes to its audit log."""
+"""A user (and the operator's own, beside it) whose every request the API server writes to its audit log."""
 
 AUDIT_POLICY = f"""
 apiVersion: audit.k8s.io/v1
@@ -31,15 +34,17 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  users: [{COUNTED_USER}]
+  users: [{COUNTED_USER}, "{OPERATOR_USER}"]
 - level: None
 """
 
 
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
-    users = {OPERATOR_USER: OPERATOR_GROUPS, COUNTED_USER: "system:masters"}
-    with control_plane(users=users, audit_policy=AUDIT_POLICY) as running:
+    users = {OPERATOR_USER: OPERATOR_GROUPS, COUNTED_USER: "system:masters", UNFINALIZING_USER: "system:authenticated"}
+    # Some distributions enable it; it asks for one right more.
+    plugins = ("OwnerReferencesPermissionEnforcement",)
+    with control_plane(users=users, audit_policy=AUDIT_POLICY, admission_plugins=plugins) as running:
         yield running
 
 

@@ -1,4 +1,7 @@
-"""The operator with exactly the rights that manifests/base gives it, on an API server that enforces them."""
+"""The operator with exactly the rights that the manifests give it: they suffice, and it uses each of them and no other.
+
+The API server enforces them, and tells in its audit log which were used.
+"""
 
 from __future__ import annotations
 
@@ -10,75 +13,194 @@ from pathlib import Path
 import pytest
 
 from hack.controlplane import ControlPlane
-from tests.e2e.conftest import OPERATOR_USER
-from tests.support.cluster import Cluster, decode, tfjob
+from tests.e2e.conftest import OPERATOR_USER, UNFINALIZING_USER
+from tests.support.audit import AuditTrail, Right, granted, roles_of
+from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
+from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import NotFoundError
-from tfoperator.kube.resources import DEPLOYMENTS, LEASES
+from tfoperator.api.names import replica_labels
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+from tfoperator.kube.errors import ForbiddenError
+from tfoperator.kube.resources import DEPLOYMENTS, LEASES, PODS, SERVICES, Resource
 
 pytestmark = pytest.mark.controlplane
 
-MANIFESTS = Path(__file__).resolve().parents[2] / "manifests" / "base"
+MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
+OVERLAY = MANIFESTS / "overlays" / "log-archive"
+"""The base and one right more: to read logs."""
+
+FINALIZERS = Right("kubeflow.org", "tfjobs/finalizers", "update")
+"""Never asked for by itself: the API server checks it when an object with an owner is made."""
+
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
+BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
+
+Start = Callable[..., OperatorProcess]
+
+
+def kubectl(plane: ControlPlane, *arguments: str) -> str:
+    environment = {**os.environ, "HOME": str(plane.folder)}  # it caches discovery below it
+    command = ["kubectl", "--kubeconfig", str(plane.kubeconfig), *arguments]
+    done = subprocess.run(command, check=True, timeout=60, env=environment, capture_output=True, text=True)
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
-def rights(plane: ControlPlane, admin: object) -> None:
-    """Everything of manifests/base; nothing here runs the Deployment's pods."""
-    environment = {**os.environ, "HOME": str(plane.folder)}  # kubectl caches discovery below it
-    command = ["kubectl", "--kubeconfig", str(plane.kubeconfig), "apply", "--server-side", "--force-conflicts"]
-    subprocess.run([*command, "-k", str(MANIFESTS)], check=True, timeout=60, env=environment)
+def rights(plane: ControlPlane, admin: object) -> set[Right]:
+    """Everything of the manifests is applied (nothing here runs the Deployment's pods); the operator's rights."""
+    kubectl(plane, "apply", "--server-side", "--force-conflicts", "-k", str(OVERLAY))
+    roles = roles_of(kubectl(plane, "kustomize", str(OVERLAY)))
+    return granted(roles["ClusterRole", "tfoperator"]) | granted(roles["Role", "tfoperator-leader-election"])
 
 
-def change_and_remove_the_tensorboard(cluster: Cluster) -> None:
-    def has(image: str | None) -> bool:
-        found = cluster.client.list(DEPLOYMENTS, cluster.namespace, decode).items
-        images = [one["spec"]["template"]["spec"]["containers"][0]["image"] for one in found]
-        return images == ([] if image is None else [image])
-
-    for board, image in (({"image": "boards:2"}, "boards:2"), (None, None)):
-        cluster.client.patch(TFJOBS, cluster.namespace, "mnist", {"spec": {"tensorBoard": board}}, decode)
-        eventually(lambda image=image: has(image), within=20, what=f"the deployment with image {image}")
-
-
-def test_the_rights_of_the_manifests_suffice_for_a_jobs_whole_life(
-    plane: ControlPlane, cluster: Cluster, rights: None, start_operator: Callable[..., OperatorProcess]
+def test_the_rights_of_the_manifests_suffice_and_each_of_them_is_used(
+    plane: ControlPlane, cluster: Cluster, rights: set[Right], start_operator: Start, tmp_path: Path
 ) -> None:
+    trail = AuditTrail(plane.audit_log, OPERATOR_USER)
     operator = start_operator(
         "--leader-elect",
         "--leader-elect-namespace=tfoperator-system",
+        "--resync-period=1s",
+        "--restart-delay-base=100ms",
+        f"--archive-dir={tmp_path / 'archive'}",
+        "--archive-timeout=1s",
         kubeconfig=plane.kubeconfig_for(OPERATOR_USER),
     )
-    policy = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 2}
-    board = {"tensorBoard": {"logDir": "gs://bucket/logs"}}
-    cluster.submit(tfjob("mnist", restart_policy="ExitCode", run_policy=policy, spec=board, PS=1, Worker=1))
-    for name in cluster.wait_pods(2):
-        cluster.set_phase(name, "Running")
-    cluster.wait_condition("mnist", "Running")
-    change_and_remove_the_tensorboard(cluster)
-    first = cluster.pods()["mnist-worker-0"]["metadata"]["uid"]
-    cluster.set_phase("mnist-worker-0", "Failed", exit_code=137)
-
-    def again() -> bool:
-        pod = cluster.pods().get("mnist-worker-0")
-        return pod is not None and pod["metadata"]["uid"] != first
-
-    eventually(again, within=20, what="the worker is made anew")
-    cluster.set_phase("mnist-worker-0", "Running")
-    cluster.set_phase("mnist-worker-0", "Succeeded")
-    eventually(lambda: not cluster.pods() and not cluster.services(), within=20, what="pods and services are gone")
-
-    def gone() -> bool:
-        try:
-            cluster.job("mnist")
-        except NotFoundError:
-            return True
-        return False
-
-    eventually(gone, within=20, what="the job is deleted when its time has come")
-    assert {"SuccessfulCreatePod", "TFJobSucceeded"} <= {event["reason"] for event in cluster.events()}
+    operated = Operated(cluster, operator)
+    finished = live_a_whole_life(operated)
+    lose_owners_and_find_them_again(operated)
+    find_names_taken(operated)
+    have_a_board_changed_and_removed(operated, trail)
+    eventually(finished.is_gone, within=20, what="the job is deleted when its time has come")
     lease = cluster.client.get(LEASES, "tfoperator-system", "tfoperator", decode)
     assert lease["spec"]["holderIdentity"]
+
+    def all_used() -> bool:
+        assert rights - trail.used() == {FINALIZERS}
+        return True
+
+    eventually(all_used, within=20, every=0.2, what="every right is used")
     assert operator.stop() == 0
+    assert trail.used() - rights == set()
+    assert trail.refused() == []
     assert "forbidden" not in operator.tail(1000).lower()
+
+
+def live_a_whole_life(operated: Operated) -> JobOnCluster:
+    """Pods made and made anew twice, which is one event that grows; a success, cleaned up; its end comes 2 s later."""
+    policy = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 2}
+    job = operated.running("mnist", restart_policy="ExitCode", run_policy=policy, PS=1, Worker=1)
+    for _ in range(2):
+        before = job.pod_uid("worker-0")
+        job.play("Failed", "worker-0", exit_code=137)
+        job.wait_successor("worker-0", before)
+        job.play("Running", "worker-0")
+    job.play("Succeeded", "worker-0")
+    job.wait_pods()
+    job.wait_services()
+    job.wait_reasons("SuccessfulCreatePod", "TFJobSucceeded")
+    return job
+
+
+def lose_owners_and_find_them_again(operated: Operated) -> None:
+    job = operated.running("orphans", Worker=1)
+    for resource in (PODS, SERVICES):
+        change = {"metadata": {"ownerReferences": None}}
+        operated.cluster.client.patch(resource, operated.cluster.namespace, "orphans-worker-0", change, decode)
+        eventually(
+            lambda r=resource: owner_of(operated, r, "orphans-worker-0") == job.uid,
+            within=20,
+            every=0.05,
+            what=f"{resource.plural} are adopted",
+        )
+
+
+def owner_of(operated: Operated, resource: Resource, name: str) -> str:
+    found = operated.cluster.client.get(resource, operated.cluster.namespace, name, decode)
+    return str(next(iter(found["metadata"].get("ownerReferences") or [{"uid": ""}]))["uid"])
+
+
+def find_names_taken(operated: Operated) -> None:
+    """What is in the way is looked at."""
+    client, namespace = operated.cluster.client, operated.cluster.namespace
+    container = {"name": "main", "image": "example.invalid/x:1"}
+    name = {"metadata": {"name": "taken-worker-0"}}
+    client.create(SERVICES, namespace, {**name, "spec": {"ports": [{"port": 1}]}}, decode)
+    job = operated.job("taken", Worker=1)
+    job.wait_reasons("FailedCreateService")
+    client.create(PODS, namespace, {**name, "spec": {"containers": [container]}}, decode)
+    client.delete(SERVICES, namespace, "taken-worker-0")
+    job.wait_reasons("FailedCreatePod")
+    client.delete(PODS, namespace, "taken-worker-0", grace_period_seconds=0)
+
+
+def have_a_board_changed_and_removed(operated: Operated, trail: AuditTrail) -> None:
+    client, namespace = operated.cluster.client, operated.cluster.namespace
+    labels = {"app": "foreign"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "x", "image": "example.invalid/x:1"}]}}
+    foreign = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    name = {"metadata": {"name": "board-tensorboard"}}
+    client.create(DEPLOYMENTS, namespace, {**name, "spec": foreign}, decode)
+    job = operated.submit(tfjob("board", spec={"tensorBoard": {"logDir": "/logs"}}, Worker=1))
+    job.wait_reasons("FailedTensorBoard")
+    client.delete(DEPLOYMENTS, namespace, "board-tensorboard")
+    eventually(lambda: is_owned(operated, job), within=60, every=0.05, what="the job's deployment")
+    job.patch_spec(tensorBoard={"image": "boards:2"})
+
+    def changed() -> bool:
+        found = client.get(DEPLOYMENTS, namespace, "board-tensorboard", decode)
+        return bool(found["spec"]["template"]["spec"]["containers"][0]["image"] == "boards:2")
+
+    eventually(changed, within=20, every=0.05, what="its change")
+    compared = Right("apps", "deployments", "list")
+    eventually(lambda: compared in trail.used(), within=20, every=0.2, what="its comparison with the live state")
+    job.patch_spec(tensorBoard=None)
+    eventually(lambda: not boards(operated), within=20, every=0.05, what="its end")
+
+
+def boards(operated: Operated) -> list[Json]:
+    return list(operated.cluster.client.list(DEPLOYMENTS, operated.cluster.namespace, decode).items)
+
+
+def is_owned(operated: Operated, job: JobOnCluster) -> bool:
+    owners = [board["metadata"].get("ownerReferences") or [{"uid": ""}] for board in boards(operated)]
+    return [references[0]["uid"] for references in owners] == [job.uid]
+
+
+def test_without_the_right_to_finalizers_no_pod_of_a_job_can_be_made_where_owners_are_guarded(
+    plane: ControlPlane, admin: Client, cluster: Cluster, rights: set[Right]
+) -> None:
+    """The reason for the one right that no request asks for."""
+    enough = [right for right in rights if right != FINALIZERS and right.resource != "leases"]
+    rules = [{"apiGroups": [one.group], "resources": [one.resource], "verbs": [one.verb]} for one in enough]
+    name = {"name": "without-finalizers"}
+    admin.create(CLUSTER_ROLES, "", {"metadata": name, "rules": rules}, decode)
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **name}
+    users = [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": UNFINALIZING_USER}]
+    admin.create(BINDINGS, "", {"metadata": name, "roleRef": role, "subjects": users}, decode)
+    job = cluster.submit(tfjob("guarded", Worker=1))
+    owner = {
+        "apiVersion": job["apiVersion"], "kind": job["kind"], "name": "guarded", "uid": job["metadata"]["uid"],
+        "controller": True, "blockOwnerDeletion": True,
+    }  # fmt: skip
+    labels = replica_labels("guarded", "Worker", 0, is_master=False)
+    metadata = {"name": "guarded-worker-0", "labels": labels, "ownerReferences": [owner]}
+    pod = {"metadata": metadata, "spec": {"containers": [{"name": "tensorflow", "image": "example.invalid/x:1"}]}}
+    for user, may in ((UNFINALIZING_USER, False), (OPERATOR_USER, True)):
+        with Client(load_config(str(plane.kubeconfig_for(user)))) as client:
+            if may:
+                client.create(PODS, cluster.namespace, pod, decode)
+            else:
+                eventually(lambda c=client: may_list(c, cluster.namespace), within=20, what="RBAC has heard of it")
+                with pytest.raises(ForbiddenError, match="blockOwnerDeletion"):
+                    client.create(PODS, cluster.namespace, pod, decode)
+
+
+def may_list(client: Client, namespace: str) -> bool:
+    try:
+        client.list(PODS, namespace, decode)
+    except ForbiddenError:
+        return False
+    return True

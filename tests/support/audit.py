@@ -1,0 +1,70 @@
+"""What a user asked an API server for, from its audit log, beside what RBAC rules let it ask for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from tests.support.cluster import Json
+
+
+class Right(NamedTuple):
+    """A verb on a resource; a subresource follows its resource after a slash, as in rules."""
+
+    group: str
+    resource: str
+    verb: str
+
+
+class AuditTrail:
+    """The requests of one user from now on."""
+
+    def __init__(self, log: Path, user: str) -> None:
+        self._log = log
+        self._user = user
+        self._start = log.stat().st_size if log.exists() else 0
+
+    def entries(self) -> list[Json]:
+        """All requests that have been answered, or whose answer has begun."""
+        with self._log.open("rb") as file:
+            file.seek(self._start)
+            lines = file.read().splitlines(keepends=True)
+        # The last line may still be being written.
+        found = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return [entry for entry in found if entry["user"]["username"] == self._user]
+
+    def used(self) -> set[Right]:
+        return {
+            Right(ref.get("apiGroup", ""), "/".join(filter(None, (ref["resource"], ref.get("subresource")))), e["verb"])
+            for e in self.entries()
+            if (ref := e.get("objectRef"))
+        }
+
+    def refused(self) -> list[str]:
+        """What RBAC did not allow, or an admission plugin."""
+        return [
+            f"{entry['verb']} {entry['requestURI']}: {entry['responseStatus'].get('message')}"
+            for entry in self.entries()
+            if entry.get("responseStatus", {}).get("code") == 403
+        ]
+
+
+def granted(rules: Iterable[dict[str, Any]]) -> set[Right]:
+    """Every right that these rules give."""
+    return {
+        Right(group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def roles_of(text: str) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The rules of every role in a stream of YAML documents, by kind and name."""
+    found = [one for one in yaml.safe_load_all(text) if one and one["kind"] in ("Role", "ClusterRole")]
+    return {(one["kind"], one["metadata"]["name"]): one["rules"] for one in found}
