@@ -7,7 +7,6 @@ webhook being registered, which spares it (and the API server) a call per TFJob.
 from __future__ import annotations
 
 import base64
-import os
 import socket
 import subprocess
 import sys
@@ -130,8 +129,7 @@ def _ours(arena: Arena, flags: tuple[str, ...]) -> OperatorProcess:
         sys.executable, "-m", "tfoperator.operator", f"--kubeconfig={arena.kubeconfig}",
         f"--metrics-bind-address=127.0.0.1:{metrics}", f"--health-probe-bind-address=127.0.0.1:{health}", *flags,
     ]  # fmt: skip
-    prefix = os.environ.get("TFOPERATOR_BENCH_PREFIX", "").split()
-    return OperatorProcess([*prefix, *command], health, arena.folder / "operator.log", None)
+    return OperatorProcess(command, health, arena.folder / "operator.log", None)
 
 
 def peer_crd() -> Json:

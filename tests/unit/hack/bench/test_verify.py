@@ -157,6 +157,13 @@ def test_a_finished_job_is_refused_if(spoil: Callable[[Found], None], complaint:
     assert any(complaint in one for one in complaints), complaints
 
 
+def test_a_job_may_have_ended_before_anybody_saw_it_run() -> None:
+    found = outcome(FINISHING)
+    for job in found.jobs:
+        job["status"]["conditions"] = [one for one in job["status"]["conditions"] if one["type"] != "Running"]
+    assert verify(FINISHING, found) == []
+
+
 def test_a_pod_that_was_made_twice_is_refused_even_if_one_is_left() -> None:
     found = outcome(STAYING)
     doubled = Found(found.jobs, found.pods, found.services, {**found.lives, POD: 2})
