@@ -53,7 +53,11 @@ class Network:
     """Pods get service account tokens, and a scheduler finds them a node."""
 
 
-LOOPBACK = Network("127.0.0.1", "10.0.0.0/20", "garbage-collector-controller,namespace-controller")
+LOOPBACK = Network(
+    "127.0.0.1",
+    "10.0.0.0/20",
+    "garbage-collector-controller,namespace-controller,clusterrole-aggregation-controller",
+)
 
 
 class ControlPlane:
@@ -65,20 +69,17 @@ class ControlPlane:
         *,
         users: dict[str, str] | None = None,
         audit_policy: str | None = None,
-        admission_plugins: Sequence[str] = (),
+        api_server_flags: Sequence[str] = (),
         network: Network = LOOPBACK,
     ) -> None:
-        """`users` maps a user name to its groups ("a,b"); `audit_policy` is the text of an audit policy.
-
-        `admission_plugins` come on top of those that a kube-apiserver enables by itself.
-        """
+        """`users` maps a user name to its groups ("a,b"); `audit_policy` is the text of an audit policy."""
         self.folder = folder
         self._network = network
         folder.mkdir(parents=True, exist_ok=True)
         self.kubeconfig = folder / "kubeconfig"
         self.audit_log = folder / "audit.log"
         self._audit_policy = audit_policy
-        self._admission_plugins = admission_plugins
+        self._api_server_flags = api_server_flags
         self._users = {"admin": "system:masters", **(users or {})}
         self._tokens = {user: secrets.token_urlsafe(24) for user in self._users}
         self._etcd_port, self._etcd_peer_port, self.port = _free_ports(3)
@@ -150,9 +151,9 @@ class ControlPlane:
             f"--secure-port={self.port}", f"--cert-dir={self.folder / 'certs'}", "--authorization-mode=RBAC",
             f"--service-cluster-ip-range={self._network.service_cidr}",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
-            f"--enable-admission-plugins={','.join(self._admission_plugins)}",
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}", "--shutdown-delay-duration=0s", *for_pods, *audit,
+            *self._api_server_flags,
         )  # fmt: skip
         self._wait("kube-apiserver", f"{self.url}/readyz")
 

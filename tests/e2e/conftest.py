@@ -43,8 +43,8 @@ rules:
 def plane() -> Iterator[ControlPlane]:
     users = {OPERATOR_USER: OPERATOR_GROUPS, COUNTED_USER: "system:masters", UNFINALIZING_USER: "system:authenticated"}
     # Some distributions enable it; it asks for one right more.
-    plugins = ("OwnerReferencesPermissionEnforcement",)
-    with control_plane(users=users, audit_policy=AUDIT_POLICY, admission_plugins=plugins) as running:
+    flags = ("--enable-admission-plugins=OwnerReferencesPermissionEnforcement",)
+    with control_plane(users=users, audit_policy=AUDIT_POLICY, api_server_flags=flags) as running:
         yield running
 
 

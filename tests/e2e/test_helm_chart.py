@@ -36,7 +36,7 @@ ALL_OF_MONITORING = {part: {"enabled": True} for part in ("serviceMonitor", "rul
 GANG = "scheduler-plugins-scheduler"
 
 VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
-    "base": (["base"], [], {}),
+    "cluster": (["overlays/cluster"], [], {}),
     "namespaced": (["overlays/namespaced"], [], {"namespaces": ["training"]}),
     "webhook": (["overlays/webhook"], [], {"webhook": {"enabled": True}}),
     "webhook-cert-manager": (
@@ -191,10 +191,10 @@ def test_two_releases_share_no_name_no_lease_and_no_selector(render: Render) -> 
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         arguments.append(set(container["args"]))
         rules = [rule for one in objects.values() for rule in one.get("rules", ())]
-        (secret,) = {
-            name for rule in rules if rule["resources"] == ["secrets"] for name in rule.get("resourceNames", ())
-        }
-        assert f"--webhook-secret={secret}" in container["args"]
+        for resource, flag in (("secrets", "--webhook-secret"), ("leases", "--leader-elect-id")):
+            named = [rule["resourceNames"] for rule in rules if resource in rule["resources"] and len(rule) == 4]
+            assert len(named) == 1
+            assert f"{flag}={named[0][0]}" in container["args"]
     only = {argument.partition("=")[0] for argument in arguments[0] - arguments[1]}
     assert only == {"--leader-elect-id", "--webhook-service", "--webhook-secret"}
 

@@ -80,8 +80,10 @@ def test_the_pods_meet_the_restricted_standard(base: Objects, container: dict[st
 def test_two_replicas_elect_a_leader_who_may_hold_its_lease(base: Objects, container: dict[str, Any]) -> None:
     assert base["Deployment", "tfoperator"]["spec"]["replicas"] == 2
     assert "--leader-elect" in container["args"]
-    (rule,) = base["Role", "tfoperator-leader-election"]["rules"]
-    assert (rule["resources"], set(rule["verbs"])) == (["leases"], {"get", "create", "update"})
+    create, rest = base["Role", "tfoperator-leader-election"]["rules"]
+    assert (create["resources"], create["verbs"]) == (["leases"], ["create"])
+    assert (rest["resources"], set(rest["verbs"])) == (["leases"], {"get", "update"})
+    assert rest["resourceNames"] == [Options().leader_elect_id]
 
 
 def test_the_roles_are_bound_to_the_account_that_the_pods_use(base: Objects) -> None:

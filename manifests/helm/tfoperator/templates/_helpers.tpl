@@ -32,11 +32,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* The rules of one of the roles in files/rbac.yaml: (list . "name"). */}}
+{{/* The rules of one of the roles in files/rbac.yaml: (list . "name"). What they name is called after the release. */}}
 {{- define "tfoperator.rules" -}}
 {{- $root := index . 0 }}
-{{- index ($root.Files.Get "files/rbac.yaml" | fromYaml) (index . 1) | toYaml
-    | replace "tfoperator-webhook-cert" (printf "%s-webhook-cert" (include "tfoperator.fullname" $root)) }}
+{{- $rules := index ($root.Files.Get "files/rbac.yaml" | fromYaml) (index . 1) | toYaml }}
+{{- $name := printf "  - %s${1}" (include "tfoperator.fullname" $root) }}
+{{- regexReplaceAll "(?m)^  - tfoperator(-webhook-cert)?$" $rules $name }}
 {{- end }}
 
 {{- define "tfoperator.subjects" -}}

@@ -1,0 +1,206 @@
+"""What overlays and components give the operator beyond the base: it suffices, and each right is used.
+
+The API server has no streaming lists, as those before Kubernetes 1.34 have none: there the operator lists before it
+watches, and it is the same operator with the same rights.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hack.controlplane import ControlPlane
+from tests.e2e.conftest import AUDIT_POLICY, OPERATOR_GROUPS, OPERATOR_USER
+from tests.support.audit import AuditTrail, Right, granted, roles_of
+from tests.support.cluster import Cluster, decode, tfjob
+from tests.support.controlplane import control_plane
+from tests.support.eventually import eventually
+from tests.support.gang_schedulers import install_coscheduling_crds, install_volcano_crds
+from tests.support.operated import Operated
+from tests.support.operator_process import OperatorProcess, free_port
+from tests.support.webhook import wait_served
+from tfoperator.api.webhook_names import CRD_NAME
+from tfoperator.controller.gang import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+from tfoperator.kube.errors import NotFoundError
+from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Resource
+
+pytestmark = pytest.mark.controlplane
+
+MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
+NAMESPACE, SECRET = "tfoperator-system", "tfoperator-webhook-cert"
+
+Kubectl = Callable[..., str]
+Start = Callable[..., OperatorProcess]
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    users = {OPERATOR_USER: OPERATOR_GROUPS, "editor": "system:authenticated", "viewer": "system:authenticated"}
+    flags = ("--feature-gates=WatchList=false",)
+    with control_plane(users=users, audit_policy=AUDIT_POLICY, api_server_flags=flags) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kubectl(plane: ControlPlane) -> Kubectl:
+    environment = {**os.environ, "HOME": str(plane.folder)}  # it caches discovery below it
+
+    def run(*arguments: str, user: str = "") -> str:
+        kubeconfig = plane.kubeconfig_for(user) if user else plane.kubeconfig
+        command = ["kubectl", "--kubeconfig", str(kubeconfig), *arguments]
+        done = subprocess.run(command, timeout=60, env=environment, capture_output=True, text=True, check=False)
+        assert done.stderr == "", done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def admin(plane: ControlPlane) -> Iterator[Client]:
+    with Client(load_config(str(plane.kubeconfig)), qps=-1) as client:
+        install_volcano_crds(client)
+        install_coscheduling_crds(client)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def rights(kubectl: Kubectl, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[Right]]:
+    """The overlay with the webhook, and both gangs' components, are applied; the rights by the name of the role."""
+    folder = tmp_path_factory.mktemp("overlay")
+    root = os.path.relpath(MANIFESTS, folder)  # kustomize takes no absolute paths
+    components = [f"{root}/components/{name}" for name in ("volcano", "scheduler-plugins")]
+    overlay = {"resources": [f"{root}/overlays/webhook"], "components": components}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    kubectl("apply", "--server-side", "-k", str(folder))
+    found: dict[str, set[Right]] = {}
+    for (_, name), rules in roles_of(kubectl("kustomize", str(folder))).items():
+        found.setdefault(name, set()).update(granted(rules))
+    return found
+
+
+@pytest.fixture
+def start(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
+    started: list[OperatorProcess] = []
+
+    def starts(*flags: str) -> OperatorProcess:
+        kubeconfig = plane.kubeconfig_for(OPERATOR_USER)
+        one = OperatorProcess(kubeconfig, tmp_path, "operator", f"--namespace={cluster.namespace}", *flags)
+        started.append(one)
+        return one.start()
+
+    yield starts
+    for one in started:
+        one.kill()
+        print(one.tail(60))
+
+
+def wait_used(trail: AuditTrail, rights: set[Right]) -> None:
+    def all_used() -> bool:
+        assert rights - trail.used() == set()
+        return True
+
+    eventually(all_used, within=30, every=0.2, what="every right is used")
+    assert trail.refused() == []
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "role", "pod_groups"),
+    [
+        ("volcano", "tfoperator-volcano", VOLCANO_POD_GROUPS),
+        ("coscheduler", "tfoperator-scheduler-plugins", COSCHEDULING_POD_GROUPS),
+    ],
+)
+def test_each_right_to_pod_groups_is_used(
+    scheduler: str,
+    role: str,
+    pod_groups: Resource,
+    plane: ControlPlane,
+    cluster: Cluster,
+    rights: dict[str, set[Right]],
+    start: Start,
+) -> None:
+    trail = AuditTrail(plane.audit_log, OPERATOR_USER)
+    operator = start(f"--gang-scheduler-name={scheduler}", "--resync-period=1s").wait_ready()
+    operated = Operated(cluster, operator)
+    taken = {"apiVersion": pod_groups.api_version, "kind": "PodGroup", "metadata": {"name": "taken"}, "spec": {}}
+    cluster.client.create(pod_groups, cluster.namespace, taken, decode)
+    operated.job("taken", Worker=1).wait_reasons("FailedCreatePodGroup")
+    gang = operated.job("gang", Worker=1)
+
+    def members() -> int:
+        try:
+            found = cluster.client.get(pod_groups, cluster.namespace, "gang", decode)
+        except NotFoundError:
+            return 0
+        return int(found["spec"]["minMember"])
+
+    eventually(lambda: members() == 1, every=0.05, what="its PodGroup")
+    gang.scale(Worker=2)
+    eventually(lambda: members() == 2, every=0.05, what="its PodGroup is larger")
+    gang.suspend()
+    eventually(lambda: members() == 0, every=0.05, what="its PodGroup has gone")
+    wait_used(trail, rights[role])
+
+
+def test_each_right_of_the_webhook_is_used(
+    plane: ControlPlane, admin: Client, rights: dict[str, set[Right]], start: Start
+) -> None:
+    trail = AuditTrail(plane.audit_log, OPERATOR_USER)
+    port = free_port()
+    webhook = (f"--webhook-bind-address=127.0.0.1:{port}", f"--webhook-url=https://127.0.0.1:{port}/convert")
+    start(*webhook, f"--webhook-namespace={NAMESPACE}").wait_ready()
+    wait_served(admin)
+    admin.patch(SECRETS, NAMESPACE, SECRET, {"data": {"tls.crt": "c3BvaWx0"}}, decode)
+    # The Secret is looked at when the CRD changes.
+    admin.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, {"metadata": {"labels": {"touched": "yes"}}}, decode)
+    wait_used(trail, rights["tfoperator-webhook"])
+
+
+def test_who_may_edit_or_view_a_namespace_may_do_so_with_its_tfjobs(
+    kubectl: Kubectl, cluster: Cluster, rights: dict[str, set[Right]]
+) -> None:
+    assert {"tfoperator-tfjobs-edit", "tfoperator-tfjobs-view"} <= set(rights)
+    here = ("--namespace", cluster.namespace)
+    for user, role in (("editor", "edit"), ("viewer", "view")):
+        kubectl("create", "rolebinding", user, f"--clusterrole={role}", f"--user={user}", *here)
+
+    def may(user: str, verb: str, subresource: str = "") -> bool:
+        question = ("auth", "can-i", verb, "tfjobs.kubeflow.org", f"--subresource={subresource}")
+        return kubectl(*question, *here, user=user) == "yes"
+
+    eventually(lambda: may("editor", "create"), within=20, what="the roles are aggregated")
+    eventually(lambda: may("viewer", "list"), within=20, what="the roles are aggregated")
+    assert may("editor", "patch", "scale")
+    assert not may("viewer", "create")
+    assert not may("editor", "patch", "status")
+
+
+def test_what_remains_after_an_uninstallation_is_the_crd_with_its_jobs(
+    kubectl: Kubectl, cluster: Cluster, rights: dict[str, set[Right]]
+) -> None:
+    """The commands of docs/install.md. Last, as it takes away what the other tests need."""
+    ours = ("--selector", "app.kubernetes.io/name=tfoperator")
+    every = "namespace,clusterrole,clusterrolebinding,crd"
+    assert len(kubectl("get", every, *ours, "--output=name").splitlines()) > len(rights) / 2
+    cluster.submit(tfjob("kept", Worker=1))
+    for command in uninstallation():
+        kubectl(*command)
+    left = kubectl("get", every, *ours, "--output=name").splitlines()
+    assert left == [f"customresourcedefinition.apiextensions.k8s.io/{CRD_NAME}"]
+    assert kubectl("get", "tfjobs", "--namespace", cluster.namespace, "--output=name") == "tfjob.kubeflow.org/kept"
+
+
+def uninstallation() -> list[list[str]]:
+    """The kubectl commands below the heading, each one's arguments."""
+    page = (MANIFESTS.parent / "docs" / "install.md").read_text()
+    block = page.partition("\n## Uninstall\n")[2].partition("```sh\n")[2].partition("```")[0]
+    lines = [line.partition("#")[0].split() for line in block.splitlines()]
+    assert all(words[0] == "kubectl" for words in lines if words)
+    return [words[1:] for words in lines if words]

@@ -1,0 +1,83 @@
+"""SECURITY.md says of every right in the manifests why it is there, and of no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hack.chart import roles
+from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
+
+PAGE = (Path(__file__).resolve().parents[3] / "SECURITY.md").read_text()
+
+SECTIONS = {
+    "The operator": ["operator"],
+    "Leader election": ["leader-election"],
+    "Log archive": ["log-archive"],
+    "Webhook": ["webhook-secret", "webhook-crd"],
+    "Volcano": ["volcano"],
+    "scheduler-plugins": ["scheduler-plugins"],
+}
+"""Of each table's heading, the roles by the names that the Helm chart has for them."""
+
+Rights = set[tuple[str, str, str]]
+"""Resource with its group, verb, and the one name that it is for, if it is for one only."""
+
+
+def documented(section: str) -> dict[tuple[str, str, str], str]:
+    """The reason for each right of a section's table."""
+    text = PAGE.partition(f"\n### {section}: ")[2].partition("\n### ")[0]
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    header, _, *rows = lines
+    found = {}
+    for row in rows:
+        cells = dict(zip(header, row, strict=True))
+        for resource in re.findall(r"`([^`]+)`", cells["resource"]):
+            right = (resource, cells["verb"], cells.get("only", "").strip("`"))
+            assert right not in found, right
+            found[right] = cells["reason"]
+    return found
+
+
+def granted(rules: Iterable[dict[str, Any]]) -> Rights:
+    found: Rights = set()
+    for rule in rules:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                plain, slash, subresource = resource.partition("/")
+                name = f"{plain}.{group}{slash}{subresource}" if group else resource
+                found |= {(name, verb, only) for verb in rule["verbs"] for only in rule.get("resourceNames", [""])}
+    return found
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_each_right_has_its_reason_and_no_other_is_told_of(section: str) -> None:
+    told = documented(section)
+    given = granted(rule for name in SECTIONS[section] for rule in roles()[name])
+    assert set(told) == given
+    assert all(len(reason) > 5 for reason in told.values())
+
+
+def test_no_role_of_the_operator_is_left_out() -> None:
+    mine = {name for names in SECTIONS.values() for name in names}
+    assert set(roles()) - mine == {"user-edit", "user-view"}
+
+
+def test_the_network_policy_for_replicas_picks_the_pods_that_the_operator_makes() -> None:
+    policy = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
+    labels = {LABEL_OPERATOR_NAME: OPERATOR_NAME}
+    assert policy["spec"]["podSelector"]["matchLabels"] == labels
+    (rule,) = policy["spec"]["ingress"]
+    assert [one["podSelector"]["matchLabels"] for one in rule["from"]] == [labels]
+
+
+def test_what_the_page_links_to_is_there() -> None:
+    root = Path(__file__).resolve().parents[3]
+    links = [link for link in re.findall(r"\]\(([^)#]+)", PAGE) if "://" not in link]
+    assert len(links) > 5
+    assert [link for link in links if not (root / link).exists()] == []
