@@ -212,8 +212,8 @@ class Plan(msgspec.Struct, frozen=True):
     1. `delete_job`: the job's time to live is over; delete it (background propagation) and nothing else.
     2. `write_status_first`: `status` must be durable before anything is deleted (it records a restart, a
        suspension or the job's end); if the write fails, stop here and retry.
-    3. The PodGroup before its pods, which a gang scheduler would not know what to do with. Services before pods, so
-       that no process starts before its name can resolve.
+    3. The PodGroup before its pods, which a gang scheduler would not know what to do with. A service before
+       its pod, so that no process starts before its own name can resolve.
     4. `board`: what to do about the job's TensorBoard; if that fails, everything else goes on all the same.
     5. `write_status`: whether `status`, the complete desired status, differs from the observed one in a way worth a
        write. Without it `status` may still carry news (started indexes) that ride along with any other write.

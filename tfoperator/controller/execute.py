@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -61,6 +61,13 @@ _MAX_EVENT_MESSAGE = 1024
 _Create = PodCreate | ServiceCreate
 _Delete = PodDelete | ServiceDelete
 _Created = KubeError | Occupant | None  # None: it was created
+_Objects = Sequence[tuple[ChildKind, _Create]]  # of one replica, in the order of their creation
+
+
+class _Attempt(NamedTuple):
+    kind: ChildKind
+    one: _Create
+    result: _Created
 
 
 class Recorder(Protocol):
@@ -302,27 +309,16 @@ class PlanExecutor:
     # Creations.
 
     def _create_all(self, job: TFJob, plan: Plan, outcome: Outcome) -> None:
-        services, blocked, failed = self._create(job, "services", plan.create_services, outcome)
-        pods: list[str] = []
-        if not failed:
-            # A replica whose service can't be made would never be found by the others.
-            ready = [pod for pod in plan.create_pods if pod.name not in blocked]
-            pods, _, _ = self._create(job, "pods", ready, outcome)
-        self._emit(job, creation_events(pods, services))
-
-    def _create(
-        self, job: TFJob, kind: ChildKind, creates: Sequence[_Create], outcome: Outcome
-    ) -> tuple[list[str], set[str], bool]:
-        """Create objects of one kind; returns the names created, those blocked, and whether creating as such failed."""
-        if not creates:
-            return [], set(), False
-        wanted = Counter(_key(job, one.replica_type, kind) for one in creates)
+        """Create replica by replica, a service before its pod, so that the first pods start while others are made."""
+        replicas = _by_replica(plan)
+        if not replicas:
+            return
+        wanted = Counter(_key(job, one.replica_type, kind) for replica in replicas for kind, one in replica)
         for key, count in wanted.items():
             self._expectations.expect_creations(key, count)
         try:
             results = self._pool.slow_start(
-                [partial(self._create_one, job, kind, one) for one in creates],
-                ok=lambda result: not isinstance(result, KubeError),
+                [partial(self._create_replica, job, one) for one in replicas], ok=_all_created
             )
         except BaseException:
             # How many were created is unknown, and nobody will ever observe those that were not.
@@ -330,8 +326,26 @@ class PlanExecutor:
                 self._expectations.forget(key)
             raise
         for position in results.skipped:
-            self._expectations.creation_observed(_key(job, creates[position].replica_type, kind))
-        return self._judge(job, kind, creates, results.done, outcome)
+            self._not_created(job, replicas[position])
+        done = [attempt for attempts in results.done for attempt in attempts]
+        services = self._judge(job, "services", [one for one in done if one.kind == "services"], outcome)
+        pods = self._judge(job, "pods", [one for one in done if one.kind == "pods"], outcome)
+        self._emit(job, creation_events(pods, services))
+
+    def _create_replica(self, job: TFJob, objects: _Objects) -> list[_Attempt]:
+        """What became of each, up to the first that isn't there: nobody would find a pod without its service."""
+        attempts: list[_Attempt] = []
+        for position, (kind, one) in enumerate(objects):
+            result = self._create_one(job, kind, one)
+            attempts.append(_Attempt(kind, one, result))
+            if isinstance(result, KubeError) or (result is not None and result.taken is not Taken.OURS):
+                self._not_created(job, objects[position + 1 :])
+                break
+        return attempts
+
+    def _not_created(self, job: TFJob, objects: _Objects) -> None:
+        for kind, one in objects:
+            self._expectations.creation_observed(_key(job, one.replica_type, kind))
 
     def _create_one(self, job: TFJob, kind: ChildKind, one: _Create) -> _Created:
         resource = _RESOURCES[kind]
@@ -348,13 +362,12 @@ class PlanExecutor:
                 return second
         return None
 
-    def _judge(
-        self, job: TFJob, kind: ChildKind, creates: Sequence[_Create], results: Sequence[_Created], outcome: Outcome
-    ) -> tuple[list[str], set[str], bool]:
+    def _judge(self, job: TFJob, kind: ChildKind, attempts: Sequence[_Attempt], outcome: Outcome) -> list[str]:
+        """Put down how the creations of one kind went; returns the names of what was created."""
         created: list[str] = []
-        blocked: set[str] = set()
         failures: list[KubeError] = []
-        for one, result in zip(creates, results, strict=False):
+        taken = 0
+        for _, one, result in attempts:
             if result is None:
                 created.append(one.name)
             elif isinstance(result, KubeError):
@@ -362,19 +375,18 @@ class PlanExecutor:
                 if isinstance(result, InvalidError) and not outcome.refused:
                     outcome.refused = _refusal(kind, one, result)
             elif result.taken is Taken.FOREIGN:
-                blocked.add(one.name)
+                taken += 1
                 self._name_is_taken(job, kind, result.message)
                 outcome.errors.append(NameTaken(result.message))
             else:
+                taken += result.taken is Taken.LEAVING
                 outcome.waiting = True
-                if result.taken is Taken.LEAVING:
-                    blocked.add(one.name)
-        self._metrics.children_created(kind, len(created), len(failures) + len(blocked))
+        self._metrics.children_created(kind, len(created), len(failures) + taken)
         if failures:
             what = kind[:-1]
             self._warn(job, _FAILED_CREATE[kind], f"Error creating {what}", failures)
             outcome.errors += failures
-        return created, blocked, bool(failures)
+        return created
 
     def _name_is_taken(self, job: TFJob, kind: ChildKind, message: str) -> None:
         if self._memory.first_warning(job.metadata.uid, message):
@@ -411,6 +423,19 @@ def namespace_is_ending(error: KubeError) -> bool:
 
 def _key(job: TFJob, replica_type: ReplicaType | None, kind: ChildKind) -> ExpectationKey:
     return expectation_key(job.metadata.uid, replica_type or "", kind)
+
+
+def _by_replica(plan: Plan) -> list[_Objects]:
+    replicas: dict[str, list[tuple[ChildKind, _Create]]] = {}
+    for service in plan.create_services:
+        replicas.setdefault(service.name, []).append(("services", service))
+    for pod in plan.create_pods:
+        replicas.setdefault(pod.name, []).append(("pods", pod))
+    return list(replicas.values())
+
+
+def _all_created(attempts: Sequence[_Attempt]) -> bool:
+    return not any(isinstance(one.result, KubeError) for one in attempts)
 
 
 def _refusal(kind: ChildKind, one: _Create, error: InvalidError) -> str:

@@ -17,6 +17,10 @@ __all__ = ["CallPool", "Results"]
 
 R = TypeVar("R")
 
+_TURNS = 4
+"""Calls per thread in a full batch: enough that waiting for its last one costs little, and few enough that the calls of
+another job, which queue behind it, come soon."""
+
 
 class Results(msgspec.Struct, Generic[R]):
     """What the calls returned, in their order; `skipped` are the positions that were never called."""
@@ -60,7 +64,7 @@ class CallPool:
             done += batch
             if not all(ok(result) for result in batch):
                 break
-            size = min(size * 2, self._parallelism)
+            size = min(size * 2, _TURNS * self._parallelism)
         return Results(done, range(len(done), len(calls)))
 
     def close(self) -> None:

@@ -48,13 +48,15 @@ def test_a_sync_makes_no_read_call_and_no_write_but_those_of_its_plan() -> None:
         assert harness.calls() == []
 
 
-def test_services_are_made_before_pods_and_one_event_tells_of_all() -> None:
+def test_each_service_is_made_before_its_pod_and_one_event_tells_of_all() -> None:
     with Harness() as harness:
         harness.submit(Worker=5)
         harness.forget_calls()
         harness.sync()
-        kinds = [resource for _, resource in harness.calls("create")]
-        assert kinds == ["services"] * 5 + ["pods"] * 5
+        made = [(call.resource, call.name) for call in harness.api.calls if call.verb == "create"]
+        assert len(made) == len(set(made)) == 10
+        for index in range(5):
+            assert made.index(("services", f"job-worker-{index}")) < made.index(("pods", f"job-worker-{index}"))
         assert harness.recorder.reasons == ["SuccessfulCreatePod"]
 
 

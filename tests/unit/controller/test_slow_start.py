@@ -52,13 +52,13 @@ def test_a_single_call_runs_on_the_callers_own_thread(pool: CallPool) -> None:
 
 
 def test_batches_double_until_one_has_a_failure(pool: CallPool) -> None:
-    for failing, expected in ((0, 1), (1, 3), (2, 3), (5, 7), (20, 23)):
+    for failing, expected in ((0, 1), (1, 3), (2, 3), (5, 7), (20, 31), (70, 95)):
         results = pool.slow_start([returning(n) for n in range(100)], ok=lambda n, bad=failing: n != bad)
         assert len(results.done) == expected
         assert results.skipped == range(expected, 100)
 
 
-def test_batches_grow_no_larger_than_the_pool(pool: CallPool) -> None:
+def test_full_batches_keep_the_whole_pool_busy(pool: CallPool) -> None:
     calls = [returning(n) for n in range(15)]
     meter = Meter(8)
     results = pool.slow_start([*calls[:7], *[meter.call] * 8], ok=lambda _: True)
