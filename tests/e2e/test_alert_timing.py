@@ -17,6 +17,9 @@ STANDBY = TARGET.replace('"a"', '"b"')
 QUEUE = f'{TARGET}, name="tfjobs"'
 JOBS = f'{TARGET}, job_namespace="team", framework="tensorflow"'
 
+EXPIRY = f'tfoperator_webhook_certificate_expiry_timestamp_seconds{{{TARGET}, pod="tfoperator-0"}}'
+DAY = 86400
+
 
 @dataclass(frozen=True)
 class Case:
@@ -52,6 +55,12 @@ HEALTHY = {
     f'rest_client_requests_total{{{TARGET}, code="403", method="POST"}}': "9x180",
     f'rest_client_rate_limiter_duration_seconds_bucket{{{TARGET}, le="0.05"}}': "0+60x180",
     f'rest_client_rate_limiter_duration_seconds_bucket{{{TARGET}, le="+Inf"}}': "0+60x180",
+    # What a stranger sends, a certificate that is renewed in time, and one that the CRD hears of.
+    f'tfoperator_webhook_failures_total{{{TARGET}, reason="malformed"}}': "0+60x180",
+    f'tfoperator_webhook_failures_total{{{TARGET}, reason="conversion"}}': "3x180",
+    f"{EXPIRY}": f"{31 * DAY}x90 {90 * DAY}x90",
+    f"tfoperator_webhook_registrations_total{{{TARGET}}}": "1x90 2x90",
+    f"tfoperator_archive_failures_total{{{TARGET}}}": "2x180",
     f"training_operator_jobs_failed_total{{{JOBS}}}": "0+0.1x180",
     f"training_operator_jobs_successful_total{{{JOBS}}}": "0+0.2x180",
     f"training_operator_jobs_restarted_total{{{JOBS}}}": "0+0.2x180",
@@ -157,6 +166,23 @@ CASES = (
         silent=(14,),
         fires=20,
     ),
+    Case(
+        "TFOperatorWebhookFails",
+        {f'tfoperator_webhook_failures_total{{{TARGET}, reason="conversion"}}': "0+1x60"},
+        silent=(14,),
+        fires=20,
+    ),
+    Case("TFOperatorWebhookCertificateExpires", {EXPIRY: f"{13 * DAY}x90"}, silent=(59,), fires=61),
+    Case("TFOperatorWebhookCertificateExpires", {EXPIRY: "1x90"}, silent=(80,)),  # that is another alert's
+    Case("TFOperatorWebhookWithoutCertificate", {EXPIRY: "0x9"}, silent=(4,), fires=6),
+    Case("TFOperatorWebhookWithoutCertificate", {EXPIRY: f"{20 * 60}x60"}, silent=(24,), fires=26),
+    Case(
+        "TFOperatorWebhookOverwritten",
+        {f"tfoperator_webhook_registrations_total{{{TARGET}}}": "0x9 0+0.2x60"},
+        silent=(10, 30),
+        fires=65,
+    ),
+    Case("TFOperatorLogsLost", {f"tfoperator_archive_failures_total{{{TARGET}}}": "0x9 1x120"}, (9, 80), 15),
     Case("TFJobsFail", {f"training_operator_jobs_failed_total{{{JOBS}}}": "0+0.1x120"}, silent=(10,), fires=60),
     Case(
         "TFJobsFail",

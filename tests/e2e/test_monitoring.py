@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
+import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +16,9 @@ import yaml
 from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.operated import Operated
+from tests.support.operator_process import free_port
 from tests.support.prometheus import COMPONENT, SELECTOR, Prometheus
+from tfoperator.webhook.keyring import new_keyring
 
 pytestmark = pytest.mark.controlplane
 
@@ -41,13 +46,42 @@ def dashboard_expressions() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def prometheus(operated: Operated, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+def webhook_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def operator_flags(webhook_port: int, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """The operator has all that can be measured: a webhook, whose certificate ends tomorrow, and a log archive."""
+    folder = tmp_path_factory.mktemp("all")
+    pair = new_keyring(["localhost"], datetime.now(UTC), timedelta(days=1)).serving
+    (folder / "tls.crt").write_bytes(pair.certificate)
+    (folder / "tls.key").write_bytes(pair.key)
+    webhook = (f"--webhook-bind-address=127.0.0.1:{webhook_port}", f"--webhook-cert-dir={folder}")
+    archive = (f"--archive-dir={folder / 'archive'}", "--archive-timeout=1s")
+    return ("--restart-delay-base=100ms", "--kube-api-qps=-1", *webhook, *archive)
+
+
+def ask_for_a_conversion(port: int, version: str) -> None:
+    """What an API server sends for a job of some version; whether it succeeds is for the metrics to tell."""
+    job = {"apiVersion": f"kubeflow.org/{version}", "kind": "TFJob", "metadata": {"name": "x"}, "spec": {}}
+    request = {"uid": "1", "desiredAPIVersion": "kubeflow.org/v1", "objects": [job]}
+    review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+    unchecked = ssl._create_unverified_context()
+    url = f"https://127.0.0.1:{port}/convert"
+    with urllib.request.urlopen(url, json.dumps(review).encode(), timeout=10, context=unchecked) as answer:
+        assert answer.status == 200
+
+
+@pytest.fixture(scope="module")
+def prometheus(operated: Operated, webhook_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """It has seen a job's whole life, and evaluated the rules since."""
     folder = tmp_path_factory.mktemp("prometheus")
     one = Prometheus(folder, operated.operator.metrics_port, rules_without_patience())
     job = operated.running("mnist", restart_policy="OnFailure", PS=1, Worker=1)
     try:
         one.start()
+        ask_for_a_conversion(webhook_port, "v1alpha2")
         before = job.pod_uid("worker-0")
         job.play("Failed", "worker-0", exit_code=137)
         job.wait_successor("worker-0", before)
@@ -70,10 +104,10 @@ def prometheus(operated: Operated, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_every_rule_is_healthy_and_nothing_critical_fires_while_all_is_well(prometheus: Prometheus) -> None:
     rules = prometheus.rules()
-    assert len(rules) >= 19
+    assert len(rules) >= 24
     assert {name: rule.get("lastError") for name, rule in rules.items() if rule["health"] != "ok"} == {}
     critical = {name for name, rule in rules.items() if rule["labels"]["severity"] == "critical"}
-    assert len(critical) >= 4
+    assert len(critical) >= 5
     assert not critical & set(prometheus.firing())
 
 
@@ -114,8 +148,10 @@ def test_prometheus_understands_every_expression_of_the_dashboard_and_most_show_
     eventually(most_show_something, within=20, every=0.2, what="panels show something")
 
 
-def test_alerts_fire_when_what_they_tell_of_happens(operated: Operated, prometheus: Prometheus) -> None:
-    """Jobs that fail, pods that are refused, and at last an operator that is gone."""
+def test_alerts_fire_when_what_they_tell_of_happens(
+    operated: Operated, prometheus: Prometheus, webhook_port: int
+) -> None:
+    """Jobs that fail, pods that are refused, logs that nobody has, and at last an operator that is gone."""
     failed = f'training_operator_jobs_failed_total{{job_namespace="{operated.cluster.namespace}"}}'
 
     def fail(*names: str) -> None:
@@ -130,14 +166,23 @@ def test_alerts_fire_when_what_they_tell_of_happens(operated: Operated, promethe
     refused = tfjob("refused", Worker=1)
     refused["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["priorityClassName"] = "there-is-none"
     operated.submit(refused).wait_reasons("FailedCreatePod")
+    mute = operated.running("mute", restart_policy="ExitCode", Worker=1)
+    mute.bind("worker-0")  # to a node that isn't there
+    mute.play("Failed", "worker-0", exit_code=137)
+    mute.wait_reasons("LogsNotArchived")
 
     def fires(*names: str) -> bool:
         missing = set(names) - set(prometheus.firing())
         assert not missing, missing
         return True
 
-    expected = ("TFJobsFail", "TFJobPodsNotCreated", "TFOperatorForbidden")
-    eventually(lambda: fires(*expected), within=30, every=0.1, what="alerts fire")
+    def fires_while_conversions_fail(*names: str) -> bool:
+        ask_for_a_conversion(webhook_port, "v0")
+        return fires(*names)
+
+    of_jobs = ("TFJobsFail", "TFJobPodsNotCreated", "TFOperatorForbidden")
+    expected = (*of_jobs, "TFOperatorLogsLost", "TFOperatorWebhookCertificateExpires", "TFOperatorWebhookFails")
+    eventually(lambda: fires_while_conversions_fail(*expected), within=30, every=0.1, what="alerts fire")
     told = prometheus.firing()
     assert operated.cluster.namespace in told["TFJobsFail"]["description"]
     operated.operator.kill()
