@@ -183,6 +183,14 @@ class ControlPlane:
         for name in reversed(list(self._processes)):
             self._terminate(name)
 
+    def kill(self) -> None:
+        """Stop everything at once: nobody will read what it kept. Idempotent."""
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            process.wait(STOP_SECONDS)
+        self._processes.clear()
+
     def kubeconfig_for(self, user: str, path: Path | None = None) -> Path:
         """Write a kubeconfig (mode 0600) for one of the users named at construction, and return its path."""
         target = path or self.folder / f"kubeconfig-{user}"
@@ -326,8 +334,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     state = folder / "state.json"
     try:
         if arguments.command == "build":
-            for name in gobuild.PROGRAMS:
-                print(gobuild.ensure(name))
+            print(*gobuild.ensure_all(), sep="\n")
             return 0
         if arguments.command == "up":
             return _up(folder, state)

@@ -1,8 +1,9 @@
 """Builds the Go programs that tests and benchmarks run against, and caches them outside the checkout.
 
 Each folder of hack/gomod is a module whose `tool` directives name the programs and whose go.sum pins every byte, so
-the programs come from the Go module proxy alone. Where the stock program compiles far more than is used here, the
-folder has a small main.go of its own. The cache key is the hash of these files and of the recipe below: a change to any
+the programs come from the Go module proxy alone. What is made of the Kubernetes libraries shares one module: with the
+same versions of them, a package is compiled once for all. Where the stock program compiles far more than is used here,
+there is a small main.go of our own. The cache key is the hash of these files and of the recipe below: a change to any
 of them builds anew, anything else is found ready. `KUBEBUILDER_ASSETS`, the convention of the Go world, names a folder
 with ready binaries and is honoured first.
 """
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,7 @@ from pathlib import Path
 GOMOD = Path(__file__).resolve().parent / "gomod"
 KUBERNETES_VERSION = "v1.34.4"  # as in gomod/kubernetes/go.mod
 GO_MINIMUM = (1, 24)  # `tool` directives
+BUILD_SECONDS = 3600  # two cores take ten minutes for everything
 PEER = "github.com/kubeflow/training-operator"
 """The Go operator that benchmarks compare with; gomod/training-operator/go.mod pins its version."""
 
@@ -58,17 +61,17 @@ PROGRAMS = {
         _kubernetes("kubelet"),
         _kubernetes("kube-proxy"),
         _kubernetes("kube-scheduler"),
-        Program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
-        Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
-        Program("coredns", "coredns", "."),
-        Program("helm", "helm", "."),
-        Program("kube-scheduler-coscheduling", "scheduler-plugins", "sigs.k8s.io/scheduler-plugins/cmd/scheduler"),
-        Program("vc-scheduler", "volcano", "volcano.sh/volcano/cmd/scheduler"),
+        Program("etcd", "kubernetes", "go.etcd.io/etcd/server/v3"),
+        Program("coredns", "kubernetes", "./coredns"),
+        Program("helm", "kubernetes", "./helm"),
+        Program("kube-scheduler-coscheduling", "kubernetes", "sigs.k8s.io/scheduler-plugins/cmd/scheduler"),
+        Program("vc-scheduler", "kubernetes", "volcano.sh/volcano/cmd/scheduler"),
     )
 }
 
 PEER_PROGRAM = Program("training-operator", "training-operator", f"{PEER}/cmd/training-operator.v1")
-"""Not among PROGRAMS: only benchmarks need it."""
+KWOK = Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok")
+"""These two are not among PROGRAMS: only benchmarks need them."""
 
 
 def cache_root() -> Path:
@@ -82,11 +85,8 @@ def ensure(name: str) -> Path:
 
     Raises BuildError.
     """
-    program = {**PROGRAMS, PEER_PROGRAM.name: PEER_PROGRAM}[name]
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    if assets and (Path(assets) / name).is_file():
-        return Path(assets) / name
-    target = cache_root() / "bin" / _key(program) / name
+    program = {**PROGRAMS, PEER_PROGRAM.name: PEER_PROGRAM, KWOK.name: KWOK}[name]
+    target = _target(program)
     if target.is_file():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -96,28 +96,39 @@ def ensure(name: str) -> Path:
     return target
 
 
-def module_file(module: str, package: str, path: str) -> Path:
-    """A file of a Go module that a folder of hack/gomod pins, from the module cache; fetched first if need be.
+def ensure_all() -> list[Path]:
+    """The paths of all PROGRAMS. What is missing is compiled in one go, which keeps every core busy.
 
     Raises BuildError.
     """
-    done = subprocess.run(
-        [str(find_go()), "mod", "download", "-json", package],
-        cwd=GOMOD / module,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise BuildError(f"go mod download {package} failed: {(done.stdout + done.stderr).strip()[-2000:]}")
-    return Path(json.loads(done.stdout)["Dir"]) / path
+    missing = [program for program in PROGRAMS.values() if not _target(program).is_file()]
+    for module in sorted({program.module for program in missing}):
+        packages = [program.package for program in missing if program.module == module]
+        print(f"compiling {len(packages)} programs (once; some minutes on two cores) ...", file=sys.stderr, flush=True)
+        _go("build", *_FLAGS, *packages, module=module)  # several packages: nothing is linked or written
+    with ThreadPoolExecutor(os.cpu_count()) as linkers:
+        return list(linkers.map(ensure, PROGRAMS))
+
+
+def module_folder(module: str, package: str) -> Path:
+    """Where the source of a Go module is that a folder of hack/gomod pins; fetched first if need be.
+
+    Raises BuildError.
+    """
+    return Path(json.loads(_go("mod", "download", "-json", package, module=module))["Dir"])
+
+
+def _target(program: Program) -> Path:
+    given = Path(os.environ.get("KUBEBUILDER_ASSETS", ""), program.name)
+    if given.is_absolute() and given.is_file():
+        return given
+    return cache_root() / "bin" / _key(program) / program.name
 
 
 def _key(program: Program) -> str:
     digest = hashlib.sha256(repr(program).encode())
     folder = GOMOD / program.module
-    own = sorted(folder.glob("*.go")) if program.package == "." else []
+    own = sorted((folder / program.package).glob("*.go")) if program.package.startswith(".") else []
     for file in (folder / "go.mod", folder / "go.sum", *own):
         digest.update(file.read_bytes())
     return f"{program.module}-{digest.hexdigest()[:16]}"
@@ -130,38 +141,36 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
+_FLAGS = ("-trimpath", "-mod=readonly")
+
+
 def _build(program: Program, target: Path) -> None:
-    print(f"building {program.name} (once; some minutes on two cores) ...", file=sys.stderr, flush=True)
+    print(f"building {program.name} (once) ...", file=sys.stderr, flush=True)
     partial = target.with_suffix(".partial")
-    command = [
-        str(find_go()), "build", "-trimpath", "-mod=readonly",
-        "-ldflags", f"-s -w {program.ldflags}".strip(), "-o", str(partial), program.package,
-    ]  # fmt: skip
-    done = subprocess.run(
-        command,
-        cwd=GOMOD / program.module,
-        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise BuildError(f"go build {program.package} failed:\n{done.stdout[-4000:]}")
+    flags = f"-s -w {program.ldflags}".strip()
+    _go("build", *_FLAGS, "-ldflags", flags, "-o", str(partial), program.package, module=program.module)
     partial.rename(target)
 
 
-def peer_module() -> Path:
-    """The folder of the peer's source at the pinned version, downloaded first if need be. Raises BuildError."""
-    command = [str(find_go()), "mod", "download", "-json", PEER]
-    folder = GOMOD / PEER_PROGRAM.module
-    done = subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
-    )
+def _go(*arguments: str, module: str) -> str:
+    """Run `go` in a folder of hack/gomod; what it prints. Raises BuildError."""
+    try:
+        done = subprocess.run(
+            [str(find_go()), *arguments],
+            cwd=GOMOD / module,
+            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(f"go {arguments[0]} in hack/gomod/{module} took more than {BUILD_SECONDS} s") from error
     if done.returncode != 0:
-        raise BuildError(f"go mod download {PEER} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return Path(json.loads(done.stdout)["Dir"])
+        said = f"{done.stdout}{done.stderr}".strip()
+        raise BuildError(f"go {arguments[0]} in hack/gomod/{module} failed:\n{said[-4000:]}")
+    return done.stdout
 
 
 def find_go() -> Path:

@@ -134,7 +134,13 @@ def _ours(arena: Arena, flags: tuple[str, ...]) -> OperatorProcess:
 
 def peer_crd() -> Json:
     """The peer's CRD, from its module. Raises BuildError."""
-    text = (gobuild.peer_module() / "manifests" / "base" / "crds" / "kubeflow.org_tfjobs.yaml").read_text()
+    text = (
+        gobuild.module_folder(gobuild.PEER_PROGRAM.module, gobuild.PEER)
+        / "manifests"
+        / "base"
+        / "crds"
+        / "kubeflow.org_tfjobs.yaml"
+    ).read_text()
     loaded: Json = yaml.safe_load(text)
     return loaded
 

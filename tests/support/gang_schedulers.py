@@ -46,13 +46,14 @@ _VOLCANO_CRDS = (
 
 def install_volcano_crds(client: ApiClient) -> None:
     for name in _VOLCANO_CRDS:
-        path = f"config/crd/volcano/bases/{name}.yaml"
-        _install(client, gobuild.module_file("volcano", "volcano.sh/volcano", path))
+        _install(
+            client, gobuild.module_folder("kubernetes", "volcano.sh/volcano") / f"config/crd/volcano/bases/{name}.yaml"
+        )
 
 
 def install_coscheduling_crds(client: ApiClient) -> None:
-    path = "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml"
-    _install(client, gobuild.module_file("scheduler-plugins", "sigs.k8s.io/scheduler-plugins", path))
+    plugins = gobuild.module_folder("kubernetes", "sigs.k8s.io/scheduler-plugins")
+    _install(client, plugins / "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml")
 
 
 @contextmanager
