@@ -61,7 +61,7 @@ def test_a_dry_run_checks_but_keeps_nothing(world: ServedWorld) -> None:
 def test_refusals_name_the_job_its_namespace_and_the_field(world: ServedWorld) -> None:
     with pytest.raises(JobInvalid) as invalid:
         world.sdk.create_job(tfjob("mnist", Worker=-1))
-    assert f"TFJob mnist in namespace {world.namespace} is not valid: " in str(invalid.value)
+    assert f"TFJob mnist in namespace {world.namespace} is not valid:" in str(invalid.value)
     assert "spec.tfReplicaSpecs" in invalid.value.causes[0].field
     world.submit()
     with pytest.raises(JobAlreadyExists, match=f"already a TFJob mnist in namespace {world.namespace}"):
