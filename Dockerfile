@@ -2,8 +2,10 @@
 # It holds Python, the operator and the libraries that the operator imports, nothing of the command line's.
 # The build and the final stage must have the same base, since a virtual environment points at its interpreter.
 ARG BASE=python:3.13-slim
+# Where there is no internet: BASE with wheels in it, and PIP_FIND_LINKS and PIP_NO_INDEX set.
+ARG BUILD_BASE=${BASE}
 
-FROM ${BASE} AS build
+FROM ${BUILD_BASE} AS build
 WORKDIR /src
 RUN python -m venv /opt/tfoperator
 # Only what tfoperator.operator imports (a test compares); in a layer of its own, so that a change of code costs seconds.

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hack import gobuild, node
-from hack.controlplane import ControlPlane, ControlPlaneError, Network, end_process
+from hack.controlplane import ControlPlane, ControlPlaneError, Network
 from hack.debian import PackageError
 from hack.machine import HOST_ADDRESS, SERVICE_CIDR, Machine, MachineError, require_root
 
@@ -45,6 +48,8 @@ class Cluster:
         self.folder = folder
         self.plane = ControlPlane(folder / "controlplane", audit_policy=audit_policy, network=NETWORK)
         self._progress = progress
+        self._machine: Machine | None = None
+        self._node: node.Node | None = None
 
     @property
     def kubeconfig(self) -> Path:
@@ -57,7 +62,7 @@ class Cluster:
         node.require_no_other()
         for name in ("kubelet", "kube-proxy", "coredns"):
             gobuild.ensure(name)
-        machine = Machine.start(node.NODE_NAME)
+        machine = self._machine = Machine.start(node.NODE_NAME)
         known = {"machine": [machine.pid, machine.init_pid], "sysctls": node.read_sysctls(), "pids": {}}
         try:
             self._remember(known)
@@ -65,7 +70,8 @@ class Cluster:
             self.plane.start()
             self._remember({**known, "pids": self.plane.pids, "kubeconfig": str(self.kubeconfig)})
             self._progress("starting containerd, kubelet, kube-proxy and CoreDNS")
-            node.Node(machine, self.folder / "node", self.kubeconfig).start()
+            self._node = node.Node(machine, self.folder / "node", self.kubeconfig)
+            self._node.start()
         except BaseException:
             self.stop()
             raise
@@ -78,13 +84,15 @@ class Cluster:
         """Stop everything and remove its folder. Idempotent."""
         known = recall(self.folder)
         if known is not None:
-            # The node first: kube-apiserver waits for its watches to end.
-            Machine(*known["machine"]).stop()
+            (self._machine or Machine(*known["machine"])).stop()
+            if self._node is not None:
+                self._node.join()
             if self.plane.pids:
-                self.plane.stop()
+                self.plane.kill()
             else:  # another process started them
-                for pid in reversed(list(known["pids"].values())):
-                    end_process(pid)
+                for pid in known["pids"].values():
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
             node.remove_traces(known["sysctls"])
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -10,12 +10,18 @@ import hashlib
 import io
 import json
 import platform
+import subprocess
+import sys
+import sysconfig
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 APPLETS = ("sh", "sleep", "cat", "echo", "ls", "wget", "nslookup", "nc", "true", "false", "env", "date", "id", "kill")
 """What busybox is called in the images made here, most of all by people who look into a pod."""
+
+UNWANTED = {"__pycache__", "idlelib", "site-packages", "test", "tests", "tkinter", "turtledemo"}
+"""Folders of a Python installation that no program in an image imports."""
 
 
 def write_image(
@@ -66,6 +72,39 @@ def busybox(program: Path) -> dict[str, Path | bytes | str]:
     return {"bin/busybox": program, **links, "etc/passwd": accounts, "etc/group": b"root:x:0:\nnogroup:x:65534:\n"}
 
 
+def python() -> dict[str, Path | bytes | str]:
+    """The files of this very interpreter, at the same paths, with the libraries that it and its extensions load.
+
+    It is what a `python:3-slim` image is for, pip and venv included, without a registry. The extension modules of
+    wheels find the libraries of C++ in it.
+    """
+    interpreter = Path(sys.executable).resolve()
+    libraries = [Path(sysconfig.get_path(name, vars=_BASE)) for name in ("stdlib", "platstdlib")]
+    files: dict[str, Path | bytes | str] = {str(folder).lstrip("/"): folder for folder in libraries}
+    loaded = programs(interpreter, *(libraries[1] / "lib-dynload").glob("*.so"))
+    files |= {path: file for path, file in loaded.items() if not any(map(Path("/", path).is_relative_to, libraries))}
+    for name in ("python", "python3"):
+        files[f"usr/bin/{name}"] = str(interpreter)
+    return files
+
+
+_BASE = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix, "installed_base": sys.base_prefix}
+
+
+def programs(*files: Path) -> dict[str, Path | bytes | str]:
+    """Programs of this machine at the same paths, with the libraries that they and wheels for Linux load."""
+    # What such wheels may expect of a system beside what Python itself needs (PEP 513).
+    extra = ["libstdc++.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1"]
+    told = subprocess.run(["ldd", *files], capture_output=True, text=True, check=False).stdout
+    cached = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
+    named = [line.split("=>")[-1].split()[0] for line in told.splitlines() if ".so" in line and not line.endswith(":")]
+    wanted = [
+        line.split("=>")[-1].strip() for line in cached.splitlines() if line.split()[:1] and line.split()[0] in extra
+    ]
+    found = {Path(path) for path in [*named, *wanted] if path.startswith("/")} | set(files)
+    return {str(path).lstrip("/"): path for path in sorted(found)}
+
+
 def _layer(files: Mapping[str, Path | bytes | str]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
@@ -84,7 +123,9 @@ def _layer(files: Mapping[str, Path | bytes | str]) -> bytes:
     return buffer.getvalue()
 
 
-def _as_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def _as_root(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if UNWANTED.intersection(Path(member.name).parts[-2:]) or member.name.endswith(".a"):
+        return None
     member.uid = member.gid = member.mtime = 0
     member.uname = member.gname = ""
     return member

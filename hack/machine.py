@@ -49,6 +49,8 @@ class Machine:
     pid: int
     init_pid: int
     """The first process inside, by its number outside."""
+    keeper: subprocess.Popen[bytes] | None = None
+    """The process that holds it, in the process that started it."""
 
     @classmethod
     def start(cls, hostname: str) -> Machine:
@@ -57,10 +59,9 @@ class Machine:
         if Path("/sys/class/net", LINK).exists():
             raise MachineError("a node is running already: `python hack/cluster.py down` stops it")
         command = ["unshare", *NAMESPACES, "--fork", "--mount-proc", "--kill-child", sys.executable, "-c", INIT]
-        keeper = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-        )
-        machine = cls(keeper.pid, _await_init(keeper))
+        null = subprocess.DEVNULL
+        keeper = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)
+        machine = cls(keeper.pid, _await_init(keeper), keeper)
         try:
             machine._link(hostname)
         except BaseException:
@@ -72,8 +73,8 @@ class Machine:
         """End every process in it; mounts, interfaces and rules go with the namespaces. Idempotent."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        with suppress(ChildProcessError):  # where another process started it
-            os.waitpid(self.pid, 0)
+        if self.keeper is not None:
+            self.keeper.wait(STOP_SECONDS)
         end = time.monotonic() + STOP_SECONDS
         while Path("/sys/class/net", LINK).exists() or Path("/proc", str(self.init_pid)).exists():
             if time.monotonic() > end:
@@ -113,8 +114,8 @@ def _await_init(keeper: subprocess.Popen[bytes]) -> int:
             return int(found[0])
         time.sleep(0.02)
     keeper.kill()
-    said = keeper.communicate()[1].decode(errors="replace").strip()
-    raise MachineError(f"this machine does not let us make namespaces: {said}")
+    keeper.wait()
+    raise MachineError("this machine does not let us make namespaces: try `unshare --mount --net --pid --fork true`")
 
 
 def require_root() -> None:

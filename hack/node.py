@@ -56,7 +56,7 @@ class Node:
         pause = images.write_image(
             self._folder / "pause.tar", PAUSE, images.busybox(self.busybox), command=["/bin/sleep", "2147483647"]
         )
-        self.load_image(pause)
+        load_image(self._machine, pause)
         self._spawn("coredns", gobuild.ensure("coredns"), "-conf", self._folder / "Corefile")
         self._spawn("kube-proxy", gobuild.ensure("kube-proxy"), f"--config={self._folder / 'kube-proxy.json'}")
         self._spawn(
@@ -67,9 +67,10 @@ class Node:
         self._wait("kubelet", lambda: _answers(f"http://{NODE_ADDRESS}:10248/healthz"))
         self._wait("coredns", lambda: _answers(f"http://{NODE_ADDRESS}:8181/ready"))
 
-    def load_image(self, archive: Path) -> None:
-        """Give the node an image (an archive as `docker save` writes them). Raises MachineError."""
-        load_image(self._machine, archive)
+    def join(self) -> None:
+        """Wait for the end of the node's processes, once its machine has stopped."""
+        for process in self._processes.values():
+            process.wait(STOP_SECONDS)
 
     @property
     def busybox(self) -> Path:
@@ -197,7 +198,7 @@ CNI = {
 
 
 def load_image(machine: Machine, archive: Path) -> None:
-    """As `Node.load_image`, for a node that another process started."""
+    """Give the node of a machine an image (an archive as `docker save` writes them). Raises MachineError."""
     machine.run(*_ctr(), "images", "import", archive)
 
 

@@ -44,45 +44,15 @@ def promtool(*arguments: str, folder: Path) -> str:
     return done.stdout
 
 
-class Prometheus:
-    """Scrapes one target each second, with the labels that a ServiceMonitor gives it."""
+class PrometheusApi:
+    """Asks a Prometheus."""
 
-    def __init__(self, folder: Path, port_of_target: int, rules: Json) -> None:
-        self._folder = folder
-        self._port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
-        self.log = folder / "prometheus.log"
-        labels = {"namespace": "tfoperator-system", "pod": "tfoperator-0"}
-        targets = [{"targets": [f"127.0.0.1:{port_of_target}"], "labels": labels}]
-        config = {
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-            "rule_files": ["rules.json"],
-            "scrape_configs": [{"job_name": "tfoperator", "static_configs": targets}],
-        }
-        # YAML is a superset of JSON.
-        (folder / "rules.json").write_text(json.dumps(rules))
-        (folder / "prometheus.yaml").write_text(json.dumps(config))
-
-    def start(self) -> Prometheus:
-        command = [
-            program("prometheus"), "--config.file=prometheus.yaml", "--storage.tsdb.path=data", "--log.level=warn",
-            f"--web.listen-address=127.0.0.1:{self._port}",
-        ]  # fmt: skip
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        eventually(self._ready, within=30, every=0.1, what="Prometheus is ready")
-        return self
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(10)
+    def __init__(self, url: str) -> None:
+        self.url = url
 
     def get(self, path: str, **parameters: str) -> Any:
         """`data` of an answer of its API; an expression that Prometheus can't read fails with what it says."""
-        url = f"http://127.0.0.1:{self._port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
             with urllib.request.urlopen(url, timeout=10) as answer:
                 return json.load(answer)["data"]
@@ -105,6 +75,45 @@ class Prometheus:
     def families(self) -> set[str]:
         """The names of the metrics that the target exports, also of those that have no sample yet."""
         return {one["metric"] for one in self.get("targets/metadata", match_target='{job="tfoperator"}')}
+
+
+class Prometheus(PrometheusApi):
+    """Scrapes one target each second, with the labels that a ServiceMonitor gives it."""
+
+    def __init__(self, folder: Path, port_of_target: int, rules: Json) -> None:
+        self._folder = folder
+        port = free_port()
+        super().__init__(f"http://127.0.0.1:{port}")
+        self._address = f"127.0.0.1:{port}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = folder / "prometheus.log"
+        labels = {"namespace": "tfoperator-system", "pod": "tfoperator-0"}
+        targets = [{"targets": [f"127.0.0.1:{port_of_target}"], "labels": labels}]
+        config = {
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "rule_files": ["rules.json"],
+            "scrape_configs": [{"job_name": "tfoperator", "static_configs": targets}],
+        }
+        # YAML is a superset of JSON.
+        (folder / "rules.json").write_text(json.dumps(rules))
+        (folder / "prometheus.yaml").write_text(json.dumps(config))
+
+    def start(self) -> Prometheus:
+        command = [
+            program("prometheus"), "--config.file=prometheus.yaml", "--storage.tsdb.path=data", "--log.level=warn",
+            f"--web.listen-address={self._address}",
+        ]  # fmt: skip
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        eventually(self._ready, within=30, every=0.1, what="Prometheus is ready")
+        return self
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
 
     def _ready(self) -> bool:
         assert self._process is not None

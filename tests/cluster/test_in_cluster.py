@@ -1,0 +1,185 @@
+"""The operator as a Deployment with its own rights, on a real node: real containers, real DNS, real TensorFlow."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.in_cluster import PROMETHEUS_IMAGE, InCluster, example, shell_job, volume_for, with_packages
+from tests.support.prometheus import PrometheusApi
+
+
+def test_the_digits_example_trains_across_pods(namespace: InCluster) -> None:
+    namespace.apply(with_packages(example("digits/tfjob.yaml")))
+    assert namespace.tfoperator("wait", "digits", "--for=Succeeded", "--timeout=2m").returncode == 0
+    log = namespace.kubectl("logs", "digits-chief-0")
+    found = re.search(r"accuracy on held-out samples: (\d\.\d+)", log)
+    assert found, log
+    assert float(found[1]) >= 0.90
+    assert "accuracy on held-out samples" in namespace.tfoperator("logs", "digits").stdout
+    assert "TFJobSucceeded" in namespace.tfoperator("events", "digits").stdout
+    assert "Succeeded" in namespace.kubectl("get", "tfj", "digits")
+    hosts = namespace.get("pod", "digits-chief-0")["spec"]["containers"][0]["env"]
+    assert any(f"digits-worker-1.{namespace.namespace}.svc:2222" in variable.get("value", "") for variable in hosts)
+
+
+def leader(system: InCluster) -> str:
+    return str(system.get("lease", "tfoperator")["spec"].get("holderIdentity", ""))
+
+
+def test_another_leads_within_20_seconds_and_training_goes_on(namespace: InCluster, deployed: InCluster) -> None:
+    namespace.apply(with_packages(example("digits/tfjob.yaml")))
+    namespace.wait("digits", "Running")
+    pods, before = namespace.pod_uids("digits"), leader(deployed)
+    deployed.kubectl("delete", "pod", before.partition("_")[0], "--grace-period=0", "--force")
+    eventually(lambda: leader(deployed) not in ("", before), within=20, every=0.2, what="another leads")
+    namespace.wait("digits", "Succeeded")
+    assert namespace.pod_uids("digits").items() <= pods.items()
+    assert namespace.get("tfjob", "digits")["status"].get("restarts", 0) == 0
+    deployed.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=100s", timeout=120)
+
+
+@pytest.mark.timeout(400)
+def test_a_drained_node_costs_no_training(namespace: InCluster, tmp_path: Path) -> None:
+    claim = example("checkpoint/claim.yaml")
+    volume = volume_for(claim, namespace.namespace, tmp_path)
+    job = with_packages(example("checkpoint/tfjob.yaml"))
+    for spec in job["spec"]["tfReplicaSpecs"].values():
+        spec["restartPolicy"] = "OnFailure"
+        spec["template"]["spec"]["containers"][0]["command"] += ["--pause", "2"]
+    namespace.apply(volume, claim, job)
+    name = job["metadata"]["name"]
+    namespace.wait_log(f"{name}-chief-0", "step 200/600")
+    before = namespace.pod_uids(name)
+    try:
+        namespace.kubectl("drain", "tfo-node", f"--pod-selector=training.kubeflow.org/job-name={name}", "--timeout=60s")
+    finally:
+        namespace.kubectl("uncordon", "tfo-node")
+    namespace.wait(name, "Succeeded", within=240)
+    assert "resumed from step" in namespace.kubectl("logs", f"{name}-chief-0")
+    assert not set(before.values()) & set(namespace.pod_uids(name).values())
+    assert namespace.get("tfjob", name)["status"]["restarts"] == len(before)
+
+
+def test_a_tensorboard_is_reached_by_its_name(namespace: InCluster, tmp_path: Path) -> None:
+    claim = example("tensorboard/claim.yaml")
+    namespace.apply(volume_for(claim, namespace.namespace, tmp_path), claim)
+    job = with_packages(example("tensorboard/tfjob.yaml"))
+    job["spec"]["tfReplicaSpecs"]["Chief"]["template"]["spec"]["containers"][0]["command"] += ["--epochs=3"]
+    namespace.apply(job)
+    name = job["metadata"]["name"]
+
+    def ready() -> bool:
+        board = namespace.get("tfjob", name).get("status", {}).get("tensorBoard", {})
+        assert board.get("ready"), board
+        return True
+
+    eventually(ready, within=150, every=0.5, what="the page is ready")
+    namespace.wait(name, "Succeeded")
+    # The job is over, its TensorBoard is not. Any pod may look at the page; its curves are those of the training.
+    url = namespace.get("tfjob", name)["status"]["tensorBoard"]["url"]
+    assert url == f"http://{name}-tensorboard.{namespace.namespace}.svc"
+    page = f"wget -qO- {url}/ | grep -o '<title>.*</title>'; wget -qO- {url}/data/runs"
+    namespace.apply(shell_job("reader", page))
+    namespace.wait("reader", "Succeeded")
+    assert namespace.kubectl("logs", "reader-worker-0").split() == [
+        "<title>TensorBoard</title>",
+        '["test",',
+        '"train"]',
+    ]
+
+
+def test_a_prometheus_in_the_cluster_sees_the_jobs(namespace: InCluster, deployed: InCluster) -> None:
+    namespace.apply(shell_job("measured", "exit 0"))
+    namespace.wait("measured", "Succeeded")
+    # It finds both replicas by the name of their service, as one without Prometheus Operator would.
+    targets = {"names": [f"tfoperator-metrics.{deployed.namespace}.svc.cluster.local"], "type": "A", "port": 8080}
+    scrape = {"job_name": "tfoperator", "scrape_interval": "1s", "dns_sd_configs": [targets]}
+    config = {"name": "prometheus", "namespace": namespace.namespace}
+    container = {
+        "name": "prometheus", "image": PROMETHEUS_IMAGE,
+        "args": ["/usr/bin/prometheus", "--config.file=/config/prometheus.yaml", "--storage.tsdb.path=/tmp/data"],
+        "volumeMounts": [{"name": "config", "mountPath": "/config"}],
+        "readinessProbe": {"httpGet": {"path": "/-/ready", "port": 9090}, "periodSeconds": 1},
+    }  # fmt: skip
+    spec = {"containers": [container], "volumes": [{"name": "config", "configMap": {"name": "prometheus"}}]}
+    namespace.apply(
+        {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": config,
+            "data": {"prometheus.yaml": json.dumps({"scrape_configs": [scrape]})},
+        },
+        {"apiVersion": "v1", "kind": "Pod", "metadata": config, "spec": spec},
+    )  # fmt: skip
+    namespace.kubectl("wait", "--for=condition=Ready", "pod/prometheus", "--timeout=50s")
+    prometheus = PrometheusApi(f"http://{namespace.get('pod', 'prometheus')['status']['podIP']}:9090")
+    eventually(lambda: len(prometheus.query("up == 1")) == 2, within=60, every=0.5, what="both replicas are scraped")
+    [leading] = prometheus.query("tfoperator_leader == 1")
+    address = deployed.get("pod", leader(deployed).partition("_")[0])["status"]["podIP"]
+    assert leading["metric"]["instance"] == f"{address}:8080"
+    succeeded = f'training_operator_jobs_successful_total{{job_namespace="{namespace.namespace}"}}'
+    assert [sample["value"][1] for sample in prometheus.query(succeeded)] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcome"),
+    [("Always", "Running"), ("OnFailure", "Running"), ("ExitCode", "Running"), ("Never", "Failed")],
+)
+def test_a_killed_container(namespace: InCluster, policy: str, outcome: str) -> None:
+    marker = f"{namespace.namespace}-{policy}"
+    namespace.apply(shell_job("victim", f"trap 'exit 0' TERM; echo {marker}; sleep 1000 & wait", restart_policy=policy))
+    namespace.wait_log("victim-worker-0", marker)
+    [process] = [one for one in psutil.process_iter(["cmdline"]) if marker in " ".join(one.info["cmdline"] or ())]
+    os.kill(process.pid, signal.SIGKILL)
+    if outcome == "Failed":
+        namespace.wait("victim", "Failed")
+        return
+
+    def back() -> bool:
+        job = namespace.get("tfjob", "victim")
+        assert job["status"].get("restarts") == 1, job["status"]
+        return job["status"].get("ready") == "1/1"
+
+    eventually(back, within=60, every=0.3, what="the container is back")
+    assert namespace.kubectl("logs", "victim-worker-0") == f"{marker}\n"
+
+
+def test_an_update_of_the_operator_disturbs_no_job(namespace: InCluster, deployed: InCluster) -> None:
+    script = "trap 'exit 0' TERM; sleep 1000 & wait"
+    names = [f"long-{number}" for number in range(JOBS)]
+    namespace.apply(*(shell_job(name, script) for name in names))
+
+    def all_run() -> bool:
+        states = [job.get("status", {}).get("ready") for job in namespace.list("tfjobs")]
+        assert states.count("1/1") == JOBS, states
+        return True
+
+    eventually(all_run, within=200, every=1, what=f"{JOBS} jobs run")
+    before = snapshot(namespace)
+    deployed.kubectl("rollout", "restart", "deployment/tfoperator")
+    deployed.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=100s", timeout=120)
+    # The new leader has looked at every job when it has finished one that came last.
+    namespace.apply(shell_job("after-the-update", "exit 0"))
+    namespace.wait("after-the-update", "Succeeded")
+    after = snapshot(namespace)
+    assert {name: after[name] for name in before} == before
+
+
+JOBS = 50
+
+
+def snapshot(namespace: InCluster) -> dict[str, object]:
+    """All that an update may not touch: what jobs say of themselves, and which pods they have."""
+    jobs = {f"job {job['metadata']['name']}": job["status"] for job in namespace.list("tfjobs")}
+    for status in jobs.values():
+        status.pop("lastReconcileTime", None)
+    pods = {f"pod {pod['metadata']['name']}": pod["metadata"]["uid"] for pod in namespace.list("pods")}
+    services = {f"service {one['metadata']['name']}": one["metadata"]["uid"] for one in namespace.list("services")}
+    return dict(itertools.chain(jobs.items(), pods.items(), services.items()))

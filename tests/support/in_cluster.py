@@ -1,0 +1,163 @@
+"""A cluster with a real node, as its users see it: kubectl, images, jobs whose containers run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hack import debian, gobuild, images, node
+from hack.cluster import Cluster
+from tests.support import prometheus
+from tests.support.cli import Cli
+from tests.support.eventually import eventually
+
+Json = dict[str, Any]
+ROOT = Path(__file__).parents[2]
+SHELL_IMAGE = "docker.io/local/shell:1"
+TRAINING_IMAGE = "docker.io/local/training:1"
+"""Python and what of this machine's TensorFlow installation needs to be in the image; its packages are mounted."""
+PROMETHEUS_IMAGE = "docker.io/local/prometheus:1"
+LIMIT = 120.0  # seconds; a pod takes one or two, TensorFlow on two cores thirty
+
+
+class InCluster:
+    """One namespace of the cluster."""
+
+    def __init__(self, cluster: Cluster, namespace: str, folder: Path) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self.cli = Cli(folder, KUBECONFIG=str(cluster.kubeconfig))
+
+    def kubectl(self, *arguments: str, stdin: str = "", timeout: float = 60) -> str:
+        """What it prints; its failure fails the test with what it says."""
+        command = [str(gobuild.ensure("kubectl")), f"--kubeconfig={self.cluster.kubeconfig}", f"-n={self.namespace}"]
+        home = {**os.environ, "HOME": str(self.cluster.folder)}  # it caches discovery below its home
+        done = subprocess.run(
+            [*command, *arguments], input=stdin, capture_output=True, text=True, timeout=timeout, env=home, check=False
+        )
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    def tfoperator(self, *arguments: str, timeout: float = LIMIT) -> subprocess.CompletedProcess[str]:
+        """A client command, as a user in this namespace types it."""
+        return self.cli.run(*arguments, "-n", self.namespace, timeout=timeout)
+
+    def get(self, kind: str, name: str) -> Json:
+        return dict(json.loads(self.kubectl("get", kind, name, "-o", "json")))
+
+    def list(self, kind: str, *selection: str) -> list[Json]:
+        return list(json.loads(self.kubectl("get", kind, *selection, "-o", "json"))["items"])
+
+    def apply(self, *manifests: Json) -> None:
+        self.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+
+    def wait(self, job: str, condition: str, within: float = LIMIT) -> None:
+        """Wait for a condition of a job, with kubectl; what the job says instead fails the test."""
+        try:
+            self.kubectl(
+                "wait", f"--for=condition={condition}", f"tfjob/{job}", f"--timeout={within}s", timeout=within + 30
+            )
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.tfoperator('describe', job).stdout}") from error
+
+    def pod_uids(self, job: str) -> dict[str, str]:
+        pods = self.list("pods", "-l", f"training.kubeflow.org/job-name={job}")
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
+
+    def wait_log(self, pod: str, text: str, within: float = LIMIT) -> None:
+        """Wait for a line in the log of a pod, which may not be there yet."""
+
+        def said() -> bool:
+            log = self.kubectl("logs", pod)
+            assert text in log, log
+            return True
+
+        eventually(said, within=within, every=0.3, what=f"{text!r} in the log of {pod}")
+
+
+def shell_image(archive: Path) -> Path:
+    """An image with busybox alone."""
+    program = debian.unpack(node.PACKAGES) / "bin/busybox"
+    return images.write_image(archive, SHELL_IMAGE, images.busybox(program), command=["sh"])
+
+
+def training_image(archive: Path) -> Path:
+    """An image that runs Python programs of this machine's virtual environment, once `with_packages` has mounted it."""
+    files = images.python() | images.busybox(debian.unpack(node.PACKAGES) / "bin/busybox")
+    files["app/examples"] = ROOT / "examples"
+    files["usr/bin/tensorboard"] = b"#!/usr/bin/python\nfrom tensorboard.main import run_main\nrun_main()\n"
+    packages = {"PYTHONPATH": "/packages", "PYTHONUNBUFFERED": "1"}
+    return images.write_image(
+        archive,
+        TRAINING_IMAGE,
+        files,
+        command=["python"],
+        env=packages,
+        user="65532:65532",
+        workdir="/app",
+    )
+
+
+def prometheus_image(archive: Path) -> Path:
+    """Debian's Prometheus."""
+    files = images.programs(Path(prometheus.program("prometheus")))
+    [name] = [path for path in files if path.endswith("/prometheus")]
+    files["usr/bin/prometheus"] = files.pop(name)
+    return images.write_image(archive, PROMETHEUS_IMAGE, files, command=["/usr/bin/prometheus"], user="65532:65532")
+
+
+def with_packages(job: Json) -> Json:
+    """An example's job with the training image for its own, whose gigabyte of wheels is mounted, not copied."""
+    packages = {"name": "packages", "hostPath": {"path": sysconfig.get_path("purelib")}}
+    mount = {"name": "packages", "mountPath": "/packages", "readOnly": True}
+    for spec in job["spec"]["tfReplicaSpecs"].values():
+        pod = spec["template"]["spec"]
+        [container] = pod["containers"]
+        container["image"] = TRAINING_IMAGE
+        container["volumeMounts"] = [*container.get("volumeMounts", []), mount]
+        pod["volumes"] = [*pod.get("volumes", []), packages]
+    if board := job["spec"].get("tensorBoard"):
+        board["image"] = TRAINING_IMAGE
+        board["volumeMounts"] = [*board["volumeMounts"], mount]
+        board["volumes"] = [*board["volumes"], packages]
+    return job
+
+
+def volume_for(claim: Json, namespace: str, folder: Path) -> Json:
+    """A volume of the node for a claim: `folder` has to outlive it. The claim gets what binds it."""
+    for path in (folder, folder / "volume"):
+        path.mkdir(exist_ok=True)
+        path.chmod(0o777)  # a folder of the node does not know fsGroup
+    claim["spec"]["storageClassName"] = ""
+    spec = {
+        "accessModes": claim["spec"]["accessModes"],
+        "capacity": claim["spec"]["resources"]["requests"],
+        "claimRef": {"namespace": namespace, "name": claim["metadata"]["name"]},
+        "hostPath": {"path": str(folder / "volume")},
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": namespace}, "spec": spec}
+
+
+def example(path: str) -> Json:
+    manifest = yaml.safe_load((ROOT / "examples" / path).read_text())
+    return dict(json.loads(json.dumps(manifest)))  # what YAML's anchors share would be changed together
+
+
+def shell_job(name: str, script: str, *, restart_policy: str = "Never", replicas: int = 1, **spec: Any) -> Json:
+    """A job whose workers run a shell script; `spec` is added to its spec."""
+    container = {
+        "name": "tensorflow", "image": SHELL_IMAGE, "command": ["sh", "-c", script],
+        "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
+    }  # fmt: skip
+    template = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}
+    worker = {"replicas": replicas, "restartPolicy": restart_policy, "template": template}
+    return {
+        "apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name},
+        "spec": {"tfReplicaSpecs": {"Worker": worker}, **spec},
+    }  # fmt: skip
