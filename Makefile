@@ -17,7 +17,8 @@ run: $(VENV)/run.stamp  ## train the digits example on this machine, without a c
 
 test: $(VENV)/dev.stamp check controlplane  ## every check and every test, with a real kube-apiserver and TensorFlow
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/unit
-	$(BIN)/python -m pytest tests/contract tests/e2e
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/contract tests/e2e
+	$(BIN)/python -m pytest tests/cluster
 
 check: lint types imports  ## static checks
 
@@ -36,10 +37,11 @@ unit: $(VENV)/dev.stamp  ## unit tests only
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/unit
 
 contract: $(VENV)/dev.stamp controlplane  ## one suite on the embedded and on the real API server
-	$(BIN)/python -m pytest tests/contract
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/contract
 
-e2e: $(VENV)/dev.stamp controlplane  ## the operator on a real API server; real TensorFlow
-	$(BIN)/python -m pytest tests/e2e
+e2e: $(VENV)/dev.stamp controlplane  ## the operator on a real API server and in a cluster with a node; real TensorFlow
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/e2e
+	$(BIN)/python -m pytest tests/cluster
 
 controlplane: $(VENV)/dev.stamp  ## build kube-apiserver, etcd, ... (once; cached outside the checkout)
 	@$(BIN)/python hack/controlplane.py build >/dev/null
