@@ -23,14 +23,14 @@ ROLES = {
     "leader-election": ("base/rbac.yaml", "Role", "tfoperator-leader-election"),
     "user-edit": ("base/user-roles.yaml", "ClusterRole", "tfoperator-tfjobs-edit"),
     "user-view": ("base/user-roles.yaml", "ClusterRole", "tfoperator-tfjobs-view"),
-    "volcano": ("components/volcano/rbac.yaml", "ClusterRole", "tfoperator-volcano"),
-    "scheduler-plugins": ("components/scheduler-plugins/rbac.yaml", "ClusterRole", "tfoperator-scheduler-plugins"),
-    "webhook-secret": ("overlays/webhook/rbac.yaml", "Role", "tfoperator-webhook"),
-    "webhook-crd": ("overlays/webhook/rbac.yaml", "ClusterRole", "tfoperator-webhook"),
+    "priority-classes": ("components/volcano/rbac.yaml", "ClusterRole", "tfoperator-volcano"),
+    "webhook-secret": ("components/webhook/rbac.yaml", "Role", "tfoperator-webhook"),
+    "webhook-crd": ("components/webhook/rbac.yaml", "ClusterRole", "tfoperator-webhook"),
 }
 """Each role's name in the chart: the file that has it, its kind and its name there."""
 
-_ARCHIVE = "components/log-archive/kustomization.yaml"
+ADDED = ("log-archive", "volcano", "scheduler-plugins")
+"""The components that add rules to the operator's own role; in the chart, the rules have the component's name."""
 
 
 def chart_files() -> dict[Path, str]:
@@ -52,9 +52,10 @@ def chart_files() -> dict[Path, str]:
 def roles() -> dict[str, list[dict[str, Any]]]:
     """The rules of each role, by the name that the chart's templates know it by."""
     found = {name: _rules(*where) for name, where in ROLES.items()}
-    for patch in yaml.safe_load((MANIFESTS / _ARCHIVE).read_text())["patches"]:
-        if "Role" in patch["target"]["kind"]:
-            found["log-archive"] = [operation["value"] for operation in yaml.safe_load(patch["patch"])]
+    for name in ADDED:
+        component = yaml.safe_load((MANIFESTS / "components" / name / "kustomization.yaml").read_text())
+        (patch,) = (one["patch"] for one in component["patches"] if "Role" in one["target"]["kind"])
+        found[name] = [operation["value"] for operation in yaml.safe_load(patch)]
     return found
 
 

@@ -31,7 +31,7 @@ def generated() -> dict[Path, str]:
     readme = ROOT / "README.md"
     return {
         ROOT / "manifests/base/crd.yaml": HEADER + crd_yaml(),
-        ROOT / "manifests/overlays/webhook/crd-versions.yaml": HEADER + versions_patch_yaml(),
+        ROOT / "manifests/components/webhook/crd-versions.yaml": HEADER + versions_patch_yaml(),
         ROOT / "docs/fields.md": fields_markdown(),
         readme: with_field_table(readme.read_text()),
         **chart_files(),

@@ -58,6 +58,16 @@ VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
             "gangSchedulerName": "volcano",
         },
     ),
+    "everything-for-one-namespace": (
+        ["base"],
+        ["scheduler-plugins", "log-archive", "namespaced", "webhook", "webhook-cert-manager"],
+        {
+            "namespaces": ["training"],
+            "webhook": {"enabled": True, "certManager": True},
+            "logArchive": {"enabled": True},
+            "gangSchedulerName": GANG,
+        },
+    ),
 }
 """Of kustomize the resources and components, of Helm the values."""
 
@@ -126,7 +136,8 @@ def normalized(objects: Objects) -> Objects:
         if key[0] == "Deployment":
             one["spec"]["template"]["metadata"].pop("creationTimestamp", None)
             (container,) = one["spec"]["template"]["spec"]["containers"]
-            for unordered in (container["args"], container["ports"], container.get("volumeMounts", [])):
+            lists = (container["args"], container["ports"], container.get("volumeMounts", []))
+            for unordered in (*lists, one["spec"]["template"]["spec"].get("volumes", [])):
                 unordered.sort(key=as_text)
         for data in (one.get("data") or {}).keys() & {"tfoperator.json"}:
             one["data"][data] = json.loads(one["data"][data])
@@ -160,6 +171,7 @@ def test_helm_finds_no_mistake_in_the_chart_which_is_of_this_version() -> None:
         ({"logFormat": "xml"}, "logFormat"),
         ({"monitoring": {"rules": {"enable": True}}}, "enable"),
         ({"serviceAccount": {"create": False}}, "serviceAccount.name"),
+        ({"logArchive": {"enabled": True, "accessModes": ["ReadWriteOnce"]}}, "replicas to 1"),
     ],
 )
 def test_values_that_would_have_no_effect_or_a_bad_one_are_refused(
@@ -170,6 +182,15 @@ def test_values_that_would_have_no_effect_or_a_bad_one_are_refused(
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert complaint in done.stderr
+
+
+def test_a_volume_that_one_node_may_mount_is_given_back_before_an_update_takes_it(render: Render) -> None:
+    archive = {"enabled": True, "accessModes": ["ReadWriteOnce"]}
+    objects = render({"replicas": 1, "logArchive": archive})
+    assert objects["Deployment", NAMESPACE, "tfoperator"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert objects["PersistentVolumeClaim", NAMESPACE, "tfoperator-log-archive"]["spec"]["accessModes"] == [
+        "ReadWriteOnce"
+    ]
 
 
 def test_two_releases_share_no_name_no_lease_and_no_selector(render: Render) -> None:

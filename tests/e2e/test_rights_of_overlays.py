@@ -146,7 +146,9 @@ def test_each_right_to_pod_groups_is_used(
     eventually(lambda: members() == 2, every=0.05, what="its PodGroup is larger")
     gang.suspend()
     eventually(lambda: members() == 0, every=0.05, what="its PodGroup has gone")
-    wait_used(trail, rights[role])
+    to_groups = {right for right in rights["tfoperator"] if right.group == pod_groups.group}
+    assert len(to_groups) == 6
+    wait_used(trail, to_groups | rights[role])
 
 
 def test_each_right_of_the_webhook_is_used(
@@ -180,6 +182,35 @@ def test_who_may_edit_or_view_a_namespace_may_do_so_with_its_tfjobs(
     assert may("editor", "patch", "scale")
     assert not may("viewer", "create")
     assert not may("editor", "patch", "status")
+
+
+def test_rights_in_one_namespace_suffice_for_its_jobs(
+    plane: ControlPlane, admin: Client, kubectl: Kubectl, rights: dict[str, set[Right]], tmp_path: Path
+) -> None:
+    """As in overlays/namespaced. Takes away what the operator may in other namespaces."""
+    assert "tfoperator" in rights
+    there = Cluster(admin, "training")
+    there.create_namespace()
+    kubectl("delete", "clusterrolebinding", "tfoperator")
+    # The CRD of the other overlay, which serves more, stays.
+    roles = kubectl("kustomize", str(MANIFESTS / "overlays" / "namespaced"))
+    namespaced = [one for one in yaml.safe_load_all(roles) if one["kind"] in ("Role", "RoleBinding")]
+    (tmp_path / "roles.yaml").write_text(yaml.safe_dump_all(namespaced))
+    kubectl("apply", "--server-side", "-f", str(tmp_path / "roles.yaml"))
+    trail = AuditTrail(plane.audit_log, OPERATOR_USER)
+    elect = ("--leader-elect", f"--leader-elect-namespace={NAMESPACE}")
+    kubeconfig = plane.kubeconfig_for(OPERATOR_USER)
+    operator = OperatorProcess(kubeconfig, tmp_path, "operator", "--namespace=training", *elect).start()
+    try:
+        job = Operated(there, operator.wait_ready()).running("mnist", PS=1, Worker=1)
+        job.play("Succeeded", "worker-0")
+        job.wait("Succeeded")
+        assert operator.stop() == 0
+    finally:
+        operator.kill()
+        print(operator.tail(60))
+    assert trail.refused() == []
+    assert {entry.get("objectRef", {}).get("namespace", "") for entry in trail.entries()} <= {"training", NAMESPACE}
 
 
 def test_what_remains_after_an_uninstallation_is_the_crd_with_its_jobs(

@@ -45,7 +45,7 @@ def test_the_generated_files_are_up_to_date() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["manifests/base/crd.yaml", "manifests/overlays/webhook/crd-versions.yaml", "docs/fields.md", "README.md"]
+    "name", ["manifests/base/crd.yaml", "manifests/components/webhook/crd-versions.yaml", "docs/fields.md", "README.md"]
 )
 def test_a_generated_file_that_is_stale_is_named(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -179,10 +179,15 @@ def test_with_cert_manager_the_operator_has_no_right_to_certificates() -> None:
     assert f"{service['name']}.{service['namespace']}.svc" in certificate["spec"]["dnsNames"]
 
 
-@pytest.mark.parametrize("folder", ["overlays/webhook", "overlays/webhook-cert-manager", "overlays/namespaced"])
-def test_every_overlay_starts_with_flags_that_the_operator_takes(folder: str) -> None:
-    (container,) = build(folder)["Deployment", "tfoperator"]["spec"]["template"]["spec"]["containers"]
+@pytest.mark.parametrize("overlay", sorted(path.name for path in (ROOT / "manifests" / "overlays").iterdir()))
+def test_every_overlay_starts_with_flags_that_the_operator_takes(overlay: str) -> None:
+    (container,) = build(f"overlays/{overlay}")["Deployment", "tfoperator"]["spec"]["template"]["spec"]["containers"]
     parse_options(container["args"], {})
+
+
+@pytest.mark.parametrize("component", sorted(path.name for path in (ROOT / "manifests" / "components").iterdir()))
+def test_every_component_is_told_of(component: str) -> None:
+    assert f"`components/{component}`" in (ROOT / "docs" / "install.md").read_text()
 
 
 def test_the_namespaced_overlay_has_rights_in_one_namespace_only() -> None:
@@ -195,6 +200,13 @@ def test_the_namespaced_overlay_has_rights_in_one_namespace_only() -> None:
     assert "--namespace=training" in container["args"]
 
 
+def test_a_gang_for_one_namespace_has_pod_groups_there_only(tmp_path: Path) -> None:
+    found = build_with_components(tmp_path, "namespaced", "volcano")
+    with_groups = {key for key, one in found.items() if "podgroups" in str(one.get("rules"))}
+    assert with_groups == {("Role", "tfoperator")}
+    assert found["Role", "tfoperator"]["metadata"]["namespace"] == "training"
+
+
 @pytest.mark.parametrize(
     ("overlay", "group"), [("volcano", "scheduling.volcano.sh"), ("scheduler-plugins", "scheduling.x-k8s.io")]
 )
@@ -204,9 +216,10 @@ def test_only_the_overlays_for_gang_scheduling_give_rights_to_pod_groups(
     found = build(f"overlays/{overlay}")
     name = f"tfoperator-{overlay}"
     assert set(found) - set(base) == {("ClusterRole", name), ("ClusterRoleBinding", name)}
-    pod_groups, priority_classes = found["ClusterRole", name]["rules"]
-    assert (pod_groups["apiGroups"], pod_groups["resources"]) == ([group], ["podgroups"])
+    (priority_classes,) = found["ClusterRole", name]["rules"]
     assert set(priority_classes["verbs"]) == {"list", "watch"}
+    (pod_groups,) = [one for one in found["ClusterRole", "tfoperator"]["rules"] if "podgroups" in one["resources"]]
+    assert (pod_groups["apiGroups"], pod_groups["resources"]) == ([group], ["podgroups"])
     binding = found["ClusterRoleBinding", name]
     assert binding["roleRef"]["name"] == name
     assert binding["subjects"] == base["ClusterRoleBinding", "tfoperator"]["subjects"]

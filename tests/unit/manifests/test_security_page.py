@@ -22,6 +22,7 @@ SECTIONS = {
     "Webhook": ["webhook-secret", "webhook-crd"],
     "Volcano": ["volcano"],
     "scheduler-plugins": ["scheduler-plugins"],
+    "Either of them": ["priority-classes"],
 }
 """Of each table's heading, the roles by the names that the Helm chart has for them."""
 

@@ -77,6 +77,16 @@ subjects:
 {{ include "tfoperator.subjects" .root }}
 {{- end }}
 
+{{/* Not empty if the log archive's volume can be mounted on one node only. */}}
+{{- define "tfoperator.volumeForOne" -}}
+{{- if and .Values.logArchive.enabled (not (has "ReadWriteMany" .Values.logArchive.accessModes)) }}
+{{- if gt (int .Values.replicas) 1 }}
+{{- fail "logArchive.accessModes: without ReadWriteMany the volume is for one node, so set replicas to 1" }}
+{{- end }}
+{{- "one" }}
+{{- end }}
+{{- end }}
+
 {{- define "tfoperator.args" -}}
 {{- $fullname := include "tfoperator.fullname" . }}
 - --leader-elect
