@@ -168,6 +168,7 @@ def test_helm_finds_no_mistake_in_the_chart_which_is_of_this_version() -> None:
     [
         ({"replica": 3}, "replica"),
         ({"replicas": 0}, "replicas"),
+        ({"runAsUser": 0}, "runAsUser"),
         ({"logFormat": "xml"}, "logFormat"),
         ({"monitoring": {"rules": {"enable": True}}}, "enable"),
         ({"serviceAccount": {"create": False}}, "serviceAccount.name"),
@@ -191,6 +192,12 @@ def test_a_volume_that_one_node_may_mount_is_given_back_before_an_update_takes_i
     assert objects["PersistentVolumeClaim", NAMESPACE, "tfoperator-log-archive"]["spec"]["accessModes"] == [
         "ReadWriteOnce"
     ]
+
+
+def test_a_cluster_that_gives_out_user_ids_may_choose_one(render: Render) -> None:
+    objects = render({"runAsUser": None, "logArchive": {"enabled": True}})
+    pod = objects["Deployment", NAMESPACE, "tfoperator"]["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def test_two_releases_share_no_name_no_lease_and_no_selector(render: Render) -> None:
