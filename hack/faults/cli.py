@@ -19,9 +19,12 @@ from typing import Any
 
 __all__ = ["main"]
 
+_POLL = 0.2
+_ENDED = 130
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play plans; returns 1 if one of them was violated."""
+    """Play plans; returns 1 if one of them was violated, 130 if it was told to end."""
     parser = argparse.ArgumentParser(prog="python -m hack.faults", description="Plays seeded fault plans.")
     parser.add_argument("--server", choices=["embedded", "real"], default="embedded")
     parser.add_argument("--seed", type=int, default=1, help="the (first) plan's seed")
@@ -33,34 +36,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     seeds = range(arguments.seed, arguments.seed + arguments.count)
     summary = _Summary(len(seeds), as_json=arguments.json)
-    with _orderly_end():
+    with _orderly_end() as end:
         if arguments.jobs > 1:
-            _fan_out(arguments, summary)
+            _fan_out(arguments, summary, end)
         else:
-            for result in _play_all(seeds[:: arguments.stripe], arguments):
+            for result in _play_all(seeds[:: arguments.stripe], arguments, end):
                 summary.add(result)
-    return summary.finish(arguments.server)
+    code = summary.finish(arguments.server)
+    return _ENDED if end.is_set() else code
 
 
 @contextmanager
-def _orderly_end() -> Iterator[None]:
-    """Have SIGTERM stop what was started, servers and operators, on the way out. In the main thread."""
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+def _orderly_end() -> Iterator[threading.Event]:
+    """Tells when SIGTERM or SIGINT came, so that servers and operators are stopped on the way out. In the main thread.
+
+    Nothing is raised: an exception out of nowhere would be lost in some places, and leave processes behind in others.
+    """
+    end = threading.Event()
+    before = {number: signal.signal(number, lambda *_: end.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield end
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _play_all(seeds: Iterable[int], arguments: argparse.Namespace) -> Iterable[dict[str, Any]]:
+def _play_all(seeds: Iterable[int], arguments: argparse.Namespace, end: threading.Event) -> Iterable[dict[str, Any]]:
     # Imported late: the parent of many processes needs none of it.
     from hack.faults import servers
-    from hack.faults.runner import play
+    from hack.faults.runner import Stopped, play
 
     with getattr(servers, arguments.server)() as server:
         for seed in seeds:
             with tempfile.TemporaryDirectory(prefix="tfoperator-plan-") as folder:
-                result = play(seed, server, Path(folder), patience=arguments.patience)
+                try:
+                    result = play(seed, server, Path(folder), patience=arguments.patience, end=end)
+                except (Stopped, EOFError, ConnectionError):
+                    # A signal to the whole process group ends the fork server as well, and what waits for it fails.
+                    if end.is_set():
+                        return
+                    raise
             yield {
                 "seed": result.seed,
                 "seconds": result.seconds,
@@ -70,7 +85,7 @@ def _play_all(seeds: Iterable[int], arguments: argparse.Namespace) -> Iterable[d
             }
 
 
-def _fan_out(arguments: argparse.Namespace, summary: _Summary) -> None:
+def _fan_out(arguments: argparse.Namespace, summary: _Summary, end: threading.Event) -> None:
     """Stripes of the seeds, each in a process of its own; a process that dies is reported as a violation."""
     running: list[subprocess.Popen[str]] = []
 
@@ -84,22 +99,24 @@ def _fan_out(arguments: argparse.Namespace, summary: _Summary) -> None:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
         ) as process:
             running.append(process)
+            if end.is_set():
+                process.terminate()
             assert process.stdout is not None
             for line in process.stdout:
                 if line.startswith("{"):
                     summary.add(json.loads(line))
-        if process.returncode not in (0, 1):
+        if process.returncode not in (0, 1) and not end.is_set():
             summary.broken(f"the process for seeds {arguments.seed + number}, +{arguments.jobs} ... died")
 
     threads = [threading.Thread(target=stripe, args=(number,)) for number in range(arguments.jobs)]
     for thread in threads:
         thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    finally:
-        for process in running:
-            process.terminate()
+    while any(thread.is_alive() for thread in threads):
+        if end.wait(_POLL):
+            for process in list(running):
+                process.terminate()
+            for thread in threads:
+                thread.join()
 
 
 class _Summary:

@@ -13,6 +13,7 @@ import os
 import queue
 import signal
 import sys
+import threading
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.sharedctypes import Synchronized
@@ -54,6 +55,7 @@ def _main(settings: Settings, offset: Synchronized[float]) -> None:
     options = msgspec.json.decode(settings.options, type=Options)
     configure_logging("text", options.log_level)
     failed: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_outlive_nobody, name="runner", daemon=True).start()
     clock = ScaledClock(settings.origin, lambda: float(offset.value))
     config = ClusterConfig(server=settings.server)
     client = Client(
@@ -69,6 +71,14 @@ def _main(settings: Settings, offset: Synchronized[float]) -> None:
     failed.get()
     sys.stderr.flush()
     # As in the real process after a lost lease: what it believes may be stale, so nothing is finished with care.
+    os._exit(1)
+
+
+def _outlive_nobody() -> None:
+    """End with the runner, even if that was killed and could end nobody."""
+    runner = multiprocessing.parent_process()
+    assert runner is not None
+    runner.join()
     os._exit(1)
 
 
@@ -89,7 +99,7 @@ class Replica:
 
     def start(self) -> None:
         """Start it."""
-        # A daemon: it must not outlive the runner, whatever happens to that.
+        # A daemon: it is ended with the runner.
         self._process = _CONTEXT.Process(target=_main, args=(self._settings, self._offset), daemon=True)
         self._process.start()
         self.starts += 1

@@ -7,6 +7,7 @@ programs succeed, and every job has to end.
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import NAMESPACES
 
-__all__ = ["Result", "play"]
+__all__ = ["Result", "Stopped", "play"]
 
 PATIENCE = 60.0
 """Real seconds, twenty minutes of the operators' time, in which a plan has to come to rest. Generous, for the machine
@@ -40,6 +41,10 @@ _QUIET_WRITES = 3  # the record of a comparison may fall into it
 _POLL = 0.02
 _COMPLETE_SECONDS = 10.0
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Stopped(Exception):
+    """The plan was not played to its end, because it was told to stop."""
 
 
 @dataclass
@@ -53,8 +58,10 @@ class Result:
     faults: dict[str, int] = field(default_factory=dict)
 
 
-def play(seed: int, server: Server, folder: Path, *, patience: float = PATIENCE) -> Result:
-    """Play the plan of a seed in a namespace of its own."""
+def play(
+    seed: int, server: Server, folder: Path, *, patience: float = PATIENCE, end: threading.Event | None = None
+) -> Result:
+    """Play the plan of a seed in a namespace of its own. Raises Stopped soon after `end` is set, with all tidied up."""
     began = time.monotonic()
     scenario = make_scenario(seed, server.profile)
     weather = Weather(str(seed), scenario.request_faults, scenario.event_faults, no_watch_list=scenario.no_watch_list)
@@ -76,7 +83,7 @@ def play(seed: int, server: Server, folder: Path, *, patience: float = PATIENCE)
             )
         )
         player = Player(client, namespace, scenario.jobs, keeper, ScaledClock(server.origin).now)
-        plan = _Plan(scenario, server, weather, proxy, keeper, replicas, player, patience)
+        plan = _Plan(scenario, server, weather, proxy, keeper, replicas, player, patience, end or threading.Event())
         violations = plan.run()
         history = plan.history if violations else []
         if violations:
@@ -120,6 +127,7 @@ class _Plan:
         replicas: Replicas,
         player: Player,
         patience: float,
+        end: threading.Event,
     ) -> None:
         self._scenario = scenario
         self._server = server
@@ -129,6 +137,7 @@ class _Plan:
         self._replicas = replicas
         self._player = player
         self._patience = patience
+        self._end = end
         self._paused: dict[int, float] = {}
         self._stepped = 0.0
         self.history = scenario.describe()
@@ -186,6 +195,8 @@ class _Plan:
                 return self._player.act(step)
 
     def _look_after_operators(self) -> None:
+        if self._end.is_set():
+            raise Stopped
         now = time.monotonic()
         for number, end in list(self._paused.items()):
             if now >= end:
