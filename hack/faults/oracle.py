@@ -11,6 +11,7 @@ from typing import Any
 from hack.faults.journal import Journal
 from hack.faults.lives import CHIEFS, JobLife, Violation
 from hack.faults.replay import replay
+from hack.faults.thresholds import enough_succeeded, goes_on_without, too_many_failed
 
 __all__ = ["Violation", "judge"]
 
@@ -212,7 +213,7 @@ class _End:
 
     def _has_failed_for_good(self, key: tuple[str, int]) -> bool:
         """Whether the status says so, of a worker that the job can do without."""
-        return key[0] == "Worker" and bool(self._job.spec.get("enableDynamicWorker")) and key in self._job.failed()
+        return key[0] == "Worker" and goes_on_without(self._job.spec) and key in self._job.failed()
 
     def _check_tally(self, kind: str, tally: list[str]) -> None:
         status = (self._job.status.get("replicaStatuses") or {}).get(kind) or {}
@@ -255,11 +256,10 @@ class _End:
         def done(kinds: list[str]) -> bool:
             return all((kind, index) in completed for kind in kinds for index in range(job.size(kind)))
 
-        if chiefs or "Worker" not in present:
-            succeeded = bool(present) and done(chiefs or present)
+        if "Worker" in present and (not chiefs or job.spec.get("minSucceededWorkers") is not None):
+            succeeded = enough_succeeded(job.spec, job.size("Worker"), *self._workers())
         else:
-            early = job.spec.get("successPolicy") != "AllWorkers" and ("Worker", 0) in completed
-            succeeded = early or done(["Worker"])
+            succeeded = bool(present) and done(chiefs or present)
         if succeeded:
             return "Succeeded"
         limit = job.run_policy.get("backoffLimit")
@@ -269,15 +269,16 @@ class _End:
 
     def _has_failed_replica(self, led: bool) -> bool:
         job = self._job
-        away: dict[str, int] = {}
-        for kind in job.spec["tfReplicaSpecs"]:
-            away[kind] = sum(self._failed(kind, index) for index in range(job.size(kind)))
-        if job.spec.get("enableDynamicWorker"):
-            workers, failed = job.size("Worker"), away.pop("Worker", 0)
-            done = sum(1 for kind, index in job.completed() if kind == "Worker" and index < workers)
-            if not led and failed and failed + done == workers:
-                return True
-        return any(away.values())
+        others = [kind for kind in job.spec["tfReplicaSpecs"] if kind != "Worker"]
+        if any(self._failed(kind, index) for kind in others for index in range(job.size(kind))):
+            return True
+        return too_many_failed(job.spec, job.size("Worker"), *self._workers(), led=led)
+
+    def _workers(self) -> tuple[set[int], set[int]]:
+        """The workers that have completed, and those that have failed for good."""
+        workers = range(self._job.size("Worker"))
+        completed = {index for index in workers if ("Worker", index) in self._job.completed()}
+        return completed, {index for index in workers if self._failed("Worker", index)}
 
     def _failed(self, kind: str, index: int) -> bool:
         job, key, policy = self._job, (kind, index), self._job.policy(kind)

@@ -151,7 +151,7 @@ class Player:
                 return self._take(pod)
             case Act.DELETE_BOUND_POD:
                 self._bind(pod)
-                return self._take(pod)
+                return self._evict(pod) if step.value == "evict" else self._take(pod)
             case Act.LOSE_NODE | Act.NODE_SILENT:
                 return self._lose_node(pod, silent=step.act is Act.NODE_SILENT)
             case _:
@@ -195,6 +195,16 @@ class Player:
         self.account.taken.add(meta["uid"])
         self._client.delete(PODS, self._namespace, meta["name"], uid=meta["uid"], grace_period_seconds=grace)
         return str(meta["name"])
+
+    def _evict(self, pod: Json) -> str:
+        """As a drain does it."""
+        meta = pod["metadata"]
+        self.account.taken.add(meta["uid"])
+        evictions = Resource("", "v1", "Eviction", f"pods/{meta['name']}/eviction")
+        body: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": meta["name"]}}
+        body["deleteOptions"] = {"preconditions": {"uid": meta["uid"]}}
+        self._client.create(evictions, self._namespace, body, _decode)
+        return f"{meta['name']} evicted"
 
     def _end(self, pod: Json) -> str:
         """The containers of a terminating pod have stopped."""

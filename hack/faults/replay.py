@@ -7,6 +7,7 @@ from typing import Any
 
 from hack.faults.journal import Entry, Journal
 from hack.faults.lives import CHIEFS, JobLife, PodLife, ReplicaKey, ServiceLife, Violation
+from hack.faults.thresholds import enough_succeeded, too_many_failed
 
 __all__ = ["replay"]
 
@@ -216,29 +217,32 @@ class _Reader:
 def _why_succeeded(job: JobLife) -> bool:
     """Whether what has ended well is enough, by any spec that the job has had."""
     well = {pod.replica for pod in job.pods.values() if pod.ended_well}
+    failed = _may_have_failed(job) - well
 
-    def done(spec: Json, kinds: tuple[str, ...]) -> bool:
+    def done(spec: Json, kinds: list[str]) -> bool:
         return all((kind, index) in well for kind in kinds for index in range(job.size(kind, spec)))
 
     for spec in job.specs:
-        present = tuple(kind for kind in spec["tfReplicaSpecs"] if job.size(kind, spec) > 0)
-        chiefs = tuple(kind for kind in present if kind in CHIEFS)
-        if chiefs:
-            enough = done(spec, chiefs)
-        elif "Worker" in present:
-            worker_zero = spec.get("successPolicy") != "AllWorkers" and ("Worker", 0) in well
-            enough = worker_zero or done(spec, ("Worker",))
+        present = [kind for kind in spec["tfReplicaSpecs"] if job.size(kind, spec) > 0]
+        chiefs = [kind for kind in present if kind in CHIEFS]
+        if "Worker" in present and (not chiefs or spec.get("minSucceededWorkers") is not None):
+            size = job.size("Worker", spec)
+            enough = enough_succeeded(spec, size, _workers(well, size), _workers(failed, size))
         else:
-            enough = bool(present) and done(spec, present)
+            enough = bool(present) and done(spec, chiefs or present)
         if enough:
             return True
     return False
 
 
 def _why_failed(job: JobLife, clock_stepped: bool) -> bool:
-    for pod in job.pods.values():
-        policy = job.policy(pod.replica[0])
-        if pod.may_have_failed(policy):
+    well = {pod.replica for pod in job.pods.values() if pod.ended_well}
+    failed = _may_have_failed(job)
+    if any(kind != "Worker" for kind, _ in failed):
+        return True
+    for spec in job.specs:
+        size, led = job.size("Worker", spec), any(job.size(kind, spec) for kind in CHIEFS)
+        if too_many_failed(spec, size, _workers(well, size), _workers(failed, size), led=led):
             return True
     limit = job.run_policy.get("backoffLimit")
     keys = {pod.replica for pod in job.pods.values()}
@@ -246,6 +250,16 @@ def _why_failed(job: JobLife, clock_stepped: bool) -> bool:
         return True
     deadline = job.run_policy.get("activeDeadlineSeconds")
     return deadline is not None and (clock_stepped or _active_seconds(job) >= int(deadline))
+
+
+def _may_have_failed(job: JobLife) -> set[ReplicaKey]:
+    """The replicas that may count as failed for good."""
+    return {pod.replica for pod in job.pods.values() if pod.may_have_failed(job.policy(pod.replica[0]))}
+
+
+def _workers(replicas: set[ReplicaKey], size: int) -> set[int]:
+    """The indexes of workers among these, of so many that there are."""
+    return {index for kind, index in replicas if kind == "Worker" and index < size}
 
 
 def _active_seconds(job: JobLife) -> float:

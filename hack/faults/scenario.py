@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -61,6 +61,8 @@ class JobShape:
     dynamic: bool = False
     suspended: bool = False
     managed_by: str = ""
+    min_succeeded: int | str | None = None
+    max_failed: int | str | None = None
     run_policy: Json = field(default_factory=dict)
 
     def manifest(self) -> Json:
@@ -76,6 +78,8 @@ class JobShape:
             spec["successPolicy"] = self.success_policy
         if self.dynamic:
             spec["enableDynamicWorker"] = True
+        thresholds = {"minSucceededWorkers": self.min_succeeded, "maxFailedWorkers": self.max_failed}
+        spec |= {name: share for name, share in thresholds.items() if share is not None}
         if self.managed_by:
             spec["runPolicy"]["managedBy"] = self.managed_by
         return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": self.name}, "spec": spec}
@@ -134,6 +138,9 @@ def make_scenario(seed: int, profile: Profile) -> Scenario:
     """The scenario of a seed."""
     rng = random.Random(f"scenario {seed}")
     jobs = tuple(_shape(rng, number, profile) for number in range(rng.choice((1, 2, 2, 3, 4))))
+    # What came later is drawn apart, so that the older seeds keep their steps.
+    later = random.Random(f"later {seed}")
+    jobs = tuple(_with_thresholds(later, shape) for shape in jobs)
     operators = rng.choice((1, 1, 2))
     requests: dict[RequestFault, float] = {}
     events: dict[EventFault, float] = {}
@@ -143,7 +150,7 @@ def make_scenario(seed: int, profile: Profile) -> Scenario:
     return Scenario(
         seed=seed,
         jobs=jobs,
-        steps=tuple(_steps(rng, jobs, operators, profile)),
+        steps=tuple(_with_evictions(later, step) for step in _steps(rng, jobs, operators, profile)),
         operators=operators,
         request_faults=requests,
         event_faults=events,
@@ -180,6 +187,22 @@ def _shape(rng: random.Random, number: int, profile: Profile) -> JobShape:
         managed_by="kueue.x-k8s.io/multikueue" if rng.random() < 0.04 else "",
         run_policy=policy,
     )
+
+
+def _with_thresholds(rng: random.Random, shape: JobShape) -> JobShape:
+    if "Worker" not in shape.replicas or rng.random() >= 0.25:
+        return shape
+    fewest = rng.choice((None, 1, 2, "50%", "100%"))
+    if shape.success_policy:
+        fewest = None  # the two contradict each other
+    return replace(shape, min_succeeded=fewest, max_failed=rng.choice((None, 0, 1, "50%")))
+
+
+def _with_evictions(rng: random.Random, step: Step) -> Step:
+    """Half of the pods on nodes are not deleted by somebody, but evicted through the API, as drains do it."""
+    if step.act is Act.DELETE_BOUND_POD and rng.random() < 0.5:
+        return replace(step, value="evict")
+    return step
 
 
 _COMMON: tuple[tuple[Act, int], ...] = (

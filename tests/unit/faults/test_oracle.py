@@ -269,6 +269,61 @@ def test_a_dynamic_worker_may_stay_failed() -> None:
     assert story.pod("worker-1", "again").never() == ["doubled: job: Worker-1 had failed for good, and runs again"]
 
 
+def three_workers(**spec: object) -> Story:
+    """Three workers under Never, of which the last has failed."""
+    names = ("worker-0", "worker-1", "worker-2")
+    story = Story("Never", spec, Worker=3).running(*names).phase("worker-2", "Failed", 1)
+    told = {"active": 2, "failed": 1, "failedIndexes": "2", "startedIndexes": "0-2"}
+    return story.status("Running", Worker=told)
+
+
+@pytest.mark.parametrize(
+    ("spec", "due"),
+    [
+        ({"maxFailedWorkers": 1}, False),
+        ({"maxFailedWorkers": "34%"}, False),
+        ({"maxFailedWorkers": "33%"}, True),  # of three, rounded down
+        ({"maxFailedWorkers": 0}, True),
+        ({"maxFailedWorkers": 0, "enableDynamicWorker": True}, True),
+        ({"maxFailedWorkers": 2, "minSucceededWorkers": "100%"}, True),
+        ({"maxFailedWorkers": 2, "minSucceededWorkers": "50%"}, False),
+    ],
+)
+def test_a_job_fails_for_as_many_workers_as_it_says(spec: dict[str, object], due: bool) -> None:
+    found = list(map(str, three_workers(**spec).end()))
+    assert found == (["stuck: job: it should have Failed"] if due else [])
+
+
+def test_a_job_that_fails_for_fewer_workers_than_it_says_is_wrong() -> None:
+    story = three_workers(maxFailedWorkers=1).status("-Running", "Failed", Worker={"failed": 1, "failedIndexes": "2"})
+    assert [one.partition(":")[2] for one in story.never()] == [" job: it has Failed without a reason: "]
+
+
+def test_a_job_whose_leading_worker_has_failed_for_good_has_failed() -> None:
+    story = Story("Never", {"maxFailedWorkers": 1}, Worker=2).running("worker-0", "worker-1")
+    story.phase("worker-0", "Failed", 1).status("Running", Worker={**ACTIVE, "failed": 1, "failedIndexes": "0"})
+    assert "stuck: job: it should have Failed" in map(str, story.end())
+
+
+def test_enough_workers_are_a_success_whatever_the_chief_does() -> None:
+    story = Story("OnFailure", {"minSucceededWorkers": "50%"}, Chief=1, Worker=3)
+    story.running("chief-0", "worker-0", "worker-1", "worker-2").phase("worker-1", "Succeeded", 0)
+    told = {"active": 2, "succeeded": 1, "completedIndexes": "1"}
+    story.status("Running", "Ready", Chief=ACTIVE, Worker=told)
+    assert story.end() == []
+    story.phase("worker-2", "Succeeded", 0)
+    story.status("Running", "Ready", Chief=ACTIVE, Worker={"active": 1, "succeeded": 2, "completedIndexes": "1-2"})
+    assert list(map(str, story.end())) == ["stuck: job: it should have Succeeded"]
+
+
+def test_under_all_workers_those_that_may_fail_are_not_waited_for() -> None:
+    story = three_workers(maxFailedWorkers=1, successPolicy="AllWorkers")
+    story.phase("worker-0", "Succeeded", 0).phase("worker-1", "Succeeded", 0)
+    told = {"succeeded": 2, "failed": 1, "completedIndexes": "0-1", "failedIndexes": "2"}
+    assert "stuck: job: it should have Succeeded" in map(str, story.status("-Running", Worker=told).end())
+    assert story.status("-Running", "Succeeded", Worker=told).end() == []
+
+
 def test_a_failure_that_never_was_is_wrong() -> None:
     story = Story("Never", {"enableDynamicWorker": True}, Worker=2).running("worker-0", "worker-1")
     story.status("Running", Worker={**ACTIVE, "failedIndexes": "1"})

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from threading import Condition
 
 import pytest
@@ -11,6 +16,8 @@ from hack.faults import cli
 from hack.faults.clock import Origin, ScaledClock
 from hack.faults.scenario import Act, Profile, make_scenario
 from hack.faults.weather import EVENT_FAULTS, REQUEST_FAULTS
+from tests.support.eventually import eventually
+from tfoperator.api.problems import Severity
 from tfoperator.api.v1.types import decode_tfjob
 from tfoperator.api.validation import validate_manifest
 
@@ -31,13 +38,20 @@ def test_a_few_hundred_seeds_leave_no_act_and_no_fault_out() -> None:
     kinds = Counter(kind for one in scenarios for job in one.jobs for kind in job.replicas)
     assert set(kinds) == {"Chief", "Master", "Worker", "PS", "Evaluator"}
     assert {one.operators for one in scenarios} == {1, 2}
+    assert {step.value for one in scenarios for step in one.steps if step.act is Act.DELETE_BOUND_POD} == {
+        None,
+        "evict",
+    }
+    thresholds = {(job.min_succeeded, job.max_failed) for one in scenarios for job in one.jobs}
+    assert len(thresholds) == 5 * 4
 
 
 def test_every_job_of_a_scenario_is_valid() -> None:
     for seed in range(100):
         for job in make_scenario(seed, EMBEDDED).jobs:
             manifest = job.manifest()
-            assert [str(problem) for problem in validate_manifest(manifest)] == []
+            problems = validate_manifest(manifest)
+            assert [str(problem) for problem in problems if problem.severity is Severity.ERROR] == []
             assert decode_tfjob(json.dumps(manifest).encode()).decode_error == ""
 
 
@@ -79,3 +93,55 @@ def test_a_violation_is_told_with_its_history_and_the_command_that_replays_it(
     assert "failing seeds: 3" in out
     assert "python -m hack.faults --server embedded --seed 3" in out
     assert "what the API server says:" in out
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_is_told_to_end_leaves_no_process_and_no_folder(
+    tmp_path: Path, number: signal.Signals, jobs: int
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    marker = f"TFOPERATOR_TEST_RUN={tmp_path}"
+    name, _, value = marker.partition("=")
+    command = [sys.executable, "-m", "hack.faults", "--seed", "3", "--count", "500", "--jobs", str(jobs)]
+    environment = {**os.environ, name: value, "TMPDIR": str(tmp_path / "tmp")}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as run:
+        try:
+            # Runners, fork servers and at least one operator for each.
+            eventually(lambda: len(processes_with(marker)) >= 1 + 3 * jobs, within=30, what="operators run")
+            run.send_signal(number)
+            assert run.wait(30) == 130
+        finally:
+            run.kill()
+    eventually(lambda: processes_with(marker) == [], within=10, what="all processes are gone")
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_operators_end_with_a_run_that_was_killed(tmp_path: Path) -> None:
+    marker = f"TFOPERATOR_TEST_RUN={tmp_path}"
+    name, _, value = marker.partition("=")
+    environment = {**os.environ, name: value, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "hack.faults", "--seed", "3", "--count", "500"],
+        env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as run:  # fmt: skip
+        try:
+            eventually(lambda: len(processes_with(marker)) >= 4, within=30, what="operators run")
+        finally:
+            run.kill()
+    eventually(lambda: processes_with(marker) == [], within=10, what="all processes are gone")
+
+
+def processes_with(variable: str) -> list[int]:
+    """The processes that were started with this variable in their environment, zombies left out."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+            except OSError:
+                continue  # it is gone, or not ours
+    return found
