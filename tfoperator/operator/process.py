@@ -26,6 +26,7 @@ from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.operator.config_watcher import ConfigWatcher
 from tfoperator.operator.endpoints import Answer, Endpoint
+from tfoperator.operator.happenings import next_happening
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
 from tfoperator.operator.operator import Operator
@@ -45,10 +46,7 @@ _LEASE_BURST = 10
 
 
 class _Signals:
-    """Turns SIGTERM and SIGINT into items of a queue; the second one ends the process on the spot.
-
-    `SimpleQueue.put` may be called from a signal handler, even one that interrupts a `get`.
-    """
+    """Turns SIGTERM and SIGINT into items of a queue; the second one ends the process on the spot."""
 
     def __init__(self, happenings: queue.SimpleQueue[str]) -> None:
         self._happenings = happenings
@@ -87,7 +85,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
             return _complain(str(error))
         logger.info("tfoperator %s starts as %s", tfoperator.__version__, operator.identity)
         operator.start()
-        failure = happenings.get()
+        failure = next_happening(happenings)
         if webhook is not None:
             webhook.drain()
         if not failure:
