@@ -67,6 +67,11 @@ class DockerEngine:
         """Where the engine logs."""
         return self._folder / "dockerd.log"
 
+    @property
+    def enter(self) -> list[str]:
+        """What to put before a command that shall reach published ports: it then runs in the engine's network."""
+        return [] if self._process is None else ["nsenter", f"--net=/proc/{self._process.pid}/ns/net", "--"]
+
     def start(self) -> None:
         """Start the engine, or look for the one of DOCKER_HOST; returns when it answers.
 

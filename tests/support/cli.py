@@ -21,14 +21,14 @@ class Cli:
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
-        self._environment = {**os.environ, **environment}
+        self.environment = {**os.environ, **environment}
 
     def run(self, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run to the end."""
         return subprocess.run(
             [*COMMAND, *arguments],
             cwd=self.folder,
-            env=self._environment,
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -38,7 +38,7 @@ class Cli:
 
     def start(self, *arguments: str) -> CliProcess:
         """Start, and go on with the test."""
-        return CliProcess([*COMMAND, *arguments], self.folder, self._environment)
+        return CliProcess([*COMMAND, *arguments], self.folder, self.environment)
 
 
 class CliProcess:

@@ -7,9 +7,10 @@
         client = docker.DockerClient(base_url=docker_engine.url)      # or DOCKER_HOST=docker_engine.url
 
 `local/busybox:1` is there already. There is no registry: pulling anything fails, which is a case to be tested, too.
-Containers can't reach this machine, nor it them (see `hack.docker_engine`); look at logs and exit codes, or mount a
-folder. An image can be tiny and still run this machine's Python: mount /usr, /lib, /lib64, /etc/alternatives and the
-interpreter's `sys.base_prefix` and `sys.prefix` read-only (`host_python_mounts`).
+Containers can't reach this machine, nor it them (see `hack.docker_engine`); look at logs and exit codes, mount a
+folder, or put `docker_engine.enter` before a command that needs to. An image can be tiny and still run this machine's
+Python: mount /usr, /lib, /lib64, /etc/alternatives and the interpreter's `sys.base_prefix` and `sys.prefix` read-only
+(`host_python_mounts`).
 
 The engine is required: where it can't be started, these tests fail, for a skip would hide that nothing was shown.
 """

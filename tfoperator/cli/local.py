@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tfoperator.cli.errors import EXIT_FAILED, CliError, printable
+from tfoperator.cli.runtimes import Runtime, RuntimeOption
 
 if TYPE_CHECKING:
     from tfoperator.local.state import DaemonState, StateDirectory
@@ -55,10 +56,11 @@ def up(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port of the API server; 0 takes a free one.")
     ] = 0,
+    runtime: RuntimeOption = Runtime.PROCESS,
     detach: Annotated[bool, typer.Option("--detach/--foreground", help="Return once it is up, or stay.")] = True,
     state_dir: _StateDir = None,
 ) -> None:
-    """Start the API server, the operator and the node agent; pods start in the current directory."""
+    """Start the API server, the operator and the node agent; processes start in the current directory."""
     from tfoperator.local.state import StateDirectory, default_state_directory
 
     state = StateDirectory(state_dir or default_state_directory())
@@ -68,11 +70,11 @@ def up(
         _await_end(running)
     if running is not None and running.alive:
         _say(f"a control plane is up already: {running.url} (pid {running.process.pid})")
-        _say(f"pods start in {running.work_directory}")
+        _say(_where(running))
         typer.echo(_export(state))
         return
     state.create()
-    command = [sys.executable, "-m", "tfoperator.local.daemon", str(state.root.resolve()), str(port)]
+    command = [sys.executable, "-m", "tfoperator.local.daemon", str(state.root.resolve()), str(port), runtime.value]
     if not detach:
         _say(f"for kubectl in another shell: {_export(state)}")
         # In our place: with a process in between, Ctrl-C would reach both, and one would not wait for the other.
@@ -86,7 +88,7 @@ def up(
         running = state.read()
         if running is not None and running.process.pid == process.pid:
             _say(f"the control plane is up: {running.url} (pid {running.process.pid}); its log is {state.log}")
-            _say(f"pods start in {running.work_directory}")
+            _say(_where(running))
             typer.echo(_export(state))
             return
         if process.poll() is not None:
@@ -106,6 +108,7 @@ def down(
     from tfoperator.local.controlplane import RECORDS
     from tfoperator.local.identity import signal_process
     from tfoperator.local.process_runtime import kill_recorded
+    from tfoperator.local.runtimes import RuntimeName
     from tfoperator.local.state import StateDirectory, default_state_directory
 
     state = StateDirectory(state_dir or default_state_directory())
@@ -124,6 +127,9 @@ def down(
         _say("no control plane was up")
     for name in kill_recorded(state.run / RECORDS):
         _say(f"killed {name}, which was left behind")
+    if found is not None and found.runtime is RuntimeName.DOCKER:
+        for name in _remove_containers():
+            _say(f"removed container {name}, which was left behind")
     state.clear()
 
 
@@ -149,6 +155,7 @@ def status(
             "since": found.since.isoformat(timespec="seconds"),
             "kubeconfig": str(state.kubeconfig),
             "workDirectory": found.work_directory,
+            "runtime": found.runtime.value,
             "log": str(state.log),
             "jobs": [] if found.stopping else _jobs(state.kubeconfig),
         }
@@ -161,6 +168,27 @@ def status(
             typer.echo(printable(line))
     if not report["running"]:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _where(state: DaemonState) -> str:
+    """Where pods are to be looked for."""
+    if state.runtime.value == Runtime.DOCKER:
+        return "pods are Docker containers"
+    return f"pods start in {state.work_directory}"
+
+
+def _remove_containers() -> list[str]:
+    from tfoperator.local.docker_runtime import connect, remove_leftovers
+    from tfoperator.local.runtime import RuntimeUnavailable
+
+    try:
+        api = connect().api
+    except RuntimeUnavailable as error:
+        raise CliError(f"containers may be left: {error}", exit_code=EXIT_FAILED) from None
+    try:
+        return remove_leftovers(api)
+    finally:
+        api.close()
 
 
 def _jobs(kubeconfig: Path) -> list[dict[str, str]]:

@@ -22,18 +22,13 @@ from tfoperator.cli.errors import EXIT_FAILED, CliError, printable
 from tfoperator.cli.interruptions import Interruptions
 from tfoperator.cli.older import conversion_lines
 from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
+from tfoperator.cli.runtimes import Runtime, RuntimeOption
 from tfoperator.cli.stdio import FragileStream
 from tfoperator.cli.validate import is_tfjob
 
 __all__ = ["parse_duration", "register", "run"]
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
-
-
-class Runtime(StrEnum):
-    """What pods run as."""
-
-    PROCESS = "process"
 
 
 class Format(StrEnum):
@@ -62,7 +57,7 @@ def parse_duration(text: str) -> float:
 
 def run(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Manifests (YAML or JSON); - is stdin.")],
-    runtime: Annotated[Runtime, typer.Option("--runtime", help="What pods run as.")] = Runtime.PROCESS,
+    runtime: RuntimeOption = Runtime.PROCESS,
     logs_dir: Annotated[
         Path | None,
         typer.Option("--logs-dir", help="Keep logs and events here instead of .tfoperator/runs/...", metavar="DIR"),
@@ -78,14 +73,13 @@ def run(
 ) -> None:
     """Run TFJobs on this machine, without a cluster.
 
-    Every pod becomes a process. Exit code 0: all jobs succeeded. 1: a job failed. 2: bad input. 124: time is up. 130:
-    interrupted (once: in order, twice: at once).
+    Every container becomes a process, or a Docker container with --runtime docker. Exit code 0: all jobs succeeded. 1:
+    a job failed. 2: bad input. 124: time is up. 130: interrupted (once: in order, twice: at once).
     """
-    del runtime  # there is one so far
     limit = parse_duration(timeout) if timeout else None
     manifests = _load(files)
     run_dir = make_run_dir(logs_dir, _jobs(manifests)[0])
-    result = _execute(manifests, run_dir, namespace=namespace, limit=limit, keep=keep, output=output)
+    result = _execute(manifests, run_dir, namespace=namespace, limit=limit, keep=keep, output=output, runtime=runtime)
     raise typer.Exit(result)
 
 
@@ -128,7 +122,14 @@ def _jobs(manifests: list[Manifest]) -> list[str]:
 
 
 def _execute(
-    manifests: list[Manifest], run_dir: Path, *, namespace: str, limit: float | None, keep: bool, output: Format
+    manifests: list[Manifest],
+    run_dir: Path,
+    *,
+    namespace: str,
+    limit: float | None,
+    keep: bool,
+    output: Format,
+    runtime: Runtime,
 ) -> int:
     with logging_to(run_dir / "tfoperator.log"):
         from tfoperator.cli.console import make_view
@@ -136,6 +137,8 @@ def _execute(
         from tfoperator.kube.errors import ApiError
         from tfoperator.local.results import Outcome
         from tfoperator.local.run import ControlPlaneFailed, JobRun
+        from tfoperator.local.runtime import RuntimeUnavailable
+        from tfoperator.local.runtimes import RuntimeName
 
         stream = FragileStream(sys.stderr if output is Format.JSON else sys.stdout)
         view = make_view(stream)
@@ -146,6 +149,7 @@ def _execute(
             namespace=namespace,
             timeout=limit,
             keep_volumes=keep,
+            runtime=RuntimeName(runtime),
         )
         interruptions = Interruptions(engine.interrupt)
         stream.when_lost(interruptions.hang_up)
@@ -153,6 +157,8 @@ def _execute(
             view.say("tfoperator", f"starting {', '.join(_jobs(manifests))}; logs go to {run_dir}")
             with interruptions:
                 result = engine.execute()
+        except RuntimeUnavailable as error:
+            raise CliError(str(error), "Nothing was started.") from None
         except ApiError as error:
             raise CliError(f"the manifest was refused: {error}", "What had been started was stopped.") from None
         except ControlPlaneFailed as error:

@@ -19,7 +19,7 @@ from tfoperator.kube.tls import TlsOptions
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.deployment_controller import DeploymentController
 from tfoperator.local.nodeagent import NodeAgent
-from tfoperator.local.process_runtime import ProcessRuntime
+from tfoperator.local.runtimes import RuntimeName, make_runtime
 from tfoperator.operator import Operator, Options
 
 __all__ = ["RECORDS", "ControlPlane"]
@@ -39,7 +39,8 @@ class ControlPlane:
 
     `run_dir` gets logs, volumes and process records. `port` 0 takes a free one. `work_dir` is where containers start,
     by default the current directory. In `archive_dir` the operator keeps the logs of pods that it deletes.
-    `on_failure(reason)` is called, from another thread, if the operator can't go on.
+    `runtime` is what pods run as; making it raises RuntimeUnavailable. `on_failure(reason)` is called, from another
+    thread, if the operator can't go on.
     """
 
     def __init__(
@@ -51,16 +52,20 @@ class ControlPlane:
         keep_volumes: bool = False,
         work_dir: Path | None = None,
         archive_dir: Path | None = None,
+        runtime: RuntimeName = RuntimeName.PROCESS,
         on_failure: Callable[[str], None] | None = None,
     ) -> None:
         self.run_dir = run_dir
         self.server = EmbeddedApiServer(port=port, token=token)
         # No rate limit: the only one who could be overwhelmed is this process.
         self.client = Client(_config(self.server), qps=-1)
-        self.runtime = ProcessRuntime(records=run_dir / RECORDS, work_dir=work_dir)
-        self.agent = NodeAgent(self.client, run_dir=run_dir, runtime=self.runtime, keep_volumes=keep_volumes)
-        self._deployments = DeploymentController(self.client, port=self.runtime.network.port)
-        # An image is only a name here: the stock parameter server runs with this machine's TensorFlow.
+        self.runtime = make_runtime(runtime, records=run_dir / RECORDS, work_dir=work_dir)
+        in_containers = runtime is not RuntimeName.PROCESS
+        self.agent = NodeAgent(
+            self.client, run_dir=run_dir, runtime=self.runtime, keep_volumes=keep_volumes, mount_volumes=in_containers
+        )
+        self._deployments = DeploymentController(self.client, port=self.runtime.network.port, publish=in_containers)
+        # For processes an image is only a name: the stock parameter server runs with this machine's TensorFlow.
         options = Options(default_ps_image=_STOCK_IMAGE)
         if archive_dir is not None:
             options = msgspec.structs.replace(options, archive_dir=str(archive_dir), archive_max_bytes=_ARCHIVE_BYTES)
@@ -68,7 +73,10 @@ class ControlPlane:
         self._cleanup = ExitStack()
 
     def start(self) -> None:
-        """Start everything, the server first and the operator last. What was started is stopped again if one fails."""
+        """Start everything, the server first and the operator last. What was started is stopped again if one fails.
+
+        Raises OSError, RuntimeUnavailable.
+        """
         with ExitStack() as undo:
             undo.callback(self._quietly, "API server", self.server.stop)
             undo.callback(self._quietly, "client", self.client.close)

@@ -1,7 +1,7 @@
 """The background process of `tfoperator local up`: a control plane that stays until it is told to stop.
 
-`python -m tfoperator.local.daemon STATE_DIRECTORY PORT` starts one in the foreground. It holds a lock for as long as
-it lives, so that there can't be two in one state directory, and notes who it is once it is ready.
+`python -m tfoperator.local.daemon STATE_DIRECTORY PORT RUNTIME` starts one in the foreground. It holds a lock for as
+long as it lives, so that there can't be two in one state directory, and notes who it is once it is ready.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ import yaml
 from tfoperator.local.controlplane import RECORDS, ControlPlane
 from tfoperator.local.identity import identify
 from tfoperator.local.process_runtime import kill_recorded
+from tfoperator.local.runtime import RuntimeUnavailable
+from tfoperator.local.runtimes import RuntimeName
 from tfoperator.local.state import DaemonState, StateDirectory, write_private
+from tfoperator.operator.happenings import next_happening
 from tfoperator.operator.logging import configure_logging
 
 __all__ = ["main", "serve"]
@@ -31,8 +34,11 @@ __all__ = ["main", "serve"]
 logger = logging.getLogger(__name__)
 
 
-def serve(state: StateDirectory, port: int) -> int:
-    """Run a control plane until SIGTERM or SIGINT; a second one kills what is slow to stop. Returns the exit code."""
+def serve(state: StateDirectory, port: int, runtime: RuntimeName = RuntimeName.PROCESS) -> int:
+    """Run a control plane until SIGTERM or SIGINT; a second one kills what is slow to stop. Returns the exit code.
+
+    Raises OSError, RuntimeUnavailable if it can't start.
+    """
     state.create()
     with state.lock.open("w") as lock:
         try:
@@ -52,11 +58,11 @@ def serve(state: StateDirectory, port: int) -> int:
             failures.append(reason)
             messages.put("stop")
 
-        plane = ControlPlane(state.run, port=port, archive_dir=state.archive, on_failure=fail)
+        plane = ControlPlane(state.run, port=port, archive_dir=state.archive, runtime=runtime, on_failure=fail)
         plane.start()
         try:
-            known = _announce(state, plane)
-            messages.get()
+            known = _announce(state, plane, runtime)
+            next_happening(messages)
             logger.info("stopping: %s", failures[0] if failures else "asked to")
             state.write(msgspec.structs.replace(known, stopping=True))
         finally:
@@ -66,11 +72,11 @@ def serve(state: StateDirectory, port: int) -> int:
     return 1 if failures else 0
 
 
-def _announce(state: StateDirectory, plane: ControlPlane) -> DaemonState:
+def _announce(state: StateDirectory, plane: ControlPlane, runtime: RuntimeName) -> DaemonState:
     write_private(state.kubeconfig, yaml.safe_dump(plane.server.kubeconfig(), sort_keys=False).encode())
     identity = identify(os.getpid())
     assert identity is not None
-    known = DaemonState(identity, plane.server.url, datetime.now(UTC), str(Path.cwd()))
+    known = DaemonState(identity, plane.server.url, datetime.now(UTC), str(Path.cwd()), runtime=runtime)
     state.write(known)
     logger.info("ready at %s", plane.server.url)
     return known
@@ -82,17 +88,17 @@ def _stop(plane: ControlPlane, messages: queue.SimpleQueue[str]) -> None:
         messages.put("stopped")
 
     threading.Thread(target=stop, name="stopper", daemon=True).start()
-    while messages.get() != "stopped":
+    while next_happening(messages) != "stopped":
         plane.agent.kill_all()
 
 
 def main(arguments: Sequence[str]) -> int:
     """The way in; see the module."""
     configure_logging()
-    directory, port = arguments
+    directory, port, runtime = arguments
     try:
-        return serve(StateDirectory(Path(directory)), int(port))
-    except OSError as error:
+        return serve(StateDirectory(Path(directory)), int(port), RuntimeName(runtime))
+    except (OSError, RuntimeUnavailable) as error:
         logger.error("can't start: %s", error)
         return 1
 

@@ -53,9 +53,11 @@ _decode_service = decoder(Service)
 class DeploymentController:
     """Runs until it is stopped. Thread-safe; `start()` and `stop()` once each."""
 
-    def __init__(self, client: ApiClient, *, port: PortMap, clock: Clock | None = None) -> None:
+    def __init__(self, client: ApiClient, *, port: PortMap, publish: bool = False, clock: Clock | None = None) -> None:
+        """With `publish` pods have a network of their own, from which ports must be published on loopback."""
         self._client = client
         self._port = port
+        self._publishes = publish
         self._clock = clock or SystemClock()
         self._factory = SharedInformerFactory(client, clock=self._clock)
         self._deployments = self._factory.informer(DEPLOYMENTS, _decode_deployment)
@@ -145,7 +147,7 @@ class DeploymentController:
             if port is None:
                 return  # the service's arrival is an event
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, deployment.metadata.uid)
-        wanted = {body["metadata"]["name"]: body for body in pod_bodies(deployment, port)}
+        wanted = {body["metadata"]["name"]: body for body in pod_bodies(deployment, port, publish=self._publishes)}
         current = [
             pod for pod in pods if pod.metadata.name in wanted and pod.status.phase not in ("Succeeded", "Failed")
         ]

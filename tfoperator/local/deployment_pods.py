@@ -44,15 +44,17 @@ class LocalDeployment(HasMetadata, frozen=True):
     status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-def pod_bodies(deployment: LocalDeployment, port: int | None) -> list[dict[str, Any]]:
+def pod_bodies(deployment: LocalDeployment, port: int | None, *, publish: bool = False) -> list[dict[str, Any]]:
     """The pods that there should be; `port` is where a TensorBoard has to listen, None if this is none.
+
+    With `publish` it listens there on every interface of its pod, and the port is published on loopback.
 
     They have names of their own, so that making one twice is refused, whatever a cache has missed.
     """
     meta, template = deployment.metadata, deployment.spec.template
     spec = template.get("spec") or {}
     if port is not None:
-        containers = [_listening(container, port) for container in spec.get("containers") or ()]
+        containers = [_listening(container, port, publish) for container in spec.get("containers") or ()]
         spec = {**spec, "containers": containers}
     digest = hashlib.sha256(msgspec.json.encode([template.get("metadata"), spec], order="deterministic")).hexdigest()
     labels = (template.get("metadata") or {}).get("labels") or {}
@@ -122,10 +124,12 @@ def deployment_status(
     }
 
 
-def _listening(container: Mapping[str, Any], port: int) -> dict[str, Any]:
-    places = {names.TENSORBOARD_HOST_VARIABLE: LOOPBACK, names.TENSORBOARD_PORT_VARIABLE: str(port)}
+def _listening(container: Mapping[str, Any], port: int, publish: bool) -> dict[str, Any]:
+    host = "0.0.0.0" if publish else LOOPBACK
+    places = {names.TENSORBOARD_HOST_VARIABLE: host, names.TENSORBOARD_PORT_VARIABLE: str(port)}
     env = [
         {"name": variable["name"], "value": places[variable["name"]]} if variable.get("name") in places else variable
         for variable in container.get("env") or ()
     ]
-    return {**container, "env": env}
+    ports = [{"containerPort": port, "hostPort": port, "hostIP": LOOPBACK}] if publish else container.get("ports", [])
+    return {**container, "env": env, "ports": ports}

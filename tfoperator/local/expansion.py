@@ -11,10 +11,20 @@ from collections.abc import Callable, Mapping
 
 from tfoperator.local.podview import Container, EnvVar, FieldRef, KeyRef, LocalPod
 
-__all__ = ["POD_IP", "ContainerConfigError", "Data", "Sources", "command_line", "environment", "expand", "field_value"]
+__all__ = [
+    "POD_IP",
+    "ContainerConfigError",
+    "Data",
+    "Sources",
+    "command_line",
+    "environment",
+    "expand",
+    "field_value",
+    "image_arguments",
+]
 
 POD_IP = "127.0.0.1"
-"""Every pod's address: without a network of their own all pods live on the loopback interface."""
+"""The address of pods without a network of their own: they live on the loopback interface."""
 
 Data = Mapping[str, bytes]
 """The decoded content of a ConfigMap or Secret."""
@@ -42,7 +52,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _PATTERN.sub(lambda m: "$" if m[1] == "$" else variables.get(m[2], m[0]), text)
 
 
-def field_value(pod: LocalPod, reference: FieldRef) -> str:
+def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = POD_IP) -> str:
     """The value of a downward-API field. Raises ContainerConfigError for one that no pod has."""
     path = reference.field_path
     meta = pod.metadata
@@ -54,8 +64,8 @@ def field_value(pod: LocalPod, reference: FieldRef) -> str:
         "metadata.uid": meta.uid,
         "spec.nodeName": pod.spec.node_name,
         "spec.serviceAccountName": pod.spec.service_account_name or "default",
-        "status.podIP": POD_IP,
-        "status.podIPs": POD_IP,
+        "status.podIP": pod_ip,
+        "status.podIPs": pod_ip,
         "status.hostIP": POD_IP,
         "status.hostIPs": POD_IP,
     }
@@ -67,7 +77,7 @@ def field_value(pod: LocalPod, reference: FieldRef) -> str:
     raise ContainerConfigError(f"fieldRef {path!r} names no field that a pod offers")
 
 
-def environment(pod: LocalPod, container: Container, sources: Sources) -> dict[str, str]:
+def environment(pod: LocalPod, container: Container, sources: Sources, pod_ip: str = POD_IP) -> dict[str, str]:
     """The variables of a container: `envFrom` first, then `env` in order, which may refer to earlier ones.
 
     As with the kubelet, `$(NAME)` in `env` sees earlier entries of `env` but not those of `envFrom`. Raises
@@ -86,7 +96,7 @@ def environment(pod: LocalPod, container: Container, sources: Sources) -> dict[s
             result.update({source.prefix + key: _text(value) for key, value in data.items()})
     defined: dict[str, str] = {}
     for variable in container.env or ():
-        value = _value(pod, container, variable, defined, sources)
+        value = _value(pod, container, variable, defined, sources, pod_ip)
         if value is not None:
             defined[variable.name] = result[variable.name] = value
     return result
@@ -99,14 +109,24 @@ def command_line(container: Container, variables: Mapping[str, str]) -> tuple[st
     return tuple(expand(part, variables) for part in (*container.command, *(container.args or ())))
 
 
+def image_arguments(container: Container, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The arguments for the image's own entry point, expanded; empty if the container has a command of its own."""
+    return () if container.command else tuple(expand(part, variables) for part in container.args or ())
+
+
 def _value(
-    pod: LocalPod, container: Container, variable: EnvVar, defined: Mapping[str, str], sources: Sources
+    pod: LocalPod,
+    container: Container,
+    variable: EnvVar,
+    defined: Mapping[str, str],
+    sources: Sources,
+    pod_ip: str,
 ) -> str | None:
     source = variable.value_from
     if source is None:
         return expand(variable.value or "", defined)
     if source.field_ref is not None:
-        return field_value(pod, source.field_ref)
+        return field_value(pod, source.field_ref, pod_ip)
     for kind, reference in (("ConfigMap", source.config_map_key_ref), ("Secret", source.secret_key_ref)):
         if reference is not None:
             return _key(kind, reference, sources)

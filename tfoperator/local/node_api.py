@@ -22,6 +22,7 @@ from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Reso
 from tfoperator.kube.verbs import ApiClient, decoder
 from tfoperator.local.expansion import Data, Sources
 from tfoperator.local.podview import LocalPod
+from tfoperator.local.runtime import NotYet
 
 __all__ = ["NODES", "NodeApi"]
 
@@ -34,6 +35,19 @@ _PAUSE = 0.25  # seconds, doubled each time: some 30 s in all, which outlasts a 
 
 _decode_any = msgspec.json.Decoder().decode
 _decode_metadata = decoder(HasMetadata)
+
+
+class _Selection(msgspec.Struct, frozen=True):
+    selector: dict[str, str] = {}
+
+
+class _Selecting(HasMetadata, frozen=True):
+    """A service, as far as it says which pods are behind it."""
+
+    spec: _Selection = msgspec.field(default_factory=_Selection)
+
+
+_decode_selecting = decoder(_Selecting)
 
 
 class NodeApi:
@@ -122,6 +136,19 @@ class NodeApi:
             logger.warning("can't list services, short service names are not resolved: %s", error)
             return frozenset()
         return frozenset((item.metadata.namespace, item.metadata.name) for item in page.items)
+
+    def services_of(self, pod: LocalPod) -> tuple[str, ...]:
+        """The names of the services in the pod's namespace that select it. Raises NotYet if they can't be listed."""
+        try:
+            page = self._client.list(SERVICES, pod.metadata.namespace, _decode_selecting)
+        except KubeError as error:
+            raise NotYet("ContainerCreating", f"can't list services: {error}", 1.0) from None
+        labels = pod.metadata.labels.items()
+        return tuple(
+            service.metadata.name
+            for service in page.items
+            if service.spec.selector and service.spec.selector.items() <= labels
+        )
 
     def event(self, pod: LocalPod, kind: str, reason: str, message: str) -> None:
         """Record an event about a pod."""

@@ -41,7 +41,8 @@ def default_node_name() -> str:
 class NodeAgent:
     """Runs the pods of an API server on this machine. Thread-safe; `start()` and `stop()` once each.
 
-    `run_dir` gets `logs/` (see `LogStore`) and `volumes/`. With `keep_volumes` the volumes of a pod outlive it.
+    `run_dir` gets `logs/` (see `LogStore`) and `volumes/`. With `keep_volumes` the volumes of a pod outlive it,
+    with `mount_volumes` containers of any user may use them.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class NodeAgent:
         runtime: Runtime,
         node_name: str = "",
         keep_volumes: bool = False,
+        mount_volumes: bool = False,
         clock: Clock | None = None,
     ) -> None:
         self.node_name = node_name or default_node_name()
@@ -60,7 +62,7 @@ class NodeAgent:
         self._recorder = EventRecorder(client, component="tfoperator-node", host=self.node_name, clock=self._clock)
         self._api = NodeApi(client, self._recorder, node_name=self.node_name, clock=self._clock)
         self.logs = LogStore(run_dir / "logs", clock=self._clock)
-        self._volumes = VolumeManager(run_dir / VOLUMES, keep=keep_volumes)
+        self._volumes = VolumeManager(run_dir / VOLUMES, keep=keep_volumes, mounted=mount_volumes)
         self._informers = SharedInformerFactory(client, clock=self._clock)
         self._informers.informer(PODS, decode_pod).add_handler(_PodHandler(self))
         self._informers.informer(SERVICES, decoder(Service)).add_handler(_ServiceHandler(runtime))

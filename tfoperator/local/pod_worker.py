@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tfoperator.clock import Clock
-from tfoperator.local.expansion import ContainerConfigError, Sources, command_line, environment
+from tfoperator.local.expansion import ContainerConfigError, Sources, command_line, environment, image_arguments
 from tfoperator.local.logs import LogStore
 from tfoperator.local.podstatus import ContainerRecord, Running, StatusRenderer, Terminated, Waiting
 from tfoperator.local.podview import LocalPod
-from tfoperator.local.runtime import ContainerRun, LaunchError, Runtime
+from tfoperator.local.runtime import ContainerRun, LaunchError, NotYet, Runtime
 from tfoperator.local.volumes import UnsupportedVolume, VolumeManager
 
 __all__ = ["BACKOFF_BASE", "BACKOFF_CAP", "BACKOFF_RESET", "PodApi", "PodWorker", "backoff"]
@@ -63,6 +63,10 @@ class PodApi(Protocol):
         """(namespace, name) of every service."""
         ...
 
+    def services_of(self, pod: LocalPod) -> tuple[str, ...]:
+        """The names of the services that select the pod. The one that may raise: NotYet."""
+        ...
+
     def event(self, pod: LocalPod, kind: str, reason: str, message: str) -> None:
         """Record an event about the pod; `kind` is Normal or Warning."""
         ...
@@ -93,7 +97,7 @@ class PodWorker:
         self._deadline: float | None = None
         self._expired = False  # ended by its activeDeadlineSeconds
         self._wake = threading.Condition()  # guards the mailbox: the four below
-        self._exits: list[tuple[ContainerRecord, int]] = []
+        self._exits: list[tuple[ContainerRecord, int, str]] = []  # exit code, reason
         self._stop_at: float | None = None  # when a stop was asked for: the end of the grace period
         self._abandoned = False
         self._done = False
@@ -187,17 +191,25 @@ class PodWorker:
     def _start(self, record: ContainerRecord, policy: str) -> None:
         pod, container = self.pod, record.container
         try:
+            ip = self._runtime.prepare(pod, container, functools.partial(self._api.services_of, pod))
+            self._renderer.pod_ip = ip
             sources = self._api.sources(pod.metadata.namespace)
             volumes = self._volumes.prepare(pod, sources)
-            variables = environment(pod, container, sources)
+            variables = environment(pod, container, sources, ip)
+        except NotYet as error:
+            record.state = Waiting(error.reason, str(error))
+            record.next_start = self._clock.monotonic() + error.delay
+            if error.warn:
+                self._warn_once("Failed", str(error))
+            return
         except ContainerConfigError as error:
             record.state = Waiting("CreateContainerConfigError", str(error))
             record.next_start = self._clock.monotonic() + CONFIG_RETRY
             self._warn_once("Failed", f"Error: {error}")
             return
-        except (UnsupportedVolume, OSError) as error:
+        except (UnsupportedVolume, LaunchError, OSError) as error:
             self._begin_attempt(record)
-            self._failed_to_start(record, LaunchError(str(error)), policy)
+            self._failed_to_start(record, error if isinstance(error, LaunchError) else LaunchError(str(error)), policy)
             return
         self._begin_attempt(record)
         assert record.log is not None
@@ -207,9 +219,10 @@ class PodWorker:
                 container=container,
                 command=command_line(container, variables),
                 environment=variables,
-                mounts=self._volumes.mounts(container, volumes),
+                mounts=self._volumes.mounts(pod, container, volumes),
                 log=record.log,
                 services=self._api.services(),
+                args=image_arguments(container, variables),
             )
             record.process = self._runtime.launch(run, functools.partial(self._exited, record), self._warn_once)
         except (UnsupportedVolume, LaunchError) as error:
@@ -233,10 +246,10 @@ class PodWorker:
         record.state = Waiting()
         self._ended(record, error.exit_code, policy, reason="StartError", message=str(error))
 
-    def _exited(self, record: ContainerRecord, code: int) -> None:
+    def _exited(self, record: ContainerRecord, code: int, reason: str = "") -> None:
         """Called by the runtime, in a thread of its own."""
         with self._wake:
-            self._exits.append((record, code))
+            self._exits.append((record, code, reason))
             self._wake.notify_all()
 
     def _ended(self, record: ContainerRecord, code: int, policy: str, *, reason: str = "", message: str = "") -> None:
@@ -269,8 +282,8 @@ class PodWorker:
                 if not self._clock.wait_until(self._wake, deadline):
                     break
             exits, self._exits = self._exits, []
-        for record, code in exits:
-            self._ended(record, code, policy)
+        for record, code, reason in exits:
+            self._ended(record, code, policy, reason=reason)
 
     def _ending(self) -> bool:
         with self._wake:
@@ -308,8 +321,8 @@ class PodWorker:
                 if not self._exits and not self._clock.wait_until(self._wake, deadline) and not self._exits:
                     return
                 exits, self._exits = self._exits, []
-            for record, code in exits:
-                self._ended(record, code, "Never")
+            for record, code, reason in exits:
+                self._ended(record, code, "Never", reason=reason)
 
     def _report_end(self) -> None:
         failed = [r for r in (*self._init, *self._main) if isinstance(r.state, Terminated) and r.state.exit_code != 0]

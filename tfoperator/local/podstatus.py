@@ -71,6 +71,8 @@ class StatusRenderer:
     """Renders the status of one pod. Not thread-safe: belongs to the pod's worker."""
 
     def __init__(self, started: datetime) -> None:
+        self.pod_ip = ""
+        """The pod's address, once it has one."""
         self._started = started
         self._since: dict[str, tuple[str, datetime]] = {}
 
@@ -98,12 +100,12 @@ class StatusRenderer:
                 self._condition("Ready", ready, now, why),
             ],
             "hostIP": POD_IP,
-            "podIP": POD_IP,
-            "podIPs": [{"ip": POD_IP}],
             "startTime": timestamp(self._started),
             "containerStatuses": [_container(record) for record in main],
             "qosClass": "BestEffort",
         }
+        if self.pod_ip:
+            status |= {"podIP": self.pod_ip, "podIPs": [{"ip": self.pod_ip}]}
         if init:
             status["initContainerStatuses"] = [_container(record, init=True) for record in init]
         if reason:

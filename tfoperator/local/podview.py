@@ -1,7 +1,7 @@
 """What the node agent reads of a pod: more than the controller does, because it has to run it.
 
-Fields that the local runtimes can't honour (probes, resources, security contexts, affinity) are left out on purpose:
-docs/local.md lists them, so nobody has to guess from silence.
+Fields that no local runtime can honour (probes, lifecycle hooks, affinity) are left out on purpose: docs/local.md lists
+them, and those that only containers can have, so nobody has to guess from silence.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import msgspec
 from tfoperator.kube.objects import HasMetadata, PodStatus
 
 __all__ = [
+    "Capabilities",
     "Container",
+    "ContainerPort",
     "DownwardFile",
     "EnvFrom",
     "EnvSource",
@@ -24,6 +26,8 @@ __all__ = [
     "LocalPod",
     "LocalPodSpec",
     "ObjectRef",
+    "Resources",
+    "SecurityContext",
     "Volume",
     "VolumeMount",
     "decode_pod",
@@ -82,6 +86,43 @@ class VolumeMount(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     mount_path: str
     sub_path: str = ""
+    read_only: bool = False
+
+
+class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
+    """A port that a container listens on; with `hostPort` it is wanted on this machine, too."""
+
+    container_port: int
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Capabilities(msgspec.Struct, frozen=True):
+    """Linux capabilities beside (or without some of) the engine's own choice."""
+
+    add: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
+class SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
+    """Who a container runs as, and what it may do. Of a pod, `fs_group` and `supplemental_groups` are set, too."""
+
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    fs_group: int | None = None
+    supplemental_groups: tuple[int, ...] | None = None
+    privileged: bool | None = None
+    allow_privilege_escalation: bool | None = None
+    read_only_root_filesystem: bool | None = None
+    capabilities: Capabilities | None = None
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """Quantities by name of the resource, e.g. `{"memory": "1Gi"}`."""
+
+    limits: dict[str, str | int | float] | None = None
+    requests: dict[str, str | int | float] | None = None
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):
@@ -95,6 +136,10 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     env: tuple[EnvVar, ...] | None = None
     env_from: tuple[EnvFrom, ...] | None = None
     volume_mounts: tuple[VolumeMount, ...] | None = None
+    image_pull_policy: str = ""
+    ports: tuple[ContainerPort, ...] | None = None
+    resources: Resources | None = None
+    security_context: SecurityContext | None = None
 
 
 class KeyToPath(msgspec.Struct, frozen=True):
@@ -181,6 +226,8 @@ class LocalPodSpec(msgspec.Struct, frozen=True, rename="camel"):
     active_deadline_seconds: int | None = None
     service_account_name: str = ""
     host_network: bool = False
+    hostname: str = ""
+    security_context: SecurityContext | None = None
 
 
 class LocalPod(HasMetadata, frozen=True):

@@ -16,16 +16,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME, LABEL_TENSORBOARD
+from tfoperator.local.expansion import POD_IP
 from tfoperator.local.guardian import Guardian
 from tfoperator.local.identity import ProcessIdentity, identify, signal_process
 from tfoperator.local.network import LoopbackNetwork, NoFreePort
-from tfoperator.local.podview import LocalPod
+from tfoperator.local.podview import Container, LocalPod
 from tfoperator.local.runtime import ContainerRun, LaunchError, OnExit
 from tfoperator.local.volumes import Mount, real_path
 
@@ -84,6 +85,11 @@ class ProcessRuntime:
             self._records.rmdir()
         except OSError:  # not empty: a process that hangs in the kernel is still there, and its record with it
             pass
+
+    def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
+        """Nothing: the machine is there."""
+        del pod, container, services
+        return POD_IP
 
     def launch(self, run: ContainerRun, on_exit: OnExit, warn: Callable[[str, str], None]) -> GroupProcess:
         """Start the container's process; see `Runtime.launch`."""

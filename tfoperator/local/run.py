@@ -28,6 +28,7 @@ from tfoperator.local.documents import apply
 from tfoperator.local.events_view import EventView, decode_event
 from tfoperator.local.log_follower import LogFollower, LogLine
 from tfoperator.local.results import Outcome, RunResult, final_condition, job_result
+from tfoperator.local.runtimes import RuntimeName
 from tfoperator.local.tensorboard_logs import tensorboard_log_dir
 
 __all__ = ["ControlPlaneFailed", "Interrupt", "JobRun", "RunListener"]
@@ -116,7 +117,9 @@ class JobRun:
         namespace: str = "default",
         timeout: float | None = None,
         keep_volumes: bool = False,
+        runtime: RuntimeName = RuntimeName.PROCESS,
     ) -> None:
+        self._runtime = runtime
         self._objects = objects
         self._listener = listener
         self._run_dir = run_dir
@@ -140,13 +143,14 @@ class JobRun:
     def execute(self) -> RunResult:
         """Run, and return how it ended.
 
-        Raises KubeError if the control plane refuses an object, OSError if it can't start, ControlPlaneFailed if the
-        operator breaks down. Whatever happens, no process, thread or port is left.
+        Raises KubeError if the control plane refuses an object, OSError or RuntimeUnavailable if it can't start,
+        ControlPlaneFailed if the operator breaks down. Whatever happens, no process, thread or port is left.
         """
         began = time.monotonic()
         plane = ControlPlane(
             self._run_dir,
             keep_volumes=self._keep_volumes,
+            runtime=self._runtime,
             on_failure=lambda reason: self._messages.put(_Broken(reason)),
         )
         follower = LogFollower(plane.agent.logs, self._take_lines)
@@ -285,7 +289,7 @@ class JobRun:
 
     def _result(self, seen: _SeenJob, plane: ControlPlane) -> Any:
         owned = [pod for pod in self._pods.values() if _controller_uid(pod) == seen.metadata.uid]
-        log_dir = tensorboard_log_dir(seen.job, self._run_dir)
+        log_dir = tensorboard_log_dir(seen.job, self._run_dir, in_container=self._runtime is not RuntimeName.PROCESS)
         return job_result(seen.job, owned, plane.agent.logs, log_dir)
 
 

@@ -1,4 +1,4 @@
-"""What the node agent asks of a container runtime. The process runtime is one; Docker fits the same shape."""
+"""What the node agent asks of a container runtime: of processes (`process_runtime`) or Docker (`docker_runtime`)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,33 @@ from typing import Protocol
 import msgspec
 
 from tfoperator.local.logs import LogFile
+from tfoperator.local.network import LoopbackNetwork
 from tfoperator.local.podview import Container, LocalPod
 from tfoperator.local.volumes import Mount
 
-__all__ = ["ContainerProcess", "ContainerRun", "LaunchError", "OnExit", "Runtime"]
+__all__ = ["ContainerProcess", "ContainerRun", "LaunchError", "NotYet", "OnExit", "Runtime", "RuntimeUnavailable"]
 
-OnExit = Callable[[int], None]
-"""Called once, from a thread of the runtime, with the exit code; 128 + the signal's number for a killed process."""
+
+class OnExit(Protocol):
+    """Called once, from a thread of the runtime, when a container has ended."""
+
+    def __call__(self, code: int, reason: str = "") -> None:
+        """`code` is 128 + the signal's number for a killed process; `reason` is given if it says more (OOMKilled)."""
+        ...
+
+
+class NotYet(Exception):
+    """A container can't be started now: its image is being pulled, say. Ask again in `delay` seconds.
+
+    `reason` and the message are those of a kubelet's waiting state, e.g. `ErrImagePull`. With `warn` it is worth an
+    event.
+    """
+
+    def __init__(self, reason: str, message: str, delay: float, *, warn: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.delay = delay
+        self.warn = warn
 
 
 class LaunchError(Exception):
@@ -28,18 +48,24 @@ class LaunchError(Exception):
         self.exit_code = exit_code
 
 
+class RuntimeUnavailable(Exception):
+    """The runtime can't be had on this machine. The message says what to do."""
+
+
 class ContainerRun(msgspec.Struct, frozen=True):
     """Everything that is needed to start a container once."""
 
     pod: LocalPod
     container: Container
     command: tuple[str, ...]
-    """Command and arguments, expanded; empty when only the image knows."""
+    """Command and arguments, expanded; empty when only the image knows its entry point."""
     environment: dict[str, str]
     mounts: tuple[Mount, ...]
     log: LogFile
     services: Collection[tuple[str, str]] = frozenset()
     """(namespace, name) of the services that exist."""
+    args: tuple[str, ...] = ()
+    """Arguments for the image's own entry point, expanded, where `command` is empty."""
 
 
 class ContainerProcess(Protocol):
@@ -57,8 +83,18 @@ class ContainerProcess(Protocol):
 class Runtime(Protocol):
     """Starts containers. Thread-safe."""
 
+    network: LoopbackNetwork
+    """The ports of this machine that stand for those of services."""
+
     def start(self) -> None:
-        """Acquire what it needs. Called once, before any launch."""
+        """Acquire what it needs. Called once, before any launch. Raises RuntimeUnavailable."""
+        ...
+
+    def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
+        """Have what a start of the container needs; returns the pod's IP address. Raises NotYet, LaunchError.
+
+        `services` are the names of those that select the pod.
+        """
         ...
 
     def launch(self, run: ContainerRun, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:

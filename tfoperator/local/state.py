@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.local.identity import ProcessIdentity, is_alive
+from tfoperator.local.runtimes import RuntimeName
 
 __all__ = ["DaemonState", "StateDirectory", "default_state_directory", "write_private"]
 
@@ -26,6 +27,7 @@ class DaemonState(msgspec.Struct, frozen=True, rename="camel"):
     since: datetime
     work_directory: str
     stopping: bool = False
+    runtime: RuntimeName = RuntimeName.PROCESS
 
     @property
     def alive(self) -> bool:

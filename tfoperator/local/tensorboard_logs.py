@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.local.volumes import VOLUMES, Mount, VolumeManager, real_path
@@ -10,8 +10,11 @@ from tfoperator.local.volumes import VOLUMES, Mount, VolumeManager, real_path
 __all__ = ["tensorboard_log_dir"]
 
 
-def tensorboard_log_dir(job: TFJob, run_dir: Path) -> str:
-    """Where the log directory of a job's TensorBoard lies when the run is over; "" without one, or if it is gone."""
+def tensorboard_log_dir(job: TFJob, run_dir: Path, *, in_container: bool = False) -> str:
+    """Where the log directory of a job's TensorBoard lies when the run is over; "" without one, or if it is gone.
+
+    What it has seen `in_container`, outside of all mounts, is gone with that.
+    """
     board = job.spec.tensor_board
     if board is None:
         return ""
@@ -31,5 +34,9 @@ def tensorboard_log_dir(job: TFJob, run_dir: Path) -> str:
         for mount in board.volume_mounts
         if mount["name"] in sources
     ]
+    if "://" in board.log_dir:
+        return board.log_dir
+    if in_container and not any(PurePosixPath(board.log_dir).is_relative_to(one.mount_path) for one in mounts):
+        return ""
     path = real_path(board.log_dir, mounts)
-    return path if "://" in path or Path(path).is_dir() else ""
+    return path if Path(path).is_dir() else ""

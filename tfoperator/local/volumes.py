@@ -41,6 +41,7 @@ class Mount(msgspec.Struct, frozen=True):
     name: str
     source: Path
     mount_path: str
+    read_only: bool = False
 
 
 def real_path(path: str, mounts: Sequence[Mount]) -> str:
@@ -57,11 +58,13 @@ class VolumeManager:
 
     `pods` holds what lives as long as a pod, `claims` what outlives it: a PersistentVolumeClaim is a directory by
     the claim's name, shared by all pods that use it and kept until the run directory is deleted. With `keep`,
-    `remove` does nothing.
+    `remove` does nothing. `mounted` says that containers see them through mounts, whatever user they run as: then each
+    may write to them, as with a kubelet, and the folder above is closed to other users of this machine.
     """
 
-    def __init__(self, root: Path, *, keep: bool = False) -> None:
+    def __init__(self, root: Path, *, keep: bool = False, mounted: bool = False) -> None:
         self._keep = keep
+        self._mounted = mounted
         # Containers are told these paths, and a container starts where it likes.
         self._pods = root.absolute() / "pods"
         self._claims = root.absolute() / "claims"
@@ -78,9 +81,11 @@ class VolumeManager:
         """
         return {volume.name: self._prepare(pod, volume, sources) for volume in pod.spec.volumes or ()}
 
-    def mounts(self, container: Container, volumes: dict[str, Path]) -> tuple[Mount, ...]:
+    def mounts(self, pod: LocalPod, container: Container, volumes: dict[str, Path]) -> tuple[Mount, ...]:
         """The mounts of one container. Raises UnsupportedVolume for a mount of a volume that the pod lacks."""
         result = []
+        # As in a cluster, nobody writes to what an object of the API says.
+        from_objects = {volume.name for volume in pod.spec.volumes or () if _is_rendered(volume)}
         for mount in container.volume_mounts or ():
             source = volumes.get(mount.name)
             if source is None:
@@ -91,7 +96,8 @@ class VolumeManager:
                 source = _inside(source, mount.sub_path)
                 if not source.exists():
                     source.mkdir(parents=True, exist_ok=True)  # a pod that shares the volume may be quicker
-            result.append(Mount(name=mount.name, source=source, mount_path=mount.mount_path))
+            read_only = mount.read_only or mount.name in from_objects
+            result.append(Mount(mount.name, source, mount.mount_path, read_only))
         return tuple(result)
 
     def remove(self, pod: LocalPod) -> None:
@@ -112,34 +118,47 @@ class VolumeManager:
             return _host_path(volume.name, volume.host_path)
         if volume.persistent_volume_claim is not None:
             directory = self.claims(pod.metadata.namespace) / volume.persistent_volume_claim.claim_name
-            directory.mkdir(parents=True, exist_ok=True)
+            self._make(directory)
             return directory
         directory = self._pods / pod.metadata.uid / volume.name
         if volume.empty_dir is not None:
-            directory.mkdir(parents=True, exist_ok=True)
+            self._make(directory)
             return directory
-        files = list(_files(pod, volume, sources))
-        directory.mkdir(parents=True, exist_ok=True)
+        files = list(_files(pod, volume, sources, self._mounted))
+        self._make(directory, 0o755)
         for path, content, mode in files:
             target = _inside(directory, path)
             target.parent.mkdir(parents=True, exist_ok=True)
             _write(target, content, mode)
         return directory
 
+    def _make(self, directory: Path, mode: int = 0o777) -> None:
+        if directory.is_dir() or not self._mounted:
+            directory.mkdir(parents=True, exist_ok=True)
+            return
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        directory.parent.chmod(0o700)
+        directory.mkdir(exist_ok=True)
+        directory.chmod(mode)
 
-def _files(pod: LocalPod, volume: Volume, sources: Sources) -> Iterator[tuple[str, bytes, int]]:
+
+def _is_rendered(volume: Volume) -> bool:
+    return (volume.empty_dir, volume.host_path, volume.persistent_volume_claim) == (None, None, None)
+
+
+def _files(pod: LocalPod, volume: Volume, sources: Sources, mounted: bool) -> Iterator[tuple[str, bytes, int]]:
     if volume.config_map is not None:
-        yield from _object_files("ConfigMap", volume.config_map, sources)
+        yield from _object_files("ConfigMap", volume.config_map, sources, mounted)
     elif volume.secret is not None:
-        yield from _object_files("Secret", volume.secret, sources)
+        yield from _object_files("Secret", volume.secret, sources, mounted)
     elif volume.downward_api is not None:
         yield from _downward_files(pod, volume.downward_api)
     elif volume.projected is not None:
         for source in volume.projected.sources:
             if source.config_map is not None:
-                yield from _object_files("ConfigMap", source.config_map, sources)
+                yield from _object_files("ConfigMap", source.config_map, sources, mounted)
             if source.secret is not None:
-                yield from _object_files("Secret", source.secret, sources)
+                yield from _object_files("Secret", source.secret, sources, mounted)
             if source.downward_api is not None:
                 yield from _downward_files(pod, source.downward_api)
     else:
@@ -149,15 +168,16 @@ def _files(pod: LocalPod, volume: Volume, sources: Sources) -> Iterator[tuple[st
         )
 
 
-def _object_files(kind: str, source: ObjectSource, sources: Sources) -> Iterator[tuple[str, bytes, int]]:
+def _object_files(kind: str, source: ObjectSource, sources: Sources, mounted: bool) -> Iterator[tuple[str, bytes, int]]:
     name = source.secret_name or source.name
     data = sources(kind, name)
     if data is None:
         if source.optional:
             return
         raise ContainerConfigError(f"{kind} {name!r} not found")
-    # Kubernetes' default is 0644 for both; on a machine with other users a secret deserves better.
-    default = source.default_mode if source.default_mode is not None else (0o600 if kind == "Secret" else 0o644)
+    # Kubernetes' default is 0644 for both; where other users could look, a secret deserves better.
+    usual = 0o600 if kind == "Secret" and not mounted else 0o644
+    default = source.default_mode if source.default_mode is not None else usual
     for item in source.items or tuple(KeyToPath(key=key, path=key) for key in data):
         if item.key not in data:
             if source.optional:

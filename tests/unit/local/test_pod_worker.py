@@ -13,8 +13,8 @@ from tests.support.eventually import eventually
 from tests.unit.local.pods import container, manifest, view
 from tfoperator.local.logs import LogStore
 from tfoperator.local.pod_worker import PodWorker, backoff
-from tfoperator.local.podview import LocalPod
-from tfoperator.local.runtime import ContainerRun, LaunchError
+from tfoperator.local.podview import Container, LocalPod
+from tfoperator.local.runtime import ContainerRun, LaunchError, NotYet
 from tfoperator.local.volumes import VolumeManager
 
 
@@ -28,8 +28,8 @@ class FakeProcess:
         self.obedient = True
         self._on_exit = on_exit
 
-    def exit(self, code: int) -> None:
-        threading.Thread(target=self._on_exit, args=(code,)).start()
+    def exit(self, code: int, reason: str = "") -> None:
+        threading.Thread(target=self._on_exit, args=(code, reason)).start()
 
     def terminate(self) -> None:
         self.signals.append("TERM")
@@ -46,6 +46,12 @@ class FakeRuntime:
         self.processes: list[FakeProcess] = []
         self.refuse: LaunchError | None = None
         self.released: list[str] = []
+        self.not_yet: list[NotYet] = []
+
+    def prepare(self, pod: LocalPod, container: Container, services: Any) -> str:
+        if self.not_yet:
+            raise self.not_yet.pop(0)
+        return "10.1.2.3"
 
     def launch(self, run: ContainerRun, on_exit: Any, warn: Any) -> FakeProcess:
         if self.refuse:
@@ -79,6 +85,9 @@ class FakePodApi:
 
     def services(self) -> frozenset[tuple[str, str]]:
         return frozenset()
+
+    def services_of(self, pod: LocalPod) -> tuple[str, ...]:
+        return ()
 
     def event(self, pod: LocalPod, kind: str, reason: str, message: str) -> None:
         self.events.append((reason, message))
@@ -117,6 +126,9 @@ class Bench:
     def state(self, index: int = 0) -> dict[str, Any]:
         return self.api.reports[-1]["containerStatuses"][index] if self.api.reports else {}
 
+    def waiting(self) -> dict[str, Any]:
+        return self.state().get("state", {}).get("waiting", {})
+
     def until(self, phase: str) -> None:
         eventually(lambda: self.phase() == phase, what=f"phase {phase}")
 
@@ -135,7 +147,7 @@ def test_a_pod_runs_and_succeeds(bench: Bench) -> None:
     process = bench.process(0)
     bench.until("Running")
     status = bench.api.reports[-1]
-    assert status["podIP"] == "127.0.0.1"
+    assert status["podIP"] == "10.1.2.3"
     assert bench.state()["ready"] is True
     assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
     process.exit(0)
@@ -305,6 +317,31 @@ def test_a_pod_waits_for_a_missing_config_map(bench: Bench) -> None:
     assert bench.process(0).run.environment == {"A": "1"}
     bench.until("Running")
     assert bench.state()["restartCount"] == 0
+
+
+def test_a_container_waits_for_what_the_runtime_needs_first(bench: Bench) -> None:
+    bench.runtime.not_yet = [
+        NotYet("ContainerCreating", "pulling", 0.5),
+        NotYet("ErrImagePull", "no such image", 2.0, warn=True),
+    ]
+    worker = bench.start()
+    eventually(lambda: bench.waiting() == {"reason": "ContainerCreating", "message": "pulling"})
+    bench.clock.advance(0.5)
+    eventually(lambda: bench.waiting() == {"reason": "ErrImagePull", "message": "no such image"})
+    assert bench.api.events == [("Failed", "no such image")]
+    bench.clock.advance(2)
+    process = bench.process(0)
+    assert bench.api.reports[-1]["containerStatuses"][0]["restartCount"] == 0
+    process.exit(0)
+    assert worker.join(10)
+
+
+def test_why_a_container_ended_is_what_the_runtime_says(bench: Bench) -> None:
+    worker = bench.start()
+    bench.process(0).exit(137, "OOMKilled")
+    assert worker.join(10)
+    terminated = bench.api.reports[-1]["containerStatuses"][0]["state"]["terminated"]
+    assert (terminated["exitCode"], terminated["reason"]) == (137, "OOMKilled")
 
 
 def test_a_container_that_can_not_start_fails_with_the_reason_in_its_log(bench: Bench) -> None:

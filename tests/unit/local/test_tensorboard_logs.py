@@ -34,6 +34,16 @@ def test_a_host_path_is_where_it_says(tmp_path: Path) -> None:
     assert tensorboard_log_dir(job(board), tmp_path / "run") == str(tmp_path)
 
 
+def test_only_what_is_mounted_outlives_a_container(tmp_path: Path) -> None:
+    volume = {"name": "logs", "hostPath": {"path": str(tmp_path)}}
+    board = {"volumes": [volume], "volumeMounts": [MOUNT]}
+    found = [
+        tensorboard_log_dir(job({"logDir": path, **board}), tmp_path / "run", in_container=True)
+        for path in ("/logs", "/tmp", "gs://bucket/x")
+    ]
+    assert found == [str(tmp_path), "", "gs://bucket/x"]
+
+
 @pytest.mark.parametrize(
     ("board", "expected"),
     [

@@ -125,7 +125,7 @@ def test_a_mount_may_show_a_part_of_a_volume(tmp_path: Path) -> None:
         {"name": "e", "mountPath": "/data", "subPath": "new/dir"},
     )
     pod = pod_with({"name": "c", "configMap": {"name": "settings"}}, {"name": "e", "emptyDir": {}}, mounts=mounts)
-    file, directory = manager.mounts(pod.spec.containers[0], manager.prepare(pod, sources))
+    file, directory = manager.mounts(pod, pod.spec.containers[0], manager.prepare(pod, sources))
     assert file.source.read_text() == "alpha"
     assert directory.source.is_dir()
 
@@ -133,4 +133,4 @@ def test_a_mount_may_show_a_part_of_a_volume(tmp_path: Path) -> None:
 def test_a_mount_of_an_unknown_volume_is_refused(tmp_path: Path) -> None:
     pod = pod_with(mounts=({"name": "none", "mountPath": "/x"},))
     with pytest.raises(UnsupportedVolume, match="'none'"):
-        VolumeManager(tmp_path).mounts(pod.spec.containers[0], {})
+        VolumeManager(tmp_path).mounts(pod, pod.spec.containers[0], {})

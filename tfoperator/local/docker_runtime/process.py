@@ -1,0 +1,106 @@
+"""One container that runs: its log goes to a file, its end is waited for, and it is removed afterwards."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from docker.errors import NotFound
+
+from tfoperator.local.docker_runtime.engine import BROKEN, explain
+from tfoperator.local.runtime import OnExit
+
+__all__ = ["DockerContainer"]
+
+logger = logging.getLogger(__name__)
+
+_KILLED = 137
+_TRIES = 3  # to learn how it ended, of an engine that doesn't answer
+
+
+class DockerContainer:
+    """A `ContainerProcess`. Thread-safe; `start_waiting()` once, when it has been started."""
+
+    def __init__(
+        self,
+        api: Any,
+        container_id: str,
+        *,
+        label: str,
+        log: Path,
+        on_exit: OnExit,
+        on_ended: Callable[[DockerContainer], None],
+    ) -> None:
+        self._api = api
+        self._id = container_id
+        self._label = label
+        self._log = log
+        self._on_exit = on_exit
+        self._on_ended = on_ended
+        self._thread = threading.Thread(target=self._watch, name=f"container-{label}", daemon=True)
+
+    def start_waiting(self) -> None:
+        """Begin to copy the log and to wait for the end."""
+        self._thread.start()
+
+    def terminate(self) -> None:
+        """The image's stop signal, by default SIGTERM, to the container's first process."""
+        try:
+            signal = self._api.inspect_container(self._id)["Config"].get("StopSignal") or "SIGTERM"
+        except BROKEN as error:
+            logger.debug("%s: %s", self._label, explain(error))
+            return
+        self._kill(signal)
+
+    def kill(self) -> None:
+        """SIGKILL to everything in the container."""
+        self._kill("SIGKILL")
+
+    def join(self, timeout: float) -> bool:
+        """Wait until the end has been dealt with; whether it has."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _kill(self, signal: str) -> None:
+        try:
+            self._api.kill(self._id, signal=signal)
+        except BROKEN as error:  # it has ended; if it hasn't, whoever waits for that says so
+            logger.debug("%s: %s", self._label, explain(error))
+
+    # In the container's own thread.
+
+    def _watch(self) -> None:
+        self._copy_log()
+        code, reason = self._await_end()
+        try:
+            self._api.remove_container(self._id, force=True, v=True)
+        except BROKEN as error:
+            logger.debug("%s is not removed: %s", self._label, explain(error))
+        self._on_ended(self)
+        self._on_exit(code, reason)
+
+    def _copy_log(self) -> None:
+        """Copy until the container has ended. What can't be read or written costs the log, not the container."""
+        try:
+            with self._log.open("ab", buffering=0) as output:
+                for piece in self._api.logs(self._id, stdout=True, stderr=True, stream=True, follow=True):
+                    output.write(piece)
+        except BROKEN as error:
+            logger.warning("the log of %s is not complete: %s", self._label, explain(error))
+
+    def _await_end(self) -> tuple[int, str]:
+        for _ in range(_TRIES):
+            try:
+                self._api.wait(self._id, timeout=None)
+                state = self._api.inspect_container(self._id)["State"]
+            except NotFound:
+                return _KILLED, "ContainerStatusUnknown"
+            except BROKEN as error:
+                logger.warning("waiting for the end of %s: %s", self._label, explain(error))
+                continue
+            code = int(state.get("ExitCode", _KILLED))
+            return code, "OOMKilled" if state.get("OOMKilled") and code != 0 else ""
+        return _KILLED, "ContainerStatusUnknown"
