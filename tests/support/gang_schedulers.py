@@ -18,6 +18,8 @@ from hack import gobuild
 from hack.controlplane import ControlPlane
 from tests.support.cluster import Cluster, Json, decode
 from tests.support.eventually import eventually
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
@@ -34,6 +36,8 @@ __all__ = [
 
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 
+_QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "Queue", "queues", namespaced=False)
+
 COSCHEDULING = "coscheduler"
 """What the scheduler with the coscheduling plugin is called here."""
 
@@ -41,6 +45,7 @@ _VOLCANO_CRDS = (
     "scheduling.volcano.sh_podgroups",
     "scheduling.volcano.sh_queues",
     "nodeinfo.volcano.sh_numatopologies",
+    "topology.volcano.sh_hypernodes",
 )
 
 
@@ -77,8 +82,23 @@ def volcano_scheduler(plane: ControlPlane) -> Iterator[Path]:
         f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", "--schedule-period=200ms", "--cache-dumper=false",
         "--listen-address=127.0.0.1:0", "--v=3", "--logtostderr=true",
     )  # fmt: skip
-    with _running("vc-scheduler", flags) as log:
-        yield log
+    client = Client(load_config(str(plane.kubeconfig)), qps=-1)
+    try:
+        with _running("vc-scheduler", flags) as log:
+            # The scheduler makes the queues, and uses those that Volcano's controller, which is not there, calls open.
+            for queue in ("root", "default"):
+                eventually(lambda name=queue: _open(client, name), within=60, what=f"queue {queue} is there")
+            yield log
+    finally:
+        client.close()
+
+
+def _open(client: ApiClient, queue: str) -> bool:
+    try:
+        client.patch(_QUEUES, "", queue, {"status": {"state": "Open"}}, decode, subresource="status")
+    except NotFoundError:
+        return False
+    return True
 
 
 @contextmanager
