@@ -232,6 +232,20 @@ def test_a_container_is_started_again_in_its_pod_and_each_attempt_has_a_log(pods
     pods.delete("again")
 
 
+def test_a_pod_whose_sandbox_was_lost_gets_another_with_the_next_start(pods: Pods, engine: Any) -> None:
+    pods.create("robbed", shell("echo started; exec sleep 600"), restartPolicy="Always")
+    eventually(lambda: pods.log("robbed") == "started\n", within=LIMIT)
+    made = {one.name.rpartition("-")[2]: one for one in engine.containers.list() if "-robbed-" in one.name}
+    sandbox = made.pop("sandbox")
+    sandbox.kill()
+    for container in made.values():
+        container.kill()
+    eventually(lambda: pods.log("robbed", attempt=1) == "started\n", within=LIMIT)
+    [status] = pods.until("robbed", lambda s: s["phase"] == "Running", "it runs again")["containerStatuses"]
+    assert (status["restartCount"], status["state"].get("terminated")) == (1, None)
+    pods.delete("robbed")
+
+
 def test_containers_of_a_pod_share_its_network_and_end_by_the_stop_signal(pods: Pods) -> None:
     say = "trap 'echo asked to stop; exit 0' TERM; while :; do echo here | nc -l -p 80 & wait $!; done"
     ask = "until nc 127.0.0.1 80 2>/dev/null </dev/null; do sleep 0.1; done; exec sleep 600"

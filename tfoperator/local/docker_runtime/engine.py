@@ -34,7 +34,7 @@ class Engine(msgspec.Struct, frozen=True):
 
 
 def connect() -> Engine:
-    """Connect as the docker command does (DOCKER_HOST and its companions). Raises RuntimeUnavailable."""
+    """Connect to what DOCKER_HOST and its companions name, or to the usual socket. Raises RuntimeUnavailable."""
     try:
         client = docker.from_env(version="auto", timeout=_TIMEOUT, max_pool_size=_CONNECTIONS)
         info = client.api.info()

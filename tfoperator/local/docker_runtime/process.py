@@ -18,7 +18,8 @@ __all__ = ["DockerContainer"]
 logger = logging.getLogger(__name__)
 
 _KILLED = 137
-_TRIES = 3  # to learn how it ended, of an engine that doesn't answer
+_PAUSES = (0.2, 0.8, 2.0, 4.0, 8.0)
+"""Seconds between two tries to learn how it ended, of an engine that doesn't answer: one that is started again does."""
 
 
 class DockerContainer:
@@ -40,6 +41,7 @@ class DockerContainer:
         self._log = log
         self._on_exit = on_exit
         self._on_ended = on_ended
+        self._no_time = threading.Event()  # set by kill(): nobody waits for an engine that doesn't answer any more
         self._thread = threading.Thread(target=self._watch, name=f"container-{label}", daemon=True)
 
     def start_waiting(self) -> None:
@@ -57,6 +59,7 @@ class DockerContainer:
 
     def kill(self) -> None:
         """SIGKILL to everything in the container."""
+        self._no_time.set()
         self._kill("SIGKILL")
 
     def join(self, timeout: float) -> bool:
@@ -92,7 +95,7 @@ class DockerContainer:
             logger.warning("the log of %s is not complete: %s", self._label, explain(error))
 
     def _await_end(self) -> tuple[int, str]:
-        for _ in range(_TRIES):
+        for pause in _PAUSES:
             try:
                 self._api.wait(self._id, timeout=None)
                 state = self._api.inspect_container(self._id)["State"]
@@ -100,6 +103,7 @@ class DockerContainer:
                 return _KILLED, "ContainerStatusUnknown"
             except BROKEN as error:
                 logger.warning("waiting for the end of %s: %s", self._label, explain(error))
+                self._no_time.wait(pause)
                 continue
             code = int(state.get("ExitCode", _KILLED))
             return code, "OOMKilled" if state.get("OOMKilled") and code != 0 else ""

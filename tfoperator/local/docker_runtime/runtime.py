@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from docker.errors import NotFound
+
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.local.docker_runtime.engine import BROKEN, APIError, Engine, connect, explain
 from tfoperator.local.docker_runtime.guardian import RunGuardian
@@ -107,6 +109,9 @@ class DockerRuntime:
         with self._lock:
             sandbox = self._sandboxes.setdefault(pod.metadata.uid, _Sandbox())
         with sandbox.lock:
+            if sandbox.id and not _runs(engine.api, sandbox.id):  # an engine that was restarted has ended it
+                _remove(engine.api, sandbox.id)
+                sandbox.id = ""
             if not sandbox.id:
                 self._make_sandbox(engine, sandbox, pod, services())
         assert self._images is not None
@@ -205,6 +210,16 @@ class DockerRuntime:
     def _name(self, pod: LocalPod, part: str) -> str:
         """What `docker ps` shows; the piece of the UID tells a pod from its successor."""
         return f"tfoperator-{self.run_id}-{pod.metadata.namespace}-{pod.metadata.name}-{pod.metadata.uid[:4]}-{part}"
+
+
+def _runs(api: Any, container: str) -> bool:
+    """Whether a container runs, as far as can be known."""
+    try:
+        return bool(api.inspect_container(container)["State"]["Running"])
+    except NotFound:
+        return False
+    except BROKEN:
+        return True
 
 
 def _remove(api: Any, container: str) -> None:

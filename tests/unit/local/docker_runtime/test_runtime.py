@@ -31,6 +31,8 @@ class SmallEngine:
         self.made: dict[str, dict[str, Any]] = {}
         self.started: list[dict[str, Any]] = []
         self.made_networks: list[str] = []
+        self.deaf = 0
+        """How many times it does not answer."""
         self.on_start: Callable[[dict[str, Any]], None] = lambda _: None
 
     def create_container(self, name: str, **settings: Any) -> dict[str, str]:
@@ -49,7 +51,7 @@ class SmallEngine:
         return [{"Id": name, "HostConfig": {}, "Names": [f"/{name}"]} for name in self.made]
 
     def inspect_container(self, _: str) -> dict[str, Any]:
-        return {"State": {"ExitCode": 0}, "NetworkSettings": {"Networks": {}}}
+        return {"State": {"ExitCode": 0, "Running": True}, "NetworkSettings": {"Networks": {}}}
 
     def create_network(self, name: str, **_: Any) -> None:
         self.made_networks.append(name)
@@ -72,9 +74,14 @@ class SmallEngine:
     def create_networking_config(self, settings: dict[str, Any]) -> dict[str, Any]:
         return settings
 
+    def kill(self, _: str, **__: Any) -> None: ...
+
     def inspect_image(self, _: str) -> None: ...
 
-    def wait(self, _: str, **__: Any) -> None: ...
+    def wait(self, _: str, **__: Any) -> None:
+        if self.deaf:
+            self.deaf -= 1
+            raise ConnectionRefusedError(111, "Connection refused")
 
     def close(self) -> None: ...
 
@@ -140,6 +147,23 @@ def test_a_container_that_is_started_while_the_run_is_stopped_is_removed(
         launch(docker_runtime, tmp_path)
     assert not [name for name in engine.made if "sandbox" not in name]
     engine.made.clear()
+
+
+def test_an_engine_that_is_away_for_a_moment_is_asked_again(
+    docker_runtime: DockerRuntime, engine: SmallEngine, tmp_path: Path
+) -> None:
+    engine.deaf = 1
+    codes = launch(docker_runtime, tmp_path)
+    eventually(lambda: codes == [0], what="the container's end")
+
+
+def test_an_engine_that_does_not_come_back_is_not_waited_for_when_the_run_ends(
+    docker_runtime: DockerRuntime, engine: SmallEngine, tmp_path: Path
+) -> None:
+    engine.deaf = 1000
+    codes = launch(docker_runtime, tmp_path)
+    docker_runtime.stop()
+    assert codes == [137]
 
 
 def test_what_an_image_lacks_is_permanent(docker_runtime: DockerRuntime, engine: SmallEngine, tmp_path: Path) -> None:
