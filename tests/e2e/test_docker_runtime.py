@@ -12,6 +12,7 @@ import pytest
 
 from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
 from tests.support.cluster import decode
+from tests.support.docker_engine import traces
 from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
 from tfoperator.kube.errors import NotFoundError
@@ -28,14 +29,6 @@ CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 SECRETS = Resource("", "v1", "Secret", "secrets")
 
 Json = dict[str, Any]
-
-
-def traces(engine: Any) -> list[str]:
-    """The names of everything that the engine has beside its own networks and the images."""
-    own = {"none", "host", "bridge"}
-    networks = [network.name for network in engine.networks.list() if network.name not in own]
-    volumes = [volume.name for volume in engine.volumes.list()]
-    return [container.name for container in engine.containers.list(all=True)] + networks + volumes
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +228,11 @@ def test_a_container_is_started_again_in_its_pod_and_each_attempt_has_a_log(pods
 def test_a_pod_whose_sandbox_was_lost_gets_another_with_the_next_start(pods: Pods, engine: Any) -> None:
     pods.create("robbed", shell("echo started; exec sleep 600"), restartPolicy="Always")
     eventually(lambda: pods.log("robbed") == "started\n", within=LIMIT)
-    made = {one.name.rpartition("-")[2]: one for one in engine.containers.list() if "-robbed-" in one.name}
+    made = {
+        one.name.rpartition("-")[2]: one
+        for one in engine.containers.list(ignore_removed=True)
+        if "-robbed-" in one.name
+    }
     sandbox = made.pop("sandbox")
     sandbox.kill()
     for container in made.values():
@@ -284,7 +281,7 @@ def test_what_a_dead_run_has_left_is_removed_and_what_a_living_one_has_is_not(en
     networks = [engine.networks.create(f"left-{n}", labels=labels) for n, labels in enumerate((mine, dead))]
     try:
         assert remove_leftovers(engine.api) == [made[1].name]
-        assert {c.id for c in engine.containers.list(all=True)} >= {made[0].id, made[2].id}
+        assert {c.id for c in engine.containers.list(all=True, ignore_removed=True)} >= {made[0].id, made[2].id}
         names = {network.name for network in engine.networks.list()}
         assert ("left-0" in names, "left-1" in names) == (True, False)
     finally:

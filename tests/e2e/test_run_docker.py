@@ -18,7 +18,7 @@ import yaml
 
 from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
 from tests.support.cli import COMMAND, Cli, CliProcess, replica, tfjob
-from tests.support.docker_engine import host_python_mounts
+from tests.support.docker_engine import host_python_mounts, traces
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.client import Client
@@ -42,13 +42,6 @@ def engine(docker_engine: DockerEngine) -> Iterator[Any]:
 @pytest.fixture
 def cli(docker_engine: DockerEngine, tmp_path: Path) -> Cli:
     return Cli(tmp_path, DOCKER_HOST=docker_engine.url, XDG_STATE_HOME=str(tmp_path / "state"))
-
-
-def traces(engine: Any) -> list[str]:
-    """The names of everything that the engine has beside its own networks and the images."""
-    own = {"none", "host", "bridge"}
-    networks = [network.name for network in engine.networks.list() if network.name not in own]
-    return [container.name for container in engine.containers.list(all=True)] + networks
 
 
 def in_busybox(*command: str, **more: Any) -> dict[str, Any]:

@@ -23,11 +23,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import docker
 import pytest
 
 from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
 
-__all__ = ["BUSYBOX_IMAGE", "DockerEngine", "docker_engine", "host_python_mounts"]
+__all__ = ["BUSYBOX_IMAGE", "DockerEngine", "docker_engine", "host_python_mounts", "traces"]
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +42,14 @@ def docker_engine() -> Iterator[DockerEngine]:
             yield engine
         finally:
             engine.stop()
+
+
+def traces(client: docker.DockerClient) -> list[str]:
+    """The names of everything that an engine has beside its own networks and the images."""
+    networks = [network.name for network in client.networks.list() if network.name not in ("none", "host", "bridge")]
+    volumes = [volume.name for volume in client.volumes.list()]
+    containers = client.containers.list(all=True, ignore_removed=True)  # those that go meanwhile don't count
+    return [container.name for container in containers] + networks + volumes
 
 
 def host_python_mounts() -> list[str]:
