@@ -7,6 +7,7 @@ of its own, straight at the server, so whatever the operator is made to believe,
 from __future__ import annotations
 
 import threading
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -48,13 +49,15 @@ class Journal(msgspec.Struct):
     """What happened, and what was done by the player himself (by UID), not the operator.
 
     `taken` are the pods and services that the player deleted, `discarded` the jobs. With `clock_stepped` times prove
-    nothing. In `gaps` (after one version, up to another) a watch was away and something may be missing.
+    nothing; `now` is what the clocks show that are right. In `gaps` (after one version, up to another) a watch was away
+    and something may be missing.
     """
 
     entries: list[Entry] = []
     taken: set[str] = set()
     discarded: set[str] = set()
     clock_stepped: bool = False
+    now: datetime | None = None
     gaps: list[tuple[int, int]] = []
 
     def is_whole_at(self, version: int) -> bool:

@@ -6,6 +6,7 @@ pod that was made runs, and the operator has had time to look around.
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 from hack.faults.journal import Journal
@@ -26,7 +27,7 @@ def judge(journal: Journal, *, finished: bool = False) -> tuple[list[Violation],
     jobs, never = replay(journal)
     end: list[Violation] = []
     for job in jobs:
-        end += _End(job, finished).check()
+        end += _End(job, finished, journal).check()
     end += _ownerless(journal, {job.uid for job in jobs if not job.gone})
     return never, end
 
@@ -52,9 +53,10 @@ def _ownerless(journal: Journal, uids: set[str]) -> list[Violation]:
 class _End:
     """The end of one job."""
 
-    def __init__(self, job: JobLife, finished: bool) -> None:
+    def __init__(self, job: JobLife, finished: bool, journal: Journal) -> None:
         self._job = job
         self._finished = finished
+        self._journal = journal
         self._found: list[Violation] = []
 
     def check(self) -> list[Violation]:
@@ -111,7 +113,7 @@ class _End:
 
     def _check_ended(self) -> None:
         job, status = self._job, self._job.status
-        if job.run_policy.get("ttlSecondsAfterFinished") is not None:
+        if self._is_time_over():
             self._say("stuck", "its time to live is over, and it is still there")
         self._expect("phase", status.get("phase"), job.verdict)
         conditions = status.get("conditions") or [{}]
@@ -123,6 +125,15 @@ class _End:
             self._say("wrong", "it has ended without a completionTime")
         for kind, replicas in (status.get("replicaStatuses") or {}).items():
             self._expect(f"active {kind}", replicas.get("active", 0), 0)
+
+    def _is_time_over(self) -> bool:
+        """Whether the job should have been deleted. A completion that a wrong clock has told of may lie ahead."""
+        ttl, ended = self._job.run_policy.get("ttlSecondsAfterFinished"), self._job.status.get("completionTime")
+        if ttl is None:
+            return False
+        if not self._journal.clock_stepped or self._journal.now is None or not ended:
+            return True
+        return datetime.fromisoformat(ended) + timedelta(seconds=int(ttl)) <= self._journal.now
 
     def _check_cleaned_up(self) -> None:
         job = self._job

@@ -43,7 +43,8 @@ class Player:
 
     def journal(self) -> Journal:
         """All that has happened."""
-        return msgspec.structs.replace(self.account, entries=self._keeper.entries(), gaps=self._keeper.gaps())
+        entries, gaps = self._keeper.entries(), self._keeper.gaps()
+        return msgspec.structs.replace(self.account, entries=entries, gaps=gaps, now=self._now())
 
     def act(self, step: Step) -> str:
         """Do what the step says; returns what it came to, for people."""

@@ -150,7 +150,7 @@ def make_scenario(seed: int, profile: Profile) -> Scenario:
     return Scenario(
         seed=seed,
         jobs=jobs,
-        steps=tuple(_with_evictions(later, step) for step in _steps(rng, jobs, operators, profile)),
+        steps=tuple(_with_more(later, jobs, _steps(rng, jobs, operators, profile))),
         operators=operators,
         request_faults=requests,
         event_faults=events,
@@ -192,17 +192,31 @@ def _shape(rng: random.Random, number: int, profile: Profile) -> JobShape:
 def _with_thresholds(rng: random.Random, shape: JobShape) -> JobShape:
     if "Worker" not in shape.replicas or rng.random() >= 0.25:
         return shape
-    fewest = rng.choice((None, 1, 2, "50%", "100%"))
-    if shape.success_policy:
-        fewest = None  # the two contradict each other
-    return replace(shape, min_succeeded=fewest, max_failed=rng.choice((None, 0, 1, "50%")))
+    fewest = rng.choice((None, None, 1, 2, "50%", "100%"))
+    return replace(
+        shape,
+        replicas={**shape.replicas, "Worker": rng.randint(3, 6)},
+        # Under the others no worker fails for good.
+        restart_policy=rng.choice((shape.restart_policy, "Never", "ExitCode", "ExitCode")),
+        min_succeeded=None if shape.success_policy else fewest,  # the two contradict each other
+        max_failed=rng.choice((None, 0, 1, 2, "50%")),
+    )
 
 
-def _with_evictions(rng: random.Random, step: Step) -> Step:
-    """Half of the pods on nodes are not deleted by somebody, but evicted through the API, as drains do it."""
-    if step.act is Act.DELETE_BOUND_POD and rng.random() < 0.5:
-        return replace(step, value="evict")
-    return step
+def _with_more(rng: random.Random, jobs: Sequence[JobShape], steps: list[Step]) -> list[Step]:
+    """Also evictions through the API, as drains do it, and workers that fail for good where that decides something."""
+    for number, shape in enumerate(jobs):
+        if shape.min_succeeded is None and shape.max_failed is None:
+            continue
+        for _ in range(rng.randint(1, 4)):
+            # Workers come last of a job's pods by name; the first steps make the jobs and start them.
+            at = rng.randint(min(2 * len(jobs), len(steps)), len(steps))
+            fail = Step(rng.uniform(0, 0.1), Act.FAIL, number, rng.uniform(0.5, 1), 1)
+            steps[at:at] = [Step(rng.uniform(0.05, 0.2), Act.RUN, number, value="all"), fail]
+    return [
+        replace(step, value="evict") if step.act is Act.DELETE_BOUND_POD and rng.random() < 0.5 else step
+        for step in steps
+    ]
 
 
 _COMMON: tuple[tuple[Act, int], ...] = (

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import msgspec
 import pytest
 
@@ -150,6 +152,16 @@ def test_a_job_past_its_time_to_live_is_stuck() -> None:
     story = healthy().spec(runPolicy={"ttlSecondsAfterFinished": 0}).phase("worker-0", "Succeeded", 0)
     story.status("-Running", "Succeeded", Worker={"succeeded": 1, "completedIndexes": "0"})
     assert [str(one) for one in story.end()] == ["stuck: job: its time to live is over, and it is still there"]
+
+
+def test_the_time_to_live_of_a_job_that_a_wrong_clock_has_ended_is_counted_from_there() -> None:
+    story = healthy().spec(runPolicy={"ttlSecondsAfterFinished": 10}).phase("worker-0", "Succeeded", 0)
+    story.status("-Running", "Succeeded", Worker={"succeeded": 1, "completedIndexes": "0"})
+    ended = datetime.fromisoformat(story.journal.entries[-1].obj["status"]["completionTime"])
+    story.journal.clock_stepped, story.journal.now = True, ended + timedelta(seconds=9)
+    assert story.end() == []
+    story.journal.now = ended + timedelta(seconds=10)
+    assert [one.kind for one in story.end()] == ["stuck"]
 
 
 def test_pods_that_a_finished_job_should_have_cleaned_up_are_stuck() -> None:
