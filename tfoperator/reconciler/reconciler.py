@@ -5,6 +5,9 @@ every job to this reconciler; when a job is due (`schedule`), its objects in the
 (`live`), what the watch has missed is repaired by listing anew, and the job is synced, which compares it with its
 spec.
 
+The set of jobs as such has a place of its own in the schedule, and the thread wakes for it by itself: a job that the
+cache has never heard of has no resync, and if there is no other, nothing else would ask for a look.
+
 What it costs when nothing happens, N jobs: per look three paged, metadata-only lists, one more with gangs, and one with
 TensorBoards; one look per `base` (15 s) at most, and one per `cap` (5 min) once all jobs have been quiet for ten
 minutes. Each job's `status.lastReconcileTime` is written with other changes of its status, or else at most once per
@@ -37,6 +40,9 @@ from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
 __all__ = ["NoReconcilerMetrics", "Reconcilable", "Reconciler", "ReconcilerMetrics"]
 
 logger = logging.getLogger(__name__)
+
+_JOBS = ""
+"""Stands in the schedule, among the UIDs, for the set of jobs as such."""
 
 
 class Reconcilable(Protocol):
@@ -123,6 +129,7 @@ class Reconciler:
         self._metrics = metrics or NoReconcilerMetrics()
         self._lock = threading.Condition()  # guards _schedule and _wanted
         self._schedule = Schedule(base=base, cap=cap)
+        self._schedule.track(_JOBS, self._clock.monotonic())
         self._wanted = False
         self._stop = StopSignal()
         self._thread: threading.Thread | None = None
@@ -165,6 +172,7 @@ class Reconciler:
         with self._lock:
             if self._thread is not None:
                 raise RuntimeError("this reconciler has been started before")
+            self._schedule.again(_JOBS, self._clock.monotonic())
             self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
             self._thread.start()
 
@@ -183,7 +191,8 @@ class Reconciler:
         while True:
             with self._lock:
                 while not (self._wanted or self._stop.is_set()):
-                    self._clock.wait_until(self._lock, None)
+                    if not self._clock.wait_until(self._lock, self._schedule.due_at(_JOBS)):
+                        break
                 self._wanted = False
             if self._stop.is_set():
                 return
@@ -202,14 +211,17 @@ class Reconciler:
     # The comparison.
 
     def reconcile(self) -> int:
-        """Compare the jobs that are due; returns how many. Without one, makes no API call. Raises KubeError."""
+        """Compare the jobs that are due; returns how many. Makes no API call before something is due. Raises KubeError.
+
+        When only the set of jobs is, that costs one list of them.
+        """
         started = self._clock.monotonic()
         with self._lock:
             # Those that would be due before the next look come along: they cost nothing now, and a look then.
             due = set(self._schedule.due(started, slack=self._base / 2))
         if not due:
             return 0
-        children = self._children_to_compare()
+        children = self._children_to_compare() if due != {_JOBS} else {}
         live = look(self._client, self._namespaces, tuple(children), stopped=self._stop.is_set)
         if live is None:
             return 0
@@ -237,6 +249,12 @@ class Reconciler:
         found = differences(live.of(""), cached, live.resource_version)
         lost = confirmed(self._job_suspicions, found)
         self._job_suspicions = {key: found[key] for key in found.keys() - lost}
+        now = self._clock.monotonic()
+        with self._lock:
+            if found:
+                self._schedule.again(_JOBS, now)
+            else:
+                self._schedule.checked(_JOBS, now)
         self._repair(self._informers.jobs, len(lost))
 
     def _compare(
@@ -296,7 +314,7 @@ class Reconciler:
         uids = {job.metadata.uid for job in jobs}
         self._suspicions = {uid: one for uid, one in self._suspicions.items() if uid in uids}
         with self._lock:
-            self._schedule.keep_only(uids)
+            self._schedule.keep_only({_JOBS, *uids})
 
 
 def _differences(job: TFJob, live: LiveObjects, lister: Lister[Any]) -> dict[str, Difference]:

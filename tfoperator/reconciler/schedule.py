@@ -73,6 +73,11 @@ class Schedule:
             return []
         return [uid for uid, job in self._jobs.items() if job.due <= now + slack]
 
+    def due_at(self, uid: str) -> float | None:
+        """When this job is due; None if it is not tracked."""
+        job = self._jobs.get(uid)
+        return None if job is None else job.due
+
     def is_due(self, uid: str, now: float) -> bool:
         """Whether this job is due."""
         job = self._jobs.get(uid)

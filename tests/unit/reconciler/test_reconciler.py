@@ -183,6 +183,29 @@ def test_a_job_that_the_watch_lost_is_found(world: World) -> None:
     eventually(lambda: "lost-worker-0" in world.api.names(PODS), what="the lost job's pod")
 
 
+def test_a_job_that_the_watch_lost_is_found_although_the_cache_holds_no_other(world: World) -> None:
+    world.api.mute("tfjobs")
+    world.api.put(TFJOBS, namespaced(tfjob("lost", Worker=1)))
+    world.api.unmute()
+    world.reconciler.start()
+
+    def found() -> bool:
+        world.clock.advance(5)  # there is no job whose resync would set the thread going
+        return "lost-worker-0" in world.api.names(PODS)
+
+    eventually(found, every=0.02, what="the lost job's pod")
+    assert world.clock.monotonic() <= 600
+    assert world.reconciler.stop(10)
+
+
+def test_an_idle_hour_without_jobs_costs_a_list_of_them_in_five_minutes(world: World) -> None:
+    world.forget_calls()
+    for _ in range(240):
+        world.look(after=15)
+    assert 12 <= len(world.calls()) <= 12 + 4
+    assert set(world.calls()) == {("list", "tfjobs")}
+
+
 def test_a_service_deleted_behind_the_watchs_back_comes_back(world: World) -> None:
     world.run_job(Worker=1)
     world.api.mute("services")
