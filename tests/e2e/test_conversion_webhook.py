@@ -9,6 +9,7 @@ import base64
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.e2e.conftest import OPERATOR_GROUPS, OPERATOR_USER
 from tests.support.cluster import Cluster, decode, tfjob
 from tests.support.controlplane import control_plane
 from tests.support.eventually import eventually
+from tests.support.operated import wait_until_clock
 from tests.support.operator_process import OperatorProcess, free_port
 from tests.support.webhook import V1ALPHA2, wait_served
 from tfoperator.api.crd import crd
@@ -194,6 +196,7 @@ def test_a_secret_that_is_deleted_is_replaced_without_a_failed_request(deployed:
     deployed.submit_older("kept", Worker=1)
     before, secret = operator.metrics()[EXPIRY], deployed.secret()
     assert secret is not None
+    wait_until_clock(int(time.time()) + 1)  # certificates are told apart by their ends, in whole seconds
     with Requests(deployed, "kept") as requests:
         deployed.client.delete(SECRETS, NAMESPACE, SECRET)
         # The Secret is looked at when the CRD changes.

@@ -17,6 +17,7 @@ from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.names import job_selector
+from tfoperator.api.rules import MANAGED_BY_OPERATOR
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.resources import PODS, SERVICES, Resource
@@ -228,6 +229,17 @@ class Operated:
             self._canary.play("Running", "worker-0", ready=bool(ready))
             generation = self._canary.patch_spec(runPolicy={"backoffLimit": 1000 + number})["metadata"]["generation"]
             self._await_canary(f"{ready}/1", generation)
+        eventually(self._all_have_a_status, within=20, every=0.02, what="every job's first status")
+
+    def _all_have_a_status(self) -> bool:
+        """A job's first status may wait a moment for news, so its pods can be there before it."""
+        jobs = self.cluster.client.list(TFJOBS, self.cluster.namespace, decode).items
+        ours = [
+            job
+            for job in jobs
+            if (job["spec"].get("runPolicy") or {}).get("managedBy") in (None, "", MANAGED_BY_OPERATOR)
+        ]
+        return all(job.get("status") or "deletionTimestamp" in job["metadata"] for job in ours)
 
     def _await_canary(self, ready: str, generation: int) -> None:
         def answered() -> bool:
