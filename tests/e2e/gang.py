@@ -22,7 +22,7 @@ from tfoperator.kube.resources import Resource
 
 __all__ = ["Gang", "gang_job", "gang_operated"]
 
-_PATIENCE = 60
+_PATIENCE = 100.0  # seconds; a pod that a scheduler has overlooked is looked at again after 30
 """Seconds. A scheduler beside an API server on a busy machine may need some."""
 
 _MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
