@@ -22,8 +22,8 @@ from tfoperator.kube.resources import Resource
 
 __all__ = ["Gang", "gang_job", "gang_operated"]
 
-_PATIENCE = 100.0  # seconds; a pod that a scheduler has overlooked is looked at again after 30
-"""Seconds. A scheduler beside an API server on a busy machine may need some."""
+_PATIENCE = 100
+"""Seconds. A pod that a scheduler has overlooked is looked at again after 30, on a busy machine later."""
 
 _MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 
