@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Condition
@@ -95,16 +97,22 @@ def test_a_violation_is_told_with_its_history_and_the_command_that_replays_it(
     assert "what the API server says:" in out
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder in which sockets can be: the path of one has at most 107 characters, pytest's own are too long."""
+    with tempfile.TemporaryDirectory(prefix="tfo-") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_run_that_is_told_to_end_leaves_no_process_and_no_folder(
-    tmp_path: Path, number: signal.Signals, jobs: int
+    short_path: Path, number: signal.Signals, jobs: int
 ) -> None:
-    (tmp_path / "tmp").mkdir()
-    marker = f"TFOPERATOR_TEST_RUN={tmp_path}"
+    marker = f"TFOPERATOR_TEST_RUN={short_path}"
     name, _, value = marker.partition("=")
     command = [sys.executable, "-m", "hack.faults", "--seed", "3", "--count", "500", "--jobs", str(jobs)]
-    environment = {**os.environ, name: value, "TMPDIR": str(tmp_path / "tmp")}
+    environment = {**os.environ, name: value, "TMPDIR": str(short_path)}
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as run:
@@ -116,13 +124,13 @@ def test_a_run_that_is_told_to_end_leaves_no_process_and_no_folder(
         finally:
             run.kill()
     eventually(lambda: processes_with(marker) == [], within=10, what="all processes are gone")
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert list(short_path.iterdir()) == []
 
 
-def test_operators_end_with_a_run_that_was_killed(tmp_path: Path) -> None:
-    marker = f"TFOPERATOR_TEST_RUN={tmp_path}"
+def test_operators_end_with_a_run_that_was_killed(short_path: Path) -> None:
+    marker = f"TFOPERATOR_TEST_RUN={short_path}"
     name, _, value = marker.partition("=")
-    environment = {**os.environ, name: value, "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, name: value, "TMPDIR": str(short_path)}
     with subprocess.Popen(
         [sys.executable, "-m", "hack.faults", "--seed", "3", "--count", "500"],
         env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
