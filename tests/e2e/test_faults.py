@@ -13,8 +13,8 @@ from hack.faults.runner import Result, play
 from hack.faults.servers import Server
 from tfoperator.kube.client import Client
 
-EMBEDDED_SEEDS = (158, 175, 188, 10131)
-"""Seeds that have found something, and some that kill, pause and cut."""
+EMBEDDED_SEEDS = (158, 188, 10131, 35008, 35054)
+"""Seeds that have found something, some that kill, pause and cut, and two whose workers fail for good and may."""
 
 REAL_SEEDS = (2, 4, 11)
 
