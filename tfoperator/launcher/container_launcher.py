@@ -29,7 +29,6 @@ from tfoperator.launcher.executor_specs import ExecutorContainerSpec
 from tfoperator.launcher.images import digest_of
 from tfoperator.launcher.outcome import ContainerEnd, VerdictKind, judge
 from tfoperator.launcher.output import MalformedOutput, Output
-from tfoperator.launcher.retry import repeated
 from tfoperator.launcher.templates import Bindings, render_container
 
 __all__ = ["LAUNCH_LABEL", "Backend", "ContainerComponentLauncher", "NeverStarted", "object_name"]
@@ -113,13 +112,11 @@ class ContainerComponentLauncher(BaseComponentLauncher):
     ) -> Output | None:
         del input_dict, output_dict, exec_properties  # they are in the container already
         with self._connected() as backend:
-            return repeated(
+            return self.context.repeated(
                 lambda: self._attempt(backend),
                 self.context.retry,
                 lambda error: isinstance(error, RetryableFailure) and not isinstance(error, PlatformUnavailable),
-                clock=self.context.clock,
                 cancelled=self.cancelled,
-                random=self.context.random,
                 what=f"component {self.component.name}, execution {execution_id}",
             )
 

@@ -9,17 +9,20 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.launcher.connecting import connect
 from tfoperator.launcher.metadata import Driver, LocalMetadata, Publisher
 from tfoperator.launcher.output import LocalOutputStore, OutputStore
-from tfoperator.launcher.retry import API_POLICY, DEFAULT_POLICY, RetryPolicy
+from tfoperator.launcher.retry import API_POLICY, DEFAULT_POLICY, RetryPolicy, repeated
 
 __all__ = ["CleanUp", "LaunchContext", "PendingLimits"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class CleanUp(StrEnum):
@@ -88,6 +91,18 @@ class LaunchContext:
     def directory_of(self, component: str) -> Path:
         """The working directory of a launch of a component."""
         return self.work_dir or Path(".tfoperator", "launches", component)
+
+    def repeated(
+        self,
+        work: Callable[[], T],
+        policy: RetryPolicy,
+        worth_it: Callable[[BaseException], bool],
+        *,
+        cancelled: StopSignal,
+        what: str,
+    ) -> T:
+        """See `retry.repeated`; by this context's clock."""
+        return repeated(work, policy, worth_it, clock=self.clock, cancelled=cancelled, random=self.random, what=what)
 
     def metadata_of(self, component: str) -> tuple[Driver, Publisher]:
         """The driver and the publisher; those that aren't given keep files in the working directory."""

@@ -18,7 +18,7 @@ from tfoperator.launcher.errors import LaunchCancelled, PermanentFailure, Platfo
 from tfoperator.launcher.log_follower import LogFollower
 from tfoperator.launcher.mailbox import Mailbox
 from tfoperator.launcher.outcome import ContainerEnd
-from tfoperator.launcher.retry import RetryPolicy, repeated
+from tfoperator.launcher.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -235,16 +235,7 @@ class DockerBackend:
             # docker-py's errors are requests' errors, and those are OSErrors: refused, reset, timed out.
             return error.status_code in passing if isinstance(error, APIError) else isinstance(error, OSError)
 
-        context = self._context
-        return repeated(
-            call,
-            policy,
-            worth_it,
-            clock=context.clock,
-            cancelled=cancelled,
-            random=context.random,
-            what=what,
-        )
+        return self._context.repeated(call, policy, worth_it, cancelled=cancelled, what=what)
 
 
 def _labels(labels: Any) -> Json:

@@ -19,7 +19,6 @@ from tfoperator.launcher.executor_specs import ExecutorClassSpec, ExecutorSpec
 from tfoperator.launcher.outcome import ContainerEnd, VerdictKind, judge
 from tfoperator.launcher.output import MalformedOutput, Output
 from tfoperator.launcher.platform_configs import PlatformConfig
-from tfoperator.launcher.retry import repeated
 
 __all__ = ["InProcessComponentLauncher"]
 
@@ -67,13 +66,11 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             self._advance("planned", attempt=self.record.attempt + (not begun), name=self._spec.path)
             return self._once(input_dict, output_dict, exec_properties)
 
-        return repeated(
+        return self.context.repeated(
             attempt,
             self.context.retry,
             lambda error: isinstance(error, RetryableFailure),
-            clock=self.context.clock,
             cancelled=self.cancelled,
-            random=self.context.random,
             what=f"component {self.component.name}, execution {execution_id}",
         )
 

@@ -28,7 +28,7 @@ from tfoperator.launcher.context import LaunchContext
 from tfoperator.launcher.errors import PermanentFailure, PlatformUnavailable
 from tfoperator.launcher.event_view import EventView
 from tfoperator.launcher.log_follower import LogCut, LogNotYet, LogSource, NoLog
-from tfoperator.launcher.retry import RetryPolicy, repeated
+from tfoperator.launcher.retry import RetryPolicy
 
 __all__ = ["KubeCalls", "is_transient"]
 
@@ -127,16 +127,7 @@ class KubeCalls:
             refusals = 0
             return is_transient(error)
 
-        context = self._context
-        return repeated(
-            call,
-            policy,
-            worth_it,
-            clock=context.clock,
-            cancelled=cancelled,
-            random=context.random,
-            what=what,
-        )
+        return self._context.repeated(call, policy, worth_it, cancelled=cancelled, what=what)
 
 
 class _PodLog:
