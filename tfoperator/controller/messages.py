@@ -18,32 +18,27 @@ _MAX_TEXT = 1000
 
 def creation_events(created_pods: Sequence[str], created_services: Sequence[str]) -> tuple[PlannedEvent, ...]:
     """The event (at most one) about pods and services that were created, given their names."""
-    if created_pods:
-        text = f"Created {_listed('pod', created_pods)}"
-        if created_services:
-            text += f" and {_counted('service', len(created_services))}"
-        return (PlannedEvent("Normal", "SuccessfulCreatePod", text),)
-    if created_services:
-        return (PlannedEvent("Normal", "SuccessfulCreateService", f"Created {_listed('service', created_services)}"),)
-    return ()
+    return _one_event("Create", created_pods, created_services)
 
 
 def deletion_events(deleted_pods: Sequence[str], deleted_services: Sequence[str]) -> tuple[PlannedEvent, ...]:
     """The event (at most one) about pods and services that were deleted, given their names."""
-    if deleted_pods:
-        text = f"Deleted {_listed('pod', deleted_pods)}"
-        if deleted_services:
-            text += f" and {_counted('service', len(deleted_services))}"
-        return (PlannedEvent("Normal", "SuccessfulDeletePod", text),)
-    if deleted_services:
-        return (PlannedEvent("Normal", "SuccessfulDeleteService", f"Deleted {_listed('service', deleted_services)}"),)
-    return ()
+    return _one_event("Delete", deleted_pods, deleted_services)
 
 
 def problems_text(problems: Sequence[str]) -> str:
     """What is wrong with a job, on one line that fits into a condition."""
     text = "; ".join(" ".join(problem.split()) for problem in problems)
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."
+
+
+def _one_event(verb: str, pods: Sequence[str], services: Sequence[str]) -> tuple[PlannedEvent, ...]:
+    if pods:
+        more = f" and {_counted('service', len(services))}" if services else ""
+        return (PlannedEvent("Normal", f"Successful{verb}Pod", f"{verb}d {_listed('pod', pods)}{more}"),)
+    if services:
+        return (PlannedEvent("Normal", f"Successful{verb}Service", f"{verb}d {_listed('service', services)}"),)
+    return ()
 
 
 def _listed(kind: str, names: Sequence[str]) -> str:
