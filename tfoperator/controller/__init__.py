@@ -17,13 +17,17 @@ from tfoperator.controller.actions import (
     ServiceCreate,
     ServiceDelete,
 )
-from tfoperator.controller.controller import ControllerInformers, ControllerOptions, StaleCache, TFJobController
-from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder
+from tfoperator.controller.caches import ControllerInformers
+from tfoperator.controller.controller import ControllerOptions, TFJobController
+from tfoperator.controller.execute import PlanExecutor
 from tfoperator.controller.gang import GangScheduler, PodGroup, gang_scheduler
+from tfoperator.controller.job_events import Recorder
 from tfoperator.controller.memory import ReconcileNote, is_older
 from tfoperator.controller.metrics import ControllerMetrics, NoControllerMetrics
 from tfoperator.controller.naming import peer_object_name, unique_object_name
+from tfoperator.controller.outcome import Outcome
 from tfoperator.controller.plan import plan
+from tfoperator.controller.stale_cache import StaleCache
 from tfoperator.controller.status_patch import status_patch
 
 __all__ = [

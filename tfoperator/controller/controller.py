@@ -7,65 +7,39 @@ what was going on when the process was killed.
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
-from tfoperator.api import names
 from tfoperator.api.rules import MANAGED_BY_OPERATOR
-from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.controller.actions import Observed, Plan, PlanOptions
 from tfoperator.controller.archiving import PodArchive, doomed, postpone
-from tfoperator.controller.claim import Claimer, matches
-from tfoperator.controller.execute import Outcome, PlanExecutor, Recorder, namespace_is_ending
+from tfoperator.controller.caches import ControllerInformers
+from tfoperator.controller.claim import Claimer
+from tfoperator.controller.execute import PlanExecutor
 from tfoperator.controller.first_status import held_back, may_wait
-from tfoperator.controller.gang import GangScheduler, PodGroup, decode_pod_group
-from tfoperator.controller.gang_size import PriorityClass, decode_priority_class, priorities_of
-from tfoperator.controller.handlers import ChildHandler, JobHandler, expectation_key
+from tfoperator.controller.gang_size import priorities_of
+from tfoperator.controller.handlers import JobHandler
+from tfoperator.controller.job_events import Recorder
 from tfoperator.controller.memory import JobMemory, ReconcileNote
-from tfoperator.controller.metrics import ChildKind, ControllerMetrics, NoControllerMetrics
-from tfoperator.controller.name_taken import SaidOnce
+from tfoperator.controller.metrics import ControllerMetrics, NoControllerMetrics
+from tfoperator.controller.own_writes import mark_let_go, without_unseen
 from tfoperator.controller.plan import plan
-from tfoperator.controller.pod_groups import PodGroupWriter
+from tfoperator.controller.requeue import Requeuer
 from tfoperator.controller.slow_start import CallPool
+from tfoperator.controller.stale_cache import CacheCheck
+from tfoperator.controller.workers import Workers
 from tfoperator.expectations import Expectations
-from tfoperator.informers import (
-    CONTROLLER_UID_INDEX,
-    ORPHANS_INDEX,
-    InformerGroup,
-    ObjectNotFound,
-    SharedInformerFactory,
-    index_by_controller_uid,
-    index_orphans,
-)
-from tfoperator.kube.errors import ApiError, KubeError, NotFoundError
-from tfoperator.kube.objects import (
-    Deployment,
-    Pod,
-    Service,
-    decode_deployment,
-    decode_partial,
-    decode_pod,
-    decode_service,
-)
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, PRIORITY_CLASSES, SERVICES
+from tfoperator.informers import ObjectNotFound
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.objects import Pod
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.workqueue import RateLimitingQueue, ShutDown
+from tfoperator.workqueue import RateLimitingQueue
 
-__all__ = ["ControllerInformers", "ControllerOptions", "StaleCache", "TFJobController"]
-
-logger = logging.getLogger(__name__)
-
-_SOONEST_REPEAT = 1.0
-"""Seconds until a plan's own timer may repeat a sync that failed; what is sooner is the rate limiter's business."""
-
-
-class StaleCache(KubeError):
-    """The cache misses an object that is there; acting on it would count a loss that has not happened."""
+__all__ = ["ControllerOptions", "TFJobController"]
 
 
 class ControllerOptions(msgspec.Struct, frozen=True):
@@ -82,68 +56,6 @@ class ControllerOptions(msgspec.Struct, frozen=True):
     batch_period: float = 0.1
     first_status_period: float = 0.0
     plan: PlanOptions = PlanOptions()
-
-
-class ControllerInformers(msgspec.Struct, frozen=True):
-    """The caches that a controller reads. What jobs make is in them only if it carries our label.
-
-    Deployments are watched whether a job has a TensorBoard or not: a watch without events costs the API server next to
-    nothing, and the first job that wants one doesn't have to wait for a cache. PodGroups and PriorityClasses are there
-    if there is a gang scheduler, `gang`.
-    """
-
-    jobs: InformerGroup[TFJob]
-    pods: InformerGroup[Pod]
-    services: InformerGroup[Service]
-    deployments: InformerGroup[Deployment]
-    gang: GangScheduler | None = None
-    pod_groups: InformerGroup[PodGroup] | None = None
-    priority_classes: InformerGroup[PriorityClass] | None = None
-
-    @classmethod
-    def of(cls, factory: SharedInformerFactory, gang: GangScheduler | None = None) -> ControllerInformers:
-        """The informers of a factory, with the indexes that a controller needs; start the factory afterwards."""
-        selector = names.MANAGED_SELECTOR
-        by_uid, orphans = index_by_controller_uid, index_orphans
-        pod_groups, priority_classes = None, None
-        if gang is not None:
-            pod_groups = factory.informer(
-                gang.pod_groups,
-                decode_pod_group,
-                label_selector=selector,
-                indexers={CONTROLLER_UID_INDEX: by_uid, ORPHANS_INDEX: orphans},
-            )
-            priority_classes = factory.informer(PRIORITY_CLASSES, decode_priority_class)
-        return cls(
-            jobs=factory.informer(TFJOBS, decode_tfjob),
-            pods=factory.informer(
-                PODS,
-                decode_pod,
-                label_selector=selector,
-                indexers={CONTROLLER_UID_INDEX: by_uid, ORPHANS_INDEX: orphans},
-            ),
-            services=factory.informer(
-                SERVICES,
-                decode_service,
-                label_selector=selector,
-                indexers={CONTROLLER_UID_INDEX: by_uid, ORPHANS_INDEX: orphans},
-            ),
-            deployments=factory.informer(
-                DEPLOYMENTS,
-                decode_deployment,
-                label_selector=selector,
-                indexers={CONTROLLER_UID_INDEX: by_uid, ORPHANS_INDEX: orphans},
-            ),
-            gang=gang,
-            pod_groups=pod_groups,
-            priority_classes=priority_classes,
-        )
-
-    @property
-    def synced(self) -> bool:
-        """Whether every cache is complete."""
-        caches = (self.jobs, self.pods, self.services, self.deployments, self.pod_groups, self.priority_classes)
-        return all(cache.has_synced for cache in caches if cache is not None)
 
 
 class TFJobController:
@@ -168,7 +80,6 @@ class TFJobController:
         archive: PodArchive | None = None,
     ) -> None:
         """With an `archive`, no pod is deleted before its logs are kept, or its time for that is over."""
-        self._client = client
         self._archive = archive
         self._clock = clock or SystemClock()
         self._options = options or ControllerOptions()
@@ -197,29 +108,14 @@ class TFJobController:
             recorder=recorder,
             clock=self._clock,
             metrics=self._metrics,
-            pod_groups=None if gang is None else PodGroupWriter(client, gang, self._claimer, expectations),
+            gang=gang,
         )
-        self._workers: list[threading.Thread] = []
+        self._cache_check = CacheCheck(client, self._claimer, self._pool)
+        self._requeue = Requeuer(queue, self._memory, self._metrics)
+        self._workers = Workers(queue, self._process, self._options.threadiness)
         self._leading = False  # set once, by start()
-        # UIDs of jobs that others may have worked on until we began to lead, and that we have not acted on since. Only
-        # a job's own sync takes it out, and jobs are never put in again.
-        self._inherited: set[str] = set()
-        self._stopping = threading.Event()
         now, soon = self._when_leading(0), self._when_leading(self._options.batch_period)
-        informers.jobs.add_handler(JobHandler(now, soon, self._gone), resync_period=0, name="controller")
-        informers.pods.add_handler(
-            ChildHandler[Pod]("pods", self._jobs, expectations, soon), resync_period=0, name="controller"
-        )
-        informers.services.add_handler(
-            ChildHandler[Service]("services", self._jobs, expectations, soon), resync_period=0, name="controller"
-        )
-        informers.deployments.add_handler(
-            ChildHandler[Deployment]("deployments", self._jobs, expectations, soon), resync_period=0, name="controller"
-        )
-        if pod_groups is not None:
-            pod_groups.add_handler(
-                ChildHandler[PodGroup]("podgroups", self._jobs, expectations, soon), resync_period=0, name="controller"
-            )
+        informers.connect(JobHandler(now, soon, self._gone), expectations, soon)
 
     # Life.
 
@@ -230,23 +126,15 @@ class TFJobController:
         # First this: what a handler is told from now on is queued, and what it was told before is in the cache.
         self._leading = True
         jobs = self._jobs.list()
-        self._inherited.update(job.metadata.uid for job in jobs)
+        self._cache_check.inherit(jobs)
         for job in jobs:
             self._queue.add(job.metadata.key)
-        self._workers = [
-            threading.Thread(target=self._work, name=f"tfjob-worker-{number}", daemon=True)
-            for number in range(self._options.threadiness)
-        ]
-        for worker in self._workers:
-            worker.start()
+        self._workers.start()
 
     def stop(self, timeout: float | None = None) -> bool:
         """Take no new key, wait up to `timeout` real seconds for running syncs; False if one is still running."""
-        self._stopping.set()
-        finished = self._queue.shut_down_with_drain(timeout)
+        finished = self._workers.stop(timeout)
         if finished:
-            for worker in self._workers:
-                worker.join()
             self._pool.close()
         return finished
 
@@ -268,27 +156,13 @@ class TFJobController:
 
     # Work.
 
-    def _work(self) -> None:
-        while True:
-            try:
-                key = self._queue.get()
-            except ShutDown:
-                return
-            try:
-                if not self._stopping.is_set():
-                    self._process(key)
-            finally:
-                self._queue.done(key)
-
     def _process(self, key: str) -> None:
         try:
             self.sync_tfjob(key)
         except KubeError as error:
-            self._retry(key, [error])
-        except Exception as error:
-            logger.exception("the sync failed unexpectedly", extra={"job": key})
-            self._metrics.sync_failed(type(error).__name__)
-            self._queue.add_rate_limited(key)
+            self._requeue.after_errors(key, [error])
+        except Exception as error:  # noqa: BLE001 - the top of a worker's thread
+            self._requeue.after_bug(key, error)
 
     def sync_tfjob(self, key: str) -> None:
         """Bring one job (`namespace/name`) closer to what it should be. At most one call per key at a time.
@@ -312,7 +186,7 @@ class TFJobController:
     def _sync(self, key: str, cached: TFJob) -> None:
         job, problems = self._memory.prepare(cached)
         pods, services, deployments = self._claimer.claim(job)
-        pods = self._without_let_go(job, pods)
+        pods = mark_let_go(job, pods, self._expectations, self._clock)
         observed = Observed(
             job=job,
             pods=pods,
@@ -323,103 +197,18 @@ class TFJobController:
             priorities={} if self._priority_classes is None else priorities_of(self._priority_classes.list()),
         )
         decided = plan(observed, self._clock.now(), self._plan_options)
-        decided = self._gate(job, decided)
+        decided = without_unseen(job, decided, self._expectations)
         if self._archive is not None:
             decided = self._archive_first(self._archive, key, job, pods, decided)
         decided = self._hold_back(job, decided)
-        if decided.absent or (job.metadata.uid in self._inherited and decided.acts):
-            self._make_sure(job, decided.absent, frozenset(pod.metadata.uid for pod in pods))
+        self._cache_check.verify(job, decided, pods)
         note = self._memory.note(job.metadata.uid)
         if note is not None:
             decided = _with_note(decided, note)
         outcome = self._executor.execute(job, decided)
         if note is not None and outcome.recorded:
             self._memory.note_recorded(job.metadata.uid, note)
-        self._follow_up(key, job, decided, outcome)
-
-    def _follow_up(self, key: str, job: TFJob, decided: Plan, outcome: Outcome) -> None:
-        if outcome.gone:
-            self._queue.forget(key)
-            return
-        meta = job.metadata
-        if outcome.refused and self._memory.refuse(meta.uid, meta.generation, outcome.refused):
-            self._queue.forget(key)
-            self._queue.add(key)
-            return
-        if outcome.errors:
-            self._retry(key, outcome.errors)
-        elif outcome.waiting:
-            self._queue.add_rate_limited(key)
-        else:
-            self._queue.forget(key)
-        if decided.requeue_after is not None:
-            # A plan that was not carried out as a whole must not overtake the waiting for its repetition by much.
-            undone = bool(outcome.errors) or outcome.waiting
-            self._queue.add_after(key, max(decided.requeue_after, _SOONEST_REPEAT if undone else 0.0))
-
-    def _retry(self, key: str, errors: list[KubeError]) -> None:
-        extra = {"job": key}
-        if all(namespace_is_ending(error) for error in errors):
-            logger.info("its namespace is being deleted: nothing more is done about it", extra=extra)
-            self._queue.forget(key)
-            return
-        error = next(one for one in errors if not namespace_is_ending(one))
-        self._metrics.sync_failed(type(error).__name__)
-        wishes = [one.retry_after for one in errors if isinstance(one, ApiError) and one.retry_after is not None]
-        if wishes:
-            logger.warning("%s; trying again in %.0f s as the server asks", error, max(wishes), extra=extra)
-            self._queue.add_after(key, max(wishes))
-            return
-        # It has been said with an event.
-        level = logging.DEBUG if isinstance(error, SaidOnce) else logging.WARNING
-        logger.log(level, "%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
-        self._queue.add_rate_limited(key)
-
-    def _without_let_go(self, job: TFJob, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
-        """The pods, those that we have deleted marked so: the cache may show them alive for a while.
-
-        Taken for alive, a pod of a job that was suspended and resumed at once would count as started again, and its
-        end, once it is seen, as a loss.
-        """
-        uid = job.metadata.uid
-        if self._expectations.owner_satisfied(uid):
-            return pods
-        now = self._clock.now()
-
-        def marked(pod: Pod) -> Pod:
-            meta = pod.metadata
-            key = expectation_key(uid, meta.labels.get(names.LABEL_REPLICA_TYPE, ""), "pods")
-            pending = self._expectations.pending(key)
-            if meta.deletion_timestamp is not None or pending is None or meta.uid not in pending[1]:
-                return pod
-            return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(meta, deletion_timestamp=now))
-
-        return tuple(marked(pod) for pod in pods)
-
-    def _gate(self, job: TFJob, decided: Plan) -> Plan:
-        """Leave out what would act on a cache that has not yet shown our own last writes."""
-        uid = job.metadata.uid
-        if decided.delete_job or self._expectations.owner_satisfied(uid):
-            return decided
-
-        def trusted(replica_type: str | None, kind: ChildKind) -> bool:
-            return self._expectations.satisfied(expectation_key(uid, replica_type or "", kind))
-
-        create_pods = tuple(one for one in decided.create_pods if trusted(one.replica_type, "pods"))
-        if decided.absent and len(create_pods) < len(decided.create_pods):
-            # A pod that is not seen yet must not be counted as lost: wait for the cache with everything.
-            return Plan(status=job.status)
-        pod_group = trusted(None, "podgroups")
-        return msgspec.structs.replace(
-            decided,
-            delete_pod_group=decided.delete_pod_group if pod_group else None,
-            create_pod_group=decided.create_pod_group if pod_group else None,
-            create_pods=create_pods,
-            delete_pods=tuple(one for one in decided.delete_pods if trusted(one.replica_type, "pods")),
-            create_services=tuple(one for one in decided.create_services if trusted(one.replica_type, "services")),
-            delete_services=tuple(one for one in decided.delete_services if trusted(one.replica_type, "services")),
-            board=tuple(one for one in decided.board if trusted(None, one.kind)),
-        )
+        self._requeue.after(key, job, decided, outcome)
 
     def _archive_first(self, archive: PodArchive, key: str, job: TFJob, pods: tuple[Pod, ...], decided: Plan) -> Plan:
         """Have the logs of pods kept that are to be deleted, and leave those for later whose logs are not."""
@@ -438,45 +227,6 @@ class TFJobController:
         left = self._memory.held_back_since(job.metadata.uid, now) + period - now
         return held_back(decided, left) if left > 0 else decided
 
-    def _make_sure(self, job: TFJob, absent: tuple[str, ...], seen: frozenset[str]) -> None:
-        """Look up the job, and pods that vanished without our doing. Raises StaleCache if the cache is behind.
-
-        `seen` are the UIDs of the job's pods in the cache.
-
-        A new leader's cache can be behind what its predecessor saw and did: behind the pods that it created, or behind
-        the end of the job, after which it cleaned them up, or behind the user's resuming it. This is rare and costs a
-        GET of the job and one per pod that has vanished; believing the cache would cost a restart that never was, run
-        a finished job again, or take the pods from a running one.
-        """
-        calls: list[Callable[[], str]] = [partial(self._is_there, job, name, seen) for name in absent]
-        calls.append(partial(self._has_changed, job))
-        unseen = [what for what in self._pool.all(calls) if what]
-        if unseen:
-            raise StaleCache(f"{unseen[0]}, but the cache does not show it yet")
-        self._inherited.discard(job.metadata.uid)
-
-    def _is_there(self, job: TFJob, name: str, seen: frozenset[str]) -> str:
-        try:
-            meta = self._client.get(PODS, job.metadata.namespace, name, decode_partial).metadata
-        except NotFoundError:
-            return ""
-        if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in seen:
-            # If the cache shows it, then not as this replica: somebody changed its labels.
-            return ""
-        if not matches(meta.labels, job.metadata.name):
-            # Without our labels no cache will ever show it, however long we wait.
-            self._claimer.release(job, PODS, meta, decode_partial)
-            return ""
-        return f"pod {name} is there"
-
-    def _has_changed(self, job: TFJob) -> str:
-        meta = job.metadata
-        try:
-            live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial).metadata
-        except NotFoundError:
-            return "the job is gone"
-        return "" if live.resource_version == meta.resource_version else "the job has changed"
-
     def _gone(self, job: TFJob) -> None:
         """A job was deleted: forget everything about it. Its objects are the garbage collector's."""
         if self._leading:
@@ -487,7 +237,7 @@ class TFJobController:
     def _forget(self, uid: str) -> None:
         self._expectations.forget_owner(uid)
         self._memory.forget(uid)
-        self._inherited.discard(uid)
+        self._cache_check.forget(uid)
 
     def _cached(self, namespace: str, name: str) -> TFJob | None:
         try:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.actions import BoardAction, BoardCreate, BoardDelete, BoardKind, BoardPatch, PlannedEvent
+from tfoperator.controller.actions import BoardAction, BoardCreate, BoardDelete, BoardPatch, PlannedEvent
+from tfoperator.controller.children import RESOURCES, expectation_key
 from tfoperator.controller.claim import Claimer
-from tfoperator.controller.handlers import expectation_key
 from tfoperator.controller.memory import JobMemory
 from tfoperator.controller.name_taken import NameTaken, SaidOnce, Taken, resolve
 from tfoperator.expectations import Expectations
@@ -26,14 +26,12 @@ from tfoperator.kube.errors import (
     KubeError,
     NotFoundError,
 )
-from tfoperator.kube.resources import DEPLOYMENTS, SERVICES, Resource
+from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.verbs import ApiClient
 
 __all__ = ["BoardExecutor", "BoardOutcome"]
 
 logger = logging.getLogger(__name__)
-
-_RESOURCES: dict[BoardKind, Resource] = {"deployments": DEPLOYMENTS, "services": SERVICES}
 
 REASON_FAILED = "FailedTensorBoard"
 
@@ -103,11 +101,11 @@ class BoardExecutor:
                 return self._delete(job, action)
 
     def _create(self, job: TFJob, action: BoardCreate, outcome: BoardOutcome) -> str:
-        meta, resource = job.metadata, _RESOURCES[action.kind]
+        meta, resource = job.metadata, RESOURCES[action.kind]
         key = expectation_key(meta.uid, "", action.kind)
         self._expectations.expect_creations(key, 1)
         try:
-            self._client.create(resource, meta.namespace, action.body, _ignore)
+            self._client.create(resource, meta.namespace, action.body, decode_nothing)
         except AlreadyExistsError:
             self._expectations.creation_observed(key)
             occupant = resolve(self._client, self._claimer, job, resource, action.name, None, board=True)
@@ -124,7 +122,7 @@ class BoardExecutor:
 
     def _patch(self, job: TFJob, action: BoardPatch, outcome: BoardOutcome) -> str:
         try:
-            self._client.patch(_RESOURCES[action.kind], job.metadata.namespace, action.name, action.body, _ignore)
+            self._client.patch(RESOURCES[action.kind], job.metadata.namespace, action.name, action.body, decode_nothing)
         except (NotFoundError, ConflictError):
             # It is gone, or another one has its name: the cache will show it.
             outcome.waiting = True
@@ -137,7 +135,7 @@ class BoardExecutor:
         self._expectations.expect_deletions(key, [action.uid])
         try:
             self._client.delete(
-                _RESOURCES[action.kind], meta.namespace, action.name, uid=action.uid, propagation_policy="Background"
+                RESOURCES[action.kind], meta.namespace, action.name, uid=action.uid, propagation_policy="Background"
             )
         except (NotFoundError, ConflictError):
             self._expectations.deletion_observed(key, action.uid)
@@ -155,7 +153,3 @@ class BoardExecutor:
 
 def _what(action: BoardAction) -> str:
     return f"{action.kind[:-1]} {action.name}"
-
-
-def _ignore(_: bytes) -> None:
-    """Decode nothing: the watch brings what there is now."""

@@ -13,22 +13,18 @@ import msgspec
 
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.controller.children import ChildKind, expectation_key
 from tfoperator.controller.claim import matches
-from tfoperator.controller.metrics import ChildKind
-from tfoperator.expectations import ExpectationKey, Expectations
+from tfoperator.expectations import Expectations
 from tfoperator.informers import Lister, ObjectNotFound
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference
 
-__all__ = ["ChildHandler", "JobHandler", "expectation_key"]
+__all__ = ["ChildHandler", "Enqueue", "JobHandler"]
 
 T = TypeVar("T", bound=HasMetadata)
 
 Enqueue = Callable[[str], None]
-
-
-def expectation_key(owner_uid: str, replica_type: str, kind: ChildKind) -> ExpectationKey:
-    """The key under which objects of one replica type are awaited; `replica_type` in any case, "" if unknown."""
-    return ExpectationKey(owner_uid, replica_type.lower(), kind)
+"""Has the job of this key (`namespace/name`) looked at."""
 
 
 class JobHandler:

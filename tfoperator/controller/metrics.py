@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Literal, Protocol
+from typing import Protocol
 
 from tfoperator.api.v1.types import ConditionType
+from tfoperator.controller.children import ChildKind
 
-__all__ = ["ChildKind", "ControllerMetrics", "NoControllerMetrics"]
-
-ChildKind = Literal["pods", "services", "podgroups", "deployments"]
-"""The kinds of objects that a job controls, spelled like their resources."""
+__all__ = ["ControllerMetrics", "NoControllerMetrics"]
 
 
 class ControllerMetrics(Protocol):

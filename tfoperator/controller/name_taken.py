@@ -14,12 +14,12 @@ from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
 from tfoperator.controller.claim import Claimer, matches
 from tfoperator.controller.tensorboard import is_board
-from tfoperator.kube.errors import KubeError, NotFoundError
+from tfoperator.kube.errors import AlreadyExistsError, KubeError, NotFoundError
 from tfoperator.kube.objects import ObjectMeta, decode_partial
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
 
-__all__ = ["NameTaken", "Occupant", "SaidOnce", "Taken", "resolve"]
+__all__ = ["NameTaken", "Occupant", "SaidOnce", "Taken", "found_instead", "resolve"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,24 @@ class Occupant(NamedTuple):
 
     taken: Taken
     message: str = ""
+
+
+def found_instead(
+    error: KubeError,
+    client: ApiClient,
+    claimer: Claimer,
+    job: TFJob,
+    resource: Resource,
+    name: str,
+    replica: tuple[ReplicaType, int] | None,
+) -> KubeError | Occupant:
+    """What a create that failed with `error` found: who has the name if it is taken (see `resolve`), else the error."""
+    if not isinstance(error, AlreadyExistsError):
+        return error
+    try:
+        return resolve(client, claimer, job, resource, name, replica)
+    except KubeError as second:
+        return second
 
 
 def resolve(

@@ -19,6 +19,7 @@ from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.events.correlator import CorrelatedEvent, Correlator, Occurrence, bounded
 from tfoperator.events.reference import ObjectReference
 from tfoperator.kube.errors import AlreadyExistsError, ApiError, KubeError, NotFoundError, TransportError
+from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import EVENTS
 from tfoperator.kube.verbs import ApiClient
 
@@ -166,12 +167,12 @@ class EventRecorder:
         if event.count > 1:
             change = {"count": event.count, "lastTimestamp": _timestamp(event.last_seen), "message": event.message}
             try:
-                self._client.patch(EVENTS, namespace, event.name, change, _ignore)
+                self._client.patch(EVENTS, namespace, event.name, change, decode_nothing)
                 return
             except NotFoundError:
                 # The API server deletes events after an hour; this one begins anew, its count kept.
                 pass
-        self._client.create(EVENTS, namespace, self._manifest(event, namespace), _ignore)
+        self._client.create(EVENTS, namespace, self._manifest(event, namespace), decode_nothing)
 
     def _manifest(self, event: CorrelatedEvent, namespace: str) -> dict[str, Any]:
         source = {"component": self._component, "host": self._host} if self._host else {"component": self._component}
@@ -198,10 +199,6 @@ class EventRecorder:
             self._queue.clear()
         if lost:
             logger.warning("%d events are not written: the recorder is stopping", lost)
-
-
-def _ignore(_: bytes) -> None:
-    """Decode nothing: the server's copy of an event is of no use here."""
 
 
 def _timestamp(time: datetime) -> str:

@@ -34,6 +34,7 @@ __all__ = [
     "UnauthorizedError",
     "UnsupportedMediaTypeError",
     "error_from_status",
+    "namespace_is_ending",
 ]
 
 
@@ -187,3 +188,13 @@ def error_from_status(status: Status, context: str = "", retry_after: float | No
     if retry_after is None and status.details is not None and status.details.retry_after_seconds > 0:
         retry_after = status.details.retry_after_seconds
     return kind(status, context, retry_after)
+
+
+def namespace_is_ending(error: KubeError) -> bool:
+    """Whether a write failed because its namespace is being deleted or gone: all in it will follow, no retry helps."""
+    if not isinstance(error, ApiError) or error.status.details is None:
+        return False
+    details = error.status.details
+    if isinstance(error, ForbiddenError):
+        return any(cause.reason == "NamespaceTerminating" for cause in details.causes)
+    return isinstance(error, NotFoundError) and details.kind == "namespaces"

@@ -37,6 +37,7 @@ __all__ = [
     "ServicePort",
     "ServiceSpec",
     "decode_deployment",
+    "decode_nothing",
     "decode_partial",
     "decode_pod",
     "decode_service",
@@ -252,6 +253,10 @@ decode_partial: Callable[[bytes], PartialObject] = _compacting(PartialObject)
 
 decode_deployment: Callable[[bytes], Deployment] = _compacting(Deployment)
 """Decode a deployment for keeping: trimmed, shared, only our annotations. Raises msgspec.DecodeError."""
+
+
+def decode_nothing(_: bytes) -> None:
+    """For answers to writes that nobody reads: the watch brings what was written."""
 
 
 def decode_pod(data: bytes) -> Pod:

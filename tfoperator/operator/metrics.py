@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 import tfoperator
 from tfoperator.api.v1.types import ConditionType
-from tfoperator.controller.metrics import ChildKind
+from tfoperator.controller.children import ChildKind
 from tfoperator.operator.tool_metrics import ClientMetrics, InformerMetrics, QueueMetrics
 
 __all__ = ["CONTENT_TYPE", "ArchiveMetrics", "JobMetrics", "OperatorMetrics", "ReconcilerMetrics"]

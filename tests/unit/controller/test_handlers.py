@@ -7,7 +7,8 @@ import pytest
 
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.handlers import ChildHandler, JobHandler, expectation_key
+from tfoperator.controller.children import expectation_key
+from tfoperator.controller.handlers import ChildHandler, JobHandler
 from tfoperator.expectations import Expectations
 from tfoperator.informers import Indexer, Lister
 from tfoperator.kube.objects import ObjectMeta, OwnerReference, Pod, PodStatus

@@ -12,8 +12,9 @@ from tests.support.fake_api import FakeApi, api_error
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import gang_scheduler
+from tfoperator.controller.children import ChildKind
 from tfoperator.controller.gang import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
-from tfoperator.controller.metrics import ChildKind, NoControllerMetrics
+from tfoperator.controller.metrics import NoControllerMetrics
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
 

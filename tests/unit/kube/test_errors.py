@@ -50,3 +50,16 @@ def test_everything_can_be_caught_as_one() -> None:
         kind = getattr(errors, name)
         if isinstance(kind, type) and issubclass(kind, Exception):
             assert issubclass(kind, errors.KubeError)
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        (error_from_status(Status(code=403, reason="Forbidden")), False),
+        (error_from_status(Status(code=404, reason="NotFound")), False),
+        (error_from_status(Status(code=404, details=StatusDetails(name="ns", kind="namespaces"))), True),
+        (errors.TransportError("reset"), False),
+    ],
+)
+def test_only_the_end_of_the_namespace_itself_is_taken_for_one(error: errors.KubeError, ending: bool) -> None:
+    assert errors.namespace_is_ending(error) is ending

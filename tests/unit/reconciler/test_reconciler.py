@@ -12,8 +12,8 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import GangScheduler, gang_scheduler
+from tfoperator.controller.children import expectation_key
 from tfoperator.controller.gang import COSCHEDULING_POD_GROUPS
-from tfoperator.controller.handlers import expectation_key
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES
 from tfoperator.reconciler import Reconciler

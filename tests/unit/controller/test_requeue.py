@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from tests.support.clock import FakeClock
+from tests.support.controller_harness import Harness
+from tests.support.eventually import eventually
+from tests.support.fake_api import api_error
+from tfoperator.kube.errors import Status, StatusCause, StatusDetails, TransportError, error_from_status
+from tfoperator.kube.resources import PODS
+
+
+def test_a_refused_pod_makes_the_job_fail_with_the_servers_words_instead_of_a_loop() -> None:
+    with Harness() as harness:
+        cause = StatusCause(field="spec.containers[0].resources", message="must be less than or equal to cpu limit")
+        refusal = error_from_status(
+            Status(code=422, reason="Invalid", message="Pod is invalid", details=StatusDetails(causes=(cause,)))
+        )
+        harness.api.fail("create", "pods", refusal, times=1000)
+        harness.submit(Worker=4)
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.api.count("create", "pods") == 1
+        harness.sync()
+        message = harness.condition("Failed")["message"]
+        assert "spec.tfReplicaSpecs[Worker].template" in message
+        assert "must be less than or equal to cpu limit" in message
+        assert harness.api.count("create", "pods") == 1
+
+
+def test_a_time_to_live_of_zero_does_not_make_a_refused_write_a_tight_loop() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as harness:
+        harness.submit(Worker=1, run_policy={"ttlSecondsAfterFinished": 0})
+        harness.sync()
+        harness.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
+        delays: list[float] = []
+        harness.queue.add_after = lambda key, seconds: delays.append(seconds)  # type: ignore[method-assign]
+        harness.api.fail("patch", "tfjobs", api_error(500))
+        harness.controller.sync_tfjob("ns/job")
+        assert delays
+        assert min(delays) > 0
+
+
+def test_a_failed_sync_is_tried_again_until_it_works() -> None:
+    with Harness() as harness:
+        harness.api.fail("create", "services", TransportError("connection reset"), times=3)
+        harness.api.fail("create", "pods", api_error(500), times=2)
+        harness.controller.start()
+        harness.submit(Worker=2)
+        eventually(lambda: len(harness.api.names(PODS)) == 2, what="2 pods")
+        eventually(lambda: harness.queue.num_requeues("ns/job") == 0, what="success forgets the failures")
+
+
+def test_a_terminating_namespace_is_not_fought_against() -> None:
+    details = StatusDetails(causes=(StatusCause(reason="NamespaceTerminating", message="is being terminated"),))
+    ending = error_from_status(Status(code=403, reason="Forbidden", message="being terminated", details=details))
+    with Harness() as harness:
+        harness.api.fail("create", "services", ending, times=1000)
+        harness.submit(Worker=3)
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.api.count("create", "services") == 1
+        assert harness.queue.num_requeues("ns/job") == 0
+        assert harness.recorder.events == []
+
+
+def test_a_wish_for_patience_is_granted() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as harness:
+        busy = error_from_status(Status(code=429, reason="TooManyRequests"), retry_after=7.0)
+        harness.api.fail("create", "services", busy)
+        delays: list[tuple[str, float]] = []
+        harness.queue.add_after = lambda key, seconds: delays.append((key, seconds))  # type: ignore[method-assign]
+        harness.submit(Worker=1)
+        harness.controller.sync_tfjob("ns/job")
+        assert ("ns/job", 7.0) in delays

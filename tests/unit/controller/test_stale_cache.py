@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.controller_harness import Harness
+from tests.support.eventually import eventually
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.controller import StaleCache
+from tfoperator.kube.resources import PODS, SERVICES
+
+
+def test_a_pod_that_only_the_cache_misses_is_not_counted_as_lost() -> None:
+    with Harness() as harness:
+        harness.submit(Worker=2, restart_policy="OnFailure")
+        harness.sync()
+        for pod in harness.api.names(PODS):
+            harness.play_kubelet(pod, "Running")
+        harness.sync()
+        # What a new leader sees whose pod informer is behind its job informer.
+        indexer = harness.informers.pods.informers[0].indexer
+        pod = harness.informers.pods.lister.get("ns", "job-worker-1")
+        indexer.delete(pod.metadata.key)
+        harness.forget_calls()
+        with pytest.raises(StaleCache, match="job-worker-1"):
+            harness.controller.sync_tfjob("ns/job")
+        assert harness.calls("create", "patch") == []
+        indexer.add(pod)
+
+
+def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again() -> None:
+    with Harness() as old, Harness(api=old.api) as new:
+        old.submit(Worker=1, restart_policy="OnFailure", run_policy={"cleanPodPolicy": "All"})
+        old.sync()
+        old.play_kubelet("job-worker-0", "Running")
+        old.sync()
+        new.catch_up()
+        old.api.mute("tfjobs")
+        old.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Succeeded"}})
+        eventually(lambda: old.informers.pods.lister.get("ns", "job-worker-0").status.phase == "Succeeded")
+        old.controller.sync_tfjob("ns/job")
+        assert old.status()["phase"] == "Succeeded"
+        eventually(lambda: not new.informers.pods.lister.list(), what="the new leader sees that the pod is gone")
+        with pytest.raises(StaleCache, match="the job has changed"):
+            new.controller.sync_tfjob("ns/job")
+        assert old.api.names(PODS) == []
+        assert old.status()["phase"] == "Succeeded"
+
+
+def test_a_new_leader_with_an_old_view_of_a_resumed_job_does_not_take_its_pods() -> None:
+    with Harness() as new:
+        new.submit(Worker=2, run_policy={"suspend": True})
+        new.sync()
+        new.api.mute("tfjobs")
+        new.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": False}}})
+        with Harness(api=new.api) as old:
+            old.controller.sync_tfjob("ns/job")
+        pods = new.api.names(PODS)
+        assert pods == ["job-worker-0", "job-worker-1"]
+        eventually(lambda: len(new.informers.pods.lister.list()) == 2, what="the new leader sees the pods")
+        new.controller.start()
+        eventually(lambda: new.queue.num_requeues("ns/job") > 1, what="the new leader looks at the job")
+        assert new.api.names(PODS) == pods
+        # Once the cache follows it goes on as usual.
+        new.api.unmute()
+        new.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": True}}})
+        eventually(lambda: not new.api.names(PODS), what="the job is suspended again")
+
+
+def test_a_new_leader_asks_once_about_a_job_that_it_inherits_and_has_to_act_on() -> None:
+    with Harness() as harness:
+        for name in ("idle", "busy"):
+            harness.submit(name, Worker=1)
+        harness.sync("idle")
+        harness.forget_calls()
+        harness.controller.start()
+        eventually(lambda: len(harness.api.names(PODS)) == 2, what="both jobs' pods")
+        harness.api.remove(SERVICES, "ns", "busy-worker-0")
+        eventually(lambda: len(harness.api.names(SERVICES)) == 2, what="the service is made again")
+        harness.submit("later", Worker=1)
+        eventually(lambda: len(harness.api.names(PODS)) == 3, what="the later job's pod")
+        assert [call.name for call in harness.api.calls if call.verb == "get"] == ["busy"]
