@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -35,7 +36,7 @@ def get(url: str) -> str:
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return str(answer.read().decode())
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
+    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError):
         return ""
 
 

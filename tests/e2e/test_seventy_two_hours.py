@@ -174,7 +174,8 @@ def fill_memory_of_events(life: Life) -> None:
 def assert_no_growth(before: Size, after: Size, *, objects: int) -> None:
     print(before, after, sep="\n")
     assert after.threads == before.threads
-    assert after.connections <= before.connections
+    # How many of a pool are open at a moment varies a little; one that leaks every hour is seen.
+    assert after.connections <= before.connections + 3
     assert after.objects - before.objects < objects
     assert after.resident - before.resident < 8 << 20
 

@@ -10,7 +10,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.support.cluster import Cluster, Json, decode, tfjob
@@ -232,14 +232,20 @@ class Operated:
         eventually(self._all_have_a_status, within=20, every=0.02, what="every job's first status")
 
     def _all_have_a_status(self) -> bool:
-        """A job's first status may wait a moment for news, so its pods can be there before it."""
+        """A job's first status may wait a moment for news, so its pods can be there before it. Some never get any."""
+        young = datetime.now(UTC) - timedelta(seconds=4)
         jobs = self.cluster.client.list(TFJOBS, self.cluster.namespace, decode).items
         ours = [
             job
             for job in jobs
             if (job["spec"].get("runPolicy") or {}).get("managedBy") in (None, "", MANAGED_BY_OPERATOR)
         ]
-        return all(job.get("status") or "deletionTimestamp" in job["metadata"] for job in ours)
+        return all(
+            job.get("status")
+            or "deletionTimestamp" in job["metadata"]
+            or datetime.fromisoformat(job["metadata"]["creationTimestamp"]) < young
+            for job in ours
+        )
 
     def _await_canary(self, ready: str, generation: int) -> None:
         def answered() -> bool:
