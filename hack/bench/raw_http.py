@@ -10,12 +10,14 @@ import http.client
 import socket
 import ssl
 import threading
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 __all__ = ["RawClient", "RequestFailed"]
 
 _TIMEOUT = 60.0
+_REST = 60.0  # seconds; API servers close a connection that was idle for 90
 
 
 class RequestFailed(Exception):
@@ -52,13 +54,18 @@ class RawClient:
             self._connections.clear()
 
     def _connection(self) -> http.client.HTTPSConnection:
-        existing: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
-        if existing is not None:
-            return existing
-        connection = http.client.HTTPSConnection(self._address, timeout=_TIMEOUT, context=self._context)
+        now = time.monotonic()
+        rested = now - getattr(self._local, "used", now)
+        self._local.used = now
+        connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = http.client.HTTPSConnection(self._address, timeout=_TIMEOUT, context=self._context)
+            self._local.connection = connection
+            with self._lock:
+                self._connections.append(connection)
+        elif rested < _REST:
+            return connection
+        connection.close()
         connection.connect()
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._local.connection = connection
-        with self._lock:
-            self._connections.append(connection)
         return connection
