@@ -16,6 +16,8 @@ __all__ = ["draw"]
 
 SHOWN = ("running_s", "done_s", "calls", "cpu_ms", "api_cpu_ms", "rss_mib", "start_quiet_s", "healthy_s")
 COLUMNS = 3
+WIDE = 30
+"""From this ratio of the largest to the smallest on, bars are on a logarithmic scale: a job of 1000 hides one of 3."""
 COLOURS = dict(zip(CONTESTANTS, ("#7a8794", "#b9c2ca", "#8fc3e8", "#1f77b4", "#d8c27a"), strict=True))
 
 
@@ -53,6 +55,9 @@ def _panel(panel: Any, found: Medians, name: str) -> None:
         heights = [found.get((load, contestant, name), 0.0) for load in loads]
         bars = panel.bar(places, heights, width, color=COLOURS[contestant])
         panel.bar_label(bars, [number(height) if height else "" for height in heights], fontsize=7)
+    shown = [value for key, value in found.items() if key[2] == name and value]
+    if shown and max(shown) > WIDE * min(shown):
+        panel.set_yscale("log")
     figure = FIGURES[name]
     panel.set_title(f"{figure.title}{f' ({figure.unit})' if figure.unit else ''}", fontsize=10)
     panel.set_xticks(range(len(loads)), loads)
