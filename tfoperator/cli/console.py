@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TextIO, cast
 
@@ -99,7 +100,7 @@ def _shown(line: str) -> Text:
     return text
 
 
-class View:
+class View(ABC):
     """A `RunListener` that turns what happens into lines; how a line is shown is up to the subclass."""
 
     def __init__(self) -> None:
@@ -184,9 +185,9 @@ class View:
         """Show a line of our own."""
         self.show([(prefix, text)])
 
+    @abstractmethod
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
         """Show lines, each under its prefix."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Give the terminal back."""
