@@ -178,7 +178,7 @@ class View(ABC):
         elif outcome is Outcome.TIMED_OUT:
             self.say("tfoperator", "the time is up, stopping the job")
 
-    def tick(self) -> None:
+    def tick(self) -> None:  # noqa: B027 - most views have nothing to do here
         """Nothing, where there is nothing to redraw."""
 
     def say(self, prefix: str, text: str) -> None:
@@ -189,7 +189,7 @@ class View(ABC):
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
         """Show lines, each under its prefix."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most views have taken nothing
         """Give the terminal back."""
 
     def _prefix(self, line: LogLine) -> str:
