@@ -1,7 +1,7 @@
 """Two components in a row, from Python: one is a class of this file, the other a container.
 
 python examples/launcher/pipeline.py docker         # or kubernetes; configs are kept apart from the components
-python examples/launcher/pipeline.py dry-run        # shows what would be launched where
+python examples/launcher/pipeline.py dry-run        # shows what would be launched where; the default
 """
 
 from __future__ import annotations
@@ -70,4 +70,4 @@ def main(where: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1] if sys.argv[1:] else "dry-run")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from docker.utils import exclude_paths
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -127,6 +128,25 @@ def test_selectors_pick_the_operators_pods(base: Objects) -> None:
 def test_the_image_is_of_this_version(container: dict[str, Any]) -> None:
     assert container["image"] == f"tfoperator:{tfoperator.__version__}"
     assert f"ARG VERSION={tfoperator.__version__}\n" in (ROOT / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("dockerfile", ["Dockerfile", "examples/digits/Dockerfile"])
+def test_a_builder_is_sent_what_it_copies(dockerfile: str) -> None:
+    sent = exclude_paths(str(ROOT), (ROOT / ".dockerignore").read_text().splitlines())
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", (ROOT / dockerfile).read_text(), re.MULTILINE)
+    assert copied
+    for source in " ".join(copied).split():
+        files = [path for path in (ROOT / source).rglob("*.py") if "__pycache__" not in path.parts] or [ROOT / source]
+        assert {str(path.relative_to(ROOT)) for path in files} <= sent
+
+
+def test_the_examples_image_has_the_programs_of_the_manifests_that_name_it() -> None:
+    assert "\nCOPY examples examples\n" in (ROOT / "examples/digits/Dockerfile").read_text()
+    texts = [path.read_text() for path in (ROOT / "examples").glob("*/*.yaml")]
+    command = r"image: tfoperator/digits:latest\n +command: \[python, ([^],]+)"
+    programs = {program for text in texts for program in re.findall(command, text)}
+    assert len(programs) > 5
+    assert {program for program in programs if not (ROOT / program).is_file()} == set()
 
 
 def test_the_webhook_overlay_serves_both_versions_through_a_port_of_the_operator() -> None:
