@@ -89,7 +89,6 @@ def launch(
     Exit code 0: it succeeded. 1: it failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
     """
     from tfoperator.launcher import CleanUp, LaunchContext, LocalMetadata, RetryPolicy
-    from tfoperator.launcher.component_file import load_component_file
     from tfoperator.launcher.connecting import connect
     from tfoperator.launcher.errors import ComponentError
 
@@ -99,7 +98,7 @@ def launch(
         print(line, file=log, flush=True)
 
     try:
-        found = load_component_file(file)
+        found = _load(file)
         records = LocalMetadata(Path(".tfoperator", "executions")) if cache else None
         made = _launcher(
             found,
@@ -127,6 +126,15 @@ def launch(
     except ComponentError as error:
         raise CliError(str(error), "Nothing was launched.") from None
     raise typer.Exit(_run(made, log))
+
+
+def _load(file: str) -> ComponentFile:
+    from tfoperator.launcher.component_file import load_component_file
+
+    try:
+        return load_component_file(file)
+    except OSError as error:
+        raise CliError(f"{file}: {error.strerror}", "Nothing was launched.") from None
 
 
 def _launcher(

@@ -108,8 +108,10 @@ def load_component_file(path: str) -> ComponentFile:
     if len(data) > _MAX_BYTES:
         raise ComponentError(f"{path}: is larger than {_MAX_BYTES} bytes")
     try:
-        document = msgspec.convert(yaml.safe_load(data), _Document)
-        return _component_file(path, document)
+        loaded = yaml.safe_load(data)
+        if isinstance(loaded, dict) and "apiVersion" in loaded and "kind" in loaded:
+            raise ComponentError(f"is no component, but a {loaded['kind']}; `tfoperator run` and `submit` take TFJobs")
+        return _component_file(path, msgspec.convert(loaded, _Document))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ComponentError(f"{path}: is no YAML: {error}") from error
     except msgspec.ValidationError as error:

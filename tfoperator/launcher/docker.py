@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import yaml
@@ -13,6 +14,7 @@ import yaml
 from tfoperator.launcher.container_launcher import Backend, ContainerComponentLauncher, object_name
 from tfoperator.launcher.docker_backend import DockerBackend
 from tfoperator.launcher.docker_client import connect_docker
+from tfoperator.launcher.errors import NoLauncherError
 from tfoperator.launcher.executor_specs import ExecutorContainerSpec, ExecutorSpec
 from tfoperator.launcher.platform_configs import DockerPlatformConfig, PlatformConfig
 
@@ -52,6 +54,12 @@ class DockerComponentLauncher(ContainerComponentLauncher):
             call["command"] = list(container.args)
         call["volumes"] = _with_volume(call.get("volumes"), self.tmp_path)
         return call
+
+    def check(self) -> None:
+        """As for every launcher, and that docker-py is there, without which no other try would help."""
+        super().check()
+        if find_spec("docker") is None:
+            raise NoLauncherError("launching on Docker needs docker-py: pip install 'tfoperator[docker]'")
 
     def dry_run(self) -> str:
         """The call."""

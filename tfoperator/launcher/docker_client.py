@@ -26,10 +26,8 @@ logger = logging.getLogger(__name__)
 
 def connect_docker(url: str = "") -> DockerClient:
     """A client of the engine at the URL, by default what DOCKER_HOST says. Raises PlatformUnavailable."""
-    try:
-        import docker
-    except ImportError as error:
-        raise PlatformUnavailable("docker-py is not installed: pip install tfoperator[docker]") from error
+    import docker
+
     where = url or os.environ.get("DOCKER_HOST") or "the default address"
     try:
         _check_socket(docker.utils.parse_host(url or os.environ.get("DOCKER_HOST")))

@@ -71,7 +71,7 @@ class BaseComponentRunner(abc.ABC):
         found = next((one for one in self._launchers if one.can_launch(component.executor_spec)), None)
         if found is None:
             known = ", ".join(launcher.__name__ for launcher in self._launchers) or "none"
-            raise NoLauncherError(f"component {component.name}: no launcher accepts a {spec}; there are {known}")
+            raise NoLauncherError(f"component {component.name}: no launcher here accepts its {spec}: {known}")
         return ComponentLaunchInfo(component, found)
 
     def run(self, components: Iterable[Component]) -> Mapping[str, LaunchResult]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,8 @@ def test_a_dry_run_shows_the_launch_and_leaves_nothing(launch: Any, folder: Path
         ({"container": {"image": "i", "args": ["{{ inputs.nope.uri }}"]}}, ["--launcher", "docker"], "no input 'nope'"),
         ({"container": {"image": "i", "args": ["{{ 7*7 }}"]}}, ["--launcher", "kubernetes"], "is no placeholder"),
         ({"container": {"image": "i"}, "inputs": ["a"]}, [], "input 'a' is missing"),
-        ({"container": {"image": "i"}}, ["--launcher", "in-process"], "no launcher accepts"),
-        ({"class": SAYS}, ["--launcher", "docker"], "no launcher accepts"),
+        ({"container": {"image": "i"}}, ["--launcher", "in-process"], "no launcher here accepts"),
+        ({"class": SAYS}, ["--launcher", "docker"], "no launcher here accepts"),
         ({"container": {"image": "i"}}, ["--input", "a"], "write it like name=value"),
         ({"container": {"image": "i"}, "parameters": ["a"]}, ["--param", "a=1", "--param", "a=2"], "one value"),
         ({"nonsense": 1}, [], "nonsense"),
@@ -114,5 +115,16 @@ def test_an_equal_execution_is_used_again_with_cache(launch: Any, folder: Path) 
 
 
 def test_a_missing_file_is_bad_input_and_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["launch", "nowhere.yaml"]) == 1
-    assert "nowhere.yaml" in capsys.readouterr().err
+    assert main(["launch", "nowhere.yaml"]) == 2
+    assert "nowhere.yaml: No such file" in capsys.readouterr().err
+
+
+def test_what_is_not_installed_is_not_worth_another_try(
+    launch: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "docker", None)
+    component = {"container": {"image": "i:1"}}
+    code, _, err = launch(component, "--launcher", "docker")
+    assert (code, "pip install 'tfoperator[docker]'" in err) == (2, True), err
+    assert launch(component, "--launcher", "docker", "--dry-run")[0] == 0, "to show it takes nothing"
+    assert not (folder / ".tfoperator").exists()

@@ -68,6 +68,7 @@ def test_a_class_is_a_component_too(tmp_path: Path) -> None:
         ("", "component.yaml: "),
         ("[1", "is no YAML"),
         ("name: a", "either a container or a class"),
+        ("{apiVersion: kubeflow.org/v1, kind: TFJob, metadata: {name: a}}", "is no component, but a TFJob"),
         ("{name: a, container: {image: i}, class: 'x:Y'}", "either a container or a class"),
         ("{name: a, container: {imgae: i}}", "imgae|image"),
         ("{name: a, container: {image: i, args: text}}", "container.args"),

@@ -51,7 +51,7 @@ def test_without_a_config_the_first_launcher_that_needs_none_is_chosen() -> None
 
     assert runner.launch_info(CLASS).launcher is InProcessComponentLauncher
     assert runner.launch_info(STEP).launcher is KubernetesPodComponentLauncher
-    with pytest.raises(NoLauncherError, match="no launcher accepts a ExecutorContainerSpec"):
+    with pytest.raises(NoLauncherError, match="no launcher here accepts its ExecutorContainerSpec"):
         LocalComponentRunner([InProcessComponentLauncher]).launch_info(STEP)
 
 
