@@ -37,6 +37,7 @@ def make_app() -> typer.Typer:
         name="tfoperator",
         help="Run distributed TensorFlow jobs (TFJob) on Kubernetes, or right here without a cluster.",
         no_args_is_help=True,
+        rich_markup_mode="markdown",  # joins the lines of a docstring, whose width is not the terminal's
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

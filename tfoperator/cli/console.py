@@ -193,8 +193,15 @@ class View(ABC):
         """Give the terminal back."""
 
     def _prefix(self, line: LogLine) -> str:
-        known = self._names.get((line.namespace, line.pod), line.pod)
+        known = self._names.get((line.namespace, line.pod)) or self._guessed(line.pod)
         return known if line.container in ("tensorflow", known.rpartition("/")[2]) else f"{known}/{line.container}"
+
+    def _guessed(self, pod: str) -> str:
+        """The prefix of a pod whose lines come before the news that it is there: its name begins with its job's."""
+        jobs = [job for job in self._jobs.values() if pod.startswith(f"{job}-")]
+        job = max(jobs, key=len, default="")
+        name = pod.removeprefix(f"{job}-") if job else pod
+        return f"{job}/{name}" if job and len(self._jobs) > 1 else name
 
 
 class PlainView(View):

@@ -44,14 +44,14 @@ def register(app: typer.Typer) -> None:
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of `90`, `90s`, `1.5h` or `1h30m`. Raises typer.BadParameter."""
+    """Seconds of `90`, `90s`, `1.5h` or `1h30m`, given with --timeout. Raises typer.BadParameter."""
     match = _DURATION.fullmatch(text.strip().lower())
     if not match or not any(match.groups()):
-        raise typer.BadParameter(f"{text!r} is no duration; write it like 90s, 10m or 1h30m")
+        raise typer.BadParameter(f"{text!r} is no duration; write it like 90s, 10m or 1h30m", param_hint="--timeout")
     hours, minutes, seconds = (float(part or 0) for part in match.groups())
     total = hours * 3600 + minutes * 60 + seconds
     if total <= 0:
-        raise typer.BadParameter("must be more than nothing")
+        raise typer.BadParameter("must be more than nothing", param_hint="--timeout")
     return total
 
 

@@ -70,7 +70,10 @@ def _advice(job: JobResult, result: RunResult) -> Iterator[str]:
     if result.outcome is Outcome.TIMED_OUT:
         yield "Next: give it more time with --timeout, or look into the logs for what it waits for."
     elif any(replica.exit_code == 127 for replica in job.failed_replicas):
-        yield "Next: locally a container's `command` must exist on this machine; relative paths start where you are."
+        yield (
+            "Next: a container's `command` must exist on this machine (relative paths start where you are) or, with "
+            "--runtime docker, in its image."
+        )
     elif job.failed_replicas:
         yield (
             "Next: correct what the log says and run it again. To have a failed replica started again instead, set its "

@@ -96,7 +96,7 @@ class ProcessRuntime:
         if not run.command:
             raise LaunchError(
                 f"container {run.container.name!r} has no command, and the process runtime can't know what the image "
-                f"{run.container.image!r} would run: set `command`"
+                f"{run.container.image!r} would run: set `command`, or let it run there with --runtime docker"
             )
         namespace = run.pod.metadata.namespace
         try:

@@ -210,8 +210,8 @@ def _shown(setting: _Setting, default: object) -> str:
         return ""
     if setting.metavar == "SIZE" and isinstance(default, int):
         return f" (default {values.shown_size(default)})"
-    if setting.metavar == "TIME":
-        return f" (default {default:g}s)"
+    if setting.metavar == "TIME" and isinstance(default, float):
+        return f" (default {values.shown_duration(default)})"
     return f" (default {str(default).lower() if isinstance(default, bool) else default})"
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "namespaces",
     "number",
     "seconds",
+    "shown_duration",
     "shown_size",
     "size",
     "text",
@@ -113,6 +114,14 @@ def seconds(value: object) -> float:
     if found < 0:
         raise ValueError(f"must be a duration such as 15s, 5m or 1h30m, is {value!r}")
     return found
+
+
+def shown_duration(count: float) -> str:
+    """Seconds as `duration` reads them, in the largest unit of which they are a whole number."""
+    for unit in "hm":
+        if count >= _UNITS[unit] and count % _UNITS[unit] == 0:
+            return f"{count / _UNITS[unit]:.0f}{unit}"
+    return f"{count:.12g}s"
 
 
 def size(value: object) -> int:

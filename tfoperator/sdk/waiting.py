@@ -105,7 +105,7 @@ def _is_reached(job: TFJob, expected: frozenset[ConditionType]) -> bool:
 
 
 def _late(namespace: str, name: str, what: str, timeout: float | None, job: TFJob | None) -> str:
-    text = f"TFJob {name} in namespace {namespace} {what} after {timeout or 0:g} s"
+    text = f"TFJob {name} in namespace {namespace} {what} after {round(timeout or 0, 2):.12g} s"
     if job is None:
         return text
     state = job_state(job)

@@ -108,7 +108,7 @@ def test_plain_lines_say_who_and_what() -> None:
         "[worker-0] step 1",
         "[worker-0] [red]not markup[/red]",
         "[worker-0/sidecar] hm",
-        "[digits-ps-9] ?",
+        "[ps-9] ?",
         "[worker-0] warning: Why: trouble (x3)",
         "[digits-unknown] event: Why: fine",
         "[tfoperator] stopping the job in order; once more to stop it at once",
@@ -133,8 +133,9 @@ def test_with_several_jobs_a_prefix_names_the_job() -> None:
     view.job_changed(job(("Created", "made")))
     view.job_changed(msgspec.structs.replace(job(), metadata=ObjectMeta(name="other", uid="o")))
     view.pod_changed(pod())
-    view.logged([line("x")])
-    assert stream.getvalue().splitlines()[-1] == "[digits/worker-0] x"
+    view.logged([line("x"), line("before the news of its pod", "ps-9")])
+    said = stream.getvalue().splitlines()
+    assert said[-2:] == ["[digits/worker-0] x", "[digits/ps-9] before the news of its pod"]
 
 
 def live(width: int = 80, height: int = 24, **options: Any) -> tuple[LiveView, io.StringIO]:

@@ -50,6 +50,14 @@ def test_help_lists_the_commands(flag: str, capsys: pytest.CaptureFixture[str]) 
         assert command in text
 
 
+def test_help_uses_the_width_of_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main(["run", "--help"]) == 0
+    assert "0: all jobs succeeded. 1: a job failed. 2: bad input." in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "arguments", [["vlidate"], ["validate"], ["validate", "--wrong", "x"], ["crd", "-o", "xml"], []]
 )
@@ -137,6 +145,6 @@ def test_the_operator_starts_without_the_command_lines_libraries() -> None:
 
 
 def test_operator_help_is_the_operators_own() -> None:
-    command = [sys.executable, "-m", "tfoperator.cli", "operator", "--help"]
+    command = [sys.executable, "-m", "tfoperator", "operator", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "--leader-elect" in done.stdout

@@ -38,6 +38,11 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         parse_duration(text)
 
 
+def test_a_wrong_duration_names_its_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--timeout", "5x", "job.yaml"]) == 2
+    assert "--timeout: '5x' is no duration" in " ".join(capsys.readouterr().err.split())
+
+
 def test_every_problem_of_every_file_is_reported_with_its_place() -> None:
     first = write(tfjob("one", Worker=replica("true", replicas=-1)), "one.yaml")
     second = write(tfjob("two", Boss=replica("true")), "two.yaml")

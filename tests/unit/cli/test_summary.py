@@ -40,7 +40,9 @@ def test_exit_codes_of_signals_are_explained() -> None:
 
 
 def test_what_to_do_next_depends_on_what_happened() -> None:
-    assert "must exist on this machine" in result(Outcome.FAILED, "Failed", "m", failed(127))
+    missing = result(Outcome.FAILED, "Failed", "m", failed(127))
+    assert "must exist on this machine" in missing
+    assert "--runtime docker" in missing
     assert "conditions and events" in result(Outcome.FAILED, "Failed", "deadline", CHIEF)
     assert "--timeout" in result(Outcome.TIMED_OUT)
     assert "interrupted" in result(Outcome.INTERRUPTED)

@@ -25,6 +25,14 @@ def test_zero_is_a_delay_but_no_period() -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "shown"), [(0, "0s"), (0.25, "0.25s"), (15, "15s"), (90, "90s"), (300, "5m"), (90 * 86400, "2160h")]
+)
+def test_durations_are_shown_as_they_are_read(seconds: float, shown: str) -> None:
+    assert values.shown_duration(seconds) == shown
+    assert values.seconds(shown) == seconds
+
+
+@pytest.mark.parametrize(
     ("written", "address"),
     [
         (":8080", Address("", 8080)),
