@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -123,11 +124,22 @@ def _up(folder: Path) -> None:
         cluster = Cluster(folder, progress=_say)
         started = time.monotonic()
         cluster.start()
+        _await_node(cluster.kubeconfig)
         _say(f"ready after {time.monotonic() - started:.0f} s; `kubectl get nodes` works with this kubeconfig:")
         print(cluster.kubeconfig)
     else:
         _say("a cluster is up already:")
         print(known["kubeconfig"])
+
+
+def _await_node(kubeconfig: Path) -> None:
+    """Wait until the API server lists the node as ready: its kubelet answers a moment before. Raises MachineError."""
+    for condition in ("create", "condition=Ready"):
+        wait = ["wait", f"--for={condition}", f"node/{node.NODE_NAME}", "--timeout=60s"]
+        command = [str(gobuild.ensure("kubectl")), f"--kubeconfig={kubeconfig}", *wait]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise MachineError(f"the node does not get ready: {done.stderr.strip()}")
 
 
 def _say(text: str) -> None:
