@@ -23,6 +23,7 @@ __all__ = ["Entry", "Journal", "Keeper"]
 Json = dict[str, Any]
 
 _RESOURCES: dict[str, Resource] = {"TFJob": TFJOBS, "Pod": PODS, "Service": SERVICES}
+_FOR_EVER = 1 << 63
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -71,11 +72,12 @@ class Keeper:
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._lock = threading.Condition()  # guards _current, _entries, _gaps and _seen
+        self._lock = threading.Condition()  # guards _current, _entries, _gaps, _seen and _away
         self._current: dict[str, dict[str, Json]] = {kind: {} for kind in _RESOURCES}
         self._entries: list[Entry] = []
         self._gaps: list[tuple[int, int]] = []
         self._seen: dict[str, int] = {}
+        self._away: set[str] = set()
         self._stop = threading.Event()
         self._watches: dict[str, Any] = {}
         self._threads = [
@@ -111,9 +113,15 @@ class Keeper:
         return sorted(unique.values(), key=lambda entry: entry.version)
 
     def gaps(self) -> list[tuple[int, int]]:
-        """Where something may be missing."""
+        """Where something may be missing. The gap of a watch that is still away has no end yet."""
         with self._lock:
-            return list(self._gaps)
+            return [*self._gaps, *((self._seen[kind], _FOR_EVER) for kind in self._away)]
+
+    @property
+    def is_away(self) -> bool:
+        """Whether one of the watches is away."""
+        with self._lock:
+            return bool(self._away)
 
     def count(self) -> int:
         """How many events there are so far."""
@@ -154,6 +162,9 @@ class Keeper:
             except KubeError:
                 # Also after a compaction or a restart: what was missed is read off the difference.
                 version = ""
+            if not version:
+                with self._lock:
+                    self._away |= {kind} & self._seen.keys()
                 self._stop.wait(0.05)
 
     def _relist(self, kind: str) -> str:
@@ -164,6 +175,7 @@ class Keeper:
             if kind in self._seen:
                 self._gaps.append((self._seen[kind], version))
             self._seen[kind] = version
+            self._away.discard(kind)
             for uid in self._current[kind].keys() - found.keys():
                 if int(self._current[kind][uid]["metadata"]["resourceVersion"]) <= version:
                     self._note(Entry(version, kind, "DELETED", self._current[kind].pop(uid)))

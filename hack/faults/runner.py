@@ -232,7 +232,7 @@ class _Plan:
                 never, found = judge(self._player.journal(), finished=finished)
                 if never and (never := self._confirmed(finished)):
                     return never
-            if not found and self._stays_quiet(finished):
+            if not found and not self._keeper.is_away and self._stays_quiet(finished):
                 return []
             if time.monotonic() - began > self._patience:
                 return found or [Violation("stuck", "-", "the operator keeps writing although nothing happens")]
