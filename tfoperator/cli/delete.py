@@ -11,9 +11,8 @@ from tfoperator.cli.cluster import Context, Kubeconfig, Namespace, connect
 from tfoperator.cli.errors import EXIT_FAILED, CliError, complain
 from tfoperator.cli.manifests import in_namespace, title
 from tfoperator.cli.output import ReportFormat, ReportOutput, note, print_object, say
-from tfoperator.cli.run import parse_duration
 from tfoperator.cli.validate import is_tfjob
-from tfoperator.cli.waiting import Deadline, await_deletion
+from tfoperator.cli.waiting import await_deletion, optional_deadline
 
 __all__ = ["delete", "register"]
 
@@ -41,7 +40,7 @@ def delete(
     """Delete TFJobs. Their pods and services go after them."""
     if bool(names) == bool(files):
         raise CliError("name either jobs or manifests (-f FILE)")
-    deadline = Deadline(parse_duration(timeout) if timeout else None)
+    deadline = optional_deadline(wait, timeout)
     with connect(kubeconfig, context, namespace) as client:
         targets = [(name, client.namespace) for name in names or ()]
         for file in files or ():

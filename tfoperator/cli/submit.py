@@ -12,9 +12,8 @@ from tfoperator.cli.cluster import Context, Kubeconfig, Namespace, connect, plai
 from tfoperator.cli.errors import EXIT_FAILED, EXIT_TIMEOUT, complain
 from tfoperator.cli.manifests import checked_manifests, in_namespace, title
 from tfoperator.cli.output import ObjectFormat, ObjectOutput, as_list, note, print_object, say, without_noise
-from tfoperator.cli.run import parse_duration
 from tfoperator.cli.validate import is_tfjob
-from tfoperator.cli.waiting import Deadline, await_conditions
+from tfoperator.cli.waiting import Deadline, await_conditions, optional_deadline
 
 if TYPE_CHECKING:
     from tfoperator.sdk import TFJobClient
@@ -56,7 +55,7 @@ def submit(
 
     Exit code 0: done (with --wait: all jobs succeeded). 1: refused, or a job failed. 2: bad input. 124: time is up.
     """
-    deadline = Deadline(parse_duration(timeout) if timeout else None)
+    deadline = optional_deadline(wait, timeout)
     manifests = checked_manifests(files, consequence="Nothing was submitted.")
     with connect(kubeconfig, context, namespace) as client:
         places = [in_namespace(manifest, namespace, client.namespace) for manifest in manifests]

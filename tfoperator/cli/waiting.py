@@ -6,13 +6,16 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+import typer
+
 from tfoperator.cli.progress import Progress
+from tfoperator.cli.run import parse_duration
 
 if TYPE_CHECKING:
     from tfoperator.api.v1.types import TFJob
     from tfoperator.sdk import TFJobClient
 
-__all__ = ["Deadline", "await_conditions", "await_deletion"]
+__all__ = ["Deadline", "await_conditions", "await_deletion", "optional_deadline"]
 
 
 class Deadline:
@@ -25,6 +28,13 @@ class Deadline:
     def left(self) -> float | None:
         """Seconds."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+
+def optional_deadline(wait: bool, timeout: str | None) -> Deadline:
+    """What --wait and --timeout say together. Raises typer.BadParameter for a timeout of nothing."""
+    if timeout and not wait:
+        raise typer.BadParameter("is for --wait, which is not given", param_hint="--timeout")
+    return Deadline(parse_duration(timeout) if timeout else None)
 
 
 def await_conditions(

@@ -140,3 +140,11 @@ def test_standard_input_is_a_file_too(tell: Tell, world: ServedWorld, monkeypatc
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(submitted_manifest().encode())))
     assert tell("submit", "-").code == 0
     assert world.job()
+
+
+def test_a_timeout_without_a_wait_is_exit_code_2(tell: Tell, manifest: str, world: ServedWorld) -> None:
+    for command in (["submit", manifest], ["delete", "mnist"]):
+        said = tell(*command, "--timeout", "5s")
+        assert said.code == 2
+        assert "--timeout: is for --wait" in " ".join(said.err.split())
+    assert world.sdk.list_jobs() == []
