@@ -95,10 +95,10 @@ def test_jobs_older_than_the_rules_are_told_what_is_wrong_once_and_are_left_in_p
         assert failed["reason"] == "TFJobInvalid"
         assert word in failed["message"]
         jobs[name].wait_reasons("TFJobInvalid")
-    operated.settle()
+    operated.settle(first_statuses=False)
 
     before = {name: job.get()["metadata"]["resourceVersion"] for name, job in jobs.items()}
-    operated.settle()
+    operated.settle(first_statuses=False)
     assert {name: job.get()["metadata"]["resourceVersion"] for name, job in jobs.items()} == before
     for name, job in jobs.items():
         assert not job.pods()
@@ -120,7 +120,7 @@ def test_a_job_that_ran_before_the_rules_came_is_frozen_and_can_be_suspended(
     operated = Operated(cluster, start_operator())
     eventually(lambda: job.status()["phase"] == "Unknown", within=20, every=0.05, what="it is frozen")
     assert "spec.successPolicy" in job.conditions()["Running"]["message"]
-    operated.settle()
+    operated.settle(first_statuses=False)
     assert set(job.pods()) == {"worker-0"}
 
     job.suspend()
