@@ -181,7 +181,12 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
     for index in sorted(by_index, reverse=True):
         if index < group.size:
             break
-        group.surplus.extend((index, pod) for pod in by_index[index])
+        for pod in by_index[index]:
+            group.surplus.append((index, pod))
+            # Nobody may have seen it while its index was wanted; then it alone tells of the restart that it is.
+            so_far = min(restarts_before(pod) + restarts_in_place(pod), MAX_RESTARTS - 1)
+            if so_far > group.counts.get(index, 0):
+                group.counts[index] = so_far
 
 
 def _without_pod(group: ReplicaGroup, index: int) -> Replica:

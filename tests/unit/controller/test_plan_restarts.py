@@ -318,3 +318,14 @@ def test_a_restart_beyond_what_is_counted_is_told_once() -> None:
     second = planned(with_status(job, first.status), failed)
     assert not second.write_status
     assert not second.events
+
+
+@RETRYING
+def test_a_restart_is_counted_also_if_its_pod_is_first_seen_after_its_index_was_scaled_away(policy: str) -> None:
+    # Worker-1 vanished and was made again, but the watch lost that; then the job was scaled down.
+    job = job_of(policy, replicas=1, knows="0-1")
+    result = planned(job, make_pod("Worker-0"), make_pod("Worker-1", restarts_before=1))
+    assert deleted_pods(result) == ["Worker-1"]
+    assert counts(result) == {"1": 1}
+    assert result.status.restarts == 1
+    assert result.write_status_first
