@@ -184,9 +184,15 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
         for pod in by_index[index]:
             group.surplus.append((index, pod))
             # Nobody may have seen it while its index was wanted; then it alone tells of the restart that it is.
-            so_far = min(restarts_before(pod) + restarts_in_place(pod), MAX_RESTARTS - 1)
+            so_far = _restarts_so_far(pod)
             if so_far > group.counts.get(index, 0):
                 group.counts[index] = so_far
+
+
+def _restarts_so_far(pod: Pod) -> int:
+    """How often the pod's replica has been restarted, as the pod tells."""
+    # One less than the most, so that the next restart can be told from one that is noted already.
+    return min(restarts_before(pod) + restarts_in_place(pod), MAX_RESTARTS - 1)
 
 
 def _without_pod(group: ReplicaGroup, index: int) -> Replica:
@@ -208,8 +214,7 @@ def _without_pod(group: ReplicaGroup, index: int) -> Replica:
 
 def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options: PlanOptions) -> Replica:
     noted = group.counts.get(index, 0)
-    # One less than the most, so that the next restart can be told from one that is noted already.
-    so_far = min(restarts_before(pod) + restarts_in_place(pod), MAX_RESTARTS - 1)
+    so_far = _restarts_so_far(pod)
     replica = Replica(index, pod, Standing.PENDING, max(noted, so_far))
     if index in group.completed:
         replica.standing = Standing.SUCCEEDED
