@@ -67,11 +67,13 @@ class Delivery(Generic[T]):
         self._clock = clock
         self._metrics = metrics
         self._thread = threading.Thread(target=self._run, name=f"informer {informer}: {name}", daemon=True)
-        self._condition = threading.Condition()  # guards everything below
+        # Guards everything below; the delivery's thread takes notifications without it, as long as there are some.
+        self._condition = threading.Condition()
         self._buffer: deque[Notification[T]] = deque()
         self._initial_left = 0
         self._upstream_synced = False
         self._closed = False
+        metrics.handler_backlog(informer, name, lambda: len(self._buffer))
 
     @property
     def synced(self) -> bool:
@@ -97,9 +99,7 @@ class Delivery(Generic[T]):
             self._buffer.append(notification)
             if notification.notice is Notice.INITIAL:
                 self._initial_left += 1
-            backlog = len(self._buffer)
             self._condition.notify_all()
-        self._metrics.handler_backlog(self._informer, self.name, backlog)
 
     def upstream_synced(self) -> None:
         """The cache is complete: all initial adds have been pushed."""
@@ -130,15 +130,7 @@ class Delivery(Generic[T]):
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while True:
-            with self._condition:
-                while not self._buffer and not self._closed:
-                    self._condition.wait()
-                if self._closed:
-                    return
-                notification = self._buffer.popleft()
-                backlog = len(self._buffer)
-            self._metrics.handler_backlog(self._informer, self.name, backlog)
+        while (notification := self._next()) is not None:
             try:
                 self._call(notification)
             except Exception:
@@ -154,6 +146,17 @@ class Delivery(Generic[T]):
                 # Also after a crash: one bad object must not keep the handler unsynced for ever.
                 if notification.notice is Notice.INITIAL:
                     self._initial_done()
+
+    def _next(self) -> Notification[T] | None:
+        try:
+            # Without the lock: in a burst there is nothing to wait for, and taking is one atomic step.
+            return self._buffer.popleft()
+        except IndexError:
+            pass
+        with self._condition:
+            while not self._buffer and not self._closed:
+                self._condition.wait()
+            return None if self._closed else self._buffer.popleft()
 
     def _call(self, notification: Notification[T]) -> None:
         notice, obj, old = notification

@@ -49,7 +49,8 @@ class DeltaFifo(Generic[T]):
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._condition = threading.Condition()  # guards everything below
+        # Guards everything below; the one consumer takes deltas without it, as long as there are some.
+        self._condition = threading.Condition()
         self._deltas: deque[Delta[T]] = deque()
         self._closed = False
         self._poked = False
@@ -81,16 +82,9 @@ class DeltaFifo(Generic[T]):
         Returns False, with nothing processed, if `deadline` (on the clock's `monotonic()`) has passed or `poke()` was
         called. Raises FifoClosed, and whatever `process` raises.
         """
-        with self._condition:
-            while not self._deltas:
-                if self._closed:
-                    raise FifoClosed
-                if self._poked or not self._clock.wait_until(self._condition, deadline):
-                    self._poked = False
-                    return False
-            if self._closed:
-                raise FifoClosed
-            delta = self._deltas.popleft()
+        delta = self._take() or self._wait(deadline)
+        if delta is None:
+            return False
         process(delta)
         if delta.type is DeltaType.REPLACED:
             self._synced = True
@@ -108,6 +102,23 @@ class DeltaFifo(Generic[T]):
             self._closed = True
             self._deltas.clear()
             self._condition.notify_all()
+
+    def _take(self) -> Delta[T] | None:
+        """The next delta, if there is one and nobody has poked. One atomic step without the lock."""
+        try:
+            return None if self._poked else self._deltas.popleft()
+        except IndexError:
+            return None
+
+    def _wait(self, deadline: float | None) -> Delta[T] | None:
+        with self._condition:
+            while self._poked or not self._deltas:
+                if self._closed:
+                    raise FifoClosed
+                if self._poked or not self._clock.wait_until(self._condition, deadline):
+                    self._poked = False
+                    return None
+            return self._deltas.popleft()
 
     def _push(self, delta: Delta[T]) -> None:
         with self._condition:

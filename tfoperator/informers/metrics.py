@@ -6,6 +6,7 @@ durations), are the handlers keeping up (backlog), is one of them broken.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 __all__ = ["InformerMetrics", "NoMetrics"]
@@ -41,12 +42,12 @@ class InformerMetrics(Protocol):
         """A watch event (ADDED, MODIFIED, DELETED or BOOKMARK) arrived: the cache is as fresh as this moment."""
         ...
 
-    def store_size(self, informer: str, objects: int) -> None:
-        """The cache now holds so many objects."""
+    def store_size(self, informer: str, read: Callable[[], int]) -> None:
+        """Called once: `read` tells, at any time and from any thread, how many objects the cache holds."""
         ...
 
-    def handler_backlog(self, informer: str, handler: str, notifications: int) -> None:
-        """So many notifications wait for a handler."""
+    def handler_backlog(self, informer: str, handler: str, read: Callable[[], int]) -> None:
+        """Called once per handler: `read` tells, at any time and from any thread, how many notifications wait for it."""
         ...
 
     def handler_failed(self, informer: str, handler: str) -> None:
@@ -75,10 +76,10 @@ class NoMetrics:
     def event_received(self, informer: str, event_type: str) -> None:
         """See `InformerMetrics`."""
 
-    def store_size(self, informer: str, objects: int) -> None:
+    def store_size(self, informer: str, read: Callable[[], int]) -> None:
         """See `InformerMetrics`."""
 
-    def handler_backlog(self, informer: str, handler: str, notifications: int) -> None:
+    def handler_backlog(self, informer: str, handler: str, read: Callable[[], int]) -> None:
         """See `InformerMetrics`."""
 
     def handler_failed(self, informer: str, handler: str) -> None:

@@ -5,7 +5,7 @@ Not thread-safe by itself: the informer's lock guards it, since a change of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from tfoperator.informers.delivery import Delivery, Notice, Notification
@@ -68,11 +68,11 @@ class Processor(Generic[T]):
         """`obj` is gone."""
         self._tell(self._present, Notification(Notice.LOST if final_state_unknown else Notice.DELETED, obj))
 
-    def resync(self, objects: Iterable[T], now: float) -> None:
-        """Tell those whose resync is due about every object."""
+    def resync(self, objects: Callable[[], Iterable[T]], now: float) -> None:
+        """Tell those whose resync is due about every object; `objects` is called if somebody's is."""
         due = self.take_due(now)
         if due:
-            for obj in objects:
+            for obj in objects():
                 self._tell(due, Notification(Notice.UPDATED, obj, obj))
 
     def next_resync(self) -> float | None:

@@ -92,6 +92,7 @@ class SharedInformer(Generic[T]):
         self._started = False
         self._stopped = False
         self._failure: Exception | None = None
+        self._metrics.store_size(name, lambda: len(self._indexer))
         self._detector: MutationDetector[T] | None = MutationDetector(name) if detect_mutation else None
 
     # --- reading
@@ -247,11 +248,13 @@ class SharedInformer(Generic[T]):
 
     def _process_deltas(self) -> None:
         try:
+            due = self._resync()
             while True:
-                self._fifo.pop(self._process, self._next_resync())
+                nothing_came = not self._fifo.pop(self._process, due)
                 if self._fifo.synced and not self._announced:
                     self._announce_sync()
-                self._resync()
+                if nothing_came or (due is not None and due <= self._clock.monotonic()):
+                    due = self._resync()
         except FifoClosed:
             return
         except Exception as error:
@@ -276,8 +279,6 @@ class SharedInformer(Generic[T]):
                 (obj,) = delta.objects
                 self._look_at(self._indexer.delete(obj.metadata.key), None)
                 self._processor.deleted(obj, final_state_unknown=False)
-            size = len(self._indexer)
-        self._metrics.store_size(self._name, size)
 
     def _replace(self, objects: Sequence[T]) -> None:
         old = self._indexer.replace(objects)
@@ -304,11 +305,9 @@ class SharedInformer(Generic[T]):
             self._state.notify_all()
         logger.debug("%s: cache synced with %d objects", self._name, len(self._indexer))
 
-    def _next_resync(self) -> float | None:
-        with self._state:
-            return self._processor.next_resync()
-
-    def _resync(self) -> None:
+    def _resync(self) -> float | None:
+        """Resync those whose time has come; returns when the next one is due."""
         # Out of the cache as it is now, in turn with the deltas: a resync can't bring old news after new.
         with self._state:
-            self._processor.resync(self._indexer.list(), self._clock.monotonic())
+            self._processor.resync(self._indexer.list, self._clock.monotonic())
+            return self._processor.next_resync()

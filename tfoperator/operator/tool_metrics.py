@@ -155,6 +155,8 @@ class InformerMetrics:
         )  # fmt: skip
         # One writer per informer (its reflector's thread); replaced whole, so a scrape may read at any time.
         self._heard_at: dict[str, float] = {}
+        # As in ClientMetrics: every event is counted, and finding the child would be dearer than counting.
+        self._counted: dict[tuple[str, str], Counter] = {}
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the protocol's
         """See `InformerMetrics`."""
@@ -181,16 +183,20 @@ class InformerMetrics:
 
     def event_received(self, informer: str, event_type: str) -> None:
         """See `InformerMetrics`."""
-        self._events.labels(informer, event_type).inc()
+        key = (informer, event_type)
+        found = self._counted.get(key)
+        if found is None:
+            found = self._counted[key] = self._events.labels(*key)
+        found.inc()
         self._heard(informer)
 
-    def store_size(self, informer: str, objects: int) -> None:
+    def store_size(self, informer: str, read: Callable[[], int]) -> None:
         """See `InformerMetrics`."""
-        self._objects.labels(informer).set(objects)
+        self._objects.labels(informer).set_function(read)
 
-    def handler_backlog(self, informer: str, handler: str, notifications: int) -> None:
+    def handler_backlog(self, informer: str, handler: str, read: Callable[[], int]) -> None:
         """See `InformerMetrics`."""
-        self._backlog.labels(informer, handler).set(notifications)
+        self._backlog.labels(informer, handler).set_function(read)
 
     def handler_failed(self, informer: str, handler: str) -> None:
         """See `InformerMetrics`."""

@@ -102,6 +102,14 @@ def test_a_poke_before_the_wait_is_not_lost() -> None:
     assert fifo.pop(lambda delta: None) is False
 
 
+def test_a_poke_is_heard_before_what_is_queued() -> None:
+    fifo: DeltaFifo[Pod] = DeltaFifo(clock=FakeClock())
+    fifo.upsert(pod("a"))
+    fifo.poke()
+    assert fifo.pop(lambda delta: None) is False
+    assert drain(fifo) == [(DeltaType.UPSERTED, ["a"])]
+
+
 def test_close_ends_a_waiting_pop() -> None:
     clock = FakeClock()
     fifo: DeltaFifo[Pod] = DeltaFifo(clock=clock)

@@ -66,12 +66,15 @@ def test_an_informer_shows_its_freshness_relists_and_backlog() -> None:
     informer = metrics.informers
     informer.list_finished("pods", 0.2, 100)
     informer.event_received("pods", "MODIFIED")
-    informer.handler_backlog("pods", "controller", 7)
+    informer.handler_backlog("pods", "controller", lambda: 7)
+    informer.store_size("pods", lambda: 100)
     informer.watch_failed("pods", "Expired")
     found = samples(metrics)
     assert found['tfoperator_informer_lists_total{informer="pods"}'] == 1
     assert 0 <= found['tfoperator_informer_last_event_age_seconds{informer="pods"}'] < 60
     assert found['tfoperator_informer_handler_backlog{handler="controller",informer="pods"}'] == 7
+    assert found['tfoperator_informer_objects{informer="pods"}'] == 100
+    assert found['tfoperator_informer_events_total{informer="pods",type="MODIFIED"}'] == 1
     assert found['tfoperator_informer_failures_total{informer="pods",reason="Expired",verb="watch"}'] == 1
 
 
