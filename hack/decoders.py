@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,10 @@ def decoders(folder: Path) -> Iterator[list[Decoder]]:
         client = stack.enter_context(
             Client(ClusterConfig(server=server.url), qps=-1, request_timeout=5, watch_read_deadline=5)
         )
-        received = (*_objects(), *_streams(), *_http(server, client))
+        batching = stack.enter_context(
+            Client(ClusterConfig(server=server.url), qps=-1, watch_read_deadline=5, watch_batch_period=0.001)
+        )
+        received = (*_objects(), *_streams(), *_http(server, client, batching))
         yield [*received, *_files(folder), *_launcher(folder), *_webhook(), *_requests()]
 
 
@@ -220,7 +223,7 @@ def _answer(body: bytes, status: str = "200 OK", *, chunked: bool = False, heade
     return head.encode() + body
 
 
-def _http(server: _Server, client: Client) -> list[Decoder]:
+def _http(server: _Server, client: Client, batching: Client) -> list[Decoder]:
     def answered(data: bytes, call: Callable[[], object]) -> None:
         server.answer = data
         call()
@@ -232,9 +235,9 @@ def _http(server: _Server, client: Client) -> list[Decoder]:
         # A write is repeated in no case but 429 with a time, which is not asked for here.
         answered(data, lambda: client.patch(TFJOBS, "ns", "a", {}, decode_tfjob))
 
-    def watched(data: bytes) -> None:
+    def watched(by: Client, data: bytes) -> None:
         def watch() -> None:
-            with client.watch(PODS, "ns", decode_pod) as stream:
+            with by.watch(PODS, "ns", decode_pod) as stream:
                 list(stream)
 
         answered(data, watch)
@@ -246,7 +249,8 @@ def _http(server: _Server, client: Client) -> list[Decoder]:
         Decoder("http list", (_answer(page), _answer(page, chunked=True), *failures), listed, (KubeError,), 0.3),
         Decoder("http patch", (_answer(job), _answer(job, chunked=True), *failures), patched, (KubeError,), 0.3),
         Decoder("http lease", (_answer(lease), *failures), lambda d: answered(d, lock.get), LEASE_ERRORS, 0.3),
-        Decoder("http watch", (_answer(_WATCH, chunked=True), *failures), watched, (KubeError,), 0.3),
+        Decoder("http watch", (_answer(_WATCH, chunked=True), *failures), partial(watched, client), (KubeError,), 0.3),
+        Decoder("batched watch", (_answer(_WATCH, chunked=True),), partial(watched, batching), (KubeError,), 0.3),
     ]
 
 

@@ -24,7 +24,7 @@ import msgspec
 from hack.faults.clock import Origin, ScaledClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.cluster import ClusterConfig
-from tfoperator.operator import Operator, Options
+from tfoperator.operator import WATCH_BATCH_PERIOD, Operator, Options
 from tfoperator.operator.logging import configure_logging
 
 __all__ = ["Replica", "Replicas", "Settings"]
@@ -64,6 +64,7 @@ def _main(settings: Settings, offset: Synchronized[float]) -> None:
         clock=clock,
         request_timeout=settings.request_timeout,
         watch_read_deadline=settings.read_deadline or 90.0,
+        watch_batch_period=WATCH_BATCH_PERIOD,
     )
     lease_client = Client(config, qps=-1, clock=clock, request_timeout=settings.request_timeout / 2)
     operator = Operator(client, options, lease_client=lease_client, clock=clock, on_failure=failed.put)

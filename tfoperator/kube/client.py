@@ -61,6 +61,7 @@ class Client:
 
     Requests wait for a client-side rate limit of `qps` with bursts (a negative `qps`: no limit); watches don't.
     `request_timeout` is how long a request may go without a byte of an answer: leader election wants it short.
+    With a `watch_batch_period` (seconds) watches wake at most that often, for all events that have come meanwhile.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Client:
         watch_grace: float = WATCH_GRACE,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         max_watch_line_bytes: int = MAX_LINE_BYTES,
+        watch_batch_period: float = 0.0,
         clock: Clock | None = None,
         observer: RequestObserver | None = None,
     ) -> None:
@@ -83,6 +85,7 @@ class Client:
         self._watch_read_deadline = watch_read_deadline
         self._watch_grace = watch_grace
         self._max_watch_line_bytes = max_watch_line_bytes
+        self._watch_batch_period = watch_batch_period
         self._session = Session(
             config,
             limiter=TokenBucket(qps, burst, clock=self._clock),
@@ -280,6 +283,7 @@ class Client:
             total_deadline=timeout_seconds + self._watch_grace,
             clock=self._clock,
             max_line_bytes=self._max_watch_line_bytes,
+            batch_period=self._watch_batch_period,
         )
 
     def list_watch(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 
 from tfoperator.kube.answer import Answer
 from tfoperator.kube.wire import BROKEN, read_error, shut_down
 
 __all__ = ["ByteStream"]
+
+_NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class ByteStream:
@@ -23,6 +26,7 @@ class ByteStream:
         self._lock = threading.Lock()  # guards _reading and _closed, which decide who closes the socket
         self._reading = False
         self._closed = False
+        self._failure: Exception | None = None  # the reader's: what it met behind the bytes that it has returned
 
     def __enter__(self) -> ByteStream:
         return self
@@ -34,8 +38,8 @@ class ByteStream:
         """Whether `close()` was called or the stream has ended."""
         return self._closed
 
-    def read(self, timeout: float | None) -> bytes:
-        """The next bytes, b"" at the end or once closed.
+    def read(self, timeout: float | None, gather: int = 0) -> bytes:
+        """The next bytes, b"" at the end or once closed; with `gather`, all that are there, until they are so many.
 
         Raises DeadlineExceeded if none come for `timeout` seconds (None: wait for ever), TransportError if the
         connection breaks before the answer is complete; either closes the stream.
@@ -48,7 +52,7 @@ class ByteStream:
         failure: Exception | None = None
         try:
             self._sock.settimeout(timeout)
-            data = self._response.read()
+            data = self._read(gather)
         except BROKEN as error:
             failure = error
         finally:
@@ -63,6 +67,24 @@ class ByteStream:
         if failure is not None:
             raise read_error(failure, self._host) from failure
         return data
+
+    def _read(self, gather: int) -> bytes:
+        if self._failure is not None:
+            raise self._failure
+        data = self._response.read()
+        if not data or len(data) >= gather:
+            return data
+        parts, size = [data], len(data)
+        self._sock.settimeout(0)
+        try:
+            while size < gather and (data := self._response.read()):
+                parts.append(data)
+                size += len(data)
+        except _NOTHING_THERE:
+            pass
+        except BROKEN as error:
+            self._failure = error
+        return b"".join(parts)
 
     def read_all(self, timeout: float, limit: int) -> bytes:
         """Everything that is left, up to `limit` bytes: for answers that turn out to be errors."""

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tfoperator.clock import Clock
+from tfoperator.clock import Clock, StopSignal
 from tfoperator.kube.errors import UNDECODABLE, DeadlineExceeded, KubeError, MalformedResponse, Status, TransportError
 from tfoperator.kube.stream import ByteStream
 from tfoperator.kube.verbs import Decoder, WatchEvent, WatchEventType
@@ -22,6 +22,9 @@ T = TypeVar("T")
 
 MAX_LINE_BYTES = 16 << 20
 """etcd takes 1.5 MB per object by default, an API server 3 MB: more than this is no event."""
+
+_BATCH_BYTES = 1 << 20
+"""What is read at once, at most: some hundred events. (One that is longer comes in pieces, as ever.)"""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -98,7 +101,9 @@ class HttpWatch(Generic[T]):
         total_deadline: float,
         clock: Clock,
         max_line_bytes: int = MAX_LINE_BYTES,
+        batch_period: float = 0.0,
     ) -> None:
+        """With a `batch_period` it reads at most once in so many seconds, and then all that has come."""
         self._stream = stream
         self._decode = decode
         self._what = what
@@ -106,7 +111,9 @@ class HttpWatch(Generic[T]):
         self._clock = clock
         self._ends_at = clock.monotonic() + total_deadline
         self._lines = LineSplitter(max_line_bytes)
-        self._closed = False
+        self._batch_period = batch_period
+        self._next_read = self._ends_at - total_deadline
+        self._stop = StopSignal()
 
     def __enter__(self) -> HttpWatch[T]:
         return self
@@ -116,7 +123,7 @@ class HttpWatch(Generic[T]):
 
     def close(self) -> None:
         """End the watch and its connection at once, waking a reader. Idempotent, thread-safe, does not block."""
-        self._closed = True
+        self._stop.set()
         self._stream.close()
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
@@ -124,25 +131,31 @@ class HttpWatch(Generic[T]):
         try:
             while data := self._read():
                 for line in self._lines.feed(data):
-                    if self._closed:
+                    if self._stop.is_set():
                         return
                     yield self._event(line)
-            if self._lines.pending and not self._closed:
+            if self._lines.pending and not self._stop.is_set():
                 raise TransportError("the server closed the connection in the middle of an event")
         except KubeError as error:
-            if not self._closed:
+            if not self._stop.is_set():
                 raise type(error)(f"{self._what}: {error}") from error
         finally:
             self.close()
 
     def _read(self) -> bytes:
+        if self._batch_period:
+            # Waking for each event by itself costs more than all that is done about it.
+            self._stop.wait(self._clock, self._next_read - self._clock.monotonic())
         left = self._ends_at - self._clock.monotonic()
         if left <= 0:
             raise DeadlineExceeded("the server has not ended the watch when it was due")
         try:
-            return self._stream.read(left if self._read_deadline is None else min(left, self._read_deadline))
+            timeout = left if self._read_deadline is None else min(left, self._read_deadline)
+            data = self._stream.read(timeout, _BATCH_BYTES if self._batch_period else 0)
         except DeadlineExceeded as error:
             raise DeadlineExceeded(f"no event and no bookmark for {self._read_deadline or left:.0f} s") from error
+        self._next_read = self._clock.monotonic() + self._batch_period
+        return data
 
     def _event(self, line: bytes) -> WatchEvent[T]:
         try:

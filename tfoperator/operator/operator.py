@@ -47,7 +47,7 @@ from tfoperator.workqueue import (
     RateLimitingQueue,
 )
 
-__all__ = ["Operator"]
+__all__ = ["WATCH_BATCH_PERIOD", "Operator"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,11 @@ _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
 """Seconds. A job that can't be synced (a name taken, a quota used up) is tried at least every two minutes: nobody tells
 us when such an obstacle goes away."""
+
+WATCH_BATCH_PERIOD = 0.05
+"""Seconds. So long, at most, a watch's news wait for more; the first after a pause don't. The jobs of a burst cost less
+than two thirds of the CPU that way (0.02 saves half as much), and nobody sees that their pods are noticed a blink later.
+"""
 
 _FIRST_STATUS_SECONDS = 1.0
 """As long as users may wait to see that a job is Created, while its pods have not started."""

@@ -29,7 +29,7 @@ from tfoperator.operator.endpoints import Answer, Endpoint
 from tfoperator.operator.happenings import next_happening
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
-from tfoperator.operator.operator import Operator
+from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
 from tfoperator.operator.options import Options, OptionsError, parse_options
 from tfoperator.operator.webhook import ServedWebhook, make_webhook
 
@@ -115,6 +115,7 @@ def _assemble(
         qps=options.kube_api_qps,
         burst=options.kube_api_burst,
         user_agent=agent,
+        watch_batch_period=WATCH_BATCH_PERIOD,
         observer=metrics.client,
     )
     cleanup.callback(client.close)

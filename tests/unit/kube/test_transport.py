@@ -335,6 +335,64 @@ def test_a_stream_yields_what_comes_and_ends_cleanly(serve: Serve, connect) -> N
 
 
 @pytest.mark.parametrize("tls", [False, True])
+def test_a_gathering_read_takes_all_that_is_there_and_waits_for_no_more(
+    serve: Serve, connect, certificates: Certificates, tls: bool
+) -> None:
+    sent, go_on = threading.Event(), threading.Semaphore(0)
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        for number in range(30):
+            exchange.chunk(b"%02d" % number * 1000)
+        sent.set()
+        assert go_on.acquire(timeout=20)
+        exchange.chunk(b"more")
+        assert go_on.acquire(timeout=20)
+        exchange.chunk(b"last")
+        exchange.end_chunks()
+
+    server = serve(handler, certificates.server_context() if tls else None)
+    stream = connect(server.url, TlsOptions(ca=str(certificates.ca))).open_stream("/")
+    assert sent.wait(20)
+    first = stream.read(5, 10_000)
+    assert len(first) >= 10_000
+    if tls:
+        assert len(first) < 12_000, "no more than asked for, but for the last piece"
+    rest = stream.read(5, 1 << 20) if len(first) < 60_000 else b""
+    assert first + rest == b"".join(b"%02d" % number * 1000 for number in range(30))
+    go_on.release()
+    assert stream.read(5, 1 << 20) == b"more"
+    go_on.release()
+    parts = []
+    while data := stream.read(5, 1 << 20):
+        parts.append(data)
+    assert b"".join(parts) == b"last"
+    assert stream.closed()
+
+
+def test_what_came_before_nonsense_is_returned_before_the_error(
+    serve: Serve, connect, certificates: Certificates
+) -> None:
+    sent = threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        exchange.chunk(b"first")
+        exchange.send(b"zz\r\n")
+        sent.set()
+        exchange.wait_until_client_leaves()
+        exchange.hang_up()
+
+    server = serve(handler, certificates.server_context())
+    stream = connect(server.url, TlsOptions(ca=str(certificates.ca))).open_stream("/")
+    assert sent.wait(20)
+    assert stream.read(5, 1 << 20) == b"first"
+    with pytest.raises(MalformedResponse):
+        stream.read(5, 1 << 20)
+    assert stream.closed()
+
+
+@pytest.mark.parametrize("tls", [False, True])
 def test_a_stream_is_closed_from_another_thread_while_it_is_read(
     serve: Serve, connect, certificates: Certificates, tls: bool
 ) -> None:

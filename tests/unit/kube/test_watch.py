@@ -247,6 +247,39 @@ def test_a_watch_that_the_server_does_not_end_is_ended(serve: Serve, client_for:
     more.release(3)  # sending to nobody ends the handler
 
 
+def test_with_a_batch_period_events_that_come_soon_after_others_wait_for_more(
+    serve: Serve, client_for: MakeClient
+) -> None:
+    clock = FakeClock()
+    sent, go_on = threading.Event(), threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        exchange.chunk(event("ADDED", name="at-once"))
+        assert go_on.wait(20)
+        for name in ("b", "c", "d"):
+            exchange.chunk(event("ADDED", name=name))
+        sent.set()
+        exchange.wait_until_client_leaves()
+        exchange.hang_up()
+
+    client = client_for(serve(handler).url, clock=clock, watch_batch_period=0.05)
+    seen: list[str] = []
+    with client.watch(PODS, "", DECODE) as watch:
+        reader = threading.Thread(target=lambda: seen.extend(e.object.metadata.name for e in watch if e.object))
+        reader.start()
+        eventually(lambda: seen == ["at-once"])
+        go_on.set()
+        assert sent.wait(20)
+        clock.wait_for_deadline(0.05)
+        assert seen == ["at-once"]
+        clock.advance(0.05)
+        eventually(lambda: seen == ["at-once", "b", "c", "d"])
+        clock.wait_for_deadline(0.1)
+    reader.join(5)
+    assert not reader.is_alive(), "closing must wake who waits for more"
+
+
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("closer", ["watch", "client"])
 def test_close_from_another_thread_wakes_the_reader_and_frees_the_socket(
