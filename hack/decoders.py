@@ -161,7 +161,7 @@ class _Bytes:
         size = (1, 7, 64, 4096)[len(data) % 4]
         self._pieces = iter([data[at : at + size] for at in range(0, len(data), size)])
 
-    def read(self, timeout: float | None) -> bytes:  # noqa: ARG002 - ByteStream's signature
+    def read(self, timeout: float | None, gather: int = 0) -> bytes:  # noqa: ARG002 - ByteStream's signature
         return next(self._pieces, b"")
 
     def close(self) -> None:

@@ -73,7 +73,7 @@ class Delivery(Generic[T]):
         self._initial_left = 0
         self._upstream_synced = False
         self._closed = False
-        metrics.handler_backlog(informer, name, lambda: len(self._buffer))
+        metrics.handler_backlog(informer, name, self._buffer.__len__)  # which keeps the buffer, but not the handler
 
     @property
     def synced(self) -> bool:

@@ -91,7 +91,7 @@ class DeltaFifo(Generic[T]):
         return True
 
     def poke(self) -> None:
-        """Make a waiting `pop` return, so that its caller can compute another deadline."""
+        """Make a waiting `pop`, or else the next one, return empty-handed, for another deadline."""
         with self._condition:
             self._poked = True
             self._condition.notify_all()

@@ -43,11 +43,14 @@ class InformerMetrics(Protocol):
         ...
 
     def store_size(self, informer: str, read: Callable[[], int]) -> None:
-        """Called once: `read` tells, at any time and from any thread, how many objects the cache holds."""
+        """Called once: `read` tells, at any time and from any thread, how many objects the cache holds.
+
+        Whoever keeps `read` keeps the cache.
+        """
         ...
 
     def handler_backlog(self, informer: str, handler: str, read: Callable[[], int]) -> None:
-        """Called once per handler: `read` tells, at any time and from any thread, how many notifications wait for it."""
+        """Called once per handler: `read` tells, from any thread, how many notifications wait for it."""
         ...
 
     def handler_failed(self, informer: str, handler: str) -> None:

@@ -92,7 +92,7 @@ class SharedInformer(Generic[T]):
         self._started = False
         self._stopped = False
         self._failure: Exception | None = None
-        self._metrics.store_size(name, lambda: len(self._indexer))
+        self._metrics.store_size(name, self._indexer.__len__)
         self._detector: MutationDetector[T] | None = MutationDetector(name) if detect_mutation else None
 
     # --- reading

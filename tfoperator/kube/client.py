@@ -61,7 +61,7 @@ class Client:
 
     Requests wait for a client-side rate limit of `qps` with bursts (a negative `qps`: no limit); watches don't.
     `request_timeout` is how long a request may go without a byte of an answer: leader election wants it short.
-    With a `watch_batch_period` (seconds) watches wake at most that often, for all events that have come meanwhile.
+    With a `watch_batch_period` (seconds) busy watches wake that often only, for all events that have come meanwhile.
     """
 
     def __init__(

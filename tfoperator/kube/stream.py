@@ -83,7 +83,7 @@ class ByteStream:
         except _NOTHING_THERE:
             pass
         except BROKEN as error:
-            self._failure = error
+            self._failure = error.with_traceback(None)  # which would hold on to all that was read
         return b"".join(parts)
 
     def read_all(self, timeout: float, limit: int) -> bytes:

@@ -24,7 +24,9 @@ MAX_LINE_BYTES = 16 << 20
 """etcd takes 1.5 MB per object by default, an API server 3 MB: more than this is no event."""
 
 _BATCH_BYTES = 1 << 20
-"""What is read at once, at most: some hundred events. (One that is longer comes in pieces, as ever.)"""
+"""What is read at once, about: some hundred events. (One that is longer comes in pieces, as ever.)"""
+_FLOOD_BYTES = 1 << 16
+"""A read of so many bytes was worth its wake-up, and the server has more: initial events are not to wait."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -103,16 +105,17 @@ class HttpWatch(Generic[T]):
         max_line_bytes: int = MAX_LINE_BYTES,
         batch_period: float = 0.0,
     ) -> None:
-        """With a `batch_period` it reads at most once in so many seconds, and then all that has come."""
+        """With a `batch_period` it reads about once in so many seconds, and then all that has come."""
         self._stream = stream
         self._decode = decode
         self._what = what
         self._read_deadline = read_deadline
         self._clock = clock
-        self._ends_at = clock.monotonic() + total_deadline
+        began = clock.monotonic()
+        self._ends_at = began + total_deadline
         self._lines = LineSplitter(max_line_bytes)
         self._batch_period = batch_period
-        self._next_read = self._ends_at - total_deadline
+        self._next_read = began
         self._stop = StopSignal()
 
     def __enter__(self) -> HttpWatch[T]:
@@ -143,18 +146,19 @@ class HttpWatch(Generic[T]):
             self.close()
 
     def _read(self) -> bytes:
-        if self._batch_period:
+        if self._batch_period and not self._lines.pending:
             # Waking for each event by itself costs more than all that is done about it.
             self._stop.wait(self._clock, self._next_read - self._clock.monotonic())
         left = self._ends_at - self._clock.monotonic()
         if left <= 0:
             raise DeadlineExceeded("the server has not ended the watch when it was due")
+        timeout = left if self._read_deadline is None else min(left, self._read_deadline)
         try:
-            timeout = left if self._read_deadline is None else min(left, self._read_deadline)
             data = self._stream.read(timeout, _BATCH_BYTES if self._batch_period else 0)
         except DeadlineExceeded as error:
             raise DeadlineExceeded(f"no event and no bookmark for {self._read_deadline or left:.0f} s") from error
-        self._next_read = self._clock.monotonic() + self._batch_period
+        if len(data) < _FLOOD_BYTES:
+            self._next_read = self._clock.monotonic() + self._batch_period
         return data
 
     def _event(self, line: bytes) -> WatchEvent[T]:

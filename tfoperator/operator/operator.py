@@ -58,7 +58,7 @@ us when such an obstacle goes away."""
 
 WATCH_BATCH_PERIOD = 0.05
 """Seconds. So long, at most, a watch's news wait for more; the first after a pause don't. The jobs of a burst cost less
-than two thirds of the CPU that way (0.02 saves half as much), and nobody sees that their pods are noticed a blink later.
+than two thirds of the CPU that way (0.02 saves half as much), and nobody sees that pods are noticed a blink later.
 """
 
 _FIRST_STATUS_SECONDS = 1.0

@@ -47,7 +47,7 @@ class _Lines:
     def __init__(self, data: bytes) -> None:
         self._pieces = iter([data[at : at + 65536] for at in range(0, len(data), 65536)])
 
-    def read(self, _: float | None) -> bytes:
+    def read(self, timeout: float | None, gather: int = 0) -> bytes:  # noqa: ARG002 - ByteStream's signature
         """The next piece."""
         return next(self._pieces, b"")
 

@@ -343,10 +343,11 @@ def test_a_handler_that_raises_is_logged_counted_and_goes_on(
 def test_a_handler_that_blocks_delays_nobody_else(make: Make, server: Server) -> None:
     metrics = Counting()
     informer = make(metrics=metrics)
-    release = threading.Event()
+    busy, release = threading.Event(), threading.Event()
 
     class Blocks(View):
         def on_add(self, obj: Any, *, initial: bool) -> None:
+            busy.set()
             assert release.wait(20)
             super().on_add(obj, initial=initial)
 
@@ -358,7 +359,8 @@ def test_a_handler_that_blocks_delays_nobody_else(make: Make, server: Server) ->
         server.put(f"p{number}")
     caught_up(informer, server, free)
     assert blocked.calls == []
-    assert registration.backlog == metrics.backlogs["slow"]() >= 9
+    assert busy.wait(20)
+    assert registration.backlog == metrics.backlogs["slow"]() == 9
     release.set()
     caught_up(informer, server, blocked)
 
@@ -456,6 +458,28 @@ def test_a_period_below_a_second_is_raised_to_one(
     eventually(lambda: resyncs(view) == 1)
     clock.wait_for_waiters()
     assert resyncs(view) == 1
+
+
+def test_a_resync_comes_in_time_though_changes_never_cease(make: Make, server: Server, clock: FakeClock) -> None:
+    informer, view = make(), View()
+    changes = 0
+
+    def one_leads_to_another(obj: Pod) -> list[str]:
+        # In the cache's thread, so that its queue is never empty.
+        nonlocal changes
+        if informer.has_synced and changes < 200:
+            changes += 1
+            clock.advance(1)
+            informer._fifo.upsert(pod("busy", 1000 + changes))
+        return []
+
+    server.put("quiet")
+    informer.add_indexers({"chain": one_leads_to_another})
+    informer.add_handler(view, resync_period=5)
+    informer.start()
+    assert informer.wait_for_sync(5)
+    server.put("busy")
+    eventually(lambda: view.calls.count(("update", "quiet")) >= 30)
 
 
 def test_a_resync_gives_the_newest_object_and_never_an_older_one(make: Make, server: Server, clock: FakeClock) -> None:

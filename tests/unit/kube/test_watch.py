@@ -28,7 +28,7 @@ from tfoperator.kube.objects import PartialObject
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.tls import TlsOptions
 from tfoperator.kube.verbs import WatchEvent, WatchEventType, decoder
-from tfoperator.kube.watch import LineSplitter
+from tfoperator.kube.watch import HttpWatch, LineSplitter
 
 DECODE = decoder(PartialObject)
 
@@ -247,6 +247,66 @@ def test_a_watch_that_the_server_does_not_end_is_ended(serve: Serve, client_for:
     more.release(3)  # sending to nobody ends the handler
 
 
+class Pieces:
+    """A stream that answers each read with the next piece."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = iter(pieces)
+        self.gathers: list[int] = []
+
+    def read(self, timeout: float | None, gather: int = 0) -> bytes:
+        self.gathers.append(gather)
+        return next(self._pieces, b"")
+
+    def close(self) -> None:
+        pass
+
+
+class HastyClock(FakeClock):
+    """Passes the time of each wait at once, and remembers how long it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    def wait_until(self, condition: threading.Condition, deadline: float | None) -> bool:
+        assert deadline is not None
+        seconds = deadline - self.monotonic()
+        if seconds > 0:
+            self.waits.append(round(seconds, 3))
+            self.advance(seconds)
+        return False
+
+
+def names_of(stream: Any, clock: FakeClock, batch_period: float) -> list[str]:
+    watch = HttpWatch(
+        stream, DECODE, what="w", read_deadline=90, total_deadline=330, clock=clock, batch_period=batch_period
+    )
+    return [e.object.metadata.name for e in watch if e.object]
+
+
+def line(name: str) -> bytes:
+    return json.dumps(event("ADDED", name=name)).encode() + b"\n"
+
+
+def test_a_busy_watch_waits_before_it_reads_all_there_is_but_never_for_the_rest_of_a_line_or_amid_a_flood() -> None:
+    clock = HastyClock()
+    clock.advance(0.1)
+    flood = line("c") * (1 + 65536 // len(line("c")))
+    stream = Pieces(line("a"), line("b")[:10], line("b")[10:], flood, line("d"))
+    names = names_of(stream, clock, 0.05)
+    assert list(dict.fromkeys(names)) == ["a", "b", "c", "d"]
+    assert clock.waits == [0.05, 0.05, 0.05], "before the beginning of b, before the flood, and before the end"
+    assert stream.gathers == [1 << 20] * 6
+
+
+def test_without_a_batch_period_a_watch_reads_on_at_once_and_gathers_nothing() -> None:
+    clock = HastyClock()
+    stream = Pieces(line("a"), line("b"))
+    assert names_of(stream, clock, 0.0) == ["a", "b"]
+    assert (clock.waits, stream.gathers) == ([], [0, 0, 0])
+
+
 def test_with_a_batch_period_events_that_come_soon_after_others_wait_for_more(
     serve: Serve, client_for: MakeClient
 ) -> None:
@@ -273,9 +333,12 @@ def test_with_a_batch_period_events_that_come_soon_after_others_wait_for_more(
         assert sent.wait(20)
         clock.wait_for_deadline(0.05)
         assert seen == ["at-once"]
-        clock.advance(0.05)
-        eventually(lambda: seen == ["at-once", "b", "c", "d"])
-        clock.wait_for_deadline(0.1)
+
+        def all_seen() -> bool:
+            clock.advance(0.05)
+            return seen == ["at-once", "b", "c", "d"]
+
+        eventually(all_seen)
     reader.join(5)
     assert not reader.is_alive(), "closing must wake who waits for more"
 
