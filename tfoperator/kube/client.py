@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.kube.cluster import ClusterConfig
 from tfoperator.kube.errors import UNDECODABLE, MalformedResponse
+from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.observer import NoObserver, RequestObserver
 from tfoperator.kube.ratelimit import TokenBucket
@@ -306,7 +307,7 @@ class Client:
             closed = self._closed
         if closed:
             own._session.close()
-        return _ListWatch(own, resource, namespace, decode, label_selector, field_selector)
+        return ListWatch(own, own._session.close, resource, namespace, decode, label_selector, field_selector)
 
     # Beyond ApiClient.
 
@@ -353,57 +354,3 @@ class Client:
             return decode(answer.body)
         except UNDECODABLE as error:
             raise MalformedResponse(f"{call.what}: the answer can't be decoded: {error}") from error
-
-
-class _ListWatch(Generic[T]):
-    """The lists and watches of one selection, by a client with a session of its own."""
-
-    def __init__(
-        self, client: Client, resource: Resource, namespace: str, decode: Decoder[T], labels: str, fields: str
-    ) -> None:
-        self._client = client
-        self._selection = (resource, namespace, decode)
-        self._labels = labels
-        self._fields = fields
-
-    def cancel(self) -> None:
-        """Make requests under way (waiting, connecting, reading) and to come raise ClientClosed; end watches."""
-        self._client._session.close()
-
-    def list(
-        self,
-        *,
-        resource_version: str = "",
-        resource_version_match: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-    ) -> ListPage[T]:
-        return self._client.list(
-            *self._selection,
-            label_selector=self._labels,
-            field_selector=self._fields,
-            resource_version=resource_version,
-            resource_version_match=resource_version_match,
-            limit=limit,
-            continue_token=continue_token,
-        )
-
-    def watch(
-        self,
-        *,
-        resource_version: str = "",
-        resource_version_match: str = "",
-        timeout_seconds: int = 300,
-        allow_watch_bookmarks: bool = True,
-        send_initial_events: bool | None = None,
-    ) -> HttpWatch[T]:
-        return self._client.watch(
-            *self._selection,
-            label_selector=self._labels,
-            field_selector=self._fields,
-            resource_version=resource_version,
-            resource_version_match=resource_version_match,
-            timeout_seconds=timeout_seconds,
-            allow_watch_bookmarks=allow_watch_bookmarks,
-            send_initial_events=send_initial_events,
-        )
