@@ -83,6 +83,9 @@ def _about_a_job(error: Exception) -> CliError | None:
             return CliError(str(error), f"See why: {_command('describe', error)}", exit_code=EXIT_TIMEOUT)
         case sdk.JobFailed():
             hint = f"See why: {_command('describe', error)}, {_command('logs', error)} --all-replicas"
+        case sdk.JobNotFound() if error.archived:
+            logs = _command("logs", error)
+            hint = f"Read them: {logs} --replica {error.archived[0]}, or {logs} --all-replicas"
         case sdk.JobNotFound():
             hint = f"Those that exist: tfoperator get -n {error.namespace}"
         case sdk.JobAlreadyExists():

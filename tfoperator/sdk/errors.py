@@ -7,7 +7,7 @@ that it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tfoperator.api.v1.types import JobCondition, TFJob
@@ -61,9 +61,10 @@ class _AboutJob(TFJobError):
 
 
 class JobNotFound(_AboutJob):
-    """There is no such job."""
+    """There is no such job; `archived` are the replicas (`worker-0`) of a deleted one that have logs in the archive."""
 
-    def __init__(self, namespace: str, name: str, message: str = "") -> None:
+    def __init__(self, namespace: str, name: str, message: str = "", archived: Sequence[str] = ()) -> None:
+        self.archived = tuple(archived)
         super().__init__(namespace, name, message or f"there is no TFJob {name} in namespace {namespace}")
 
 

@@ -21,7 +21,7 @@ from tfoperator.sdk.events import JobEvent, decode_event, events_of
 from tfoperator.sdk.history import ReplicaLog, add_archived
 from tfoperator.sdk.log_stream import JobLogStream
 from tfoperator.sdk.logs import LogLine, read_logs
-from tfoperator.sdk.states import has_condition, select_pods
+from tfoperator.sdk.states import has_condition, pod_order, replica_name, select_pods
 from tfoperator.sdk.waiting import checked_conditions, wait_for_conditions, wait_for_deletion
 
 __all__ = ["DEFAULT_WAIT_TIMEOUT", "JobReader"]
@@ -242,15 +242,16 @@ class JobReader:
 
         With `archive_dir` (or `$TFOPERATOR_ARCHIVE_DIR`), the operator's log archive, it also finds what pods have
         logged that were deleted since: the log of a replica without a pod, and with `previous` that of the pod before.
-        A job that is gone itself is looked up there by its name alone. Raises OSError if the archive can't be read.
+        A job that is gone itself is looked up there by its name alone. Raises JobNotFound, which says whose logs there
+        are if not those asked for, and OSError if the archive can't be read.
         """
         filters = is_master and replica_type is None and replica_index is None, replica_type, replica_index
         try:
             job = self.get_job(name, namespace)
-        except JobNotFound:
+        except JobNotFound as error:
             archived = self._archived(name, namespace, None, *filters)
             if not archived:
-                raise
+                raise self._gone(error) from None
             return add_archived((), {}, archived, container=container, previous=previous, tail_lines=tail_lines)
         pods = self._pods_of(job, *filters)
         texts = read_logs(self._client, pods, container=container, previous=previous, tail_lines=tail_lines)
@@ -325,6 +326,15 @@ class JobReader:
             )
         }
         return [record for pod_uid, record in records.items() if pod_uid in chosen]
+
+    def _gone(self, error: JobNotFound) -> JobNotFound:
+        """The error, with what the archive has of the job, though it isn't what was asked for."""
+        records = self._archived(error.name, error.namespace, None, False, None, None)
+        replicas = list(dict.fromkeys(map(replica_name, sorted((one.as_pod() for one in records), key=pod_order))))
+        if not replicas:
+            return error
+        message = f"TFJob {error.name} in namespace {error.namespace} is gone; the archive has logs of it, but only of "
+        return JobNotFound(error.namespace, error.name, message + ", ".join(replicas), replicas)
 
     def _has(self, condition: ConditionType, name: str, namespace: str | None, job: TFJob | None) -> bool:
         return has_condition(job or self.get_job(name, namespace), condition)

@@ -4,12 +4,15 @@ import json
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support.cli import Cli
 from tests.support.jobs import soon
 from tests.support.served import ServedWorld
+from tests.unit.archive.samples import record
 from tests.unit.cli.conftest import Tell
+from tfoperator.archive.layout import RECORD, encode_record, job_folder
 
 
 def two_workers(world: ServedWorld, job: str) -> None:
@@ -62,6 +65,28 @@ def test_what_has_no_log_says_why(tell: Tell, world: ServedWorld) -> None:
     said = tell("logs", "silent")
     assert (said.code, said.out) == (1, "")
     assert said.err == "worker-0 has not started yet (ImagePullBackOff: for a reason)\n"
+
+
+def test_of_a_deleted_job_without_the_log_that_is_wanted_it_says_whose_there_are(
+    tell: Tell, world: ServedWorld, tmp_path: Path
+) -> None:
+    archive = tmp_path / "archive"
+    for index in (2, 1):
+        kept = msgspec.structs.replace(record(index, uid=f"uid-{index}"), namespace=world.namespace)
+        folder = job_folder(archive, kept.namespace, kept.job, kept.job_uid) / kept.pod
+        folder.mkdir(parents=True)
+        (folder / "tensorflow.log").write_text(f"of worker {index}\n")
+        (folder / RECORD).write_bytes(encode_record(kept))
+    said = tell("logs", "mnist", "--archive-dir", str(archive))
+    command = f"tfoperator logs mnist -n {world.namespace}"
+    assert (said.code, said.out) == (1, "")
+    assert said.err.splitlines() == [
+        f"tfoperator: TFJob mnist in namespace {world.namespace} is gone; the archive has logs of it, but only of "
+        "worker-1, worker-2",
+        f"Read them: {command} --replica worker-1, or {command} --all-replicas",
+    ]
+    assert tell("logs", "mnist", "--archive-dir", str(archive), "--replica", "worker-1").out == "of worker 1\n"
+    assert "there is no TFJob never" in tell("logs", "never", "--archive-dir", str(archive)).err
 
 
 @pytest.mark.parametrize("replica", ["boss-0", "worker-", "worker-x", "worker--1"])
