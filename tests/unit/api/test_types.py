@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import msgspec
@@ -17,6 +18,20 @@ def test_every_field_of_the_peer_is_read() -> None:
     assert job.status.replica_statuses["Worker"].active == 3
     assert job.status.start_time is not None
     assert job.status.start_time.isoformat() == "2026-01-01T00:00:00+00:00"
+
+
+def test_a_job_does_not_keep_the_text_that_it_was_read_from() -> None:
+    manifest = tfjob({}) | {"spec": {**FULL_SPEC, "checkpoint": {"volume": {"emptyDir": {}}}}}
+    data = json.dumps(manifest).encode()
+    references = sys.getrefcount(data)
+    job = decode_tfjob(data)
+    assert job.decode_error == ""
+    assert sys.getrefcount(data) == references
+    assert job.spec.checkpoint is not None
+    assert json.loads(bytes(job.spec.checkpoint.volume)) == {"emptyDir": {}}
+    for key, replica in job.spec.tf_replica_specs.items():
+        assert replica is not None
+        assert json.loads(bytes(replica.template)) == FULL_SPEC["tfReplicaSpecs"][key]["template"]
 
 
 @pytest.mark.parametrize("path", [

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from tfoperator.api.structure import drop_nulls, type_problems
 from tfoperator.kube.objects import HasMetadata, ObjectMeta
@@ -268,12 +269,23 @@ def decode_tfjob(data: bytes) -> TFJob:
         if not data.isascii():
             data.decode()  # What stays undecoded (a template) or is skipped is not looked at by the decoder.
         try:
-            return _decode_strictly(data)
+            return _detached(_decode_strictly(data))
         except msgspec.ValidationError as error:
             return _decode_leniently(data, error)
     except (UnicodeDecodeError, RecursionError) as error:
         # msgspec's own for these two; callers stop at DecodeError.
         raise msgspec.DecodeError(str(error)) from error
+
+
+def _detached(job: TFJob) -> TFJob:
+    """The job, its undecoded parts copied: as they come they keep all of `data`, managed fields included, in memory."""
+    for replica in job.spec.tf_replica_specs.values():
+        if replica is not None:
+            force_setattr(replica, "template", replica.template.copy())
+    checkpoint = job.spec.checkpoint
+    if checkpoint is not None:
+        force_setattr(checkpoint, "volume", checkpoint.volume.copy())
+    return job
 
 
 def _decode_leniently(data: bytes, error: msgspec.ValidationError) -> TFJob:
@@ -283,7 +295,7 @@ def _decode_leniently(data: bytes, error: msgspec.ValidationError) -> TFJob:
     value = drop_nulls(value, TFJob)
     try:
         # Encoded again rather than converted: a template has to end up as JSON.
-        return _decode_strictly(msgspec.json.encode(value))
+        return _detached(_decode_strictly(msgspec.json.encode(value)))
     except msgspec.ValidationError as still:
         problems = type_problems(value, TFJob)
         reason = "\n".join(map(str, problems)) or str(still)
