@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import tfoperator
 from hack import gobuild
 from hack.bench.contestants import CONTESTANTS, Contestant
@@ -26,6 +28,12 @@ from hack.bench.report import refused, table, to_json
 from hack.bench.run import Result, run
 
 __all__ = ["main", "schedule"]
+
+
+class _Written(msgspec.Struct):
+    """What is read of a JSON file that `main` has written."""
+
+    runs: list[Result]
 
 
 def schedule(
@@ -47,6 +55,8 @@ def schedule(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the arguments say; returns the exit code."""
     options = _parser().parse_args(arguments)
+    if options.report:
+        return _report(options)
     loads = [LOADS[name].scaled(options.scale) for name in options.loads]
     contestants = [CONTESTANTS[name] for name in CONTESTANTS if name in options.contestants]
     chosen = len(contestants) < len(CONTESTANTS)
@@ -68,6 +78,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results.append(result)
         _tell(where, _summary(result))
         _write(options.out, results, circumstances)
+    return _publish(results, options)
+
+
+def _report(options: argparse.Namespace) -> int:
+    results: list[Result] = []
+    for path in options.report:
+        try:
+            results += msgspec.json.decode(path.read_bytes(), type=_Written).runs
+        except (OSError, msgspec.DecodeError) as error:
+            print(f"error: {path}: {error}", file=sys.stderr)
+            return 1
+    _write(options.out, results, {"merged": [str(path) for path in options.report]})
+    return _publish(results, options)
+
+
+def _publish(results: Sequence[Result], options: argparse.Namespace) -> int:
     print(table(results))
     if options.plot:
         from hack.bench.plot import draw
@@ -95,6 +121,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--scale", type=float, default=1.0, metavar="F", help="loads so many times as large (default 1)"
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="only show these runs' JSON, together",
     )
     parser.add_argument("--out", type=Path, default=Path("build/bench"), metavar="DIR", help="for JSON, table and plot")
     parser.add_argument("--no-plot", dest="plot", action="store_false", help="without matplotlib")

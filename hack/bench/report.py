@@ -6,7 +6,7 @@ Pure. A run with complaints gives no figure; its cell says so, and the report as
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from hack.bench.run import Result
 __all__ = ["FIGURES", "TARGETS", "Figure", "Target", "growth", "medians", "refused", "table", "targets", "to_json"]
 
 OURS = "ours-tuned"
+_RARE_CALL = 0.05
+"""Calls per job below which a verb is left out of the table: shared lists, and repetitions of what failed."""
 REFUSED = "refused"
 
 
@@ -137,8 +139,25 @@ def table(results: Sequence[Result]) -> str:
             cells = [REFUSED if (load, one) in bad else _cell(found, load, one, name) for one in columns]
             if any(cell not in ("", REFUSED) for cell in cells):
                 lines.append(_row([f"{figure.title}{f', {figure.unit}' if figure.unit else ''}", *cells]))
+        if of_load[0].jobs > 1:
+            lines += _calls(of_load, columns, bad)
     lines += _shown_targets(found)
     return "\n".join(lines).strip() + "\n"
+
+
+def _calls(of_load: Sequence[Result], columns: Sequence[str], bad: Container[tuple[str, str]]) -> list[str]:
+    """What the calls of a job are: a row per verb and resource that is more than a rarity."""
+    rows = []
+    for what in sorted({what for result in of_load for what in result.calls}):
+        cells = []
+        for name in columns:
+            runs = [one for one in of_load if one.contestant == name and (one.load, name) not in bad]
+            # A run without such a call is one with none of them.
+            value = statistics.median(one.calls.get(what, 0) / one.jobs for one in runs) if runs else 0.0
+            cells.append(number(value) if value >= _RARE_CALL else "")
+        if any(cells):
+            rows.append(_row([f"calls per job: {what}", *cells]))
+    return rows
 
 
 def _row(cells: Sequence[str]) -> str:

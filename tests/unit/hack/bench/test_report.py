@@ -3,6 +3,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from hack.bench.__main__ import main
 from hack.bench.plot import draw
 from hack.bench.report import growth, medians, refused, table, targets, to_json
 from hack.bench.run import Result
@@ -47,6 +50,33 @@ def test_the_table_compares_with_the_tuned_peer_and_with_the_floor() -> None:
     )
     assert "| all Running, s | 16.0 (1.60× floor) | 12.0 (0.75× peer, 1.20× floor) | 10.0 |" in shown
     assert "| CPU per job, ms | 15.0 | 5.00 (0.33× peer) |  |" in shown
+
+
+def test_the_table_tells_what_the_calls_of_a_job_are(tmp_path: Path) -> None:
+    ours, peer = result("ours-tuned", calls=8.0), result("peer-tuned", calls=11.0)
+    ours.calls = {"create pods": 3 * ours.jobs, "list pods": 1}
+    peer.calls = {"create pods": 3 * peer.jobs, "get pods": 2 * peer.jobs}
+    shown = table([ours, peer])
+    assert "| calls per job: create pods | 3.00 | 3.00 |" in shown
+    assert "| calls per job: get pods | 2.00 |  |" in shown
+    assert "list pods" not in shown
+    peer.complaints.append("pod x: missing")
+    assert "| calls per job: create pods |  | 3.00 |" in table([ours, peer])
+
+
+def test_earlier_runs_become_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path, one in zip(files, (result("peer-tuned", cpu_ms=10.0), result("ours-tuned", cpu_ms=4.0)), strict=True):
+        path.write_text(json.dumps(to_json([one], {"cores": 2})))
+    out = tmp_path / "out"
+    assert main(["--report", *map(str, files), "--out", str(out)]) == 0
+    assert "| CPU per job, ms | 10.0 | 4.00 (0.40× peer) |" in capsys.readouterr().out
+    assert {path.name for path in out.iterdir()} == {"bench.json", "bench.md", "bench.png"}
+    assert main(["--report", str(out / "bench.json"), "--out", str(out), "--no-plot"]) == 0
+    assert "0.40× peer" in capsys.readouterr().out
+    files[0].write_text("{")
+    assert main(["--report", str(files[0]), "--out", str(out)]) == 1
+    assert f"error: {files[0]}" in capsys.readouterr().err
 
 
 def test_targets_are_judged_where_both_figures_are_there() -> None:
