@@ -79,6 +79,7 @@ def test_a_terminal_that_is_closed_ends_the_run_in_order(cli: Cli) -> None:
     child, terminal = pty.fork()
     if child == 0:  # pragma: no cover - another program from here on
         os.chdir(cli.folder)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
         os.execv(COMMAND[0], [*COMMAND, "run", "job.yaml"])
     seen = b""
     end = time.monotonic() + 30
