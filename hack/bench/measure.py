@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,7 @@ __all__ = [
     "parse_status",
     "read_usage",
     "wait_quiet",
+    "wait_silent",
 ]
 
 CONTESTANT_USER = "system:serviceaccount:bench-system:contestant"
@@ -182,3 +183,20 @@ def wait_quiet(pid: int, timeout: float, share: float = _QUIET_SHARE) -> float:
         elif now - began >= _QUIET_WINDOW:
             return began
     raise TimeoutError(f"process {pid} is still busy after {timeout:.0f} s")
+
+
+def wait_silent(calls: Callable[[], int], timeout: float, period: float = _QUIET_WINDOW) -> None:
+    """Wait until `calls`, a count, has stood still for so many seconds.
+
+    An operator that its own rate limit holds back uses hardly any CPU, and is not at rest. Raises TimeoutError after
+    `timeout` seconds.
+    """
+    end = time.monotonic() + timeout
+    since, before = time.monotonic(), calls()
+    while time.monotonic() < end:
+        time.sleep(period / 4)
+        if (count := calls()) != before:
+            since, before = time.monotonic(), count
+        elif time.monotonic() - since >= period:
+            return
+    raise TimeoutError(f"there are still calls after {timeout:.0f} s")

@@ -16,7 +16,7 @@ from hack.bench.arena import Arena, arena
 from hack.bench.contestants import Contestant, OperatorProcess
 from hack.bench.floor import play_floor, submit
 from hack.bench.loads import Load
-from hack.bench.measure import Snapshot, wait_quiet
+from hack.bench.measure import Snapshot, wait_quiet, wait_silent
 from hack.bench.raw_http import RequestFailed
 from hack.bench.verify import Found, verify
 from hack.bench.watcher import PODS_PATH, SERVICES_PATH, TFJOBS_PATH, Watcher, all_reported, all_running
@@ -145,6 +145,7 @@ class _Run:
         """What an operator does after the last job runs belongs to the job, too."""
         if self._process is not None:
             wait_quiet(self._process.pid, _QUIET_TIMEOUT)
+            wait_silent(lambda: self._snapshot().total_calls, self._timeout)
 
     def _account(self, before: Snapshot, after: Snapshot) -> None:
         jobs = self._load.jobs

@@ -17,6 +17,7 @@ from hack.bench.measure import (
     parse_status,
     read_usage,
     wait_quiet,
+    wait_silent,
 )
 
 
@@ -109,3 +110,15 @@ def test_a_busy_process_is_not_called_quiet() -> None:
     finally:
         stop.set()
         busy.join()
+
+
+def test_an_operator_that_goes_on_calling_now_and_then_is_not_at_rest() -> None:
+    counts = [1, 2, 2, 3, 4]
+
+    def calls() -> int:
+        return counts.pop(0) if len(counts) > 1 else counts[0]
+
+    wait_silent(calls, 30, period=0.2)
+    assert counts == [4]
+    with pytest.raises(TimeoutError, match="still calls"):
+        wait_silent(iter(range(1000)).__next__, 0.3, period=0.2)
