@@ -94,7 +94,7 @@ def facts(certificate: bytes) -> Facts:
     found = _certificate(certificate)
     try:
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError):
         hosts: frozenset[str] = frozenset()
     else:
         addresses = map(str, names.get_values_for_type(x509.IPAddress))
@@ -106,14 +106,19 @@ def is_issued_by(certificate: bytes, authority: bytes) -> bool:
     """Whether an authority's key has signed a certificate. Raises CertificateError."""
     try:
         _certificate(certificate).verify_directly_issued_by(_certificate(authority))
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 
 
 def check_key(pair: KeyPair) -> None:
     """Raises CertificateError unless the key is the certificate's."""
-    if _key(pair.key).public_key() != _certificate(pair.certificate).public_key():
+    certificate = _certificate(pair.certificate)
+    try:
+        public_key = certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        raise CertificateError("the public key of the certificate can't be read") from None
+    if _key(pair.key).public_key() != public_key:
         raise CertificateError("the private key is not that of the certificate")
 
 
