@@ -173,16 +173,10 @@ def wait_quiet(pid: int, timeout: float, share: float = _QUIET_SHARE) -> float:
 
     Raises TimeoutError after `timeout` seconds, OSError if the process ends.
     """
-    end = time.monotonic() + timeout
-    began, before = time.monotonic(), read_usage(pid).cpu
-    while time.monotonic() < end:
-        time.sleep(0.25)
-        now, cpu = time.monotonic(), read_usage(pid).cpu
-        if cpu - before > share * _QUIET_WINDOW:
-            began, before = now, cpu
-        elif now - began >= _QUIET_WINDOW:
-            return began
-    raise TimeoutError(f"process {pid} is still busy after {timeout:.0f} s")
+    try:
+        return _wait_still(lambda: read_usage(pid).cpu, share * _QUIET_WINDOW, timeout, _QUIET_WINDOW)
+    except TimeoutError:
+        raise TimeoutError(f"process {pid} is still busy after {timeout:.0f} s") from None
 
 
 def wait_silent(calls: Callable[[], int], timeout: float, period: float = _QUIET_WINDOW) -> None:
@@ -191,12 +185,21 @@ def wait_silent(calls: Callable[[], int], timeout: float, period: float = _QUIET
     An operator that its own rate limit holds back uses hardly any CPU, and is not at rest. Raises TimeoutError after
     `timeout` seconds.
     """
+    try:
+        _wait_still(calls, 0, timeout, period)
+    except TimeoutError:
+        raise TimeoutError(f"there are still calls after {timeout:.0f} s") from None
+
+
+def _wait_still(read: Callable[[], float], growth: float, timeout: float, window: float) -> float:
+    """Wait until what `read` tells grows by no more than `growth` for `window` seconds; returns when that began."""
     end = time.monotonic() + timeout
-    since, before = time.monotonic(), calls()
+    began, before = time.monotonic(), read()
     while time.monotonic() < end:
-        time.sleep(period / 4)
-        if (count := calls()) != before:
-            since, before = time.monotonic(), count
-        elif time.monotonic() - since >= period:
-            return
-    raise TimeoutError(f"there are still calls after {timeout:.0f} s")
+        time.sleep(window / 8)
+        now, value = time.monotonic(), read()
+        if value - before > growth:
+            began, before = now, value
+        elif now - began >= window:
+            return began
+    raise TimeoutError
