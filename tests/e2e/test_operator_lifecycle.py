@@ -107,9 +107,11 @@ def test_the_standby_takes_over(cluster: Cluster, start_operator: Start, how: si
     [standby] = [one for one in operators.values() if one is not leading[0]]
     assert leading[0].process is not None
     leading[0].process.send_signal(how)
+    # Until it has given the lease back, a leader that was asked to stop may still make this pod itself.
     cluster.submit(tfjob("handover", Worker=1))
-    cluster.wait_pods(1, within=within)
-    assert standby.metrics()["tfoperator_leader"] == 1
+    eventually(lambda: standby.metrics()["tfoperator_leader"] == 1, within=within, what="the standby leads")
+    cluster.submit(tfjob("afterwards", Worker=1))
+    cluster.wait_pods(2)
 
 
 def test_a_change_made_while_the_api_server_was_unreachable_is_noticed(
