@@ -47,7 +47,9 @@ class Cluster:
 
     def __init__(self, folder: Path, *, audit_policy: str | None = None, progress: Progress = lambda _: None) -> None:
         self.folder = folder
-        self.plane = ControlPlane(folder / "controlplane", audit_policy=audit_policy, network=NETWORK)
+        self.plane = ControlPlane(
+            folder / "controlplane", audit_policy=audit_policy, network=NETWORK, outlives_maker=True
+        )
         self._progress = progress
         self._machine: Machine | None = None
         self._node: node.Node | None = None

@@ -71,8 +71,12 @@ class ControlPlane:
         audit_policy: str | None = None,
         api_server_flags: Sequence[str] = (),
         network: Network = LOOPBACK,
+        outlives_maker: bool = False,
     ) -> None:
-        """`users` maps a user name to its groups ("a,b"); `audit_policy` is the text of an audit policy."""
+        """`users` maps a user name to its groups ("a,b"); `audit_policy` is the text of an audit policy.
+
+        Unless it `outlives_maker`, everything ends with the thread that started it, however that ends (Linux).
+        """
         self.folder = folder
         self._network = network
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,6 +88,8 @@ class ControlPlane:
         self._tokens = {user: secrets.token_urlsafe(24) for user in self._users}
         self._etcd_port, self._etcd_peer_port, self.port = _free_ports(3)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        setpriv = None if outlives_maker else shutil.which("setpriv")  # of util-linux
+        self._until_maker_ends = [setpriv, "--pdeathsig=KILL", "--"] if setpriv else []
 
     @property
     def url(self) -> str:
@@ -222,7 +228,11 @@ class ControlPlane:
         program = gobuild.ensure(name)
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [program, *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                [*self._until_maker_ends, program, *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def _wait(self, name: str, url: str) -> None:
@@ -298,7 +308,7 @@ def _up(folder: Path, state: Path) -> int:
         print(json.loads(state.read_text())["kubeconfig"])
         return 0
     shutil.rmtree(folder, ignore_errors=True)
-    plane = ControlPlane(folder)
+    plane = ControlPlane(folder, outlives_maker=True)
     plane.start()
     state.write_text(json.dumps({"pids": plane.pids, "kubeconfig": str(plane.kubeconfig), "url": plane.url}))
     print(plane.kubeconfig)
