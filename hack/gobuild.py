@@ -2,10 +2,10 @@
 
 Each folder of hack/gomod is a module whose `tool` directives name the programs and whose go.sum pins every byte, so
 the programs come from the Go module proxy alone. What is made of the Kubernetes libraries shares one module: with the
-same versions of them, a package is compiled once for all. Where the stock program compiles far more than is used here,
-there is a small main.go of our own. The cache key is the hash of these files and of the recipe below: a change to any
-of them builds anew, anything else is found ready. `KUBEBUILDER_ASSETS`, the convention of the Go world, names a folder
-with ready binaries and is honoured first.
+same versions of them, a package is compiled once for all. Where the stock program (CoreDNS) compiles far more than is
+used here, there is a small main.go of our own. The cache key is the hash of these files and of the recipe below: a
+change to any of them builds anew, anything else is found ready. `KUBEBUILDER_ASSETS`, the convention of the Go world,
+names a folder with ready binaries and is honoured first.
 """
 
 from __future__ import annotations
@@ -45,11 +45,22 @@ class Program:
     ldflags: str = ""
 
 
+_MAJOR, _MINOR = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
+
+
 def _kubernetes(command: str) -> Program:
     version = "k8s.io/component-base/version"
-    major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
-    stamp = f"-X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+    stamp = (
+        f"-X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={_MAJOR} -X {version}.gitMinor={_MINOR}"
+    )
     return Program(command, "kubernetes", f"k8s.io/kubernetes/cmd/{command}", stamp)
+
+
+def _helm() -> Program:
+    """Helm, which is told as it is released for which Kubernetes it renders charts when no cluster is asked."""
+    packages = (f"helm.sh/helm/v3/pkg/{package}" for package in ("chartutil", "lint/rules"))
+    stamp = " ".join(f"-X {one}.k8sVersionMajor={_MAJOR} -X {one}.k8sVersionMinor={_MINOR}" for one in packages)
+    return Program("helm", "kubernetes", "helm.sh/helm/v3/cmd/helm", stamp)
 
 
 PROGRAMS = {
@@ -63,7 +74,7 @@ PROGRAMS = {
         _kubernetes("kube-scheduler"),
         Program("etcd", "kubernetes", "go.etcd.io/etcd/server/v3"),
         Program("coredns", "kubernetes", "./coredns"),
-        Program("helm", "kubernetes", "./helm"),
+        _helm(),
         Program("kube-scheduler-coscheduling", "kubernetes", "sigs.k8s.io/scheduler-plugins/cmd/scheduler"),
         Program("vc-scheduler", "kubernetes", "volcano.sh/volcano/cmd/scheduler"),
     )

@@ -1,0 +1,138 @@
+"""The Helm chart from `helm install` to `helm uninstall`, by Helm itself, in a cluster whose pods run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hack import gobuild
+from hack.chart import CHART
+from hack.cluster import Cluster
+from tests.support.eventually import eventually
+from tests.support.in_cluster import InCluster, Json, shell_job
+
+RELEASE = "tfoperator"
+CRD = "tfjobs.kubeflow.org"
+
+
+class Helm:
+    """`helm`, as an administrator types it for one namespace."""
+
+    def __init__(self, system: InCluster, folder: Path) -> None:
+        self._folder = folder
+        self._common = (f"--kubeconfig={system.cluster.kubeconfig}", f"--namespace={system.namespace}")
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(gobuild.ensure("helm")), *arguments, *self._common]
+        home = {**os.environ, "HOME": str(self._folder)}  # it has caches and settings below its home
+        return subprocess.run(command, capture_output=True, text=True, timeout=150, env=home, check=False)
+
+    def __call__(self, *arguments: str) -> str:
+        """What it prints; its failure fails the test with what it says."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def install(self, *flags: str, release: str = RELEASE) -> str:
+        return self("install", release, str(CHART), "--wait", "--timeout=100s", *flags)
+
+    def upgrade(self, values: Json) -> str:
+        file = self._folder / "values.yaml"
+        file.write_text(yaml.safe_dump(values))
+        return self("upgrade", RELEASE, str(CHART), "--wait", "--timeout=100s", f"--values={file}")
+
+
+@pytest.fixture
+def system(node_cluster: Cluster, tmp_path: Path) -> Iterator[InCluster]:
+    """The namespace that docs/install.md makes; nothing but the CRD outlives the test."""
+    one = InCluster(node_cluster, "tfoperator-system", tmp_path)
+    one.kubectl("create", "namespace", one.namespace)
+    one.kubectl("label", "namespace", one.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    yield one
+    print(one.kubectl("get", "pods", "-o", "wide"))
+    one.kubectl("delete", "namespace", one.namespace, "--timeout=50s")
+
+
+@pytest.fixture
+def team(node_cluster: Cluster, tmp_path: Path) -> Iterator[InCluster]:
+    """A namespace with jobs."""
+    one = InCluster(node_cluster, "team-helm", tmp_path)
+    one.kubectl("create", "namespace", one.namespace)
+    yield one
+    one.kubectl("delete", "namespace", one.namespace, "--wait=false")
+
+
+def trains(team: InCluster, name: str) -> None:
+    """A job that comes now is seen to its end."""
+    team.apply(shell_job(name, "exit 0"))
+    team.wait(name, "Succeeded")
+
+
+def versions(system: InCluster) -> list[str]:
+    return [version["name"] for version in system.get("crd", CRD)["spec"]["versions"]]
+
+
+@pytest.mark.timeout(500)
+def test_a_release_from_its_installation_to_its_end(system: InCluster, team: InCluster, tmp_path: Path) -> None:
+    helm = Helm(system, tmp_path)
+
+    # A CRD that Helm hasn't made isn't overwritten by accident.
+    system.kubectl("apply", "--server-side", "-f", "-", stdin=system.cli.run("crd").stdout)
+    refused = helm.run("install", RELEASE, str(CHART))
+    assert refused.returncode == 1
+    assert CRD in refused.stderr
+    assert "cannot be imported into the current release" in refused.stderr
+    said = helm.install("--take-ownership")
+    assert "looks after TFJobs in all namespaces" in said
+    assert f"kubectl -n {system.namespace} rollout status deployment/{RELEASE}" in said
+
+    trains(team, "after-install")
+    team.apply(shell_job("long", "trap 'exit 0' TERM; sleep 1000 & wait"))
+    team.wait("long", "Running")
+    pods, status = team.pod_uids("long"), team.get("tfjob", "long")["status"]
+
+    # An upgrade reaches CRD, configuration and rights, and disturbs no job.
+    values = {"webhook": {"enabled": True}, "config": {"restart-delay-cap": "10m"}}
+    helm.upgrade(values)
+    assert versions(system) == ["v1", "v1alpha2"]
+    read = team.kubectl("get", "tfjobs.v1alpha2.kubeflow.org", "long", "-o", "jsonpath={.spec.tfReplicaSpecs}")
+    assert "sleep 1000" in read
+    authority = system.get("crd", CRD)["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
+    helm.upgrade({**values, "logFormat": "text"})
+    # What the operator has written into the CRD isn't Helm's to take away.
+    assert system.get("crd", CRD)["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] == authority
+    trains(team, "after-upgrade")
+
+    # Back to v1 alone, as it was.
+    helm("rollback", RELEASE, "1", "--wait", "--timeout=100s")
+    assert versions(system) == ["v1"]
+    assert system.get("crd", CRD)["spec"]["conversion"] == {"strategy": "None"}
+    trains(team, "after-rollback")
+    after = team.get("tfjob", "long")["status"]
+    assert team.pod_uids("long") == pods
+    assert {**after, "lastReconcileTime": ""} == {**status, "lastReconcileTime": ""}
+
+    # The jobs outlive the operator; what it has made itself stays in its namespace.
+    helm("uninstall", RELEASE, "--wait", "--timeout=100s")
+    eventually(lambda: not system.list("pods"), within=60, every=0.3, what="the operator's pods have ended")
+    left = system.kubectl("get", "all,secrets,leases,configmaps,serviceaccounts,roles,rolebindings", "-o", "name")
+    assert set(left.split()) == {
+        "configmap/kube-root-ca.crt",
+        "serviceaccount/default",
+        "lease.coordination.k8s.io/tfoperator",
+        "secret/tfoperator-webhook-cert",
+    }
+    assert not system.list("clusterrole,clusterrolebinding", "-l", "app.kubernetes.io/name=tfoperator")
+    assert team.pod_uids("long") == pods
+    assert team.get("pod", "long-worker-0")["status"]["phase"] == "Running"
+
+    # Another release finds the CRD of the first, and goes on with its jobs.
+    helm.install("--set=crds.install=false", release="other")
+    trains(team, "after-all")
+    team.kubectl("delete", "tfjob", "long", "--wait", "--timeout=50s")
+    helm("uninstall", "other", "--wait", "--timeout=100s")
