@@ -69,14 +69,20 @@ def _advice(job: JobResult, result: RunResult) -> Iterator[str]:
     yield ""
     if result.outcome is Outcome.TIMED_OUT:
         yield "Next: give it more time with --timeout, or look into the logs for what it waits for."
-    elif any(replica.exit_code == 127 for replica in job.failed_replicas):
+    elif any(replica.exit_code in (126, 127) for replica in job.failed_replicas):
         yield (
             "Next: a container's `command` must exist on this machine (relative paths start where you are) or, with "
-            "--runtime docker, in its image."
+            "--runtime docker, in its image, and be executable."
+        )
+    elif any(replica.exit_code == 137 for replica in job.failed_replicas):
+        yield (
+            "Next: it was killed from outside, mostly because memory ran out (`dmesg` tells, or the memory limit with "
+            "--runtime docker): let it need less, or run fewer replicas at a time."
         )
     elif job.failed_replicas:
+        cause = "what the log says" if any(replica.last_lines for replica in job.failed_replicas) else "the program"
         yield (
-            "Next: correct what the log says and run it again. To have a failed replica started again instead, set its "
+            f"Next: correct {cause} and run it again. To have a failed replica started again instead, set its "
             "restartPolicy to OnFailure, or to ExitCode for exit codes of 128 and more."
         )
     else:
