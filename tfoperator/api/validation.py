@@ -15,6 +15,7 @@ import msgspec
 from msgspec import inspect
 
 from tfoperator.api.pod_fields import CONTAINER_FIELDS, POD_SPEC_FIELDS, POD_TEMPLATE_FIELDS
+from tfoperator.api.pod_shapes import shape_problems
 from tfoperator.api.problems import Problem, Severity, errors, member, shown
 from tfoperator.api.rules import MANAGED_BY, MAX_REPLICAS, NAME_PATTERN, validate
 from tfoperator.api.structure import drop_nulls, members, type_problems, unknown_members
@@ -47,6 +48,8 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     if not problems:
         # Through JSON, because a template has to become undecoded JSON again.
         problems += validate(decode_tfjob(msgspec.json.encode(drop_nulls(manifest, TFJob))))
+    for path, template in _templates(manifest):
+        problems += [problem for problem in shape_problems(template, path) if problem not in problems]
     return (*problems, *warnings)
 
 

@@ -160,6 +160,48 @@ def test_a_bad_template_is_refused(change: dict[str, Any], found: list[str]) -> 
     assert complaints(with_template(change)) == found
 
 
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"command": "python train.py"}, 'command: must be a list, but is the string "python train.py"'),
+        ({"args": ["--steps", 5]}, "args[1]: must be a string, but is the number 5"),
+        ({"env": {"STEPS": "5"}}, "env: must be a list, but is an object"),
+        ({"env": [{"name": "STEPS", "value": 5}]}, "env[0].value: must be a string, but is the number 5"),
+        ({"env": [{"name": "DEBUG", "value": True}]}, "env[0].value: must be a string, but is true"),
+        ({"volumeMounts": {"name": "data"}}, "volumeMounts: must be a list, but is an object"),
+        (
+            {"resources": {"limits": {"cpu": 0.5, "memory": "8 GB"}}},
+            'resources.limits[memory]: must be a quantity such as 4, 500m or 8Gi, but is "8 GB"',
+        ),
+        (
+            {"ports": [{"containerPort": "80"}]},
+            'ports[0].containerPort: must be a whole number, but is the string "80"',
+        ),
+    ],
+)
+def test_a_pod_that_no_api_server_could_read_is_refused_before_one_is_asked(
+    change: dict[str, Any], complaint: str
+) -> None:
+    manifest = with_template({f"spec.containers.0.{name}": value for name, value in change.items()})
+    assert [str(problem) for problem in validate_manifest(manifest)] == [f"{CONTAINERS}[0].{complaint}"]
+
+
+def test_what_people_write_into_a_container_is_good() -> None:
+    container = {
+        "command": ["python", "train.py"],
+        "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        "resources": {"limits": {"cpu": 0.5, "memory": "8Gi", "nvidia.com/gpu": 1}, "requests": {"cpu": 1e-3}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": True}],
+    }
+    manifest = with_template(
+        {
+            "spec.volumes": [{"name": "data", "emptyDir": {}}],
+            **{f"spec.containers.0.{name}": value for name, value in container.items()},
+        }
+    )
+    assert validate_manifest(manifest) == ()
+
+
 @pytest.mark.parametrize("template", [None, {}])
 def test_a_template_must_be_there(template: object) -> None:
     job = tfjob({"Worker": {"template": template}})
