@@ -19,10 +19,10 @@ from tfoperator.controller.job_events import JobEvents
 from tfoperator.controller.messages import creation_events
 from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.controller.name_taken import NameTaken, Occupant, Taken, found_instead
-from tfoperator.controller.outcome import Outcome, refusal
+from tfoperator.controller.outcome import Outcome, is_final, refusal
 from tfoperator.controller.slow_start import CallPool
 from tfoperator.expectations import Expectations
-from tfoperator.kube.errors import InvalidError, KubeError
+from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.verbs import ApiClient
 
@@ -119,7 +119,7 @@ class CreationExecutor:
                 created.append(one.name)
             elif isinstance(result, KubeError):
                 failures.append(result)
-                if isinstance(result, InvalidError) and not outcome.refused:
+                if is_final(result) and not outcome.refused:
                     outcome.refused = refusal(f"spec.tfReplicaSpecs[{one.replica_type}].template", kind[:-1], result)
             elif result.taken is Taken.FOREIGN:
                 taken += 1

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import msgspec
 
-from tfoperator.kube.errors import InvalidError, KubeError
+from tfoperator.kube.errors import BadRequestError, InvalidError, KubeError
 
-__all__ = ["Outcome", "refusal"]
+__all__ = ["Outcome", "is_final", "refusal"]
+
+_UNREADABLE = "cannot be handled as a"
+"""What API servers answer, with 400, to an object that their types can't hold: a string where a list belongs, a
+quantity that is none. Admission webhooks deny with 400, too, in words of their own, and may think better of it."""
 
 
 class Outcome(msgspec.Struct):
@@ -24,7 +30,13 @@ class Outcome(msgspec.Struct):
     recorded: bool = False
 
 
-def refusal(field: str, what: str, error: InvalidError) -> str:
+def is_final(error: object) -> TypeGuard[InvalidError | BadRequestError]:
+    """Whether the API server says that it will never accept what it was sent, however often it is asked."""
+    return isinstance(error, InvalidError) or (isinstance(error, BadRequestError) and _UNREADABLE in str(error))
+
+
+def refusal(field: str, what: str, error: InvalidError | BadRequestError) -> str:
     """What `Outcome.refused` says: the job's field to blame, the object that was refused, and the server's words."""
-    causes = "; ".join(f"{cause.field}: {cause.message}" for cause in error.causes)
-    return f"{field}: the API server refuses the {what}: {causes or error.status.message}"
+    causes = error.causes if isinstance(error, InvalidError) else ()
+    words = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
+    return f"{field}: the API server refuses the {what}: {words or error.status.message}"

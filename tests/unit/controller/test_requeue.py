@@ -25,6 +25,34 @@ def test_a_refused_pod_makes_the_job_fail_with_the_servers_words_instead_of_a_lo
         assert harness.api.count("create", "pods") == 1
 
 
+def test_a_pod_that_no_api_server_can_read_makes_the_job_fail_instead_of_a_loop() -> None:
+    with Harness() as harness:
+        words = (
+            'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal string into Go struct field '
+            "Container.spec.containers.command of type []string"
+        )
+        harness.api.fail("create", "pods", api_error(400, "BadRequest", words), times=1000)
+        harness.submit(Worker=4)
+        harness.controller.sync_tfjob("ns/job")
+        harness.sync()
+        message = harness.condition("Failed")["message"]
+        assert "spec.tfReplicaSpecs[Worker].template" in message
+        assert "Container.spec.containers.command of type []string" in message
+        assert harness.api.count("create", "pods") == 1
+
+
+def test_a_webhook_that_denies_with_400_may_think_better_of_it() -> None:
+    with Harness() as harness:
+        denied = api_error(
+            400, "BadRequest", 'admission webhook "quota.example.com" denied the request: come back later'
+        )
+        harness.api.fail("create", "pods", denied, times=1)
+        harness.submit(Worker=1)
+        harness.sync()
+        harness.sync()
+        assert harness.api.names(PODS) == ["job-worker-0"]
+
+
 def test_a_time_to_live_of_zero_does_not_make_a_refused_write_a_tight_loop() -> None:
     clock = FakeClock()
     with Harness(clock=clock) as harness:
