@@ -61,8 +61,9 @@ class Requeuer:
         self._metrics.sync_failed(type(error).__name__)
         wishes = [one.retry_after for one in errors if isinstance(one, ApiError) and one.retry_after is not None]
         if wishes:
-            logger.warning("%s; trying again in %.0f s as the server asks", error, max(wishes), extra=extra)
-            self._queue.add_after(key, max(wishes))
+            logger.warning("%s; the server asks to wait for %.0f s", error, max(wishes), extra=extra)
+            # A wish is the least: whoever says "in a second", or "at once", for ever is asked ever more rarely.
+            self._queue.add_rate_limited(key, at_least=max(wishes))
             return
         # It has been said with an event.
         level = logging.DEBUG if isinstance(error, SaidOnce) else logging.WARNING

@@ -33,9 +33,9 @@ class RateLimitingQueue(DelayingQueue[T]):
         super().__init__(name=name, clock=clock, metrics=metrics)
         self._limiter = limiter
 
-    def add_rate_limited(self, item: T) -> None:
-        """Add the item when the limiter allows it."""
-        self.add_after(item, self._limiter.when(item))
+    def add_rate_limited(self, item: T, *, at_least: float = 0.0) -> None:
+        """Add the item when the limiter allows it, and not before `at_least` seconds have passed."""
+        self.add_after(item, max(self._limiter.when(item), at_least))
 
     def forget(self, item: T) -> None:
         """Let the limiter forget the item's failures; the item's place in the queue is not touched."""

@@ -99,3 +99,17 @@ def test_a_wish_for_patience_is_granted() -> None:
         harness.submit(Worker=1)
         harness.controller.sync_tfjob("ns/job")
         assert ("ns/job", 7.0) in delays
+
+
+def test_a_server_that_always_asks_to_come_back_at_once_is_asked_ever_more_rarely() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as harness:
+        busy = error_from_status(Status(code=429, reason="TooManyRequests"), retry_after=0.0)
+        harness.api.fail("create", "services", busy, times=1000)
+        delays: list[float] = []
+        harness.queue.add_after = lambda key, seconds: delays.append(seconds)  # type: ignore[method-assign]
+        harness.submit(Worker=1)
+        for _ in range(3):
+            harness.controller.sync_tfjob("ns/job")
+        assert delays[0] > 0
+        assert delays == sorted(set(delays)), "each wait is longer than the one before"
