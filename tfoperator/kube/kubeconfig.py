@@ -123,7 +123,8 @@ class _Entry:
         """PEM from the field `{field}-data` (decoded) or the path in `field`; the data goes first."""
         if data := self.text(f"{field}-data"):
             try:
-                return base64.b64decode(data, validate=True)
+                # Wrapped lines are fine, as for kubectl: in YAML a block of them looks natural.
+                return base64.b64decode("".join(data.split()), validate=True)
             except (binascii.Error, ValueError):
                 raise ConfigError(f"{self.where}: {field}-data is not base64") from None
         return self.file(field)

@@ -37,7 +37,8 @@ class Proxy(msgspec.Struct, frozen=True):
     def connect(self, host: str, port: int, timeout: float) -> socket.socket:
         """A connection to `host` through the proxy, with TCP_NODELAY. Raises OSError or HTTPException."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
-        connection.set_tunnel(host, port, dict(self.headers))
+        # Only newer Pythons add the brackets that an IPv6 address needs here; they don't mind given ones.
+        connection.set_tunnel(f"[{host}]" if ":" in host else host, port, dict(self.headers))
         try:
             connection.connect()
         except BaseException:

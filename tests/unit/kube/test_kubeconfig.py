@@ -24,6 +24,11 @@ def data(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
+def wrapped(path: Path) -> str:
+    """As `base64 FILE` prints it, in lines."""
+    return base64.encodebytes(path.read_bytes()).decode()
+
+
 @pytest.mark.parametrize(
     ("user", "expected"),
     [
@@ -66,7 +71,7 @@ def test_impersonation_can_not_smuggle_a_header(tmp_path: Path) -> None:
         load(tmp_path, kubeconfig(user={"as": "jane\r\nX: 1"}))
 
 
-@pytest.mark.parametrize("form", ["files", "data"])
+@pytest.mark.parametrize("form", ["files", "data", "wrapped data"])
 def test_certificates_in_files_and_inline_reach_the_server(
     tmp_path: Path, serve: Serve, certificates: Certificates, form: str
 ) -> None:
@@ -80,8 +85,9 @@ def test_certificates_in_files_and_inline_reach_the_server(
         cluster = {"certificate-authority": str(certificates.ca)}
         user = {"client-certificate": str(chain), "client-key": str(key)}
     else:
-        cluster = {"certificate-authority-data": data(certificates.ca), "certificate-authority": "/nowhere"}
-        user = {"client-certificate-data": data(chain), "client-key-data": data(key)}
+        encoded = data if form == "data" else wrapped
+        cluster = {"certificate-authority-data": encoded(certificates.ca), "certificate-authority": "/nowhere"}
+        user = {"client-certificate-data": encoded(chain), "client-key-data": encoded(key)}
     with Client(load(tmp_path, kubeconfig(server.url, cluster=cluster, user=user))) as client:
         assert client.get_raw("/") == b"alice"
 

@@ -100,6 +100,14 @@ def test_what_the_proxy_says_is_said_without_its_password(serve: Serve, proxy: C
     assert "s3cret" not in str(caught.value)
 
 
+def test_an_ipv6_address_is_asked_for_in_brackets(proxy: ConnectProxy) -> None:
+    config = ClusterConfig(server="https://[fd00::1]:6443", proxy_url=f"http://user:wrong@127.0.0.1:{proxy.port}")
+    with Client(config) as client, pytest.raises(TransportError, match="407"):
+        client.get_raw("/")
+    (asked,) = proxy.asked
+    assert asked.startswith("CONNECT [fd00::1]:6443 ")
+
+
 def test_a_proxy_that_is_away_is_named() -> None:
     config = ClusterConfig(server="http://k8s.test", proxy_url="http://127.0.0.1:1")
     with Client(config) as client, pytest.raises(ConnectionRefused, match=r"through the proxy 127\.0\.0\.1:1"):
