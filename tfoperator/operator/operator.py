@@ -196,8 +196,12 @@ class Operator:
             self._fail("the lease was lost: another replica may lead by now")
 
     def _work(self, stop: StopSignal) -> None:
-        """Work until `stop`, then until running syncs have finished. What the elector calls while we lead."""
+        """Work until `stop`, then until running syncs have finished. What the elector calls while we lead.
+
+        It does not give up waiting as `stop()` does: while a sync goes on, the lease must not be given back.
+        """
         self._working = True
+        self._drained = False
         self._recorder.start()
         self._controller.start()
         self._reconciler.start()
@@ -209,6 +213,7 @@ class Operator:
         self._drained = self._reconciler.stop(1.0) and drained
         if not drained:
             logger.warning("a sync did not finish in %.0f s", self._options.shutdown_grace_period)
+            self._controller.stop(None)
 
     def _fail(self, reason: str) -> None:
         self._failure = reason

@@ -80,17 +80,23 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
     happenings: queue.SimpleQueue[str] = queue.SimpleQueue()
     with _Signals(happenings), ExitStack() as cleanup:
         try:
-            operator, webhook = _assemble(options, environ, cleanup, happenings.put)
+            client, operator, webhook = _assemble(options, environ, cleanup, happenings.put)
         except (KubeError, OSError, OptionsError) as error:
             return _complain(str(error))
         logger.info("tfoperator %s starts as %s", tfoperator.__version__, operator.identity)
         operator.start()
         failure = next_happening(happenings)
+        if failure:
+            # Another replica may lead by now: what a running sync still wants to write must not reach the API server.
+            client.close()
         if webhook is not None:
             webhook.drain()
         if not failure:
             logger.info("stopping: up to %.0f s for running syncs", options.shutdown_grace_period)
         stopped = operator.stop()
+        if not stopped:
+            # As above, and before the webhook takes its time: nobody waits for the sync any more.
+            client.close()
     if failure:
         return EXIT_FAILED
     logger.info("stopped" if stopped else "stopped, but not everything had finished in time")
@@ -104,7 +110,7 @@ def _complain(message: str) -> int:
 
 def _assemble(
     options: Options, environ: Mapping[str, str], cleanup: ExitStack, on_failure: Callable[[str], None]
-) -> tuple[Operator, ServedWebhook | None]:
+) -> tuple[Client, Operator, ServedWebhook | None]:
     """Make everything that can be wrong from the start. Raises KubeError, OptionsError and OSError (ports)."""
     config = load_config(options.kubeconfig or None, options.context or None, environ=environ)
     config.check()
@@ -149,7 +155,7 @@ def _assemble(
         watcher = ConfigWatcher(options, operator.equip)
         cleanup.callback(watcher.stop)
         watcher.start()
-    return operator, webhook
+    return client, operator, webhook
 
 
 def _serve(options: Options, operator: Operator, cleanup: ExitStack, webhook: ServedWebhook | None = None) -> None:

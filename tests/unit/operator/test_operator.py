@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.cluster import tfjob
@@ -176,6 +177,49 @@ def test_a_standby_writes_nothing_but_its_claim(api: FakeApi, start: Callable[..
     eventually(lambda: len(api.names(PODS)) == 3)
     assert standby.stop(10)
     assert standby_calls == []
+
+
+def holding(api: FakeApi, release: threading.Event) -> threading.Event:
+    """Have creations of pods wait for `release`; what is returned says that one does."""
+    asked = threading.Event()
+
+    def hold(call: Call) -> None:
+        if (call.verb, call.resource) == ("create", "pods"):
+            asked.set()
+            release.wait(20)
+
+    api.react(hold)
+    return asked
+
+
+def test_the_lease_is_not_given_back_while_a_sync_that_has_outlived_its_grace_goes_on(
+    api: FakeApi, start: Callable[..., Operator]
+) -> None:
+    release = threading.Event()
+    asked = holding(api, release)
+    operator = start(msgspec.structs.replace(ELECT, shutdown_grace_period=0.1))
+    submit(api, Worker=1)
+    assert asked.wait(10)
+    assert not operator.stop()
+    renewals = api.count("replace", "leases")
+    eventually(lambda: api.count("replace", "leases") > renewals + 1, what="the lease is renewed on")
+    assert [lease["spec"]["holderIdentity"] for lease in api.objects(LEASES)] == [operator.identity]
+    release.set()
+    eventually(lambda: not api.objects(LEASES)[0]["spec"]["holderIdentity"], what="the lease is given back")
+
+
+def test_a_lease_that_is_lost_while_a_sync_finishes_is_no_orderly_end(
+    api: FakeApi, start: Callable[..., Operator]
+) -> None:
+    release = threading.Event()
+    asked = holding(api, release)
+    operator = start(ELECT)
+    submit(api, Worker=1)
+    assert asked.wait(10)
+    api.fail("replace", "leases", api_error(500), times=100_000)
+    api.fail("get", "leases", api_error(500), times=100_000)
+    assert not operator.stop()
+    release.set()
 
 
 def test_a_lost_lease_is_a_failure_that_ends_the_work(api: FakeApi, start: Callable[..., Operator]) -> None:

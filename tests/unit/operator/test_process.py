@@ -13,8 +13,12 @@ import psutil
 import pytest
 import yaml
 
+from tests.support.cluster import Cluster, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess, free_port
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+from tfoperator.kube.resources import LEASES
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.operator.process import run
 
@@ -199,6 +203,30 @@ def test_a_webhook_outlives_the_operator_by_its_delay(tmp_path: Path) -> None:
             pass  # still listening
         assert one.process.wait(10) == 0
         assert time.monotonic() - began >= 1.0
+
+
+def test_who_has_lost_the_lease_writes_no_more_however_long_the_process_takes_to_end(tmp_path: Path) -> None:
+    with EmbeddedApiServer() as server:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(server.kubeconfig()))
+        flags = (
+            "--leader-elect", "--leader-elect-retry-period=100ms", "--kube-api-qps=20", "--kube-api-burst=5",
+            f"--webhook-bind-address=127.0.0.1:{free_port()}", "--webhook-shutdown-delay=2s",
+        )  # fmt: skip
+        one = OperatorProcess(kubeconfig, tmp_path, "leader", *flags).start().wait_ready()
+        with Client(load_config(str(kubeconfig)), qps=-1) as client:
+            cluster = Cluster(client)
+            cluster.create_namespace()
+            # More than can be made before the process ends.
+            cluster.submit(tfjob("job", Worker=300))
+            eventually(lambda: len(cluster.pods()) > 5, what="the sync is under way")
+            [lease] = client.list(LEASES, "default", decode).items
+            client.patch(LEASES, "default", lease["metadata"]["name"], {"spec": {"holderIdentity": "other"}}, decode)
+            eventually(lambda: "the lease was lost" in one.tail(), every=0.01, what="it knows")
+            before = len(cluster.pods())
+            assert one.process is not None
+            assert one.process.wait(20) == 1
+            assert len(cluster.pods()) - before <= 5  # those under way
 
 
 def test_a_taken_webhook_port_is_a_clear_error(unreachable: Path, capsys: pytest.CaptureFixture[str]) -> None:
