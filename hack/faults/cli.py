@@ -31,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1, help="how many plans, with consecutive seeds")
     parser.add_argument("--jobs", type=int, default=1, help="how many plans at a time, each on a server of its own")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds in which a plan has to come to rest")
+    parser.add_argument("--plain", action="store_true", help="no TensorBoards and no gangs: what older seeds meant")
     parser.add_argument("--stripe", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="a JSON object per plan")
     arguments = parser.parse_args(argv)
@@ -70,7 +71,9 @@ def _play_all(seeds: Iterable[int], arguments: argparse.Namespace, end: threadin
         for seed in seeds:
             with tempfile.TemporaryDirectory(prefix="tfoperator-plan-") as folder:
                 try:
-                    result = play(seed, server, Path(folder), patience=arguments.patience, end=end)
+                    result = play(
+                        seed, server, Path(folder), patience=arguments.patience, plain=arguments.plain, end=end
+                    )
                 except (Stopped, EOFError, ConnectionError):
                     # A signal to the whole process group ends the fork server as well, and what waits for it fails.
                     if end.is_set():
@@ -94,6 +97,7 @@ def _fan_out(arguments: argparse.Namespace, summary: _Summary, end: threading.Ev
             sys.executable, "-m", "hack.faults", "--json", f"--server={arguments.server}",
             f"--seed={arguments.seed + number}", f"--count={arguments.count - number}",
             f"--stripe={arguments.jobs}", f"--patience={arguments.patience}",
+            *(["--plain"] if arguments.plain else []),
         ]  # fmt: skip
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=dict(os.environ)

@@ -1,5 +1,6 @@
 """What the API server says happened, in its own order: every version of every job, pod and service of a namespace.
 
+Where a plan has TensorBoards or gangs, of every Deployment or PodGroup, too; other plans don't pay for those watches.
 The order is that of resourceVersions, which both API servers count across all resources. The journal is kept by watches
 of its own, straight at the server, so whatever the operator is made to believe, this is the truth.
 """
@@ -7,6 +8,7 @@ of its own, straight at the server, so whatever the operator is made to believe,
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -49,14 +51,18 @@ class Entry(msgspec.Struct, frozen=True):
 class Journal(msgspec.Struct):
     """What happened, and what was done by the player himself (by UID), not the operator.
 
-    `taken` are the pods and services that the player deleted, `discarded` the jobs. With `clock_stepped` times prove
-    nothing; `now` is what the clocks show that are right. In `gaps` (after one version, up to another) a watch was away
-    and something may be missing.
+    `taken` are the objects that the player deleted, `discarded` the jobs, `strangers` objects of the player's own that
+    nobody else may touch, `orphaned` those whose owner the player took away. `gang` is the gang scheduler, "" if there
+    is none. With `clock_stepped` times prove nothing; `now` is what the clocks show that are right. In `gaps` (after
+    one version, up to another) a watch was away and something may be missing.
     """
 
     entries: list[Entry] = []
     taken: set[str] = set()
     discarded: set[str] = set()
+    strangers: set[str] = set()
+    orphaned: set[str] = set()
+    gang: str = ""
     clock_stepped: bool = False
     now: datetime | None = None
     gaps: list[tuple[int, int]] = []
@@ -69,11 +75,13 @@ class Journal(msgspec.Struct):
 class Keeper:
     """Keeps a journal of a namespace, and the current state of its objects. Thread-safe."""
 
-    def __init__(self, client: Client, namespace: str) -> None:
+    def __init__(self, client: Client, namespace: str, more: Mapping[str, Resource] | None = None) -> None:
+        """`more` are kinds that are followed besides jobs, pods and services."""
         self._client = client
         self._namespace = namespace
+        self._resources = {**_RESOURCES, **(more or {})}
         self._lock = threading.Condition()  # guards _current, _entries, _gaps, _seen and _away
-        self._current: dict[str, dict[str, Json]] = {kind: {} for kind in _RESOURCES}
+        self._current: dict[str, dict[str, Json]] = {kind: {} for kind in self._resources}
         self._entries: list[Entry] = []
         self._gaps: list[tuple[int, int]] = []
         self._seen: dict[str, int] = {}
@@ -82,7 +90,7 @@ class Keeper:
         self._watches: dict[str, Any] = {}
         self._threads = [
             threading.Thread(target=self._follow, args=(kind,), name=f"journal-{kind}", daemon=True)
-            for kind in _RESOURCES
+            for kind in self._resources
         ]
 
     def __enter__(self) -> Keeper:
@@ -98,9 +106,9 @@ class Keeper:
             thread.join(10)
 
     def current(self, kind: str) -> list[Json]:
-        """The objects that there are, by name."""
+        """The objects that there are, by name; none of a kind that is not followed."""
         with self._lock:
-            objects = list(self._current[kind].values())
+            objects = list(self._current.get(kind, {}).values())
         return sorted(objects, key=lambda obj: str(obj["metadata"]["name"]))
 
     def entries(self) -> list[Entry]:
@@ -139,7 +147,7 @@ class Keeper:
 
     def is_complete(self) -> bool:
         """Whether all that has happened until now is in the journal. Raises KubeError."""
-        for kind, resource in _RESOURCES.items():
+        for kind, resource in self._resources.items():
             page = self._client.list(resource, self._namespace, _decode)
             live = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in page.items}
             known = {obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"] for obj in self.current(kind)}
@@ -168,7 +176,7 @@ class Keeper:
                 self._stop.wait(0.05)
 
     def _relist(self, kind: str) -> str:
-        page = self._client.list(_RESOURCES[kind], self._namespace, _decode)
+        page = self._client.list(self._resources[kind], self._namespace, _decode)
         found = {item["metadata"]["uid"]: _with_kind(item, kind) for item in page.items}
         with self._lock:
             version = int(page.resource_version)
@@ -185,7 +193,7 @@ class Keeper:
 
     def _watch(self, kind: str, version: str) -> str:
         stream = self._client.watch(
-            _RESOURCES[kind], self._namespace, _decode, resource_version=version, timeout_seconds=600
+            self._resources[kind], self._namespace, _decode, resource_version=version, timeout_seconds=600
         )
         self._watches[kind] = stream
         with stream:

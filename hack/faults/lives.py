@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["CHIEFS", "JobLife", "PodLife", "ReplicaKey", "ServiceLife", "Violation", "indexes"]
+__all__ = ["CHIEFS", "AttachedLife", "JobLife", "PodLife", "ReplicaKey", "ServiceLife", "Violation", "indexes"]
 
 Json = dict[str, Any]
 ReplicaKey = tuple[str, int]
@@ -86,6 +86,35 @@ class ServiceLife:
     reasons: set[str] = field(default_factory=set)
 
 
+@dataclass
+class AttachedLife:
+    """Something that there is one of in a job: of its TensorBoard the Deployment or the Service, or its PodGroup."""
+
+    uid: str
+    kind: str
+    obj: Json
+    gone: bool = False
+    admitted: bool = False
+    """Whether a gang scheduler has ever let this PodGroup's pods be made."""
+    reasons: set[str] = field(default_factory=set)
+    """Why the operator may delete it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.obj["metadata"]["name"])
+
+    @property
+    def spec(self) -> Json:
+        """Its spec."""
+        return dict(self.obj.get("spec") or {})
+
+    @property
+    def deleting(self) -> bool:
+        """Whether it is on its way out."""
+        return bool(self.obj["metadata"].get("deletionTimestamp"))
+
+
 class JobLife:
     """One job (of one UID), the latest version of it and everything it had."""
 
@@ -96,6 +125,7 @@ class JobLife:
         self.gone = False
         self.pods: dict[str, PodLife] = {}
         self.services: dict[str, ServiceLife] = {}
+        self.attached: dict[str, AttachedLife] = {}
         self.specs: list[Json] = []
         self.verdict = ""
 
@@ -149,6 +179,10 @@ class JobLife:
     def living(self, key: ReplicaKey | None = None) -> list[PodLife]:
         """The pods that are there, of one replica or of all."""
         return [pod for pod in self.pods.values() if not pod.gone and key in (None, pod.replica)]
+
+    def beside(self, *kinds: str) -> list[AttachedLife]:
+        """What is there of these kinds beside its replicas."""
+        return [one for one in self.attached.values() if one.kind in kinds and not one.gone]
 
     def counts(self) -> dict[ReplicaKey, int]:
         """The restarts that the status tells, by replica."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from hack.faults.attached import check_attached
 from hack.faults.journal import Journal
 from hack.faults.lives import CHIEFS, JobLife, Violation
 from hack.faults.replay import replay
@@ -28,26 +29,35 @@ def judge(journal: Journal, *, finished: bool = False) -> tuple[list[Violation],
     end: list[Violation] = []
     for job in jobs:
         end += _End(job, finished, journal).check()
-    end += _ownerless(journal, {job.uid for job in jobs if not job.gone})
+    end += _ownerless(journal, {job.uid: job.name for job in jobs if not job.gone})
     return never, end
 
 
-def _ownerless(journal: Journal, uids: set[str]) -> list[Violation]:
-    """Pods and services whose job is gone, or that never had one."""
+def _ownerless(journal: Journal, jobs: dict[str, str]) -> list[Violation]:
+    """What belongs to none of these jobs (names by UID). A TensorBoard's pod belongs to its Deployment."""
     there: dict[str, Json] = {}
     for entry in journal.entries:
-        if entry.kind in ("Pod", "Service"):
+        if entry.kind != "TFJob":
             if entry.what == "DELETED":
                 there.pop(entry.uid, None)
             else:
                 there[entry.uid] = entry.obj
+    names = set(jobs.values())
+    deployments = {uid for uid, obj in there.items() if obj["kind"] == "Deployment"}
     found = []
-    for obj in there.values():
+    for uid, obj in there.items():
+        # What a user has taken from a job that is gone by now waits for another one of that name.
+        if uid in journal.strangers or (uid in journal.orphaned and _job_name(obj) not in names):
+            continue
         owners = {one["uid"] for one in obj["metadata"].get("ownerReferences") or ()}
-        if not owners & uids:
+        if not owners & (jobs.keys() | deployments):
             name = str(obj["metadata"]["name"])
             found.append(Violation("stuck", "-", f"{str(obj['kind']).lower()} {name} belongs to no job"))
     return found
+
+
+def _job_name(obj: Json) -> str:
+    return str((obj["metadata"].get("labels") or {}).get("training.kubeflow.org/job-name", ""))
 
 
 class _End:
@@ -65,10 +75,9 @@ class _End:
             return []
         if job.obj["metadata"].get("deletionTimestamp"):
             self._say("stuck", "it is being deleted and does not go")
-        elif job.foreign:
-            self._check_foreign()
         else:
-            self._check_ours()
+            (self._check_foreign if job.foreign else self._check_ours)()
+            self._found += check_attached(job, self._journal)
         return self._found
 
     def _say(self, kind: str, text: str) -> None:

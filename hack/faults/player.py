@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
+from hack.faults.companions import Companions
 from hack.faults.journal import Journal, Keeper
-from hack.faults.scenario import Act, JobShape, Step
+from hack.faults.steps import Act, JobShape, Step
+from hack.faults.surroundings import BOARD_LABEL, Surroundings
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
@@ -23,6 +25,20 @@ __all__ = ["Player"]
 
 Json = dict[str, Any]
 
+_ON_PODS = frozenset(
+    {
+        Act.RUN,
+        Act.SUCCEED,
+        Act.FAIL,
+        Act.EVICT,
+        Act.RESTART_IN_PLACE,
+        Act.DELETE_POD,
+        Act.DELETE_BOUND_POD,
+        Act.LOSE_NODE,
+        Act.NODE_SILENT,
+        Act.END_TERMINATING,
+    }
+)
 _BINDINGS = Resource("", "v1", "Binding", "bindings")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -31,7 +47,13 @@ class Player:
     """Acts in one namespace. For one thread. `now` is the wall clock of nodes."""
 
     def __init__(
-        self, client: Client, namespace: str, shapes: Iterable[JobShape], keeper: Keeper, now: Callable[[], datetime]
+        self,
+        client: Client,
+        namespace: str,
+        shapes: Iterable[JobShape],
+        keeper: Keeper,
+        now: Callable[[], datetime],
+        companions: Companions,
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -39,7 +61,8 @@ class Player:
         self._keeper = keeper
         self._now = now
         self._lost_nodes: set[str] = set()
-        self.account = Journal()
+        self.account = Journal(gang=companions.gang)
+        self._surroundings = Surroundings(client, namespace, companions, keeper, self.account)
 
     def journal(self) -> Journal:
         """All that has happened."""
@@ -65,14 +88,20 @@ class Player:
                 return self._scale(shape, step)
             case Act.SUSPEND | Act.RESUME:
                 return self._patch_spec(shape.name, {"runPolicy": {"suspend": step.act is Act.SUSPEND}})
+            case Act.CHANGE_BOARD:
+                return self._patch_spec(shape.name, {"tensorBoard": step.value})
+            case Act.CHANGE_GANG:
+                return self._patch_spec(shape.name, {"runPolicy": {"schedulingPolicy": step.value}})
             case Act.DELETE_JOB:
                 return self._delete_job(shape.name, str(step.value))
             case Act.DELETE_SERVICE:
                 return self._delete_service(shape.name, step.pick)
             case Act.RUN if step.value == "all":
                 return ", ".join(self._run(pod) for pod in self._pods(shape.name, ("Pending",)))
-            case _:
+            case _ if step.act in _ON_PODS:
                 return self._act_on_pod(step, shape.name)
+            case _:
+                return self._surroundings.act(step, shape.name)
 
     # Jobs.
 
@@ -99,7 +128,7 @@ class Player:
         return f"{name} ({policy})"
 
     def _delete_service(self, job: str, pick: float) -> str:
-        services = [one for one in self._keeper.current("Service") if _job_name(one) == job]
+        services = [one for one in self._keeper.current("Service") if _job_name(one) == job and not _is_of_board(one)]
         if not services:
             return "no service"
         service = services[int(pick * len(services))]
@@ -115,6 +144,7 @@ class Player:
             pod
             for pod in self._keeper.current("Pod")
             if (not job or _job_name(pod) == job)
+            and not _is_of_board(pod)
             and _phase(pod) in phases
             and bool(pod["metadata"].get("deletionTimestamp")) == terminating
         ]
@@ -178,6 +208,10 @@ class Player:
         ]
 
     def _run(self, pod: Json) -> str:
+        if self.account.gang and not pod["spec"].get("nodeName"):
+            # What a gang's size depends on.
+            self._bind(pod)
+            pod = self._client.get(PODS, self._namespace, pod["metadata"]["name"], _decode)
         return self._report(pod, "Running")
 
     def _report(
@@ -224,15 +258,18 @@ class Player:
         """The node dies. Either it is only silent, or the cluster has given its pods up already."""
         name = pod["metadata"]["name"]
         self._bind(pod)
-        self._lost_nodes.add(pod["metadata"]["uid"])
         if silent:
             bound = self._client.get(PODS, self._namespace, name, _decode)
             if _phase(bound) != "Running" or bound["metadata"].get("deletionTimestamp"):
                 return "too late"
-            return self._report(bound, "Unknown", reason="NodeLost")
+            told = self._report(bound, "Unknown", reason="NodeLost")
+            # Not before: of a node that nobody knows to be lost nobody would free the pod.
+            self._lost_nodes.add(pod["metadata"]["uid"])
+            return told
         disruption = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
         change = {"status": {"conditions": [disruption]}}
         self._client.patch(PODS, self._namespace, name, change, _decode, subresource="status")
+        self._lost_nodes.add(pod["metadata"]["uid"])
         return self._take(pod)
 
     # When all is well again.
@@ -242,6 +279,7 @@ class Player:
 
         With `succeed` programs come to their end, too. Failures don't matter: this is done again and again.
         """
+        self._surroundings.tend()
         for pod in self._pods("", ("Pending",)):
             self._try(self._run, pod)
         for pod in (*self._ending(""), *self._nobodys()):
@@ -287,6 +325,10 @@ class Player:
 
 def _job_name(obj: Json) -> str:
     return str((obj["metadata"].get("labels") or {}).get("training.kubeflow.org/job-name", ""))
+
+
+def _is_of_board(obj: Json) -> bool:
+    return BOARD_LABEL in (obj["metadata"].get("labels") or {})
 
 
 def _phase(pod: Json) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from hack.faults.attached import Attached
 from hack.faults.journal import Entry, Journal
 from hack.faults.lives import CHIEFS, JobLife, PodLife, ReplicaKey, ServiceLife, Violation
 from hack.faults.thresholds import enough_succeeded, too_many_failed
@@ -32,6 +33,8 @@ class _Reader:
         self._version = 0
         self.jobs: dict[str, JobLife] = {}
         self._early: dict[str, list[Entry]] = {}  # events of objects whose job the journal shows only later, by its UID
+        self._attached = Attached(journal.gang, journal.taken, self._complain)
+        self._strangers: dict[str, int] = {}  # the version that each has had from the beginning
         self.violations: list[Violation] = []
 
     def read(self, entry: Entry) -> None:
@@ -40,15 +43,42 @@ class _Reader:
             self._job(entry)
             for early in self._early.pop(entry.uid, ()):
                 self._child(self.jobs[entry.uid], early)
-        elif (job := self.jobs.get(_owner(entry.obj))) is not None:
+        elif entry.uid in self._journal.strangers:
+            self._stranger(entry)
+        elif entry.kind == "Pod" and (board := self._board_of(entry)) is not None:
+            self._attached.read_board_pod(board, entry)
+        elif (job := self.jobs.get(_owner(entry.obj)) or self._last_owner(entry)) is not None:
             self._child(job, entry)
         else:
             self._early.setdefault(_owner(entry.obj), []).append(entry)
 
     def _child(self, job: JobLife, entry: Entry) -> None:
         replica = _replica(entry.obj)
-        if replica is not None:
+        if replica is None:
+            self._attached.read(job, entry)
+        else:
             (self._pod if entry.kind == "Pod" else self._service)(job, replica, entry)
+
+    def _last_owner(self, entry: Entry) -> JobLife | None:
+        """The job that an object was taken from."""
+        if entry.uid not in self._journal.orphaned:
+            return None
+        return next((job for job in self.jobs.values() if entry.uid in job.attached), None)
+
+    def _board_of(self, entry: Entry) -> JobLife | None:
+        """The job whose TensorBoard a pod is of."""
+        owner = _owner(entry.obj)
+        return next((job for job in self.jobs.values() if owner in job.attached), None)
+
+    def _stranger(self, entry: Entry) -> None:
+        """What has a name that a job needs, and is nobody's business."""
+        first = self._strangers.setdefault(entry.uid, entry.version)
+        touched = entry.what == "DELETED" and entry.uid not in self._journal.taken
+        if (touched or (entry.what == "MODIFIED" and entry.version != first)) and self._journal.is_whole_at(
+            entry.version
+        ):
+            text = f"{entry.kind.lower()} {entry.name} is somebody else's, and was {entry.what.lower()}"
+            self.violations.append(Violation("wrong", "-", text))
 
     def _complain(self, kind: str, job: JobLife, text: str) -> None:
         if self._journal.is_whole_at(self._version):
@@ -95,6 +125,7 @@ class _Reader:
         children += [one for one in job.services.values() if not one.gone]
         for child in children:
             self._give_reasons_to(job, child)
+        self._attached.give_reasons(job)
 
     def _give_reasons_to(self, job: JobLife, child: PodLife | ServiceLife) -> None:
         if job.gone or job.obj["metadata"].get("deletionTimestamp"):
@@ -141,6 +172,7 @@ class _Reader:
             pod = job.pods[entry.uid] = PodLife(entry.uid, entry.name, replica, _base(entry.obj))
             if entry.what == "ADDED":
                 self._born(job, pod)
+                self._attached.check_member(job, entry.obj)
             self._give_reasons_to(job, pod)
         self._report(pod, entry.obj)
         if pod.failed_retryably(job.policy(replica[0])):

@@ -23,8 +23,10 @@ from hack.faults.oracle import judge
 from hack.faults.player import Player
 from hack.faults.proxy import FaultProxy
 from hack.faults.replica import Replicas
-from hack.faults.scenario import Act, Scenario, Step, make_scenario
+from hack.faults.scenario import Scenario, make_scenario
 from hack.faults.servers import Server
+from hack.faults.steps import Act, Step
+from hack.faults.surroundings import followed
 from hack.faults.weather import Weather
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
@@ -59,11 +61,17 @@ class Result:
 
 
 def play(
-    seed: int, server: Server, folder: Path, *, patience: float = PATIENCE, end: threading.Event | None = None
+    seed: int,
+    server: Server,
+    folder: Path,
+    *,
+    patience: float = PATIENCE,
+    plain: bool = False,
+    end: threading.Event | None = None,
 ) -> Result:
     """Play the plan of a seed in a namespace of its own. Raises Stopped soon after `end` is set, with all tidied up."""
     began = time.monotonic()
-    scenario = make_scenario(seed, server.profile)
+    scenario = make_scenario(seed, server.profile, plain=plain)
     weather = Weather(str(seed), scenario.request_faults, scenario.event_faults, no_watch_list=scenario.no_watch_list)
     namespace = f"plan-{seed}-{time.monotonic_ns() % 10**9}"
     with ExitStack() as stack:
@@ -71,7 +79,7 @@ def play(
         client.create(NAMESPACES, "", {"metadata": {"name": namespace}}, _decode)
         stack.callback(_remove, client, namespace)
         proxy = stack.enter_context(FaultProxy(server.url, server.token, weather, certificate=server.certificate))
-        keeper = stack.enter_context(Keeper(client, namespace))
+        keeper = stack.enter_context(Keeper(client, namespace, followed(scenario.companions)))
         replicas = stack.enter_context(
             Replicas(
                 scenario.operators,
@@ -82,7 +90,8 @@ def play(
                 read_deadline=server.read_deadline,
             )
         )
-        player = Player(client, namespace, scenario.jobs, keeper, ScaledClock(server.origin).now)
+        now = ScaledClock(server.origin).now
+        player = Player(client, namespace, scenario.jobs, keeper, now, scenario.companions)
         plan = _Plan(scenario, server, weather, proxy, keeper, replicas, player, patience, end or threading.Event())
         violations = plan.run()
         history = plan.history if violations else []
@@ -94,6 +103,7 @@ def play(
 
 def _options(scenario: Scenario, server: Server, namespace: str) -> dict[str, object]:
     options: dict[str, object] = {"namespace": [namespace], "unique_names": scenario.unique_names}
+    options["gang_scheduler_name"] = scenario.companions.gang
     if scenario.operators > 1:
         # One and a half real seconds, of which a machine with other things to do can lose some.
         options |= {
@@ -278,6 +288,10 @@ def _line(entry: Entry) -> str:
         reasons = [status.get("reason") or "", "terminating" if obj["metadata"].get("deletionTimestamp") else ""]
         base = (obj["metadata"].get("annotations") or {}).get("training.kubeflow.org/restarts", "0")
         detail = f"{status.get('phase')} restarts {base} {' '.join(filter(None, reasons))}"
+    elif entry.kind == "PodGroup":
+        detail = f"{obj.get('spec')} {status.get('phase') or ''}"
+    elif entry.kind == "Deployment":
+        detail = f"available {status.get('availableReplicas') or 0}"
     else:
         detail = ""
     return f"{entry.version} {entry.kind} {entry.what} {entry.name} {entry.uid[:8]} {detail}".rstrip()

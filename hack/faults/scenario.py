@@ -8,104 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from typing import Any
 
+from hack.faults.companions import Companions, with_companions
+from hack.faults.steps import Act, JobShape, Profile, Step
 from hack.faults.weather import EVENT_FAULTS, REQUEST_FAULTS, EventFault, RequestFault
 
-__all__ = ["RETRYABLE_CODES", "Act", "JobShape", "Profile", "Scenario", "Step", "make_scenario"]
+__all__ = ["RETRYABLE_CODES", "Scenario", "make_scenario"]
 
 Json = dict[str, Any]
 
 RETRYABLE_CODES = (130, 137, 143, 255)
 _PERMANENT_CODES = (1, 2, 127)
-
-
-class Act(StrEnum):
-    """What can happen in a step."""
-
-    CREATE = "create"
-    SCALE = "scale"
-    SUSPEND = "suspend"
-    RESUME = "resume"
-    DELETE_JOB = "delete-job"
-    RUN = "run"
-    SUCCEED = "succeed"
-    FAIL = "fail"
-    EVICT = "evict"
-    RESTART_IN_PLACE = "restart-in-place"
-    DELETE_POD = "delete-pod"
-    DELETE_BOUND_POD = "delete-bound-pod"
-    LOSE_NODE = "lose-node"
-    NODE_SILENT = "node-silent"
-    END_TERMINATING = "end-terminating"
-    DELETE_SERVICE = "delete-service"
-    KILL_OPERATOR = "kill-operator"
-    PAUSE_OPERATOR = "pause-operator"
-    CUT_NETWORK = "cut-network"
-    COMPACT = "compact"
-    STEP_CLOCK = "step-clock"
-    RESTART_API = "restart-api-server"
-    PAUSE_ETCD = "pause-etcd"
-
-
-@dataclass(frozen=True)
-class JobShape:
-    """A TFJob to be made."""
-
-    name: str
-    replicas: dict[str, int]
-    restart_policy: str
-    success_policy: str = ""
-    dynamic: bool = False
-    suspended: bool = False
-    managed_by: str = ""
-    min_succeeded: int | str | None = None
-    max_failed: int | str | None = None
-    run_policy: Json = field(default_factory=dict)
-
-    def manifest(self) -> Json:
-        """The TFJob, ready to be posted."""
-        container = {"name": "tensorflow", "image": "example.invalid/train:1", "command": ["train"]}
-        template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
-        specs = {
-            kind: {"replicas": count, "restartPolicy": self.restart_policy, "template": template}
-            for kind, count in self.replicas.items()
-        }
-        spec: Json = {"tfReplicaSpecs": specs, "runPolicy": {**self.run_policy, "suspend": self.suspended}}
-        if self.success_policy:
-            spec["successPolicy"] = self.success_policy
-        if self.dynamic:
-            spec["enableDynamicWorker"] = True
-        thresholds = {"minSucceededWorkers": self.min_succeeded, "maxFailedWorkers": self.max_failed}
-        spec |= {name: share for name, share in thresholds.items() if share is not None}
-        if self.managed_by:
-            spec["runPolicy"]["managedBy"] = self.managed_by
-        return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": self.name}, "spec": spec}
-
-
-@dataclass(frozen=True)
-class Step:
-    """After so many real seconds, do this. `pick` (0 to 1) chooses among what is there; `value` is the act's own."""
-
-    after: float
-    act: Act
-    job: int = 0
-    pick: float = 0.0
-    value: Any = None
-
-    def __str__(self) -> str:
-        value = "" if self.value is None else f" {self.value}"
-        return f"+{self.after:.3f} s {self.act} job {self.job} pick {self.pick:.2f}{value}"
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What a server allows to be played. `wall_speed` as in `clock.Origin`; `real` has an etcd and restarts."""
-
-    real: bool
-    wall_speed: float
 
 
 @dataclass(frozen=True)
@@ -120,6 +35,7 @@ class Scenario:
     event_faults: dict[EventFault, float]
     no_watch_list: bool
     unique_names: bool
+    companions: Companions
 
     def describe(self) -> list[str]:
         """Lines for people."""
@@ -128,14 +44,15 @@ class Scenario:
         return [
             f"seed {self.seed}: {self.operators} operator(s)"
             + (", unique names" if self.unique_names else "")
-            + (", no WatchList" if self.no_watch_list else ""),
+            + (", no WatchList" if self.no_watch_list else "")
+            + (f", gangs for {self.companions.gang}" if self.companions.gang else ""),
             "weather: " + (", ".join(f"{kind} {chance:.0%}" for kind, chance in faults.items()) or "fine"),
             *(f"job {number}: {shape}" for number, shape in enumerate(self.jobs)),
         ]
 
 
-def make_scenario(seed: int, profile: Profile) -> Scenario:
-    """The scenario of a seed."""
+def make_scenario(seed: int, profile: Profile, *, plain: bool = False) -> Scenario:
+    """The scenario of a seed; a `plain` one is what the seed meant before there were companions."""
     rng = random.Random(f"scenario {seed}")
     jobs = tuple(_shape(rng, number, profile) for number in range(rng.choice((1, 2, 2, 3, 4))))
     # What came later is drawn apart, so that the older seeds keep their steps.
@@ -147,15 +64,20 @@ def make_scenario(seed: int, profile: Profile) -> Scenario:
     if rng.random() < 0.9:
         requests = {kind: rng.choice((0.02, 0.05, 0.1)) for kind in rng.sample(REQUEST_FAULTS, rng.randint(0, 5))}
         events = {kind: rng.choice((0.01, 0.03, 0.08)) for kind in rng.sample(EVENT_FAULTS, rng.randint(0, 3))}
+    steps = _with_more(later, jobs, _steps(rng, jobs, operators, profile))
+    companions = Companions()
+    if not plain:
+        jobs, steps, companions = with_companions(seed, profile, jobs, steps)
     return Scenario(
         seed=seed,
         jobs=jobs,
-        steps=tuple(_with_more(later, jobs, _steps(rng, jobs, operators, profile))),
+        steps=tuple(steps),
         operators=operators,
         request_faults=requests,
         event_faults=events,
         no_watch_list=rng.random() < 0.25,
         unique_names=rng.random() < 0.15,
+        companions=companions,
     )
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +15,9 @@ import msgspec
 
 from hack.controlplane import ControlPlane
 from hack.faults.clock import Origin, ScaledClock
-from hack.faults.scenario import Profile
+from hack.faults.companions import GANGS
+from hack.faults.pod_groups import PRIORITY_CLASSES_CRD, pod_group_crds, pod_groups_of
+from hack.faults.steps import Profile
 from tfoperator.api.crd import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
@@ -25,6 +27,8 @@ from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.tls import TlsOptions
 from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.custom_resources import custom_resource
+from tfoperator.local.apiserver.tfjobs import tfjobs
 
 __all__ = ["Server", "embedded", "real"]
 
@@ -105,10 +109,10 @@ class _Embedded(_Base):
 
 
 class _Real(_Base):
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, *, gangs: bool) -> None:
         self._plane = plane
         self.origin = Origin.here(SPEED, 1.0)
-        self.profile = Profile(real=True, wall_speed=1.0)
+        self.profile = Profile(real=True, wall_speed=1.0, gangs=gangs)
         self.url, self.token = plane.url, plane.token
         self.certificate = plane.ca_file.read_bytes()
         self.read_deadline: float | None = None
@@ -133,34 +137,42 @@ class _Real(_Base):
 def embedded() -> Iterator[Server]:
     """An embedded API server whose wall clock runs as fast as the operators' clocks."""
     origin = Origin.here(SPEED, SPEED)
-    with EmbeddedApiServer(clock=ScaledClock(origin), bookmark_interval=_BOOKMARKS) as server:
+    more = [custom_resource(crd) for crd in (*pod_group_crds(), PRIORITY_CLASSES_CRD)]
+    with EmbeddedApiServer(
+        clock=ScaledClock(origin), custom_resources=(*tfjobs(), *more), bookmark_interval=_BOOKMARKS
+    ) as server:
         yield _Embedded(server, origin)
 
 
 @contextmanager
 def real(plane: ControlPlane | None = None) -> Iterator[Server]:
-    """A real control plane: the given one (which has the CRD), or one of its own."""
+    """A real control plane: the given one (which has the CRD of TFJobs alone, so no gangs), or one of its own."""
     with ExitStack() as stack:
+        own = plane is None
         if plane is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tfoperator-faults-"))
             plane = ControlPlane(Path(folder))
             stack.callback(plane.stop)
             plane.start()
-            server = _Real(plane)
-            with server.client() as client:
-                _install_crd(client)
-        yield _Real(plane)
+            with _Real(plane, gangs=False).client() as client:
+                _install(client, [crd(), *pod_group_crds()], [TFJOBS, *map(pod_groups_of, GANGS)])
+            # The garbage collector asks for new kinds twice a minute, and at its start.
+            plane.stop_controller_manager()
+            plane.start_controller_manager()
+        yield _Real(plane, gangs=own)
 
 
-def _install_crd(client: Client) -> None:
-    client.create(_CRDS, "", crd(), _decode)
+def _install(client: Client, crds: Sequence[dict[str, Any]], served: Sequence[Resource]) -> None:
+    for one in crds:
+        client.create(_CRDS, "", one, _decode)
     end = time.monotonic() + _CRD_SECONDS
-    while True:
-        try:
-            client.list(TFJOBS, "", _decode)
-        except KubeError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
-        else:
-            return
+    for resource in served:
+        while True:
+            try:
+                client.list(resource, "", _decode)
+            except KubeError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+            else:
+                break

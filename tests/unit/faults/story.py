@@ -18,7 +18,7 @@ class Story:
     """One job `job` (UID `j`) and its objects. Each method is one or more events; `status` is the operator's."""
 
     def __init__(self, policy: str = "OnFailure", spec: Json | None = None, **replicas: int) -> None:
-        self.journal = Journal(entries=[], taken=set(), discarded=set(), gaps=[])
+        self.journal = Journal(entries=[], taken=set(), discarded=set(), strangers=set(), orphaned=set(), gaps=[])
         self._version = 100
         self._objects: dict[str, Json] = {}
         specs = {
@@ -79,6 +79,41 @@ class Story:
 
     def service(self, name: str) -> Story:
         self._put(self._child("Service", name, f"service-{name}", 0), "ADDED")
+        return self
+
+    def attach(
+        self, kind: str, uid: str, name: str = "", *, owner: str = "j", status: Json | None = None, **spec: Any
+    ) -> Story:
+        """Something beside the replicas appears: of the TensorBoard, or a PodGroup; with no owner, a stranger's."""
+        name = name or ("job" if kind == "PodGroup" else "job-tensorboard")
+        metadata: Json = {"name": name, "namespace": "ns", "uid": uid}
+        if owner:
+            metadata["labels"] = {f"{LABEL}job-name": "job"}
+            metadata["ownerReferences"] = [{"uid": owner, "controller": True, "kind": "TFJob", "name": "job"}]
+        else:
+            self.journal.strangers.add(uid)
+        self._put({"kind": kind, "metadata": metadata, "spec": spec, "status": status or {}}, "ADDED")
+        return self
+
+    def respec(self, uid: str, **spec: Any) -> Story:
+        """Somebody changes the spec of something beside the replicas."""
+        obj = copy.deepcopy(self._objects[uid])
+        obj["spec"] |= spec
+        self._put(obj)
+        return self
+
+    def disown(self, uid: str, owner: str = "") -> Story:
+        """A user takes the owner off something, or a job takes it into its care."""
+        obj = copy.deepcopy(self._objects[uid])
+        obj["metadata"]["ownerReferences"] = [{"uid": owner, "controller": True}] if owner else []
+        self._put(obj)
+        return self
+
+    def report(self, uid: str, **status: Any) -> Story:
+        """Somebody says how something beside the replicas is; of the job, some of its status."""
+        obj = copy.deepcopy(self._objects[uid])
+        obj["status"] |= status
+        self._put(obj)
         return self
 
     def phase(self, uid: str, phase: str, code: int | None = None, *, restarts: int = 0, reason: str = "") -> Story:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Condition
@@ -16,7 +17,9 @@ import pytest
 
 from hack.faults import cli
 from hack.faults.clock import Origin, ScaledClock
-from hack.faults.scenario import Act, Profile, make_scenario
+from hack.faults.companions import Companions
+from hack.faults.scenario import make_scenario
+from hack.faults.steps import Act, Profile
 from hack.faults.weather import EVENT_FAULTS, REQUEST_FAULTS
 from tests.support.eventually import eventually
 from tfoperator.api.problems import Severity
@@ -46,6 +49,24 @@ def test_a_few_hundred_seeds_leave_no_act_and_no_fault_out() -> None:
     }
     assert {job.min_succeeded for one in scenarios for job in one.jobs} == {None, 1, 2, "50%", "100%"}
     assert {job.max_failed for one in scenarios for job in one.jobs} == {None, 0, 1, 2, "50%"}
+    assert {one.companions.gang for one in scenarios} == {"", "volcano", "coscheduler"}
+    assert {bool(job.board) for one in scenarios for job in one.jobs} == {False, True}
+
+
+def test_companions_leave_the_jobs_and_steps_of_a_seed_as_they_were() -> None:
+    for seed in range(100):
+        plain, full = make_scenario(seed, EMBEDDED, plain=True), make_scenario(seed, EMBEDDED)
+        assert plain.companions == Companions()
+        assert [replace(job, board=None, scheduling=None) for job in full.jobs] == list(plain.jobs)
+        left = iter(full.steps)
+        assert all(step in left for step in plain.steps)
+        if full.companions == Companions():
+            assert full == plain
+
+
+def test_a_server_without_pod_groups_has_no_gangs() -> None:
+    without = Profile(real=True, wall_speed=1.0, gangs=False)
+    assert {make_scenario(seed, without).companions.gang for seed in range(100)} == {""}
 
 
 def test_every_job_of_a_scenario_is_valid() -> None:

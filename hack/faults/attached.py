@@ -1,0 +1,202 @@
+"""What docs/tfjob.md and docs/gang.md promise of a TensorBoard and of a PodGroup; the oracle's own reading of them.
+
+`Attached` says what must never happen to them on the way, `check_attached` what must be so at the end. Both hold for
+what belongs to a job; what has its name and belongs to nobody (`strangers`) must not be touched at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hack.faults.journal import Entry, Journal
+from hack.faults.lives import AttachedLife, JobLife, Violation
+
+__all__ = ["Attached", "check_attached"]
+
+Json = dict[str, Any]
+Complain = Callable[[str, JobLife, str], None]
+
+_BOARD = ("Deployment", "Service")
+_WAITING = (None, "", "Pending")
+_VOLCANO = "volcano"
+
+
+class Attached:
+    """Follows what there is beside replicas, and tells `complain` what must not happen."""
+
+    def __init__(self, gang: str, taken: set[str], complain: Complain) -> None:
+        """`taken` are the UIDs of what the player deleted."""
+        self._gang = gang
+        self._taken = taken
+        self._complain = complain
+
+    def read(self, job: JobLife, entry: Entry) -> None:
+        """One event of an object of the job's that is no replica's."""
+        one = job.attached.get(entry.uid)
+        if one is None:
+            if entry.what == "DELETED":
+                return
+            one = job.attached[entry.uid] = AttachedLife(entry.uid, entry.kind, entry.obj)
+            if entry.what == "ADDED":  # and not adopted
+                self._born(job, one)
+        one.obj = entry.obj
+        one.admitted |= (entry.obj.get("status") or {}).get("phase") not in _WAITING
+        self.give_reasons(job)
+        if entry.kind == "PodGroup":
+            self._check_size(job, one)
+        if entry.what == "DELETED":
+            one.gone = True
+            if not one.reasons and one.uid not in self._taken:
+                self._complain("wrong", job, f"{_called(one)} was deleted without a reason")
+
+    @staticmethod
+    def give_reasons(job: JobLife) -> None:
+        """What the operator may do from here on, as far as it goes by the job as it is now."""
+        for one in job.attached.values():
+            if job.gone or job.obj["metadata"].get("deletionTimestamp"):
+                one.reasons.add("job deleted")
+            if one.kind in _BOARD and job.spec.get("tensorBoard") is None:
+                one.reasons.add("not asked for")
+            if one.kind == "PodGroup" and job.suspended:
+                one.reasons.add("suspended")
+            if one.kind == "PodGroup" and job.verdict:
+                one.reasons.add("finished")
+
+    def read_board_pod(self, job: JobLife, entry: Entry) -> None:
+        """One event of a pod of the job's TensorBoard: the operator has no business with it."""
+        owners = {str(one["uid"]) for one in entry.obj["metadata"].get("ownerReferences") or ()}
+        kept = any(one.uid in owners and not one.deleting for one in job.beside("Deployment"))
+        going = entry.what == "DELETED" or entry.obj["metadata"].get("deletionTimestamp")
+        if going and kept and entry.uid not in self._taken and not job.gone:
+            self._complain("wrong", job, f"pod {entry.name} of its TensorBoard was deleted")
+
+    def check_member(self, job: JobLife, pod: Json) -> None:
+        """A pod of the job's was made: it has to be a member of the gang, if there are gangs."""
+        if not self._gang:
+            return
+        name, metadata, scheduler = pod["metadata"]["name"], pod["metadata"], pod["spec"].get("schedulerName")
+        group = (
+            (metadata.get("annotations") or {}).get("scheduling.k8s.io/group-name")
+            if self._gang == _VOLCANO
+            else (metadata.get("labels") or {}).get("scheduling.x-k8s.io/pod-group")
+        )
+        if (group, scheduler) != (job.name, self._gang):
+            self._complain("wrong", job, f"pod {name} is in the gang {group!r} of scheduler {scheduler!r}")
+        groups = [one for one in job.attached.values() if one.kind == "PodGroup"]
+        if not groups:
+            self._complain("wrong", job, f"pod {name} was made before there was a PodGroup")
+        elif self._gang == _VOLCANO and not any(one.admitted for one in groups):
+            self._complain("wrong", job, f"pod {name} was made before Volcano had admitted a PodGroup")
+
+    def _born(self, job: JobLife, one: AttachedLife) -> None:
+        called, is_board = _called(one), one.kind in _BOARD
+        if one.name != (f"{job.name}-tensorboard" if is_board else job.name):
+            self._complain("wrong", job, f"{called} has nothing to do with the job")
+        for other in job.beside(one.kind):
+            if other is one:
+                continue
+            if other.name == one.name:
+                other.gone = True  # the journal has missed its removal
+            else:
+                self._complain("doubled", job, f"it has both {_called(other)} and {called}")
+        if job.foreign:
+            self._complain("wrong", job, f"{called} was made although somebody else manages the job")
+        if all((spec.get("runPolicy") or {}).get("suspend") for spec in job.specs):
+            self._complain("wrong", job, f"{called} was made for a job that was never to run")
+        if is_board and all(spec.get("tensorBoard") is None for spec in job.specs):
+            self._complain("wrong", job, f"{called} was made, and nobody asked for it")
+        if one.kind == "PodGroup" and job.verdict:
+            self._complain("doubled", job, f"{called} was made although the job has {job.verdict}")
+
+    def _check_size(self, job: JobLife, group: AttachedLife) -> None:
+        members = int(group.spec.get("minMember", 0))
+        most = max(_asked(job, spec) for spec in job.specs)
+        if members > most:
+            self._complain("wrong", job, f"{_called(group)} asks for {members} pods, the job for {most} at most")
+
+
+def check_attached(job: JobLife, journal: Journal) -> Iterator[Violation]:
+    """What is not as it has to be at the end, of a job that is there, and not on its way out."""
+    for one in job.beside(*_BOARD, "PodGroup"):
+        if one.deleting:
+            yield Violation("stuck", job.name, f"{_called(one)} is being deleted and does not go")
+    if job.foreign:
+        for one in job.beside(*_BOARD, "PodGroup"):
+            yield Violation("doubled", job.name, f"somebody else manages it, and it has {_called(one)}")
+        return
+    for kind, text in (*_check_board(job), *(_check_gang(job) if journal.gang else ())):
+        yield Violation(kind, job.name, text)
+
+
+def _check_board(job: JobLife) -> Iterator[tuple[str, str]]:
+    wanted, status = job.spec.get("tensorBoard"), job.status.get("tensorBoard")
+    if wanted is None:
+        for one in job.beside(*_BOARD):
+            yield "stuck", f"{_called(one)} is left, and the job has no TensorBoard"
+        if status is not None:
+            yield "wrong", "its status tells of a TensorBoard that it has not"
+        return
+    for kind in _BOARD:
+        # One that is suspended keeps what it has, and gets no more.
+        if not job.beside(kind) and (job.verdict or not job.suspended):
+            yield "lost", f"its TensorBoard has no {kind.lower()}"
+    yield from _check_board_is_as_asked(job, wanted)
+    deployments, services = job.beside("Deployment"), job.beside("Service")
+    expected: Json = {}
+    for one in services:
+        expected["url"] = f"http://{one.name}.{one.obj['metadata'].get('namespace')}.svc"
+        if any((deployment.obj.get("status") or {}).get("availableReplicas") for deployment in deployments):
+            expected["ready"] = True
+    if (status or {}) != expected:
+        yield "wrong", f"its status tells of its TensorBoard {status!r} and should tell {expected!r}"
+
+
+def _check_board_is_as_asked(job: JobLife, wanted: Json) -> Iterator[tuple[str, str]]:
+    for one in job.beside("Deployment"):
+        [container] = one.spec["template"]["spec"]["containers"]
+        arguments = container.get("command") or ()
+        if wanted.get("image", container["image"]) != container["image"]:
+            yield "wrong", f"its TensorBoard runs {container['image']} and should run {wanted['image']}"
+        if f"--logdir={wanted['logDir']}" not in arguments:
+            yield "wrong", f"its TensorBoard was started as {arguments} and should read {wanted['logDir']}"
+    for one in job.beside("Service"):
+        service_type = wanted.get("serviceType") or "ClusterIP"
+        if one.spec.get("type") != service_type:
+            yield "wrong", f"its TensorBoard's service is {one.spec.get('type')} and should be {service_type}"
+
+
+def _check_gang(job: JobLife) -> Iterator[tuple[str, str]]:
+    groups = job.beside("PodGroup")
+    if job.verdict or job.suspended:
+        why = f"has {job.verdict}" if job.verdict else "is suspended"
+        for one in groups:
+            yield "stuck", f"{_called(one)} is left of a job that {why}"
+        return
+    if not groups:
+        yield "lost", "it has no PodGroup"
+    asked, total = _asked(job, job.spec), _total(job, job.spec)
+    done = len({key for key in job.completed() | job.failed() if key[1] < job.size(key[0])})
+    # Replicas that have ended need no room, but as long as no other one does, nobody makes the PodGroup smaller.
+    fewest = asked if asked > total else min(asked, total - done)
+    policy = job.run_policy.get("schedulingPolicy") or {}
+    for one in groups:
+        members = int(one.spec.get("minMember", 0))
+        if not fewest <= members <= asked:
+            yield "wrong", f"{_called(one)} asks for {members} pods and should for {fewest} to {asked}"
+        resources = policy.get("minResources")
+        if resources is not None and one.spec.get("minResources") != resources:
+            yield "wrong", f"{_called(one)} asks for {one.spec.get('minResources')} and should for {resources}"
+
+
+def _total(job: JobLife, spec: Json) -> int:
+    return sum(job.size(kind, spec) for kind in spec["tfReplicaSpecs"])
+
+
+def _asked(job: JobLife, spec: Json) -> int:
+    fewest = ((spec.get("runPolicy") or {}).get("schedulingPolicy") or {}).get("minAvailable")
+    return _total(job, spec) if fewest is None else int(fewest)
+
+
+def _called(one: AttachedLife) -> str:
+    return f"{one.kind.lower()} {one.name}"
