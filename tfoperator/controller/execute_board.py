@@ -17,15 +17,9 @@ from tfoperator.controller.children import RESOURCES, expectation_key
 from tfoperator.controller.claim import Claimer
 from tfoperator.controller.memory import JobMemory
 from tfoperator.controller.name_taken import NameTaken, SaidOnce, Taken, resolve
+from tfoperator.controller.outcome import is_final
 from tfoperator.expectations import Expectations
-from tfoperator.kube.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    ForbiddenError,
-    InvalidError,
-    KubeError,
-    NotFoundError,
-)
+from tfoperator.kube.errors import AlreadyExistsError, ConflictError, ForbiddenError, KubeError, NotFoundError
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.verbs import ApiClient
 
@@ -72,12 +66,13 @@ class BoardExecutor:
         for action in actions:
             try:
                 words = self._act(job, action, outcome)
-            except (InvalidError, ForbiddenError) as error:
-                message = f"Error with {_what(action)}: {error}"
-                self._warn(job, message)
-                outcome.errors.append(_Refused(message))
             except KubeError as error:
-                outcome.errors.append(error)
+                if is_final(error) or isinstance(error, ForbiddenError):
+                    message = f"Error with {_what(action)}: {error}"
+                    self._warn(job, message)
+                    outcome.errors.append(_Refused(message))
+                else:
+                    outcome.errors.append(error)
             else:
                 if words:
                     done.setdefault(words, []).append(_what(action))

@@ -8,6 +8,7 @@ from tests.support.controller_harness import Harness
 from tests.support.fake_api import Call, api_error
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES
 
 NAME = "job-tensorboard"
@@ -100,10 +101,17 @@ def test_a_foreign_object_in_the_way_is_reported_once_and_the_job_trains_on(reso
         assert harness.queue.num_requeues("ns/job") == 0
 
 
-def test_one_that_the_api_server_refuses_does_not_hurt_the_training() -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        api_error(422, "Invalid", "no such volume"),
+        api_error(400, "BadRequest", "Deployment in version v1 cannot be handled as a Deployment: no such volume"),
+    ],
+)
+def test_one_that_the_api_server_refuses_does_not_hurt_the_training(refusal: KubeError) -> None:
     with Harness() as harness:
         harness.submit(Worker=1, spec=BOARD)
-        harness.api.fail("create", "deployments", api_error(422, "Invalid", "no such volume"), times=3)
+        harness.api.fail("create", "deployments", refusal, times=3)
         for _ in range(3):
             harness.sync()
         assert len(warnings(harness)) == 1
