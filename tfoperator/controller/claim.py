@@ -130,6 +130,9 @@ class Claimer:
         meta = job.metadata
         claimed: list[T] = []
         for owned in lister.by_index(CONTROLLER_UID_INDEX, meta.uid):
+            if owned.metadata.namespace != meta.namespace:
+                # Whoever has learnt the UID may write it anywhere, and be believed until the garbage collector comes.
+                continue
             if matches(owned.metadata.labels, meta.name):
                 claimed.append(owned)
             else:

@@ -21,7 +21,8 @@ LABELS = {
 
 
 def pod(name: str = "job-worker-0", *, labels: dict[str, str] = LABELS, **meta: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "ns", "labels": labels, **meta}, "status": {"phase": "Running"}}
+    metadata = {"name": name, "namespace": "ns", "labels": labels, **meta}
+    return {"metadata": metadata, "status": {"phase": "Running"}}
 
 
 def owners(harness: Harness, name: str = "job-worker-0") -> list[str]:
@@ -41,6 +42,19 @@ def test_a_matching_orphan_is_adopted_and_counts_at_once() -> None:
         assert owners(harness) == [uid]
         assert harness.api.names(PODS) == ["job-worker-0"]
         assert harness.condition("Running")["status"] == "True"
+
+
+def test_what_another_namespace_says_of_its_owner_is_nothing_to_the_job() -> None:
+    with Harness() as harness:
+        uid = harness.submit(Worker=1)["metadata"]["uid"]
+        harness.sync()
+        finished = pod(namespace="elsewhere", ownerReferences=[owner(uid)]) | {"status": {"phase": "Succeeded"}}
+        harness.api.put(PODS, finished)
+        harness.catch_up()
+        harness.forget_calls()
+        harness.sync()
+        assert not harness.condition("Succeeded")
+        assert harness.calls() == []
 
 
 def test_adoption_looks_at_the_live_job_once_however_many_orphans_there_are() -> None:
