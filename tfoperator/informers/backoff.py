@@ -10,7 +10,7 @@ import random
 
 from tfoperator.clock import Clock, SystemClock
 
-__all__ = ["ANSWERED_CAP", "OUTAGE_CAP", "Backoff"]
+__all__ = ["ANSWERED_CAP", "LONGEST_WISH", "OUTAGE_CAP", "Backoff"]
 
 BASE = 0.8
 FACTOR = 2.0
@@ -27,6 +27,11 @@ Deliberately not client-go's 30 s, which jitter can make 60: a change that happe
 within 15 s of the server's return, and the last wait before the return may have only just begun. With this cap it
 lasts less than 8 s, which leaves room for two more tries while the server warms up (at most 1.6 + 3.2 s, since
 rejections back off on a count of their own). One attempt per 4 to 8 s and watch is no load for an API server.
+"""
+
+LONGEST_WISH = 60.0
+"""Seconds; a server that asks to be left alone for longer is asked again all the same. Load balancers do so for hours
+of maintenance, and tell nobody when it is over sooner: no cache must be blind for that.
 """
 
 

@@ -13,7 +13,7 @@ import threading
 from typing import Generic, TypeVar
 
 from tfoperator.clock import Clock, StopSignal, SystemClock
-from tfoperator.informers.backoff import ANSWERED_CAP, OUTAGE_CAP, Backoff
+from tfoperator.informers.backoff import ANSWERED_CAP, LONGEST_WISH, OUTAGE_CAP, Backoff
 from tfoperator.informers.metrics import InformerMetrics, NoMetrics
 from tfoperator.informers.pager import list_all
 from tfoperator.informers.protocols import Cancellable, Sink, Transform
@@ -332,7 +332,7 @@ class Reflector(Generic[T]):
         backoff = self._outage_backoff if is_outage(error) else self._answered_backoff
         delay = backoff.next()
         if isinstance(error, ApiError) and error.retry_after is not None:
-            delay = max(delay, error.retry_after)
+            delay = max(delay, min(error.retry_after, LONGEST_WISH))
         level = logging.INFO if is_expired(error) else logging.WARNING
         logger.log(level, "%s: %s; next attempt in %.1f s", self._name, error, delay)
         self._stop.wait(self._clock, delay)

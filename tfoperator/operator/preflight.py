@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
+_LONGEST_WISH = 60.0  # granted to a server that asks for a pause; a load balancer's hours of maintenance may end sooner
 _REPEAT = 300.0
 
 
@@ -97,8 +98,8 @@ def await_resources(
             if message != said or now - said_at >= _REPEAT:
                 logger.warning("%s; trying again until that is mended", message)
                 said, said_at = message, now
-            pause_now = max(pause, (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0)
-            stop.wait(clock, pause_now)
+            wish = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
+            stop.wait(clock, max(pause, min(wish, _LONGEST_WISH)))
             pause = min(pause * 2, _LONGEST_PAUSE)
         else:
             if said:

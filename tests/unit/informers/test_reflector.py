@@ -184,6 +184,15 @@ def test_the_servers_wish_for_a_pause_is_respected() -> None:
     assert run.waits == [17, 17]
 
 
+def test_a_wish_for_hours_of_pause_is_not_granted() -> None:
+    down = api_error(
+        503, "down for maintenance", retry_after=7200
+    )  # by a load balancer, say, that tells nobody when it is over
+    script = Script(lists=[down, page(version=5)], watches=[[added(pod("a", 6))]])
+    run = Run(script)
+    assert run.waits == [60]
+
+
 def test_an_expired_watch_leads_to_a_list_at_the_last_version_first() -> None:
     script = Script(
         lists=[page(version=5), page(pod("b", 8), version=9)],
