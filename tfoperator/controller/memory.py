@@ -2,7 +2,8 @@
 
 Three things: the defaulted and validated spec (the same for one generation, and a job is looked at far more often
 than changed); the status last written, until the cache shows it, so that a sync on a stale cache can't take back a
-restart count; and what the API server refused, so that it becomes a condition instead of a loop.
+restart count; and what the API server refused, so that it becomes a condition instead of a loop. That is forgotten with
+each comparison with the live state: a policy, or a webhook that spoils pods, may have been mended without a word to us.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class _Entry:
         "held_back_since",
         "note",
         "problems",
+        "refusals",
         "spec",
         "warned",
         "written",
@@ -61,6 +63,7 @@ class _Entry:
         self.generation = -1
         self.spec: TFJobSpec | None = None
         self.problems: tuple[str, ...] = ()
+        self.refusals: tuple[str, ...] = ()
         self.cached_version = ""  # the resourceVersion that the cache showed last
         self.written: TFJobStatus | None = None
         self.written_on = ""  # the cached resourceVersion at the time of the write
@@ -89,7 +92,7 @@ class JobMemory:
         meta = cached.metadata
         with self._lock:
             entry = self._entries.setdefault(meta.uid, _Entry())
-            spec, problems = entry.spec, entry.problems
+            spec, problems = entry.spec, entry.problems + entry.refusals
             known = spec is not None and entry.generation == meta.generation and meta.generation > 0
             entry.cached_version = meta.resource_version
             status = self._newest_status(entry, cached)
@@ -100,7 +103,7 @@ class JobMemory:
             spec = defaulted.spec
             problems = tuple(str(problem) for problem in errors(validate(defaulted)))
             with self._lock:
-                entry.generation, entry.spec, entry.problems = meta.generation, spec, problems
+                entry.generation, entry.spec, entry.problems, entry.refusals = meta.generation, spec, problems, ()
                 entry.warned.clear()
         return TFJob(metadata=meta, spec=spec, status=status, decode_error=cached.decode_error), problems
 
@@ -114,7 +117,7 @@ class JobMemory:
                 entry.written_version = answer.metadata.resource_version
 
     def refuse(self, uid: str, generation: int, problem: str) -> bool:
-        """The API server called what this generation asks for invalid: a problem like any found by validation.
+        """The API server called what this generation asks for invalid: for now a problem like any found by validation.
 
         False if it can't be remembered, because the job is gone or its generation is not known.
         """
@@ -122,8 +125,8 @@ class JobMemory:
             entry = self._entries.get(uid)
             if entry is None or generation <= 0 or entry.generation != generation:
                 return False
-            if problem not in entry.problems:
-                entry.problems = (*entry.problems, problem)
+            if problem not in entry.refusals:
+                entry.refusals = (*entry.refusals, problem)
             return True
 
     def first_warning(self, uid: str, what: str) -> bool:
@@ -146,11 +149,12 @@ class JobMemory:
             return entry.held_back_since
 
     def note_reconciled(self, uid: str, note: ReconcileNote) -> None:
-        """Record the time of a comparison with the next status write."""
+        """Record the time of a comparison with the next status write, and try anew what was refused."""
         with self._lock:
             entry = self._entries.get(uid)
             if entry is not None:
                 entry.note = note
+                entry.refusals = ()
 
     def note(self, uid: str) -> ReconcileNote | None:
         """The comparison that waits to be recorded, if any."""

@@ -93,6 +93,16 @@ def test_a_refusal_is_a_problem_of_this_generation_only() -> None:
     assert not memory.refuse("u", 1, "too late")
 
 
+def test_a_refusal_is_forgotten_with_the_next_comparison_but_what_validation_found_is_not() -> None:
+    memory = JobMemory()
+    _, problems = memory.prepare(job())
+    memory.refuse("u", 1, "the server refuses it")
+    memory.note_reconciled("u", ReconcileNote(time=datetime.now(UTC), write=False))
+    assert memory.prepare(job())[1] == problems
+    assert memory.refuse("u", 1, "the server refuses it")
+    assert memory.prepare(job())[1] == (*problems, "the server refuses it")
+
+
 def test_a_warning_is_said_once_per_generation() -> None:
     memory = JobMemory()
     memory.prepare(job())

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
+from tfoperator.controller import ReconcileNote
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, TransportError, error_from_status
 from tfoperator.kube.resources import PODS
 
@@ -51,6 +54,33 @@ def test_a_webhook_that_denies_with_400_may_think_better_of_it() -> None:
         harness.sync()
         harness.sync()
         assert harness.api.names(PODS) == ["job-worker-0"]
+
+
+def test_a_running_job_gets_over_a_refusal_that_had_nothing_to_do_with_its_spec() -> None:
+    with Harness() as harness:
+        uid = harness.submit(restart_policy="OnFailure", Worker=2)["metadata"]["uid"]
+        harness.sync()
+        for worker in ("job-worker-0", "job-worker-1"):
+            harness.play_kubelet(worker, "Running")
+        harness.sync()
+        harness.api.remove(PODS, "ns", "job-worker-1")
+        harness.catch_up()
+        harness.api.fail("create", "pods", api_error(422, "Invalid", "denied by a policy: not tonight"), times=2)
+        for _ in range(2):
+            for _ in range(3):
+                harness.sync()
+            frozen = harness.condition("Running")
+            assert (frozen["status"], frozen["reason"]) == ("Unknown", "TFJobInvalid")
+            assert "not tonight" in frozen["message"]
+            # Once per comparison with the live state, which is every five minutes in the end.
+            harness.controller.note_reconciled(uid, ReconcileNote(time=datetime.now(UTC), write=False))
+        assert harness.api.count("create", "pods") == 2 + 2  # refused
+        harness.sync()
+        assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+        harness.play_kubelet("job-worker-1", "Running")
+        harness.sync()
+        assert harness.condition("Running")["status"] == "True"
+        assert harness.status()["restarts"] == 1
 
 
 def test_a_time_to_live_of_zero_does_not_make_a_refused_write_a_tight_loop() -> None:
