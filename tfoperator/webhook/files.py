@@ -78,7 +78,12 @@ class CertificateFiles:
         self._on_certificate(pair)
         self._metrics.certificate(about.ends)
         self._shown = pair
-        logger.info("showing the certificate of %s, valid until %s", self._folder, about.ends)
+        if about.ends > self._clock.now():
+            logger.info("showing the certificate of %s, valid until %s", self._folder, about.ends)
+        else:
+            logger.error(
+                "the certificate of %s expired at %s: API servers refuse it, renew it", self._folder, about.ends
+            )
 
     def _read(self, name: str) -> bytes:
         with (self._folder / name).open("rb") as file:

@@ -70,6 +70,17 @@ def test_a_certificate_is_shown_and_the_next_one_when_it_comes(mounted: Mounted)
     eventually(lambda: mounted.shown == [first, second], what="the next one")
 
 
+def test_a_certificate_that_has_expired_is_an_error_in_the_log(
+    mounted: Mounted, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = new_keyring(["localhost"], mounted.clock.now() - timedelta(days=2), timedelta(days=1)).serving
+    mounted.put(old)
+    mounted.files.start()
+    eventually(lambda: "expired" in caplog.text, what="the line")
+    assert mounted.shown == [old]
+    assert [record.levelname for record in caplog.records if "expired" in record.message] == ["ERROR"]
+
+
 def test_files_that_come_later_are_waited_for_with_one_line(mounted: Mounted, caplog: pytest.LogCaptureFixture) -> None:
     mounted.files.start()
     mounted.look()
