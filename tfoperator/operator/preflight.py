@@ -48,7 +48,7 @@ _TFJOBS_NEED = Need(
     TFJOBS,
     "TFJobs",
     "the TFJob CRD is not installed: apply manifests/base/crd.yaml, "
-    "or pipe what `tfoperator crd` prints into `kubectl apply -f -`",
+    "or pipe what `tfoperator crd` prints into `kubectl apply --server-side -f -`",
     "manifests/base/rbac.yaml",
 )
 
