@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,3 +70,10 @@ def test_local_without_a_command_shows_what_there_is(capsys: pytest.CaptureFixtu
 def test_a_port_that_can_not_be_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["local", "up", "--port", "65536", "--state-dir", str(tmp_path)]) == 2
     assert "65535" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["local", "up", "--port", str(port), "--state-dir", str(tmp_path)]) == 1
+    assert f"Address already in use: '127.0.0.1:{port}'" in capsys.readouterr().err

@@ -21,13 +21,16 @@ class Listener(socket.socket):
     """A TCP socket that listens. It is closed like any socket; `hang_up` is for the event loop that serves it."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Bind and listen; OSError if the address is taken."""
+        """Bind and listen; OSError, which names the address, if it is taken."""
         super().__init__(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         self._accepted: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         try:
             self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.bind((host, port))
             self.listen(128)
+        except OSError as error:
+            self.close()
+            raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
         except BaseException:
             self.close()
             raise
