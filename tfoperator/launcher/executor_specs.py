@@ -67,8 +67,9 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
         try:
             found = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError, ValueError) as error:
+            where = "; PYTHONPATH says where to look" if isinstance(error, ModuleNotFoundError) else ""
             raise ComponentError(
-                f"{path!r} is no class that can be imported (package.module:Class): {error}"
+                f"{path!r} is no class that can be imported (package.module:Class): {error}{where}"
             ) from error
         if not isinstance(found, type) or not callable(getattr(found, "do", None)):
             raise ComponentError(

@@ -62,5 +62,7 @@ def judge(end: ContainerEnd, output: Output | MalformedOutput | None) -> Verdict
         if output is not None:
             return Verdict(VerdictKind.SUCCEEDED)
         return Verdict(VerdictKind.RETRYABLE, end.message or "its container was taken away before it had finished")
-    said = "its exit code is unknown" if end.exit_code is None else f"exit code {end.exit_code}"
+    if end.exit_code is None:  # as of a job, whose words have its replicas' codes
+        return Verdict(VerdictKind.PERMANENT, end.message or "its exit code is unknown")
+    said = f"exit code {end.exit_code}"
     return Verdict(VerdictKind.PERMANENT, f"{said}: {end.message}" if end.message else said)

@@ -40,3 +40,8 @@ def test_a_class_is_found_by_its_path() -> None:
 def test_a_path_that_leads_to_no_executor_is_refused(path: str) -> None:
     with pytest.raises(ComponentError):
         ExecutorClassSpec.named(path)
+
+
+def test_whose_module_is_not_found_is_told_where_modules_are_looked_for() -> None:
+    with pytest.raises(ComponentError, match="No module named 'nowhere'; PYTHONPATH"):
+        ExecutorClassSpec.named("nowhere:X")

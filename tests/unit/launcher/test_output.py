@@ -70,7 +70,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         (ContainerEnd(137, "OOMKilled"), None, VerdictKind.PERMANENT, "137: OOMKilled"),
         (ContainerEnd(1), Output(), VerdictKind.PERMANENT, "exit code 1"),
         (ContainerEnd(1), RETRYABLE, VerdictKind.RETRYABLE, "busy"),
-        (ContainerEnd(None, "deadline"), None, VerdictKind.PERMANENT, "unknown: deadline"),
+        (ContainerEnd(None), None, VerdictKind.PERMANENT, "its exit code is unknown"),
         (LOST, None, VerdictKind.RETRYABLE, "gone"),
         (LOST, Output(), VerdictKind.SUCCEEDED, ""),
         (LOST, PERMANENT, VerdictKind.PERMANENT, "bad data"),
@@ -82,6 +82,10 @@ def test_only_three_things_are_worth_another_try(end: ContainerEnd, said: Any, k
 
     assert verdict.kind is kind
     assert words in verdict.message
+
+
+def test_a_failure_without_an_exit_code_is_told_in_its_own_words() -> None:
+    assert judge(ContainerEnd(None, "Worker-0: exited with code 3"), None).message == "Worker-0: exited with code 3"
 
 
 def test_what_an_earlier_try_has_left_is_cleared(tmp_path: Path) -> None:
