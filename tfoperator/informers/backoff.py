@@ -62,6 +62,10 @@ class Backoff:
         self._current = base
         self._asked_at: float | None = None
 
+    def forget(self) -> None:
+        """Begin with the shortest delay again: what went wrong before is over."""
+        self._current = self._base
+
     def next(self) -> float:
         """The seconds to wait before the next attempt."""
         now = self._clock.monotonic()

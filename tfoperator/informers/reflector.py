@@ -38,6 +38,10 @@ PAGE_SIZE = 500
 MIN_WATCH_TIMEOUT = 300
 """Seconds; a watch is asked to last between this and twice this, so that watches don't all end at once."""
 
+_HELD = 10.0
+"""Seconds. A watch that lasted longer shows that no outage goes on, however it ended: load balancers cut those in which
+nothing happens, often within a minute, and a cache that is blind for 8 s after each is late for all that happens."""
+
 _UNFINISHED_LIMIT = 2
 """So many streams that break off in a row before their initial events are complete send the reflector to LIST."""
 
@@ -147,6 +151,8 @@ class Reflector(Generic[T]):
                     continue
             ended = self._drain(watch)
             fruitless = watch.fruitless
+            if watch.age >= _HELD:
+                self._outage_backoff.forget()
             watch = None
             self._forget_watch()
             if self._interrupted():

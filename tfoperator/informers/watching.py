@@ -56,7 +56,12 @@ class Watch(Generic[T]):
     @property
     def fruitless(self) -> bool:
         """Whether it has been open for less than a second and brought nothing."""
-        return self._count == 0 and self._clock.monotonic() - self._opened_at < _SHORT
+        return self._count == 0 and self.age < _SHORT
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was accepted."""
+        return self._clock.monotonic() - self._opened_at
 
     def close(self) -> None:
         """End it and its socket, waking a reader. Idempotent, thread-safe, does not block."""
@@ -67,4 +72,4 @@ class Watch(Generic[T]):
         self.close()
         if not self._finished:
             self._finished = True
-            self._metrics.watch_finished(self._name, self._clock.monotonic() - self._opened_at, self._count)
+            self._metrics.watch_finished(self._name, self.age, self._count)

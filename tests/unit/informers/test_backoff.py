@@ -40,6 +40,13 @@ def test_two_quiet_minutes_start_it_over() -> None:
     assert backoff.next() == 0.8
 
 
+def test_what_is_forgotten_starts_over_at_once() -> None:
+    backoff = Backoff(cap=30, clock=FakeClock(), rng=Extreme(0))
+    assert [backoff.next() for _ in range(3)] == [0.8, 1.6, 3.2]
+    backoff.forget()
+    assert [backoff.next() for _ in range(2)] == [0.8, 1.6]
+
+
 def test_it_never_overflows() -> None:
     backoff = Backoff(cap=30, clock=FakeClock(), rng=Extreme(0))
     for _ in range(5000):

@@ -184,6 +184,21 @@ def test_the_servers_wish_for_a_pause_is_respected() -> None:
     assert run.waits == [17, 17]
 
 
+def test_watches_that_a_load_balancer_cuts_when_idle_are_no_outage_that_goes_on() -> None:
+    clock = ImpatientClock()
+    cut = [clock.pass_time(35), TransportError("closed in the middle of an answer")]
+    run = Run(Script(lists=[page(version=5)], watches=[cut] * 8), clock)
+    assert len(run.waits) == 8
+    assert max(run.waits) <= 1.6
+
+
+def test_watches_that_break_at_once_are_an_outage_that_goes_on() -> None:
+    clock = ImpatientClock()
+    cut = [clock.pass_time(2), TransportError("closed in the middle of an answer")]
+    run = Run(Script(lists=[page(version=5)], watches=[cut] * 8), clock)
+    assert min(run.waits[-3:]) >= 4
+
+
 def test_a_wish_for_hours_of_pause_is_not_granted() -> None:
     down = api_error(
         503, "down for maintenance", retry_after=7200
