@@ -37,6 +37,7 @@ _PAGE = 500  # objects per list request, as client-go's
 _WATCH_SECONDS = 300
 _BACKOFF = (0.5, 8.0)  # seconds before the first repetition, and at most
 _SOUND = 1.0  # seconds that a watch without events has to last not to count as a failure
+_HELD = 10.0  # seconds after which no outage goes on, whatever ends the watch: load balancers cut those without events
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
@@ -179,6 +180,8 @@ class Follower(Generic[T]):
                     return
         finally:
             stream.close()
+            if self._clock.monotonic() - began >= _HELD:
+                self._delay = _BACKOFF[0]
         if not heard and self._clock.monotonic() - began < _SOUND:
             self._back_off()
 
