@@ -20,6 +20,11 @@ Complain = Callable[[str, JobLife, str], None]
 _BOARD = ("Deployment", "Service")
 _WAITING = (None, "", "Pending")
 _VOLCANO = "volcano"
+_PASSED_ON = {
+    True: {"minResources": "minResources", "queue": "queue", "priorityClass": "priorityClassName"},
+    False: {"minResources": "minResources", "scheduleTimeoutSeconds": "scheduleTimeoutSeconds"},
+}
+"""What of a job's schedulingPolicy its PodGroup has, and how that is called there; whether it is Volcano's."""
 
 
 class Attached:
@@ -125,7 +130,7 @@ def check_attached(job: JobLife, journal: Journal) -> Iterator[Violation]:
         for one in job.beside(*_BOARD, "PodGroup"):
             yield Violation("doubled", job.name, f"somebody else manages it, and it has {_called(one)}")
         return
-    for kind, text in (*_check_board(job), *(_check_gang(job) if journal.gang else ())):
+    for kind, text in (*_check_board(job), *(_check_gang(job, journal) if journal.gang else ())):
         yield Violation(kind, job.name, text)
 
 
@@ -156,8 +161,10 @@ def _check_board_is_as_asked(job: JobLife, wanted: Json) -> Iterator[tuple[str, 
     for one in job.beside("Deployment"):
         [container] = one.spec["template"]["spec"]["containers"]
         arguments = container.get("command") or ()
-        if wanted.get("image", container["image"]) != container["image"]:
-            yield "wrong", f"its TensorBoard runs {container['image']} and should run {wanted['image']}"
+        image, named = container["image"], {(spec.get("tensorBoard") or {}).get("image") for spec in job.specs}
+        # Which image it is if none is named, the operator's options say; it is none that was named before.
+        if wanted.get("image", image) != image or ("image" not in wanted and image in named):
+            yield "wrong", f"its TensorBoard runs {image} and should run {wanted.get('image')}"
         if f"--logdir={wanted['logDir']}" not in arguments:
             yield "wrong", f"its TensorBoard was started as {arguments} and should read {wanted['logDir']}"
     for one in job.beside("Service"):
@@ -166,7 +173,7 @@ def _check_board_is_as_asked(job: JobLife, wanted: Json) -> Iterator[tuple[str, 
             yield "wrong", f"its TensorBoard's service is {one.spec.get('type')} and should be {service_type}"
 
 
-def _check_gang(job: JobLife) -> Iterator[tuple[str, str]]:
+def _check_gang(job: JobLife, journal: Journal) -> Iterator[tuple[str, str]]:
     groups = job.beside("PodGroup")
     if job.verdict or job.suspended:
         why = f"has {job.verdict}" if job.verdict else "is suspended"
@@ -184,9 +191,10 @@ def _check_gang(job: JobLife) -> Iterator[tuple[str, str]]:
         members = int(one.spec.get("minMember", 0))
         if not fewest <= members <= asked:
             yield "wrong", f"{_called(one)} asks for {members} pods and should for {fewest} to {asked}"
-        resources = policy.get("minResources")
-        if resources is not None and one.spec.get("minResources") != resources:
-            yield "wrong", f"{_called(one)} asks for {one.spec.get('minResources')} and should for {resources}"
+        for asked_as, given_as in _PASSED_ON[journal.gang == _VOLCANO].items():
+            given = one.spec.get(given_as)
+            if policy.get(asked_as) is not None and given != policy[asked_as]:
+                yield "wrong", f"{_called(one)} has {given_as} {given!r} and should have {policy[asked_as]!r}"
 
 
 def _total(job: JobLife, spec: Json) -> int:

@@ -14,6 +14,7 @@ import msgspec
 
 from hack.faults.companions import Companions
 from hack.faults.journal import Journal, Keeper
+from hack.faults.pod_reports import phase_of, pod_status, restarts_of
 from hack.faults.steps import Act, JobShape, Step
 from hack.faults.surroundings import BOARD_LABEL, Surroundings
 from tfoperator.api.v1.types import TFJOBS
@@ -145,7 +146,7 @@ class Player:
             for pod in self._keeper.current("Pod")
             if (not job or _job_name(pod) == job)
             and not _is_of_board(pod)
-            and _phase(pod) in phases
+            and phase_of(pod) in phases
             and bool(pod["metadata"].get("deletionTimestamp")) == terminating
         ]
 
@@ -177,7 +178,7 @@ class Player:
             case Act.EVICT:
                 return self._report(pod, "Failed", reason="Evicted")
             case Act.RESTART_IN_PLACE:
-                return self._report(pod, "Running", restarts=_restarts(pod) + 1)
+                return self._report(pod, "Running", restarts=restarts_of(pod) + 1)
             case Act.DELETE_POD:
                 return self._take(pod)
             case Act.DELETE_BOUND_POD:
@@ -219,7 +220,7 @@ class Player:
     ) -> str:
         """What a kubelet says of a pod; refused if the pod has changed since we looked."""
         meta = pod["metadata"]
-        status = _pod_status(phase, code, reason, _restarts(pod) if restarts is None else restarts, self._now())
+        status = pod_status(phase, code, reason, restarts_of(pod) if restarts is None else restarts, self._now())
         change = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": status}
         answer = self._client.patch(PODS, self._namespace, meta["name"], change, _decode, subresource="status")
         self._keeper.add(answer, "Pod")
@@ -260,7 +261,7 @@ class Player:
         self._bind(pod)
         if silent:
             bound = self._client.get(PODS, self._namespace, name, _decode)
-            if _phase(bound) != "Running" or bound["metadata"].get("deletionTimestamp"):
+            if phase_of(bound) != "Running" or bound["metadata"].get("deletionTimestamp"):
                 return "too late"
             told = self._report(bound, "Unknown", reason="NodeLost")
             # Not before: of a node that nobody knows to be lost nobody would free the pod.
@@ -329,28 +330,3 @@ def _job_name(obj: Json) -> str:
 
 def _is_of_board(obj: Json) -> bool:
     return BOARD_LABEL in (obj["metadata"].get("labels") or {})
-
-
-def _phase(pod: Json) -> str:
-    return str((pod.get("status") or {}).get("phase") or "Pending")
-
-
-def _restarts(pod: Json) -> int:
-    containers = (pod.get("status") or {}).get("containerStatuses") or ()
-    return max((int(one.get("restartCount", 0)) for one in containers), default=0)
-
-
-def _pod_status(phase: str, code: int | None, reason: str, restarts: int, now: datetime) -> Json:
-    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    container: Json = {"name": "tensorflow", "image": "x", "imageID": "x", "restartCount": restarts}
-    container["ready"] = phase == "Running"
-    if code is not None:
-        ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", "finishedAt": moment}
-        container["state"] = {"terminated": {**ended, "startedAt": moment}}
-    elif phase == "Running":
-        container["state"] = {"running": {"startedAt": moment}}
-    status: Json = {"phase": phase, "reason": reason or None, "containerStatuses": [container]}
-    if reason == "Evicted":
-        # A kubelet that evicts tells nothing of the containers.
-        status["containerStatuses"] = None
-    return status

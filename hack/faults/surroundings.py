@@ -13,6 +13,7 @@ import msgspec
 from hack.faults.companions import Companions
 from hack.faults.journal import Journal, Keeper
 from hack.faults.pod_groups import pod_groups_of
+from hack.faults.pod_reports import phase_of
 from hack.faults.steps import Act, Step
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
@@ -25,6 +26,10 @@ Json = dict[str, Any]
 BOARD_LABEL = "training.kubeflow.org/tensorboard"
 """On all that a TensorBoard consists of, and on nothing else."""
 
+_HELD, _PUSHED_OUT = 0.3, 0.2
+"""How often what a user deletes is held by a finalizer, and a gang that Volcano looks at has to wait again."""
+
+_FINALIZER = "example.invalid/held"
 _ENDED = ("Succeeded", "Failed")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -55,24 +60,27 @@ class Surroundings:
             case Act.LOSE_BOARD_POD:
                 return self._lose(job, str(step.value))
             case Act.DELETE_BOARD:
-                return self._take(str(step.value), f"{job}-tensorboard")
+                return self._take(str(step.value), f"{job}-tensorboard", held=step.pick < _HELD)
             case Act.ADMIT_GANG:
-                return ", ".join(self._admit(one) for one in self._groups(job)) or "no PodGroup"
+                phase = "Pending" if step.pick > 1 - _PUSHED_OUT else "Inqueue"
+                return ", ".join(self._admit(one, phase) for one in self._groups(job)) or "no PodGroup"
             case Act.DELETE_POD_GROUP:
-                return self._take("PodGroup", job)
+                return self._take("PodGroup", job, held=step.pick < _HELD)
             case Act.ORPHAN:
                 return self._orphan(job, str(step.value))
             case Act.OCCUPY:
                 return self._occupy(job, str(step.value), at_once=step.pick < 0.5)
             case _:
+                self._let_go()
                 return ", ".join(self._remove(kind, one) for kind, one in self._strangers(job)) or "no stranger"
 
     def tend(self) -> None:
         """What happens by itself in a calm: strangers make room, gangs are admitted, TensorBoards run."""
         for kind, stranger in self._strangers(""):
             self._try(lambda kind=kind, one=stranger: self._remove(kind, one))
+        self._try(self._let_go)
         for group in self._groups(""):
-            self._try(lambda one=group: self._admit(one))
+            self._try(lambda one=group: self._admit(one, "Inqueue"))
         for deployment in self._boards(""):
             self._try(lambda one=deployment: self._serve(one))
 
@@ -107,13 +115,13 @@ class Surroundings:
         """As the deployment controller and a kubelet do it: one pod, of which the Deployment tells."""
         meta, pods = deployment["metadata"], self._pods(deployment)
         for pod in pods:
-            if _phase(pod) in _ENDED:
+            if phase_of(pod) in _ENDED:
                 self._remove("Pod", pod)
-        living = [pod for pod in pods if _phase(pod) not in _ENDED]
+        living = [pod for pod in pods if phase_of(pod) not in _ENDED]
         if not living:
             living = [self._make_pod(deployment)]
         for pod in living:
-            if _phase(pod) == "Pending":
+            if phase_of(pod) == "Pending":
                 change = {"status": {"phase": "Running"}}
                 name = pod["metadata"]["name"]
                 answer = self._client.patch(PODS, self._namespace, name, change, _decode, subresource="status")
@@ -141,7 +149,7 @@ class Surroundings:
         self._keeper.add(answer, "Deployment")
 
     def _lose(self, job: str, how: str) -> str:
-        found = [(one, pod) for one in self._boards(job) for pod in self._pods(one) if _phase(pod) not in _ENDED]
+        found = [(one, pod) for one in self._boards(job) for pod in self._pods(one) if phase_of(pod) not in _ENDED]
         if not found:
             return "no such pod"
         [(deployment, pod), *_] = found
@@ -164,20 +172,38 @@ class Surroundings:
             if job in ("", one["metadata"]["name"]) and one["metadata"]["uid"] not in self._account.strangers
         ]
 
-    def _admit(self, group: Json) -> str:
-        """As Volcano says that there is room. It makes no difference to a gang of the other kind."""
+    def _admit(self, group: Json, phase: str) -> str:
+        """As Volcano says that there is room, or no more. It makes no difference to a gang of the other kind."""
         name = group["metadata"]["name"]
-        if (group.get("status") or {}).get("phase") in (None, "", "Pending"):
-            change = {"metadata": {"uid": group["metadata"]["uid"]}, "status": {"phase": "Inqueue"}}
+        if (group.get("status") or {}).get("phase") != phase:
+            change = {"metadata": {"uid": group["metadata"]["uid"]}, "status": {"phase": phase}}
             resource = self._resources["PodGroup"]
             answer = self._client.patch(resource, self._namespace, name, change, _decode, subresource="status")
             self._keeper.add(answer, "PodGroup")
-        return f"{name} admitted"
+        return f"{name} {phase}"
 
     # Users and strangers.
 
-    def _take(self, kind: str, name: str) -> str:
-        return ", ".join(self._remove(kind, one) for one in self._ours(kind, name)) or f"no {kind} {name}"
+    def _take(self, kind: str, name: str, *, held: bool = False) -> str:
+        """Delete it; if it is `held`, somebody's finalizer keeps it for a while."""
+        found = self._ours(kind, name)
+        if held:
+            for one in found:
+                self._set_finalizers(kind, one, [_FINALIZER])
+        return ", ".join(self._remove(kind, one) for one in found) or f"no {kind} {name}"
+
+    def _let_go(self) -> None:
+        """Whoever held what was deleted does so no more."""
+        for kind in self._resources:
+            for one in self._keeper.current(kind):
+                if _FINALIZER in (one["metadata"].get("finalizers") or ()):
+                    left = [name for name in one["metadata"]["finalizers"] if name != _FINALIZER]
+                    self._set_finalizers(kind, one, left)
+
+    def _set_finalizers(self, kind: str, obj: Json, finalizers: list[str]) -> None:
+        meta = obj["metadata"]
+        change = {"metadata": {"uid": meta["uid"], "finalizers": finalizers or None}}
+        self._client.patch(self._resources[kind], self._namespace, meta["name"], change, _decode)
 
     def _ours(self, kind: str, name: str) -> list[Json]:
         """The object of this name, unless it is a stranger's."""
@@ -239,7 +265,3 @@ def _stranger(kind: str) -> Json:
     container = {"name": "main", "image": "example.invalid/other:1"}
     template = {"metadata": {"labels": {"app": "other"}}, "spec": {"containers": [container]}}
     return {"replicas": 0, "selector": {"matchLabels": {"app": "other"}}, "template": template}
-
-
-def _phase(pod: Json) -> str:
-    return str((pod.get("status") or {}).get("phase") or "Pending")

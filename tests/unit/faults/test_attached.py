@@ -109,6 +109,11 @@ def test_a_status_that_tells_of_another_tensorboard_is_wrong(status: dict[str, A
     ]
 
 
+def test_an_image_that_was_named_once_and_is_no_more_is_wrong() -> None:
+    story = told(with_board().spec(tensorBoard={"logDir": "/logs"}), {**URL, "ready": True})
+    assert ended(story) == ["wrong: job: its TensorBoard runs board:1 and should run None"]
+
+
 def test_the_pod_of_a_tensorboard_is_none_of_the_operators_business() -> None:
     def board_pod(story: Story) -> Story:
         story.attach("Pod", "p", "job-tensorboard-0", owner="d")
@@ -171,7 +176,7 @@ def test_a_gang_that_asks_for_more_than_the_job_ever_did_is_told_at_once() -> No
 
 def test_resources_that_do_not_arrive_are_wrong() -> None:
     policy = {"minResources": {"cpu": "2"}}
-    wrong = "wrong: job: podgroup job asks for {'cpu': '1'} and should for {'cpu': '2'}"
+    wrong = "wrong: job: podgroup job has minResources {'cpu': '1'} and should have {'cpu': '2'}"
     assert ended(in_gang("coscheduler", policy)) == [wrong]
 
 
