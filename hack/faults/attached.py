@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from hack.faults.companions import CPU
 from hack.faults.journal import Entry, Journal
 from hack.faults.lives import AttachedLife, JobLife, Violation
 
@@ -186,15 +187,29 @@ def _check_gang(job: JobLife, journal: Journal) -> Iterator[tuple[str, str]]:
     done = len({key for key in job.completed() | job.failed() if key[1] < job.size(key[0])})
     # Replicas that have ended need no room, but as long as no other one does, nobody makes the PodGroup smaller.
     fewest = asked if asked > total else min(asked, total - done)
-    policy = job.run_policy.get("schedulingPolicy") or {}
+    policy = _policy(job.spec)
     for one in groups:
         members = int(one.spec.get("minMember", 0))
         if not fewest <= members <= asked:
             yield "wrong", f"{_called(one)} asks for {members} pods and should for {fewest} to {asked}"
+        if asked <= total and not any(_policy(spec).get("minResources") for spec in job.specs):
+            yield from _check_sum(one, members)
         for asked_as, given_as in _PASSED_ON[journal.gang == _VOLCANO].items():
             given = one.spec.get(given_as)
             if policy.get(asked_as) is not None and given != policy[asked_as]:
                 yield "wrong", f"{_called(one)} has {given_as} {given!r} and should have {policy[asked_as]!r}"
+
+
+def _check_sum(group: AttachedLife, members: int) -> Iterator[tuple[str, str]]:
+    """Nobody has ever said what the gang needs, so it is what its members ask for, who all ask for the same."""
+    cpu = str((group.spec.get("minResources") or {}).get("cpu") or "0")
+    millis = int(cpu.removesuffix("m")) * (1 if cpu.endswith("m") else 1000)
+    if millis != members * int(CPU.removesuffix("m")):
+        yield "wrong", f"{_called(group)} asks for {members} pods with cpu {cpu}, and each asks for {CPU}"
+
+
+def _policy(spec: Json) -> Json:
+    return (spec.get("runPolicy") or {}).get("schedulingPolicy") or {}
 
 
 def _total(job: JobLife, spec: Json) -> int:
@@ -202,7 +217,7 @@ def _total(job: JobLife, spec: Json) -> int:
 
 
 def _asked(job: JobLife, spec: Json) -> int:
-    fewest = ((spec.get("runPolicy") or {}).get("schedulingPolicy") or {}).get("minAvailable")
+    fewest = _policy(spec).get("minAvailable")
     return _total(job, spec) if fewest is None else int(fewest)
 
 

@@ -13,13 +13,16 @@ from typing import Any
 
 from hack.faults.steps import Act, JobShape, Profile, Step
 
-__all__ = ["GANGS", "Companions", "with_companions"]
+__all__ = ["CPU", "GANGS", "Companions", "with_companions"]
 
 Json = dict[str, Any]
 _Acts = tuple[tuple[Act, int], ...]
 
 GANGS = ("volcano", "coscheduler")
 """What `--gang-scheduler-name` may be: one of each kind."""
+
+CPU = "250m"
+"""What each replica of a gang asks for."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ def with_companions(
                 stranger = Step(0.0, Act.OCCUPY, number, value=rng.choice(kinds))
                 creations.insert(rng.randint(0, len(creations)), stranger)
             for step in _happenings(rng, number, acts, kinds):
-                others.insert(rng.randint(0, len(others)), step)
+                # Rather early: at the end of a storm many a job has ended, and has no companion any more.
+                others.insert(round(len(others) * rng.random() ** 1.5), step)
     return found, [*creations, *others], Companions(gang, any(shape.board is not None for shape in found))
 
 
@@ -71,7 +75,7 @@ def _companion(rng: random.Random, shape: JobShape, gang: str) -> JobShape:
         policy["minResources"] = {"cpu": rng.choice(("1", "2500m"))}
     if rng.random() < 0.2:
         policy |= {"queue": "research", "priorityClass": "high", "scheduleTimeoutSeconds": 60}
-    return replace(shape, board=board, scheduling=policy or None)
+    return replace(shape, board=board, scheduling=policy or None, cpu=CPU)
 
 
 def _board(rng: random.Random) -> Json:
@@ -101,8 +105,8 @@ def _value(rng: random.Random, act: Act, kinds: Sequence[str]) -> Any:
         case Act.CHANGE_BOARD:
             return _board(rng) if rng.random() < 0.6 else None
         case Act.CHANGE_GANG:
-            if rng.random() < 0.3:
-                return {"minResources": rng.choice((None, {"cpu": "3"}))}
+            if rng.random() < 0.4:
+                return {"minResources": rng.choice((None, {"cpu": "3"}, {"cpu": "4"}))}
             return {"minAvailable": rng.choice((None, 1, 2, 4, 12))}
         case _:
             return None

@@ -212,8 +212,17 @@ class _Reader:
             pod.taken = True
             # Of a pod that was lost before anything was written about it nobody can know, least of all a new leader.
             pod.started = pod.replica in job.started() and job.counts().get(pod.replica, 0) >= pod.base
+            if not pod.started:
+                self._reopen(job, pod)
         elif not pod.reasons:
             self._complain("wrong", job, f"pod {pod.name} ({pod.phase}) was deleted without a reason")
+
+    def _reopen(self, job: JobLife, successor: PodLife) -> None:
+        """A pod was lost that alone told of the loss before it: whatever excuses the one excuses the other, too."""
+        before = [pod for pod in job.pods.values() if pod.replica == successor.replica and pod is not successor]
+        for pod in before[-1:]:
+            pod.followed = False
+            self._give_reasons_to(job, pod)
 
     @staticmethod
     def _report(pod: PodLife, obj: Json) -> None:

@@ -51,7 +51,9 @@ class Act(StrEnum):
 
 @dataclass(frozen=True)
 class JobShape:
-    """A TFJob to be made. `board` is its `spec.tensorBoard`, `scheduling` its `schedulingPolicy`."""
+    """A TFJob to be made. `board` is its `spec.tensorBoard`, `scheduling` its `schedulingPolicy`; each replica
+    asks for so much `cpu`.
+    """
 
     name: str
     replicas: dict[str, int]
@@ -65,10 +67,13 @@ class JobShape:
     run_policy: Json = field(default_factory=dict)
     board: Json | None = None
     scheduling: Json | None = None
+    cpu: str = ""
 
     def manifest(self) -> Json:
         """The TFJob, ready to be posted."""
-        container = {"name": "tensorflow", "image": "example.invalid/train:1", "command": ["train"]}
+        container: Json = {"name": "tensorflow", "image": "example.invalid/train:1", "command": ["train"]}
+        if self.cpu:
+            container["resources"] = {"requests": {"cpu": self.cpu}}
         template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
         specs = {
             kind: {"replicas": count, "restartPolicy": self.restart_policy, "template": template}

@@ -50,9 +50,14 @@ def in_gang(gang: str = "coscheduler", policy: dict[str, Any] | None = None, *, 
     """A running job with its PodGroup, which asks for so many pods."""
     story = Story("OnFailure", {"runPolicy": {"schedulingPolicy": policy or {}}}, Worker=1)
     story.journal.gang = gang
-    story.attach("PodGroup", "g", minMember=members, **({"minResources": {"cpu": "1"}} if policy else {}))
+    story.attach("PodGroup", "g", **size(members))
     enrolled(story.report("g", phase="Inqueue").service("worker-0").pod("worker-0", "worker-0"), gang)
     return told(story.phase("worker-0", "Running"), None)
+
+
+def size(members: int) -> dict[str, Any]:
+    """What a PodGroup of so many of our pods asks for."""
+    return {"minMember": members, "minResources": {"cpu": f"{250 * members}m"}}
 
 
 # TensorBoards.
@@ -166,7 +171,7 @@ def test_a_gang_may_be_smaller_by_the_replicas_that_have_completed() -> None:
         "Running", "Ready", Worker={**ACTIVE, "startedIndexes": "0-1", "succeeded": 1, "completedIndexes": "1"}
     )
     assert story.end() == []
-    assert story.respec("g", minMember=2).end() == []
+    assert story.respec("g", **size(2)).end() == []
 
 
 def test_a_gang_that_asks_for_more_than_the_job_ever_did_is_told_at_once() -> None:
@@ -174,9 +179,14 @@ def test_a_gang_that_asks_for_more_than_the_job_ever_did_is_told_at_once() -> No
     assert in_gang(members=2).never() == [wrong] * 2
 
 
+def test_resources_of_another_number_of_pods_are_wrong() -> None:
+    story = in_gang().respec("g", minResources={"cpu": "1"})
+    assert ended(story) == ["wrong: job: podgroup job asks for 1 pods with cpu 1, and each asks for 250m"]
+
+
 def test_resources_that_do_not_arrive_are_wrong() -> None:
     policy = {"minResources": {"cpu": "2"}}
-    wrong = "wrong: job: podgroup job has minResources {'cpu': '1'} and should have {'cpu': '2'}"
+    wrong = "wrong: job: podgroup job has minResources {'cpu': '250m'} and should have {'cpu': '2'}"
     assert ended(in_gang("coscheduler", policy)) == [wrong]
 
 

@@ -78,6 +78,16 @@ def test_a_job_that_goes_unasked_is_lost_and_one_that_was_discarded_is_not() -> 
     assert story.remove("j").remove("worker-0").remove("service-worker-0").end() == []
 
 
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_loss_of_which_only_a_lost_pod_told_may_coincide_with_a_suspension(suspended: bool) -> None:
+    story = healthy().take("worker-0").pod("worker-0", "second", 1).take("second")
+    if suspended:
+        story.spec(runPolicy={"suspend": True}).spec(runPolicy={"suspend": False})
+    story.pod("worker-0", "third", phase="Running").status("Running", "Ready", Worker=ACTIVE)
+    lost = "lost: job: Worker-0 counts 0 restarts, there were at least 1"
+    assert [str(one) for one in story.end()] == ([] if suspended else [lost])
+
+
 # Doubled.
 
 

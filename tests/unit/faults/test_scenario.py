@@ -57,7 +57,7 @@ def test_companions_leave_the_jobs_and_steps_of_a_seed_as_they_were() -> None:
     for seed in range(100):
         plain, full = make_scenario(seed, EMBEDDED, plain=True), make_scenario(seed, EMBEDDED)
         assert plain.companions == Companions()
-        assert [replace(job, board=None, scheduling=None) for job in full.jobs] == list(plain.jobs)
+        assert [replace(job, board=None, scheduling=None, cpu="") for job in full.jobs] == list(plain.jobs)
         left = iter(full.steps)
         assert all(step in left for step in plain.steps)
         if full.companions == Companions():
