@@ -164,11 +164,20 @@ def _launcher(
 
 
 def _run(launcher: BaseComponentLauncher, log: FragileStream) -> int:
-    from tfoperator.launcher import LaunchCancelled, PermanentFailure, RetryableFailure, WorkDirectoryError
+    from tfoperator.launcher import (
+        InProcessComponentLauncher,
+        LaunchCancelled,
+        PermanentFailure,
+        RetryableFailure,
+        WorkDirectoryError,
+    )
 
     def cancel() -> None:
         # From a thread: a signal handler must not take locks that its own thread may hold.
         threading.Thread(target=launcher.cancel, name="cancel-launch", daemon=True).start()
+        in_handler = threading.current_thread() is threading.main_thread()
+        if in_handler and isinstance(launcher, InProcessComponentLauncher) and launcher.busy:
+            raise KeyboardInterrupt  # in the component's own code, which runs in this thread
 
     interruptions = Interruptions(cancel)
     log.when_lost(interruptions.hang_up)
@@ -182,9 +191,9 @@ def _run(launcher: BaseComponentLauncher, log: FragileStream) -> int:
     except RetryableFailure as error:
         hint = f"Another try may help: the same command with --resume (its record is {launcher.work.path})."
         raise CliError(str(error), hint, exit_code=EXIT_RETRYABLE) from None
-    except LaunchCancelled as error:
+    except (LaunchCancelled, KeyboardInterrupt) as error:
         code = 128 + interruptions.signals[-1] if interruptions.signals else EXIT_INTERRUPTED
-        raise CliError(str(error), exit_code=code) from None
+        raise CliError(str(error) or f"component {launcher.component.name}: cancelled", exit_code=code) from None
     _tell_result(result)
     return 0
 

@@ -26,9 +26,14 @@ logger = logging.getLogger(__name__)
 
 
 class InProcessComponentLauncher(BaseComponentLauncher):
-    """Takes class specs and no platform config. Work that has begun can't be cancelled; the next try can."""
+    """Takes class specs and no platform config. `cancel` can't end work that has begun, only keep off the next try.
+
+    A KeyboardInterrupt does, in the thread that called `launch`; a signal handler may raise it while `busy`.
+    """
 
     kind = "in-process"
+    busy = False
+    """Whether the class's own code runs at the moment."""
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
@@ -77,12 +82,15 @@ class InProcessComponentLauncher(BaseComponentLauncher):
     def _once(self, inputs: ArtifactDict, outputs: ArtifactDict, properties: Mapping[str, Any]) -> Output | None:
         end = ContainerEnd(exit_code=0)
         try:
+            self.busy = True
             self._spec.executor_class().do(inputs, outputs, properties)
         except LauncherError:
             raise
         except Exception as error:
             logger.exception("component %s failed", self.component.name)
             end = ContainerEnd(exit_code=1, message=f"{type(error).__name__}: {error}")
+        finally:
+            self.busy = False
         said = self._read_output()
         verdict = judge(end, said)
         message = f"component {self.component.name} failed: {verdict.message}"

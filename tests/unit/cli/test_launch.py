@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,15 @@ def test_the_exit_code_tells_what_to_do(launch: Any, folder: Path) -> None:
     code, _, err = launch(says(folder, BUSY), "--work-dir", "busy", "--attempts", "1")
     assert (code, "--resume" in err) == (75, True)
     assert launch({"class": SAYS, "parameters": {"says": None}})[0] == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_class_is_interrupted_where_it_is_and_can_be_resumed(launch: Any, folder: Path, number: int) -> None:
+    path = "tests.unit.launcher.executors:Stopped"
+    component = {"class": path, "parameters": {"tries": str(folder / "tries"), "signal": int(number)}}
+    code, _, err = launch(component)
+    assert (code, "step: cancelled" in err) == (128 + number, True)
+    assert launch(component, "--resume")[0] == 0
 
 
 def test_a_permanent_failure_is_not_resumed_but_may_be_begun_anew(launch: Any, folder: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,3 +44,14 @@ class Raises:
 
 class NoExecutor:
     """Has no `do`."""
+
+
+class Stopped:
+    """Is told to stop by a signal, the first time, and would go on for long."""
+
+    def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
+        tries = Path(exec_properties["tries"])
+        if not tries.exists():
+            tries.touch()
+            signal.raise_signal(exec_properties["signal"])
+            time.sleep(60)
