@@ -125,7 +125,8 @@ class CertificateKeeper:
                 seconds = self._keep(crd)
                 failures, self._complaint = 0, ""
             except (KubeError, ForeignSecret, CertificateError) as error:
-                seconds = min(_FIRST_PAUSE * 2**failures, _LONGEST_PAUSE)
+                # The exponent is bounded, too: after a day of failures no float would hold the power.
+                seconds = min(_FIRST_PAUSE * 2 ** min(failures, 10), _LONGEST_PAUSE)
                 failures += 1
                 self._complain(f"the webhook's certificate can't be kept: {error}")
             except Exception:

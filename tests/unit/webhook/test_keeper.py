@@ -256,6 +256,16 @@ def test_what_fails_is_said_once_and_tried_again(
     assert caplog.text.count("not allowed") == 1
 
 
+def test_it_outlives_a_day_of_failures(world: World) -> None:
+    world.install()
+    world.api.fail("get", "secrets", api_error(403, "Forbidden", "no rights yet"), times=1100)
+    one = world.start()
+    for _ in range(1100):
+        world.rest()
+        world.clock.advance(60)
+    eventually(lambda: one.shown, what="a certificate")
+
+
 def test_no_key_is_ever_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     world.install()
