@@ -126,5 +126,5 @@ def _token_expiry(token: str) -> datetime | None:
         payload = token.split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
         return datetime.fromtimestamp(claims["exp"], UTC)
-    except (IndexError, ValueError, OverflowError, KeyError, TypeError):
+    except (IndexError, ValueError, KeyError, TypeError):
         return None

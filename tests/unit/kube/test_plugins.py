@@ -208,22 +208,21 @@ def test_a_plugin_that_is_not_installed_gives_its_hint(load: Load, tmp_path: Pat
         load(user).credentials.authorization()
 
 
-def id_token(expires: float) -> str:
-    parts = [{"alg": "none"}, {"exp": expires}]
+def id_token(expires: datetime) -> str:
+    parts = [{"alg": "none"}, {"exp": int(expires.timestamp())}]
     encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
     return ".".join([*encoded, "c2ln"])
 
 
-@pytest.mark.parametrize("ahead", [3600, 1e20])  # the end of the other is no time that can be told
-def test_an_openid_connect_token_is_used_while_it_holds(load: Load, ahead: float) -> None:
-    token = id_token(datetime.now(UTC).timestamp() + ahead)
+def test_an_openid_connect_token_is_used_while_it_holds(load: Load) -> None:
+    token = id_token(datetime.now(UTC) + timedelta(hours=1))
     user = {"auth-provider": {"name": "oidc", "config": {"id-token": token}}}
     assert load(user).credentials.authorization() == f"Bearer {token}"
 
 
 def test_an_openid_connect_token_that_can_not_be_refreshed_is_an_error_without_secrets(load: Load) -> None:
     config = {
-        "id-token": id_token(datetime.now(UTC).timestamp() - 3600),
+        "id-token": id_token(datetime.now(UTC) - timedelta(hours=1)),
         "refresh-token": "s3cret",
         "client-id": "c",
         "client-secret": "s3cret",
