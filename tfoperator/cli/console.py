@@ -15,6 +15,7 @@ from typing import TextIO, cast
 
 import msgspec
 from rich.console import Console
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -245,7 +246,8 @@ class LiveView(View):
         """Draw the table anew, a few times a second at most."""
         if time.monotonic() - self._drawn >= _REFRESH:
             self._drawn = time.monotonic()
-            self._live.update(self.table(), refresh=True)
+            # A terminal writes ^C where the cursor is: behind a full line it would wrap, and a line of the table stay.
+            self._live.update(Constrain(self.table(), max(1, self._console.width - len("^C"))), refresh=True)
 
     def close(self) -> None:
         """Remove the table."""

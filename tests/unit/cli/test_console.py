@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -155,6 +156,17 @@ def test_the_table_shows_every_replica_and_what_is_wrong_with_it() -> None:
     assert "worker-0" in shown
     assert "CrashLoopBackOff" in shown
     assert "1/2" in shown
+
+
+def test_the_table_leaves_room_for_what_the_terminal_echoes_at_ctrl_c() -> None:
+    view, stream = live(width=40)
+    waiting = container({"waiting": {"reason": "ImagePullBackOff", "message": "no such image " * 9}})
+    view.pod_changed(pod("worker-0", phase="Pending", containerStatuses=[waiting]))
+    view._drawn = 0.0
+    view.tick()
+    view.close()
+    drawn = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", one) for one in re.split("[\r\n]+", stream.getvalue())]
+    assert max(len(one) for one in drawn) == 38
 
 
 def test_a_large_job_does_not_fill_the_screen() -> None:
