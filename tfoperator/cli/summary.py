@@ -79,6 +79,11 @@ def _advice(job: JobResult, result: RunResult) -> Iterator[str]:
             "Next: it was killed from outside, mostly because memory ran out (`dmesg` tells, or the memory limit with "
             "--runtime docker): let it need less, or run fewer replicas at a time."
         )
+    elif any("No module named" in line for replica in job.failed_replicas for line in replica.last_lines):
+        yield (
+            "Next: install the missing module. Without --runtime docker, `python` is the interpreter that runs tfoperator, "
+            "whatever the image has."
+        )
     elif job.failed_replicas:
         cause = "what the log says" if any(replica.last_lines for replica in job.failed_replicas) else "the program"
         yield (

@@ -40,12 +40,14 @@ def test_exit_codes_of_signals_are_explained() -> None:
 
 
 def test_what_to_do_next_depends_on_what_happened() -> None:
-    missing = result(Outcome.FAILED, "Failed", "m", failed(127))
-    assert "must exist on this machine" in missing
-    assert "--runtime docker" in missing
+    unknown = result(Outcome.FAILED, "Failed", "m", failed(127))
+    assert "must exist on this machine" in unknown
+    assert "--runtime docker" in unknown
     assert "must exist on this machine" in result(Outcome.FAILED, "Failed", "m", failed(126))
     assert "memory ran out" in result(Outcome.FAILED, "Failed", "m", failed(137))
     assert "correct what the log says" in result(Outcome.FAILED, "Failed", "m", failed(1, 0, "boom"))
+    missing = failed(1, 0, "ModuleNotFoundError: No module named 'tensorflow'")
+    assert "the interpreter that runs tfoperator" in result(Outcome.FAILED, "Failed", "m", missing)
     assert "correct the program" in result(Outcome.FAILED, "Failed", "m", failed(139))
     assert "conditions and events" in result(Outcome.FAILED, "Failed", "deadline", CHIEF)
     assert "--timeout" in result(Outcome.TIMED_OUT)
