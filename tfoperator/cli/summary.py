@@ -81,8 +81,8 @@ def _advice(job: JobResult, result: RunResult) -> Iterator[str]:
         )
     elif any("No module named" in line for replica in job.failed_replicas for line in replica.last_lines):
         yield (
-            "Next: install the missing module. Without --runtime docker, `python` is the interpreter that runs tfoperator, "
-            "whatever the image has."
+            "Next: install the missing module. Without --runtime docker, `python` is the interpreter that runs "
+            "tfoperator, whatever the image has."
         )
     elif job.failed_replicas:
         cause = "what the log says" if any(replica.last_lines for replica in job.failed_replicas) else "the program"
