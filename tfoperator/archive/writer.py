@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -115,6 +115,7 @@ class LogArchive:
         self._lock = threading.Lock()  # guards what follows, and batches
         self._entries: dict[str, _Entry] = {}  # by pod uid
         self._streams: set[LogText] = set()
+        self._running: set[Future[None]] = set()
         self._closed = False
 
     def prepare(self, job: TFJob, pods: Sequence[Pod], done: Callable[[], object]) -> frozenset[str]:
@@ -142,17 +143,24 @@ class LogArchive:
                 batch = _Batch(len(fresh), done)
                 for pod in fresh:
                     self._entries[pod.metadata.uid] = entry = _Entry(now + self.timeout)
-                    self._pool.submit(self._run, job, pod, entry, batch)
+                    running = self._pool.submit(self._run, job, pod, entry, batch)
+                    self._running.add(running)
+                    running.add_done_callback(self._running.discard)
         return frozenset(waiting) | {pod.metadata.uid for pod in fresh}
 
-    def close(self) -> None:
-        """Give up what is under way, and join the threads. Idempotent."""
+    def close(self, timeout: float = 2.0) -> None:
+        """Give up what is under way, and wait up to `timeout` real seconds for the threads. Idempotent.
+
+        One that waits for an answer, because a node is gone perhaps, ends when the source's client is closed.
+        """
         with self._lock:
             self._closed = True
             streams = tuple(self._streams)
         for stream in streams:
             stream.close()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if not wait(tuple(self._running), timeout).not_done:  # those that were cancelled are not among them
+            self._pool.shutdown(wait=True)
 
     def _forget_old(self, now: float) -> None:
         old = [uid for uid, entry in self._entries.items() if now - (entry.finished or entry.deadline) > _REMEMBERED]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from tests.support.fake_api import api_error
 from tests.support.threads import no_threads_left
 from tests.unit.archive.samples import JOB, JOB_UID, Source, pod, running, waiting
 from tfoperator.archive import ArchivedPod, LogArchive, archived_pods, ensure_writable, read_archived
+from tfoperator.kube.client import Client
+from tfoperator.kube.cluster import ClusterConfig
 from tfoperator.kube.errors import NotFoundError, StatusDetails
 
 
@@ -205,6 +209,21 @@ def test_who_stops_deletes_nothing_more(world: World) -> None:
     world.archive.close()
     other = pod(1)
     assert world.archive.prepare(JOB, [other], lambda: None) == {other.metadata.uid}
+
+
+def test_a_node_that_never_answers_does_not_hold_up_who_stops(tmp_path: Path) -> None:
+    # It accepts connections, and that is all.
+    with no_threads_left(), socket.create_server(("127.0.0.1", 0)) as server:
+        config = ClusterConfig(server=f"http://127.0.0.1:{server.getsockname()[1]}")
+        with Client(config) as client:
+            archive = LogArchive(client, tmp_path, max_bytes=1 << 20, max_log_bytes=1 << 16, timeout=30.0)
+            archive.prepare(JOB, [pod()], lambda: None)
+            request, _ = server.accept()
+            began = time.monotonic()
+            archive.close(0.1)
+            assert time.monotonic() - began < 10
+        request.close()
+        archive.close()
 
 
 def test_files_are_readable_by_the_volumes_group_and_by_nobody_else(world: World) -> None:
