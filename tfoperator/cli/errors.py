@@ -6,6 +6,7 @@ unexpected is a bug of ours, whose traceback goes to a file that the message nam
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -67,6 +68,8 @@ def explained(error: Exception) -> CliError | None:
             return CliError(str(error), exit_code=EXIT_FAILED)
         case OSError() if error.filename is not None:
             return CliError(f"{os.fsdecode(error.filename)}: {error.strerror}", exit_code=EXIT_FAILED)
+        case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return CliError(f"can't write any more: {error.strerror}", exit_code=EXIT_FAILED)
     return _about_a_job(error)
 
 

@@ -148,3 +148,11 @@ def test_operator_help_is_the_operators_own() -> None:
     command = [sys.executable, "-m", "tfoperator", "operator", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "--leader-elect" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", ["crd", "--help"])
+def test_a_full_disk_behind_the_output_is_no_bug(arguments: str) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "tfoperator", arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "tfoperator: can't write any more: No space left on device\n")
