@@ -34,7 +34,7 @@ class Companions:
 
 
 _BOARD_ACTS: _Acts = ((Act.SERVE_BOARD, 4), (Act.LOSE_BOARD_POD, 3), (Act.DELETE_BOARD, 4), (Act.CHANGE_BOARD, 3))
-_GANG_ACTS: _Acts = ((Act.ADMIT_GANG, 5), (Act.DELETE_POD_GROUP, 3), (Act.CHANGE_GANG, 3))
+_GANG_ACTS: _Acts = ((Act.ADMIT_GANG, 4), (Act.DELETE_POD_GROUP, 3), (Act.CHANGE_GANG, 5))
 _USERS: _Acts = ((Act.ORPHAN, 1), (Act.OCCUPY, 1), (Act.VACATE, 1))
 
 

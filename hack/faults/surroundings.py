@@ -17,7 +17,7 @@ from hack.faults.pod_reports import phase_of
 from hack.faults.steps import Act, Step
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from tfoperator.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SERVICES, Resource
 
 __all__ = ["BOARD_LABEL", "Surroundings", "followed"]
 
@@ -69,7 +69,7 @@ class Surroundings:
             case Act.ORPHAN:
                 return self._orphan(job, str(step.value))
             case Act.OCCUPY:
-                return self._occupy(job, str(step.value), at_once=step.pick < 0.5)
+                return self._occupy(job, str(step.value), at_once=step.pick < 0.5, disguised=step.pick * 10 % 1 < 0.5)
             case _:
                 self._let_go()
                 return ", ".join(self._remove(kind, one) for kind, one in self._strangers(job)) or "no stranger"
@@ -99,6 +99,7 @@ class Surroundings:
             one
             for one in self._keeper.current("Deployment")
             if not one["metadata"].get("deletionTimestamp")
+            and one["metadata"]["uid"] not in self._account.strangers
             and (found := (one["metadata"].get("labels") or {}).get(BOARD_LABEL)) is not None
             and job in ("", found)
         ]
@@ -224,12 +225,20 @@ class Surroundings:
             self._keeper.add(answer, kind)
         return f"{kind} of {job} has no owner" if found else f"no {kind}"
 
-    def _occupy(self, job: str, kind: str, *, at_once: bool) -> str:
-        """A stranger takes the name, `at_once` in the moment in which what has it is deleted."""
+    def _occupy(self, job: str, kind: str, *, at_once: bool, disguised: bool) -> str:
+        """A stranger takes the name, `at_once` in the moment in which what has it is deleted.
+
+        A `disguised` one has the labels of what belongs to the job, and a controller that is none.
+        """
         name = _name(job, kind)
         if at_once:
             self._take(kind, name)
-        body = {"metadata": {"name": name}, "spec": _stranger(kind)}
+        metadata: Json = {"name": name}
+        if disguised:
+            uid = self._client.get(NAMESPACES, "", self._namespace, _decode)["metadata"]["uid"]
+            owner = {"apiVersion": "v1", "kind": "Namespace", "name": self._namespace, "uid": uid, "controller": True}
+            metadata |= {"labels": _labels(job, kind), "ownerReferences": [owner]}
+        body = {"metadata": metadata, "spec": _stranger(kind)}
         made = self._client.create(self._resources[kind], self._namespace, body, _decode)
         self._account.strangers.add(made["metadata"]["uid"])
         self._keeper.add(made, kind)
@@ -255,6 +264,11 @@ class Surroundings:
 
 def _name(job: str, kind: str) -> str:
     return job if kind == "PodGroup" else f"{job}-tensorboard"
+
+
+def _labels(job: str, kind: str) -> dict[str, str]:
+    labels = {"training.kubeflow.org/operator-name": "tfjob-controller", "training.kubeflow.org/job-name": job}
+    return labels if kind == "PodGroup" else labels | {BOARD_LABEL: job}
 
 
 def _stranger(kind: str) -> Json:
