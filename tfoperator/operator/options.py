@@ -287,6 +287,8 @@ def _check_election(options: Options) -> None:
         raise OptionsError(
             f"--leader-elect-lease-duration ({lease:g}s) must be more than --leader-elect-renew-deadline ({renew:g}s)"
         )
+    if lease < 1:
+        raise OptionsError(f"--leader-elect-lease-duration ({lease:g}s) must be 1s or more: Leases know whole seconds")
     if not renew > 1.2 * retry:
         raise OptionsError(
             f"--leader-elect-renew-deadline ({renew:g}s) must be more than 1.2 times "

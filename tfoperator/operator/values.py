@@ -29,6 +29,9 @@ __all__ = [
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST = 20 * 365 * 24 * 3600.0
+"""Seconds. Neither threads nor certificates can be told much longer times, and nobody means them."""
+
 _SIZE = re.compile(r"(\d+)([KMGT]i?)?")
 _SIZE_UNITS = {
     letter + suffix: base ** (power + 1)
@@ -106,13 +109,16 @@ def seconds(value: object) -> float:
     written = str(value).strip()
     parts = _DURATION.findall(written)
     if parts and "".join(amount + unit for amount, unit in parts) == written:
-        return sum(float(amount) * _UNITS[unit] for amount, unit in parts)
-    try:
-        found = number(value)
-    except ValueError:
-        found = -1.0
+        found = sum(float(amount) * _UNITS[unit] for amount, unit in parts)
+    else:
+        try:
+            found = number(value)
+        except ValueError:
+            found = -1.0
     if found < 0:
         raise ValueError(f"must be a duration such as 15s, 5m or 1h30m, is {value!r}")
+    if found > _LONGEST:
+        raise ValueError(f"must be at most {shown_duration(_LONGEST)}, is {value!r}")
     return found
 
 

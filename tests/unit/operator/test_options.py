@@ -71,6 +71,15 @@ def test_the_go_operators_cluster_domain_variable_is_honoured() -> None:
         (["--leader-elect", "--leader-elect-renew-deadline=20s"], "--leader-elect-lease-duration"),
         (["--leader-elect", "--leader-elect-retry-period=9s"], "1.2 times"),
         (["--leader-elect", "--leader-elect-id="], "--leader-elect-id"),
+        (
+            [
+                "--leader-elect",
+                *(f"--leader-elect-{o}" for o in ("lease-duration=0.9", "renew-deadline=0.5", "retry-period=0.1")),
+            ],
+            "--leader-elect-lease-duration (0.9s) must be 1s or more",
+        ),
+        (["--webhook-certificate-validity=99999999999h"], "--webhook-certificate-validity must be at most"),
+        (["--webhook-shutdown-delay=1e300"], "--webhook-shutdown-delay must be at most"),
         (["--webhook-url=https://x/convert"], "--webhook-url is of no use without --webhook-bind-address"),
         (["--webhook-cert-dir=/x"], "--webhook-cert-dir is of no use without"),
         (["--webhook-bind-address=:1", "--webhook-url=http://x"], "--webhook-url must be an address such as"),
