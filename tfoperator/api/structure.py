@@ -17,7 +17,7 @@ from msgspec import inspect
 
 from tfoperator.api.problems import Problem, member, shown
 
-__all__ = ["UnknownMember", "drop_nulls", "members", "type_problems", "unknown_members"]
+__all__ = ["UnknownMember", "drop_nulls", "drop_wrong", "members", "type_problems", "unknown_members"]
 
 
 class UnknownMember(msgspec.Struct, frozen=True):
@@ -61,14 +61,19 @@ def drop_nulls(value: Any, struct: type) -> Any:
     return _without_nulls(value, _type_info(struct))
 
 
+def drop_wrong(value: Any, struct: type) -> Any:
+    """A copy of `value`, an object, without what `type_problems` complains of and without nulls.
+
+    What it lacks then, a required member perhaps, may keep it from being decoded all the same.
+    """
+    return _without_wrong(drop_nulls(value, struct), _type_info(struct))
+
+
 def _type_problems(value: object, info: inspect.Type, path: str) -> Iterator[Problem]:
-    info, nullable = _unwrap(info)
-    if isinstance(info, inspect.RawType | inspect.AnyType) or (value is None and nullable):
+    if not _fits(value, info):
+        yield Problem(path, f"must be {_expectation(value, _unwrap(info)[0])[0]}, but is {_what(value)}")
         return
-    expected, fits = _expectation(value, info)
-    if not fits:
-        yield Problem(path, f"must be {expected}, but is {_what(value)}")
-        return
+    info, _ = _unwrap(info)
     for child, child_info, child_path, required in _children(value, info, path):
         # Null is absence where a default exists; a missing or null required member is reported below.
         if child is not None or required:
@@ -110,6 +115,34 @@ def _without_nulls(value: Any, info: inspect.Type) -> Any:
         case list(), inspect.VarTupleType() | inspect.ListType():
             return [_without_nulls(child, info.item_type) for child in value if child is not None]
     return value
+
+
+def _without_wrong(value: Any, info: inspect.Type) -> Any:
+    info, _ = _unwrap(info)
+    match value, info:
+        case dict(), inspect.StructType():
+            known = members(info.cls)
+            return {
+                name: _without_wrong(child, known[name].type) if name in known else child
+                for name, child in value.items()
+                if name not in known or _fits(child, known[name].type)
+            }
+        case dict(), inspect.DictType():
+            return {
+                key: _without_wrong(child, info.value_type)
+                for key, child in value.items()
+                if _fits(child, info.value_type)
+            }
+        case list(), inspect.VarTupleType() | inspect.ListType():
+            return [_without_wrong(child, info.item_type) for child in value if _fits(child, info.item_type)]
+    return value
+
+
+def _fits(value: object, info: inspect.Type) -> bool:
+    info, nullable = _unwrap(info)
+    if isinstance(info, inspect.RawType | inspect.AnyType) or (value is None and nullable):
+        return True
+    return _expectation(value, info)[1]
 
 
 def _children(value: object, info: inspect.Type, path: str) -> Iterator[tuple[object, inspect.Type, str, bool]]:

@@ -18,7 +18,7 @@ from tfoperator.api.pod_fields import CONTAINER_FIELDS, POD_SPEC_FIELDS, POD_TEM
 from tfoperator.api.pod_shapes import shape_problems
 from tfoperator.api.problems import Problem, Severity, errors, member, shown
 from tfoperator.api.rules import MANAGED_BY, MAX_REPLICAS, NAME_PATTERN, validate
-from tfoperator.api.structure import drop_nulls, members, type_problems, unknown_members
+from tfoperator.api.structure import drop_wrong, members, type_problems, unknown_members
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobSpec, decode_tfjob
 from tfoperator.kube.objects import ObjectMeta
 
@@ -44,13 +44,21 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     """
     manifest = {name: value for name, value in obj.items() if name != "status"}
     warnings = list(_unknown_warnings(manifest))
-    problems = [*_identity_problems(manifest), *type_problems(manifest, TFJob)]
-    if not problems:
+    wrong = type_problems(manifest, TFJob)
+    problems = [*_identity_problems(manifest), *wrong]
+    if len(problems) == len(wrong):
         # Through JSON, because a template has to become undecoded JSON again.
-        problems += validate(decode_tfjob(msgspec.json.encode(drop_nulls(manifest, TFJob))))
+        found = validate(decode_tfjob(msgspec.json.encode(drop_wrong(manifest, TFJob))))
+        problems += [problem for problem in found if not any(_follows(problem.field, one.field) for one in wrong)]
     for path, template in _templates(manifest):
         problems += [problem for problem in shape_problems(template, path) if problem not in problems]
     return (*problems, *warnings)
+
+
+def _follows(field: str, wrong: str) -> bool:
+    """Whether what is said of a field may come of another one having been left out, which it is part of, or all of."""
+    emptied = wrong.endswith("]") and field == wrong.rpartition("[")[0]
+    return emptied or field == wrong or field.startswith((f"{wrong}.", f"{wrong}["))
 
 
 def _identity_problems(manifest: Mapping[str, Any]) -> Iterator[Problem]:

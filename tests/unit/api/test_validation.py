@@ -186,6 +186,34 @@ def test_a_pod_that_no_api_server_could_read_is_refused_before_one_is_asked(
     assert [str(problem) for problem in validate_manifest(manifest)] == [f"{CONTAINERS}[0].{complaint}"]
 
 
+def test_a_wrong_type_hides_no_other_mistake() -> None:
+    manifest = tfjob(
+        {"Worker": {"replicas": "2", "restartPolicy": "never"}, "PS": {"replicas": 0.5, "template": "train.py"}},
+        name="My_Job",
+        runPolicy={"backoffLimit": "many", "cleanPodPolicy": "running"},
+    )
+    assert [str(problem).partition(": ")[0] for problem in errors(validate_manifest(manifest))] == [
+        "spec.tfReplicaSpecs[Worker].replicas",
+        "spec.tfReplicaSpecs[PS].replicas",
+        "spec.runPolicy.backoffLimit",
+        "metadata.name",
+        "spec.tfReplicaSpecs[Worker].restartPolicy",
+        "spec.tfReplicaSpecs[PS].template",
+        "spec.runPolicy.cleanPodPolicy",
+    ]
+
+
+def test_what_is_missing_because_its_type_is_wrong_is_said_once() -> None:
+    for manifest, field in (
+        (tfjob({"Worker": {}}) | {"metadata": "mnist"}, "metadata"),
+        (tfjob({"Worker": {}}) | {"spec": []}, "spec"),
+        (tfjob({}) | {"spec": {"tfReplicaSpecs": ["Worker"]}}, "spec.tfReplicaSpecs"),
+        (tfjob({"Worker": 3}), "spec.tfReplicaSpecs[Worker]"),
+        (tfjob({"Worker": {}}, checkpoint={"mountPath": 3, "volume": {"emptyDir": {}}}), "spec.checkpoint.mountPath"),
+    ):
+        assert [problem.field for problem in errors(validate_manifest(manifest))] == [field]
+
+
 def test_what_people_write_into_a_container_is_good() -> None:
     container = {
         "command": ["python", "train.py"],
