@@ -12,6 +12,7 @@ import msgspec
 
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import ForbiddenError
 from tfoperator.kube.objects import decode_partial
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
@@ -34,48 +35,84 @@ class LiveObjects(msgspec.Struct, frozen=True):
 
 
 class LiveState(msgspec.Struct, frozen=True):
-    """One look. `jobs` are by key, all under the owner ""; `children` are what jobs own, by the resource's plural."""
+    """One look. `jobs` are by key, all under the owner ""; `children` are what jobs own, by the resource's plural.
+
+    Of namespaces that are `closed` nothing is known: we have no right to read them (any more).
+    """
 
     jobs: LiveObjects
     children: dict[str, LiveObjects]
+    closed: frozenset[str] = frozenset()
 
 
 def look(
     client: ApiClient, namespaces: Sequence[str], children: Sequence[Resource], *, stopped: Callable[[], bool]
 ) -> LiveState | None:
-    """Read the live state of these namespaces ("" is all of them). None if stopped meanwhile. Raises KubeError."""
-    jobs = _list(client, TFJOBS, namespaces, "")
+    """Read the live state of these namespaces ("" is all of them). None if stopped meanwhile. Raises KubeError.
+
+    A namespace that we may not read, because it was deleted with our role in it perhaps, keeps no other from being
+    looked at; ForbiddenError is raised if there is no other.
+    """
+    looks: list[tuple[LiveObjects, dict[str, LiveObjects]]] = []
+    closed: set[str] = set()
+    for namespace in namespaces:
+        try:
+            one = _look_into(client, namespace, children, stopped)
+        except ForbiddenError:
+            closed.add(namespace)
+            if len(closed) == len(namespaces):
+                raise
+            continue
+        if one is None:
+            return None
+        looks.append(one)
+    jobs = _joined([jobs for jobs, _ in looks])
+    found = {resource.plural: _joined([found[resource.plural] for _, found in looks]) for resource in children}
+    return LiveState(jobs, found, frozenset(closed))
+
+
+def _look_into(
+    client: ApiClient, namespace: str, children: Sequence[Resource], stopped: Callable[[], bool]
+) -> tuple[LiveObjects, dict[str, LiveObjects]] | None:
+    jobs = _list(client, TFJOBS, namespace, "")
     found: dict[str, LiveObjects] = {}
     for resource in children:
         if stopped():
             return None
-        found[resource.plural] = _list(client, resource, namespaces, MANAGED_SELECTOR)
-    return LiveState(jobs, found)
+        found[resource.plural] = _list(client, resource, namespace, MANAGED_SELECTOR)
+    return jobs, found
 
 
-def _list(client: ApiClient, resource: Resource, namespaces: Sequence[str], selector: str) -> LiveObjects:
+def _joined(parts: Sequence[LiveObjects]) -> LiveObjects:
+    if len(parts) == 1:
+        return parts[0]
     by_owner: dict[str, dict[str, Version]] = {}
-    version = ""
-    for namespace in namespaces:
-        token = ""
-        while True:
-            page = client.list(
-                resource,
-                namespace,
-                decode_partial,
-                label_selector=selector,
-                limit=PAGE_SIZE,
-                continue_token=token,
-                metadata_only=True,
-            )
-            # The first list's version is the safe one: what is newer than it may or may not be in a later list.
-            version = version or page.resource_version
-            for item in page.items:
-                meta = item.metadata
-                owner = meta.controller if resource is not TFJOBS else None
-                group = by_owner.setdefault(owner.uid if owner is not None else "", {})
-                group[meta.key] = Version(meta.uid, meta.resource_version)
-            token = page.continue_token
-            if not token:
-                break
-    return LiveObjects(version, by_owner)
+    for part in parts:
+        for owner, objects in part.by_owner.items():
+            by_owner.setdefault(owner, {}).update(objects)
+    # The first list's version is the safe one: what is newer than it may or may not be in a later list.
+    return LiveObjects(parts[0].resource_version, by_owner)
+
+
+def _list(client: ApiClient, resource: Resource, namespace: str, selector: str) -> LiveObjects:
+    by_owner: dict[str, dict[str, Version]] = {}
+    version = token = ""
+    while True:
+        page = client.list(
+            resource,
+            namespace,
+            decode_partial,
+            label_selector=selector,
+            limit=PAGE_SIZE,
+            continue_token=token,
+            metadata_only=True,
+        )
+        version = version or page.resource_version
+        for item in page.items:
+            meta = item.metadata
+            owner = meta.controller if resource is not TFJOBS else None
+            group = by_owner.setdefault(owner.uid if owner is not None else "", {})
+            group[meta.key] = Version(meta.uid, meta.resource_version)
+        token = page.continue_token
+        if not token:
+            return LiveObjects(version, by_owner)

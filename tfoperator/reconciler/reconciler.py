@@ -226,16 +226,26 @@ class Reconciler:
         if live is None:
             return 0
         jobs = self._jobs.list()
-        self._compare_jobs(jobs, live.jobs)
+        known = [job for job in jobs if job.metadata.namespace not in live.closed]
+        self._compare_jobs(known, live.jobs)
         lost: Counter[str] = Counter()
-        compared = [job for job in jobs if job.metadata.uid in due]
+        compared = [job for job in known if job.metadata.uid in due]
         for job in compared:
             self._compare(job, live, children, lost)
         for resource, group in children.items():
             self._repair(group, lost[resource.plural])
         self._forget_gone(jobs)
+        if live.closed:
+            self._put_off([job for job in jobs if job.metadata.namespace in live.closed and job.metadata.uid in due])
         self._metrics.looked(self._clock.monotonic() - started, len(compared))
         return len(compared)
+
+    def _put_off(self, unseen: Sequence[TFJob]) -> None:
+        """Jobs that could not be looked at: were they due for ever, so would be a look at all others."""
+        now = self._clock.monotonic()
+        with self._lock:
+            for job in unseen:
+                self._schedule.checked(job.metadata.uid, now)
 
     def _children_to_compare(self) -> dict[Resource, InformerGroup[Any]]:
         """The caches to compare: that of deployments only where a job has a TensorBoard, or once had."""

@@ -22,11 +22,16 @@ from tfoperator.reconciler import Reconciler
 class World(Harness):
     """A controller that works, and a reconciler that a test drives."""
 
-    def __init__(self, gang: GangScheduler | None = None) -> None:
+    def __init__(self, gang: GangScheduler | None = None, namespaces: tuple[str, ...] = ("",)) -> None:
         self.clock = FakeClock()
         super().__init__(clock=self.clock, gang=gang)
         self.reconciler = Reconciler(
-            self.api, self.informers, self.controller, expectations=self.expectations, clock=self.clock
+            self.api,
+            self.informers,
+            self.controller,
+            expectations=self.expectations,
+            namespaces=namespaces,
+            clock=self.clock,
         )
         self.repairs: list[tuple[str, int]] = []
 
@@ -204,6 +209,36 @@ def test_an_idle_hour_without_jobs_costs_a_list_of_them_in_five_minutes(world: W
         world.look(after=15)
     assert 12 <= len(world.calls()) <= 12 + 4
     assert set(world.calls()) == {("list", "tfjobs")}
+
+
+@pytest.mark.parametrize("closed", ["tfjobs", "pods"])
+def test_a_namespace_that_may_not_be_read_keeps_no_other_from_being_compared(closed: str) -> None:
+    with World(namespaces=("gone", "ns")) as world:
+        world.api.put(TFJOBS, tfjob("stays", Worker=1) | {"metadata": {"name": "stays", "namespace": "gone"}})
+        eventually(lambda: len(world.reconciler._schedule) == 2, what="the reconciler knows it")
+        world.run_job(Worker=2)
+
+        def deny(call: Call) -> None:
+            if call.verb == "list" and (call.namespace, call.resource) == ("gone", closed):
+                raise api_error(403, "Forbidden", "its role is gone")
+
+        world.api.react(deny)
+        world.api.mute("pods")
+        world.api.remove(PODS, "ns", "job-worker-1")
+        world.api.unmute()
+        for _ in range(2):
+            assert world.look() == 1
+        eventually(lambda: world.condition("Failed").get("status") == "True", what="the loss is seen")
+        assert world.api.count("watch", "tfjobs") == 1  # of the other nothing is known, and nothing concluded
+
+
+def test_where_nothing_may_be_read_a_look_fails() -> None:
+    with World(namespaces=("gone", "ns")) as world:
+        world.run_job(Worker=1)
+        world.api.fail("list", "tfjobs", api_error(403, "Forbidden"), times=2)
+        with pytest.raises(KubeError):
+            world.look()
+        assert world.look() == 1
 
 
 def test_a_service_deleted_behind_the_watchs_back_comes_back(world: World) -> None:
