@@ -58,7 +58,8 @@ def explained(error: Exception) -> CliError | None:
         case ManifestError():
             return CliError(str(error))
         case ConfigError():
-            hint = "Set KUBECONFIG or --kubeconfig, or try it here without a cluster: tfoperator run FILE"
+            here = 'tfoperator run FILE, or eval "$(tfoperator local up)" first'
+            hint = f"Set KUBECONFIG or --kubeconfig, or try it here without a cluster: {here}"
             return CliError(str(error), hint)
         case TransportError():
             return CliError(str(error), "Is the API server up? Try: kubectl version", exit_code=EXIT_FAILED)

@@ -12,10 +12,14 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.structure import type_problems
 from tfoperator.local.apiserver.errors import bad_request
 from tfoperator.local.apiserver.kinds import ResourceType
 
 __all__ = ["check_shape"]
+
+_MAX_PROBLEMS = 10
+"""How many wrong fields one answer names."""
 
 _Strings = list[str] | None
 _StringMap = dict[str, str] | None
@@ -244,11 +248,12 @@ _SHAPES: Mapping[str, type[_Object]] = {
 
 
 def check_shape(resource: ResourceType, obj: dict[str, Any]) -> None:
-    """Raise StatusError 400 where a field has the wrong JSON type; of custom kinds only metadata is looked at."""
+    """Raise StatusError 400 where fields have the wrong JSON type; of custom kinds only metadata is looked at."""
     shape = _Object if resource.custom else _SHAPES.get(resource.kind, _Object)
     try:
         msgspec.convert(obj, shape)
     except msgspec.ValidationError as error:
+        found = "; ".join(str(problem) for problem in type_problems(obj, shape)[:_MAX_PROBLEMS]) or str(error)
         raise bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {found}'
         ) from error
