@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+from hack.faults.companions import Companions
 from hack.faults.journal import Keeper
 from hack.faults.oracle import judge
 from hack.faults.player import Player
@@ -39,7 +41,8 @@ def test_a_leader_that_slept_past_its_lease_doubles_nothing(
         "--kube-api-qps=150", "--kube-api-burst=10",
     )  # fmt: skip
     operators = [start_operator(*flags) for _ in range(2)]
-    player = Player(cluster.client, cluster.namespace, (), keeper, lambda: datetime.now(UTC))  # type: ignore[arg-type]
+    client: Any = cluster.client  # the fixture's is a Client
+    player = Player(client, cluster.namespace, (), keeper, lambda: datetime.now(UTC), Companions())
     for number in range(ROUNDS):
         leader = eventually(lambda some=tuple(operators): leading(some), within=20, what="a leader") or operators[0]
         name = f"round-{number}"
