@@ -65,6 +65,8 @@ def main(where: str) -> None:
             info = LocalComponentRunner(LAUNCHERS, {"count-lines": [config]}).launch_info(COUNT)
             print(f"--- {name}", info.make().dry_run(), sep="\n")
         return
+    if where not in CONFIGS:
+        sys.exit(__doc__)
     results = LocalComponentRunner(LAUNCHERS, {"count-lines": [CONFIGS[where]]}).run([MAKE, COUNT])
     print(", ".join(f"{name}: {result.attempts} attempt(s)" for name, result in results.items()))
 
