@@ -41,7 +41,7 @@ _USERS: _Acts = ((Act.ORPHAN, 1), (Act.OCCUPY, 1), (Act.VACATE, 1))
 def with_companions(
     seed: int, profile: Profile, jobs: Sequence[JobShape], steps: Sequence[Step]
 ) -> tuple[tuple[JobShape, ...], list[Step], Companions]:
-    """The jobs and steps of a seed with companions, and which it has. Two thirds of the seeds have none."""
+    """The jobs and steps of a seed with companions, and which it has. Six of ten seeds have none."""
     rng = random.Random(f"companions {seed}")
     scheduler = rng.choice(GANGS)
     gang = scheduler if rng.random() < 0.15 and profile.gangs else ""

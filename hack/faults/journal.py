@@ -80,8 +80,9 @@ class Keeper:
         self._client = client
         self._namespace = namespace
         self._resources = {**_RESOURCES, **(more or {})}
-        self._lock = threading.Condition()  # guards _current, _entries, _gaps, _seen and _away
+        self._lock = threading.Condition()  # guards _current, _unseen, _entries, _gaps, _seen and _away
         self._current: dict[str, dict[str, Json]] = {kind: {} for kind in self._resources}
+        self._unseen: dict[str, dict[str, Json]] = {kind: {} for kind in self._resources}  # added, not yet watched
         self._entries: list[Entry] = []
         self._gaps: list[tuple[int, int]] = []
         self._seen: dict[str, int] = {}
@@ -143,6 +144,7 @@ class Keeper:
             if obj["metadata"]["uid"] in self._current[kind]:
                 self._upsert(kind, obj["metadata"]["uid"], obj)
             else:
+                self._unseen[kind][obj["metadata"]["uid"]] = obj
                 self._note(Entry(int(obj["metadata"]["resourceVersion"]), kind, "MODIFIED", obj))
 
     def is_complete(self) -> bool:
@@ -184,9 +186,10 @@ class Keeper:
                 self._gaps.append((self._seen[kind], version))
             self._seen[kind] = version
             self._away.discard(kind)
-            for uid in self._current[kind].keys() - found.keys():
-                if int(self._current[kind][uid]["metadata"]["resourceVersion"]) <= version:
-                    self._note(Entry(version, kind, "DELETED", self._current[kind].pop(uid)))
+            for known in (self._current[kind], self._unseen[kind]):
+                for uid in known.keys() - found.keys():
+                    if int(known[uid]["metadata"]["resourceVersion"]) <= version:
+                        self._note(Entry(version, kind, "DELETED", known.pop(uid)))
             for uid, obj in found.items():
                 self._upsert(kind, uid, obj)
         return page.resource_version
@@ -211,12 +214,14 @@ class Keeper:
                     self._seen[kind] = int(version)
                     if event.type is WatchEventType.DELETED:
                         self._current[kind].pop(obj["metadata"]["uid"], None)
+                        self._unseen[kind].pop(obj["metadata"]["uid"], None)
                         self._note(Entry(int(version), kind, "DELETED", obj))
                     else:
                         self._upsert(kind, obj["metadata"]["uid"], obj)
         return version
 
     def _upsert(self, kind: str, uid: str, obj: Json) -> None:
+        self._unseen[kind].pop(uid, None)
         old = self._current[kind].get(uid)
         version = int(obj["metadata"]["resourceVersion"])
         if old is not None and int(old["metadata"]["resourceVersion"]) >= version:

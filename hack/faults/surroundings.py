@@ -238,8 +238,10 @@ class Surroundings:
             uid = self._client.get(NAMESPACES, "", self._namespace, _decode)["metadata"]["uid"]
             owner = {"apiVersion": "v1", "kind": "Namespace", "name": self._namespace, "uid": uid, "controller": True}
             metadata |= {"labels": _labels(job, kind), "ownerReferences": [owner]}
-        body = {"metadata": metadata, "spec": _stranger(kind)}
-        made = self._client.create(self._resources[kind], self._namespace, body, _decode)
+        resource = self._resources[kind]
+        # A real API server insists on these in what a CRD defines.
+        body = {"apiVersion": resource.api_version, "kind": kind, "metadata": metadata, "spec": _stranger(kind)}
+        made = self._client.create(resource, self._namespace, body, _decode)
         self._account.strangers.add(made["metadata"]["uid"])
         self._keeper.add(made, kind)
         return f"{kind} {name} is somebody's"
