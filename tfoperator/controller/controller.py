@@ -110,7 +110,7 @@ class TFJobController:
             metrics=self._metrics,
             gang=gang,
         )
-        self._cache_check = CacheCheck(client, self._claimer, self._pool)
+        self._cache_check = CacheCheck(client, self._claimer, self._pool, self._clock)
         self._requeue = Requeuer(queue, self._memory, self._metrics)
         self._workers = Workers(queue, self._process, self._options.threadiness)
         self._leading = False  # set once, by start()

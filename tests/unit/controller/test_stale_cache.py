@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS
@@ -44,6 +45,40 @@ def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again()
             new.controller.sync_tfjob("ns/job")
         assert old.api.names(PODS) == []
         assert old.status()["phase"] == "Succeeded"
+
+
+def test_a_new_leader_that_hears_late_of_a_finished_job_does_not_run_it_again() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as old, Harness(api=old.api, clock=clock) as new:
+        indexer = new.informers.jobs.informers[0].indexer
+        old.submit(Worker=1, run_policy={"cleanPodPolicy": "All"})
+        eventually(lambda: indexer.get("ns/job"), what="the job as it was at first")
+        [first] = indexer.list()
+        old.api.mute("tfjobs")  # to the new leader; the old one remembers what it writes
+        indexer.delete("ns/job")
+        clock.advance(5)
+        for phase in ("Running", "Succeeded"):
+            old.controller.sync_tfjob("ns/job")
+            old.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": phase}})
+            eventually(lambda p=phase: [pod.status.phase for pod in old.informers.pods.lister.list()] == [p])
+        old.controller.sync_tfjob("ns/job")
+        assert (old.status()["phase"], old.api.names(PODS)) == ("Succeeded", [])
+        eventually(lambda: not new.informers.pods.lister.list(), what="the new leader sees that the pod is gone")
+        new.controller.start()
+        indexer.add(first)
+        with pytest.raises(StaleCache, match="the job has changed"):
+            new.controller.sync_tfjob("ns/job")
+        assert old.api.names(PODS) == []
+
+
+def test_a_job_that_is_made_while_one_leads_is_not_asked_about() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as harness:
+        harness.controller.start()
+        clock.advance(5)
+        harness.submit(Worker=1)
+        eventually(lambda: harness.api.names(PODS) == ["job-worker-0"], what="its pod")
+        assert ("get", "tfjobs") not in harness.calls("get")
 
 
 def test_a_new_leader_with_an_old_view_of_a_resumed_job_does_not_take_its_pods() -> None:
