@@ -7,7 +7,7 @@ only: decoding stays msgspec's work, and this is asked when it has refused, or f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -58,7 +58,7 @@ def unknown_members(value: object, struct: type, path: str = "") -> list[Unknown
 
 def drop_nulls(value: Any, struct: type) -> Any:
     """A copy of `value` without the members whose null the types don't admit: null means absent."""
-    return _without_nulls(value, _type_info(struct))
+    return _kept(value, _type_info(struct), _not_null_unless_nullable)
 
 
 def drop_wrong(value: Any, struct: type) -> Any:
@@ -66,7 +66,7 @@ def drop_wrong(value: Any, struct: type) -> Any:
 
     What it lacks then, a required member perhaps, may keep it from being decoded all the same.
     """
-    return _without_wrong(drop_nulls(value, struct), _type_info(struct))
+    return _kept(drop_nulls(value, struct), _type_info(struct), _fits)
 
 
 def _type_problems(value: object, info: inspect.Type, path: str) -> Iterator[Problem]:
@@ -95,47 +95,27 @@ def _unknown_members(value: object, info: inspect.Type, path: str) -> Iterator[U
         yield from _unknown_members(child, child_info, child_path)
 
 
-def _without_nulls(value: Any, info: inspect.Type) -> Any:
+def _kept(value: Any, info: inspect.Type, keep: Callable[[object, inspect.Type], bool]) -> Any:
+    """A copy of `value` without those of its typed parts that `keep` denies; members of unknown names stay."""
     info, _ = _unwrap(info)
     match value, info:
         case dict(), inspect.StructType():
             known = members(info.cls)
             return {
-                name: _without_nulls(child, known[name].type) if name in known else child
+                name: _kept(child, known[name].type, keep) if name in known else child
                 for name, child in value.items()
-                if child is not None or name not in known or _unwrap(known[name].type)[1]
+                if name not in known or keep(child, known[name].type)
             }
         case dict(), inspect.DictType():
-            nullable = _unwrap(info.value_type)[1]
-            return {
-                key: _without_nulls(child, info.value_type)
-                for key, child in value.items()
-                if child is not None or nullable
-            }
+            of = info.value_type
+            return {key: _kept(child, of, keep) for key, child in value.items() if keep(child, of)}
         case list(), inspect.VarTupleType() | inspect.ListType():
-            return [_without_nulls(child, info.item_type) for child in value if child is not None]
+            return [_kept(child, info.item_type, keep) for child in value if keep(child, info.item_type)]
     return value
 
 
-def _without_wrong(value: Any, info: inspect.Type) -> Any:
-    info, _ = _unwrap(info)
-    match value, info:
-        case dict(), inspect.StructType():
-            known = members(info.cls)
-            return {
-                name: _without_wrong(child, known[name].type) if name in known else child
-                for name, child in value.items()
-                if name not in known or _fits(child, known[name].type)
-            }
-        case dict(), inspect.DictType():
-            return {
-                key: _without_wrong(child, info.value_type)
-                for key, child in value.items()
-                if _fits(child, info.value_type)
-            }
-        case list(), inspect.VarTupleType() | inspect.ListType():
-            return [_without_wrong(child, info.item_type) for child in value if _fits(child, info.item_type)]
-    return value
+def _not_null_unless_nullable(value: object, info: inspect.Type) -> bool:
+    return value is not None or _unwrap(info)[1]
 
 
 def _fits(value: object, info: inspect.Type) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.clock import Clock, StopSignal
 from tfoperator.controller import GangScheduler
+from tfoperator.informers.backoff import LONGEST_WISH
 from tfoperator.kube.errors import (
     ApiError,
     ConfigError,
@@ -31,7 +32,6 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
-_LONGEST_WISH = 60.0  # granted to a server that asks for a pause; a load balancer's hours of maintenance may end sooner
 _REPEAT = 300.0
 
 
@@ -99,7 +99,7 @@ def await_resources(
                 logger.warning("%s; trying again until that is mended", message)
                 said, said_at = message, now
             wish = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
-            stop.wait(clock, max(pause, min(wish, _LONGEST_WISH)))
+            stop.wait(clock, max(pause, min(wish, LONGEST_WISH)))
             pause = min(pause * 2, _LONGEST_PAUSE)
         else:
             if said:
