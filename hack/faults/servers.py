@@ -24,7 +24,7 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.cluster import ClusterConfig
 from tfoperator.kube.credentials import StaticCredentials, bearer
 from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from tfoperator.kube.tls import TlsOptions
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.apiserver.custom_resources import custom_resource
@@ -35,9 +35,6 @@ __all__ = ["Server", "embedded", "real"]
 SPEED = 20.0
 """How many times as fast as real time operators live."""
 
-_CRDS = Resource(
-    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
-)
 _BOOKMARKS = 1.0
 _CRD_SECONDS = 60.0
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -164,7 +161,7 @@ def real(plane: ControlPlane | None = None) -> Iterator[Server]:
 
 def _install(client: Client, crds: Sequence[dict[str, Any]], served: Sequence[Resource]) -> None:
     for one in crds:
-        client.create(_CRDS, "", one, _decode)
+        client.create(CUSTOM_RESOURCE_DEFINITIONS, "", one, _decode)
     end = time.monotonic() + _CRD_SECONDS
     for resource in served:
         while True:

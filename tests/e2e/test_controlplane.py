@@ -17,14 +17,14 @@ pytestmark = pytest.mark.controlplane
 
 ROOT = Path(__file__).parents[2]
 MAKER = """
-import json, sys, time
+import json, signal, sys
 from pathlib import Path
 from hack.controlplane import ControlPlane
 
 plane = ControlPlane(Path(sys.argv[1]))
 plane.start()
 print(json.dumps(plane.pids), flush=True)
-time.sleep(600)
+signal.pause()
 """
 
 

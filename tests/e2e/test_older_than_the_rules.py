@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import CRDS, Cluster, Json, decode, tfjob
+from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.crd import crd
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.webhook_names import CRD_NAME
 from tfoperator.kube.errors import KubeError
+from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tfoperator.kube.verbs import ApiClient
 
 pytestmark = pytest.mark.controlplane
@@ -51,7 +53,8 @@ def no_rules(cluster: Cluster) -> Iterator[None]:
 
 
 def set_versions(client: ApiClient, version: Json) -> None:
-    client.patch(CRDS, "", str(crd()["metadata"]["name"]), {"spec": {"versions": [version]}}, decode)
+    changed = {"spec": {"versions": [version]}}
+    client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, changed, decode)
 
 
 def with_worker(name: str, worker: Any) -> Json:

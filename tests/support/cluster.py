@@ -10,12 +10,11 @@ import msgspec
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import NotFoundError
-from tfoperator.kube.resources import EVENTS, NAMESPACES, PODS, SERVICES, Resource
+from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient
 
 Json = dict[str, Any]
 
-CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 BINDINGS = Resource("", "v1", "Binding", "bindings")
 
 _numbers = itertools.count(1)
@@ -58,10 +57,10 @@ class Cluster:
 
     def create_crd(self, crd: Json) -> None:
         """Create a CRD and wait until the API server has accepted it."""
-        self.client.create(CRDS, "", crd, decode)
+        self.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd, decode)
 
         def established() -> bool:
-            status = self.client.get(CRDS, "", crd["metadata"]["name"], decode).get("status", {})
+            status = self.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"], decode).get("status", {})
             return any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or ())
 
         eventually(established, within=30, what="the CRD is established")
