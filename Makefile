@@ -1,24 +1,26 @@
 # Two commands matter: `make run` (watch TensorFlow train on this machine) and `make test` (everything).
-# Both make the virtual environment themselves; constraints.txt pins every version in it.
+# Both make the virtual environment themselves; requirements/*.lock pin every file in it by its hash.
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 2
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test check lint types imports unit contract e2e controlplane generate constraints bench microbench clean help
+.PHONY: run test check lint types imports unit contract e2e controlplane generate lock constraints base-image audit sbom release docs bench microbench terminalbench clean help
 
 help:  ## what each target does
-	@sed -nE 's/^([a-z0-9]+):.*##  *(.*)/\1@\2/p' $(MAKEFILE_LIST) | column -t -s@
+	@sed -nE 's/^([a-z0-9-]+):.*##  *(.*)/\1@\2/p' $(MAKEFILE_LIST) | column -t -s@
 
 run: $(VENV)/run.stamp  ## train the digits example on this machine, without a cluster
 	$(BIN)/tfoperator run examples/digits/tfjob.yaml
 
-test: $(VENV)/dev.stamp check controlplane  ## every check and every test, with a real kube-apiserver and TensorFlow
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/unit
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/contract tests/e2e
-	$(BIN)/python -m pytest tests/cluster
+test: $(VENV)/dev.stamp  ## every check and every test, with a real kube-apiserver and TensorFlow
+	@$(MAKE) --jobs=2 --output-sync check controlplane
+	$(PYTEST) -n $(JOBS) tests/unit
+	@# One more: tests in the cluster wait most of their time.
+	$(PYTEST) -n $$(($(JOBS) + 1)) tests/cluster tests/contract tests/e2e
 
 check: lint types imports  ## static checks
 
@@ -34,45 +36,66 @@ imports: $(VENV)/dev.stamp  ## import-linter: imports point down only
 	$(BIN)/lint-imports
 
 unit: $(VENV)/dev.stamp  ## unit tests only
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/unit
+	$(PYTEST) -n $(JOBS) tests/unit
 
 contract: $(VENV)/dev.stamp controlplane  ## one suite on the embedded and on the real API server
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/contract
+	$(PYTEST) -n $(JOBS) tests/contract
 
 e2e: $(VENV)/dev.stamp controlplane  ## the operator on a real API server and in a cluster with a node; real TensorFlow
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/e2e
-	$(BIN)/python -m pytest tests/cluster
+	$(PYTEST) -n $$(($(JOBS) + 1)) tests/cluster tests/e2e
 
-controlplane: $(VENV)/dev.stamp  ## build kube-apiserver, etcd, ... (once; cached outside the checkout)
+controlplane: $(VENV)/dev.stamp  ## build every program that tests need: kube-apiserver, etcd, ... (once; cached outside the checkout)
 	@$(BIN)/python hack/controlplane.py build >/dev/null
 
 generate: $(VENV)/dev.stamp  ## write the files that are made from the types
 	$(BIN)/python hack/generate.py
 
+docs: $(VENV)/dev.stamp  ## the documentation as a site that needs no network, in build/docs
+	$(BIN)/python -m hack.site
+
 bench: $(VENV)/dev.stamp controlplane  ## beside the Go operator, for hours; BENCH="--scale 0.1" is quicker
 	$(BIN)/python -m hack.bench $(BENCH)
+
+terminalbench: $(VENV)/dev.stamp  ## a flood of lines in a pipe, on a terminal, and Ctrl-C amid it
+	$(BIN)/python -m hack.bench.terminal $(BENCH)
 
 microbench: $(VENV)/dev.stamp  ## microseconds per event, per plan, per queue item
 	$(BIN)/python -m pytest hack/bench/micro -o python_files='bench_*.py' --benchmark-columns=min,median,stddev,ops -s
 
-constraints:  ## resolve every dependency anew and pin the result
-	rm -rf $(VENV).new && $(PYTHON) -m venv $(VENV).new
-	$(VENV).new/bin/python -m pip install --quiet '.[examples,docker,test,lint,bench]'
-	$(VENV).new/bin/python -m pip freeze --exclude tfoperator | grep -v '^tfoperator' > constraints.txt
-	rm -rf $(VENV).new
+lock: $(VENV)/dev.stamp  ## after a change of dependencies: their versions and hashes, constraints.txt's where it has them
+	$(BIN)/python -m hack.lock
+
+constraints: $(VENV)/dev.stamp  ## resolve every dependency anew: the newest versions that setup.cfg allows
+	$(BIN)/python -m hack.lock --upgrade
+
+base-image: $(VENV)/dev.stamp  ## write the digest that the image's base has now into the Dockerfile; asks its registry
+	$(BIN)/python -m hack.base_image
+
+audit: $(VENV)/dev.stamp  ## does a dependency have a known vulnerability? asks PyPI; not part of `make test`
+	$(BIN)/python -m hack.audit $(AUDIT)
+
+sbom: $(VENV)/dev.stamp  ## what the image and `make run` consist of, as CycloneDX, into dist/
+	$(BIN)/python -m hack.release --sbom
+
+release: $(VENV)/dev.stamp  ## source, wheel, chart, notes, SBOMs, provenance and checksums of this commit, into dist/
+	$(BIN)/python -m hack.release
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/run.stamp: setup.cfg constraints.txt | $(VENV)/bin/python
+# What is downloaded has the hash that a lock says; our own package is installed from here, and downloads nothing.
+$(VENV)/run.stamp: setup.cfg requirements/run.lock requirements/operator.lock | $(VENV)/bin/python
 	@echo "installing tfoperator and TensorFlow into $(VENV) (once, about a minute) ..."
-	@$(PIP) -e '.[examples]'
+	@$(PIP) --require-hashes -r requirements/run.lock
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/dev.stamp: setup.cfg constraints.txt | $(VENV)/bin/python
+# The lock has everything; --no-deps because pip would believe what requirements/overrides.txt knows better.
+$(VENV)/dev.stamp: setup.cfg $(wildcard requirements/*.lock) | $(VENV)/bin/python
 	@echo "installing tfoperator, TensorFlow and the test tools into $(VENV) (once, about a minute) ..."
-	@$(PIP) -e '.[examples,docker,test,lint,bench]'
+	@$(PIP) --no-deps --require-hashes -r requirements/dev.lock
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@ $(VENV)/run.stamp
 
 clean:  ## remove the virtual environment and what tools leave behind
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

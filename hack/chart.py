@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from tfoperator.api.crd import crd_yaml, versions_patch_yaml
+from tfoperator.api.schema import crd_yaml, versions_patch_yaml
 
 MANIFESTS = Path(__file__).resolve().parent.parent / "manifests"
 CHART = MANIFESTS / "helm" / "tfoperator"
@@ -24,12 +24,16 @@ ROLES = {
     "user-edit": ("base/user-roles.yaml", "ClusterRole", "tfoperator-tfjobs-edit"),
     "user-view": ("base/user-roles.yaml", "ClusterRole", "tfoperator-tfjobs-view"),
     "priority-classes": ("components/volcano/rbac.yaml", "ClusterRole", "tfoperator-volcano"),
+    "metrics-auth": ("components/metrics-secure/rbac.yaml", "ClusterRole", "tfoperator-metrics-auth"),
+    "metrics-reader": ("components/metrics-secure/rbac.yaml", "ClusterRole", "tfoperator-metrics-reader"),
     "webhook-secret": ("components/webhook/rbac.yaml", "Role", "tfoperator-webhook"),
+    "progress-secret": ("components/progress/rbac.yaml", "Role", "tfoperator-progress"),
+    "progress-keys": ("components/progress/rbac.yaml", "ClusterRole", "tfoperator-progress"),
     "webhook-crd": ("components/webhook/rbac.yaml", "ClusterRole", "tfoperator-webhook"),
 }
 """Each role's name in the chart: the file that has it, its kind and its name there."""
 
-ADDED = ("log-archive", "volcano", "scheduler-plugins")
+ADDED = ("log-archive", "hang-detection", "stall-stacks", "volcano", "scheduler-plugins")
 """The components that add rules to the operator's own role; in the chart, the rules have the component's name."""
 
 

@@ -26,8 +26,8 @@ from typing import Any
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from hack import gobuild, node
-from hack.controlplane import ControlPlane, ControlPlaneError, Network
+from hack import debian, gobuild, node
+from hack.controlplane import PROGRAMS, ControlPlane, ControlPlaneError, Network
 from hack.debian import PackageError
 from hack.machine import HOST_ADDRESS, SERVICE_CIDR, Machine, MachineError, require_root
 
@@ -63,8 +63,6 @@ class Cluster:
         """Start it; returns when pods can run. Raises MachineError, ControlPlaneError, BuildError, PackageError."""
         require_root()
         node.require_no_other()
-        for name in ("kubelet", "kube-proxy", "coredns"):
-            gobuild.ensure(name)
         machine = self._machine = Machine.start(node.NODE_NAME)
         known = {"machine": [machine.pid, machine.init_pid], "sysctls": node.read_sysctls(), "pids": {}}
         try:
@@ -122,6 +120,8 @@ def running_machine(folder: Path) -> Machine:
 def _up(folder: Path) -> None:
     known = recall(folder)
     if known is None or not Path("/proc", str(known["machine"][1])).exists():
+        gobuild.build(*PROGRAMS, "kube-scheduler", "kubelet", "kube-proxy", "coredns", "kubectl")
+        debian.unpack(debian.NODE)
         Cluster(folder).stop()  # what one that crashed has left
         cluster = Cluster(folder, progress=_say)
         started = time.monotonic()
@@ -138,7 +138,7 @@ def _await_node(kubeconfig: Path) -> None:
     """Wait until the API server lists the node as ready: its kubelet answers a moment before. Raises MachineError."""
     for condition in ("create", "condition=Ready"):
         wait = ["wait", f"--for={condition}", f"node/{node.NODE_NAME}", "--timeout=60s"]
-        command = [str(gobuild.ensure("kubectl")), f"--kubeconfig={kubeconfig}", *wait]
+        command = [str(gobuild.find("kubectl")), f"--kubeconfig={kubeconfig}", *wait]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise MachineError(f"the node does not get ready: {done.stderr.strip()}")

@@ -1,6 +1,6 @@
 """A real Kubernetes control plane on this machine: etcd, kube-apiserver and kube-controller-manager, on loopback.
 
-    python hack/controlplane.py build            build (or find) the programs, print their paths
+    python hack/controlplane.py build            build whatever tests need, here and beside it; print the paths
     python hack/controlplane.py up               start it in the background, print the path of a kubeconfig
     python hack/controlplane.py down | status
 
@@ -13,29 +13,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import secrets
 import shutil
-import signal
-import socket
-import ssl
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from hack import gobuild
+from hack import debian, gobuild, strangers
+from hack.processes import STOP_SECONDS, answers, becomes_ready, end_process, free_ports, is_alive, spawn, tail
 
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 START_SECONDS = 60.0
-STOP_SECONDS = 10.0  # kube-apiserver waits for open watches to end, which a test need not
 
 
 class ControlPlaneError(Exception):
@@ -86,7 +83,7 @@ class ControlPlane:
         self._api_server_flags = api_server_flags
         self._users = {"admin": "system:masters", **(users or {})}
         self._tokens = {user: secrets.token_urlsafe(24) for user in self._users}
-        self._etcd_port, self._etcd_peer_port, self.port = _free_ports(3)
+        self._etcd_port, self._etcd_peer_port, self.port = free_ports(3)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         setpriv = None if outlives_maker else shutil.which("setpriv")  # of util-linux
         self._until_maker_ends = [setpriv, "--pdeathsig=KILL", "--"] if setpriv else []
@@ -225,33 +222,14 @@ class ControlPlane:
         self.kubeconfig_for("admin", self.kubeconfig)
 
     def _spawn(self, name: str, *flags: str) -> None:
-        program = gobuild.ensure(name)
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(
-                [*self._until_maker_ends, program, *flags],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        command: list[str | Path] = [*self._until_maker_ends, gobuild.find(name), *flags]
+        self._processes[name] = spawn(command, self.folder / f"{name}.log", start_new_session=True)
 
     def _wait(self, name: str, url: str) -> None:
-        process, end = self._processes[name], time.monotonic() + START_SECONDS
-        while process.poll() is None and time.monotonic() < end:
-            if self._answers(url):
-                return
-            time.sleep(0.05)
-        ended = f"ended with {process.returncode}" if process.poll() is not None else f"not ready in {START_SECONDS} s"
-        raise ControlPlaneError(f"{name} {ended}; its log ends:\n{_tail(self.folder / f'{name}.log')}")
-
-    def _answers(self, url: str) -> bool:
-        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"})
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file) if url.startswith("https") else None
-            with urllib.request.urlopen(request, timeout=2, context=context) as answer:
-                return bool(answer.status == 200)
-        except (OSError, urllib.error.URLError, ssl.SSLError):
-            return False
+        process, ca_file = self._processes[name], self.ca_file if url.startswith("https") else None
+        if not becomes_ready(process, lambda: answers(url, token=self.token, ca_file=ca_file), START_SECONDS):
+            ended = f"not ready in {START_SECONDS} s" if process.poll() is None else f"ended with {process.returncode}"
+            raise ControlPlaneError(f"{name} {ended}; its log ends:\n{tail(self.folder / f'{name}.log')}")
 
     def _terminate(self, name: str) -> None:
         process = self._processes.pop(name, None)
@@ -261,52 +239,27 @@ class ControlPlane:
         process.wait(5)
 
 
-def end_process(pid: int, ended: Callable[[], bool] | None = None) -> None:
-    """SIGTERM, and SIGKILL if `ended` (by default: no such process) does not become true in time."""
-    ended = ended or partial(_gone, pid)
-    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 5.0)):
+@contextmanager
+def control_plane(**options: Any) -> Iterator[ControlPlane]:
+    """A running control plane in a temporary folder, stopped and removed afterwards; `options` go to ControlPlane.
+
+    Raises ControlPlaneError, BuildError. A test that needs it fails where it can't be had: a skip would hide that the
+    operator was never shown to a real API server.
+    """
+    with tempfile.TemporaryDirectory(prefix="tfoperator-controlplane-") as folder:
+        plane = ControlPlane(Path(folder), **options)
+        plane.start()
         try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            return
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if ended():
-                return
-            time.sleep(0.05)
-
-
-def _gone(pid: int) -> bool:
-    return not _alive(pid)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
-
-
-def _tail(path: Path, lines: int = 15) -> str:
-    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+            yield plane
+        finally:
+            plane.stop()
 
 
 def _up(folder: Path, state: Path) -> int:
-    if state.exists() and all(_alive(pid) for pid in json.loads(state.read_text())["pids"].values()):
+    if state.exists() and all(is_alive(pid) for pid in json.loads(state.read_text())["pids"].values()):
         print(json.loads(state.read_text())["kubeconfig"])
         return 0
+    gobuild.build(*PROGRAMS)
     shutil.rmtree(folder, ignore_errors=True)
     plane = ControlPlane(folder, outlives_maker=True)
     plane.start()
@@ -329,9 +282,25 @@ def _status(state: Path) -> int:
         return 1
     known = json.loads(state.read_text())
     for name, pid in known["pids"].items():
-        print(f"{name}: {'running' if _alive(pid) else 'ended'} (pid {pid})")
+        print(f"{name}: {'running' if is_alive(pid) else 'ended'} (pid {pid})")
     print(f"KUBECONFIG={known['kubeconfig']}")
-    return 0 if all(_alive(pid) for pid in known["pids"].values()) else 1
+    return 0 if all(is_alive(pid) for pid in known["pids"].values()) else 1
+
+
+def _unpack_packages() -> list[Path]:
+    """What tests with containers, with Prometheus and with a browser need, which run on Debian only."""
+    if shutil.which("apt-get") is None:
+        print("Debian's packages are left out, for apt-get isn't there: tests that need them fail", file=sys.stderr)
+        return []
+    wanted = (debian.DOCKER_ENGINE, debian.NODE, debian.PROMETHEUS, debian.CHROMIUM)
+    return [debian.unpack(packages) for packages in wanted]
+
+
+def _build() -> list[Path]:
+    """Everything that tests need. What only waits for packages is fetched while Go compiles."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        others, unpacked = pool.submit(strangers.install), pool.submit(_unpack_packages)
+        return [*gobuild.build_all(), *others.result(), *unpacked.result()]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -344,12 +313,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     state = folder / "state.json"
     try:
         if arguments.command == "build":
-            print(*gobuild.ensure_all(), sep="\n")
+            print(*_build(), sep="\n")
             return 0
         if arguments.command == "up":
             return _up(folder, state)
         return _down(folder, state) if arguments.command == "down" else _status(state)
-    except (ControlPlaneError, gobuild.BuildError) as error:
+    except (ControlPlaneError, gobuild.BuildError, debian.PackageError, strangers.StrangersError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 

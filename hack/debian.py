@@ -3,6 +3,8 @@
 A test that needs a container engine must not change the machine that it runs on: `apt-get download` fetches packages
 as apt is configured (and verifies them), `dpkg-deb` unpacks them into the cache, and `environment` names the folders
 that programs look into. Packages are named one by one, with the libraries that they need: nothing resolves them.
+
+Only commands unpack. Tests find: what is missing then is an error that names the command to run.
 """
 
 from __future__ import annotations
@@ -12,32 +14,73 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
-from hack.gobuild import cache_root
+from hack.gobuild import BUILD_COMMAND, cache_root
 
 DOWNLOAD_SECONDS = 300.0
+
+DOCKER_ENGINE = (
+    "busybox-static", "containerd", "docker.io", "iptables", "libip4tc2", "libip6tc2", "libmnl0",
+    "libnetfilter-conntrack3", "libnfnetlink0", "libnftnl11", "libseccomp2", "libxtables12", "runc", "tini",
+)  # fmt: skip
+NODE = (
+    "busybox-static", "containerd", "containernetworking-plugins", "iptables", "libip4tc2", "libip6tc2", "libmnl0",
+    "libnetfilter-conntrack3", "libnfnetlink0", "libnftnl11", "libseccomp2", "libxtables12", "runc",
+)  # fmt: skip
+PROMETHEUS = ("prometheus",)
+CHROMIUM = (
+    "chromium-common", "chromium-headless-shell", "fonts-dejavu-core", "fonts-inter", "libasound2", "libasyncns0",
+    "libatk1.0-0", "libatspi2.0-0", "libblkid1", "libbrotli1", "libbsd0", "libcap2", "libdav1d6", "libdbus-1-3",
+    "libdouble-conversion3", "libdrm2", "libexpat1", "libffi8", "libflac12", "libfontconfig1", "libfreetype6",
+    "libgbm1", "libgcrypt20", "libglib2.0-0", "libgpg-error0", "libgraphite2-3", "libharfbuzz-subset0",
+    "libharfbuzz0b", "libjpeg62-turbo", "liblcms2-2", "liblz4-1", "liblzma5", "libmd0", "libminizip1", "libmount1",
+    "libmp3lame0", "libmpg123-0", "libnspr4", "libnss3", "libogg0", "libopenh264-7", "libopenjp2-7", "libopus0",
+    "libpcre2-8-0", "libpng16-16", "libpulse0", "libselinux1", "libsndfile1", "libsystemd0", "libudev1",
+    "libvorbis0a", "libvorbisenc2", "libwayland-server0", "libx11-6", "libx11-xcb1", "libxau6", "libxcb1",
+    "libxcomposite1", "libxdamage1", "libxdmcp6", "libxext6", "libxfixes3", "libxi6", "libxkbcommon0", "libxnvctrl0",
+    "libxrandr2", "libxrender1", "libzstd1", "zlib1g",
+)  # fmt: skip
 
 
 class PackageError(Exception):
     """A package can't be had; the message says why and what to do."""
 
 
-def unpack(packages: Iterable[str]) -> Path:
-    """The root of a file tree that holds these packages; made once. Safe to call from several processes at once.
+def find(packages: Collection[str]) -> Path:
+    """The root of a file tree that holds these packages and was made before.
 
-    Raises PackageError.
+    Raises PackageError, which names the command to run.
     """
-    wanted = sorted(set(packages))
-    root = cache_root() / "debian" / hashlib.sha256(" ".join(wanted).encode()).hexdigest()[:16]
+    root = _root(packages)
+    if not root.is_dir():
+        raise PackageError(f"Debian's {_shown(packages)} are not unpacked; run: {BUILD_COMMAND}")
+    return root
+
+
+def unpack(packages: Collection[str]) -> Path:
+    """Make what `find` finds, once. Safe to call from several processes at once. Raises PackageError."""
+    root = _root(packages)
     root.parent.mkdir(parents=True, exist_ok=True)
     with root.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not root.is_dir():
-            _fetch(wanted, root)
+            print(f"unpacking Debian's {_shown(packages)} (once) ...", file=sys.stderr, flush=True)
+            _fetch(sorted(packages), root)
     return root
+
+
+def _shown(packages: Collection[str]) -> str:
+    """Their names; of many, the first, which stand for what they are there for."""
+    names = list(packages)
+    return ", ".join(names) if len(names) < 20 else f"{', '.join(names[:2])} and {len(names) - 2} more"
+
+
+def _root(packages: Collection[str]) -> Path:
+    return cache_root() / "debian" / hashlib.sha256(" ".join(sorted(packages)).encode()).hexdigest()[:16]
 
 
 def environment(root: Path) -> dict[str, str]:
@@ -50,6 +93,15 @@ def environment(root: Path) -> dict[str, str]:
         "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries)),
         "XTABLES_LIBDIR": str(next((f for f in (x / "xtables" for x in libraries) if f.is_dir()), "")),
     }
+
+
+def link_iptables(root: Path, folder: Path) -> None:
+    """Make the programs of iptables in a folder, as links to the tree's one that needs no nftables of the kernel's."""
+    folder.mkdir(exist_ok=True)
+    for family in ("iptables", "ip6tables"):
+        for name in (family, f"{family}-save", f"{family}-restore"):
+            (folder / name).unlink(missing_ok=True)
+            (folder / name).symlink_to(root / "usr/sbin/xtables-legacy-multi")
 
 
 def _fetch(packages: list[str], root: Path) -> None:

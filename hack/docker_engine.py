@@ -21,8 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import docker
@@ -30,12 +30,8 @@ from docker.errors import DockerException
 
 from hack import debian, images
 from hack.machine import require_root
+from hack.processes import comes_true, remove_cgroups, spawn
 
-PACKAGES = (
-    "busybox-static", "containerd", "docker.io", "iptables", "libip4tc2", "libip6tc2", "libmnl0",
-    "libnetfilter-conntrack3", "libnfnetlink0", "libnftnl11", "libseccomp2", "libxtables12", "runc", "tini",
-)  # fmt: skip
-IPTABLES = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore")
 BUSYBOX_IMAGE = "local/busybox:1"
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -98,11 +94,8 @@ class DockerEngine:
         inside = _children(process.pid)
         process.kill()  # its child is killed with it, and with that, the first of its namespace, every process there
         process.wait()
-        end = time.monotonic() + STOP_SECONDS
-        while any(_runs(pid) for pid in inside) or not self._remove_cgroups():
-            if time.monotonic() > end:
-                raise EngineError(f"the engine's processes do not end (the first is {inside})")
-            time.sleep(0.02)
+        if not comes_true(lambda: not any(map(_runs, inside)) and self._remove_cgroups(), STOP_SECONDS):
+            raise EngineError(f"the engine's processes do not end (the first is {inside})")
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def load(
@@ -146,15 +139,8 @@ class DockerEngine:
         init = ["docker-init", "--"] if shutil.which("docker-init", path=environment["PATH"]) else []
         inside = ["sh", "-c", 'ip link set lo up; exec "$@"', "sh", *init, *engine]
         namespaces = ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"]
-        with self.log.open("wb") as output:
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig=KILL", *namespaces, "--", *inside],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        command = ["setpriv", "--pdeathsig=KILL", *namespaces, "--", *inside]
+        self._process = spawn(command, self.log, env=environment, start_new_session=True)
 
     def _problem(self) -> str:
         """Why the engine doesn't answer; empty if it does."""
@@ -176,33 +162,37 @@ class DockerEngine:
         return "" if b" 200 " in answer.partition(b"\r\n")[0] else repr(answer)
 
     def _remove_cgroups(self) -> bool:
-        for top in [Path("/sys/fs/cgroup", self._cgroup), *Path("/sys/fs/cgroup").glob(f"*/{self._cgroup}")]:
-            for folder, _, _ in os.walk(top, topdown=False):
-                try:
-                    os.rmdir(folder)
-                except FileNotFoundError:
-                    continue
-                except OSError:  # its last process is still on its way out
-                    return False
-        return True
+        root = Path("/sys/fs/cgroup")
+        return remove_cgroups([root / self._cgroup, *root.glob(f"*/{self._cgroup}")])
+
+
+@contextmanager
+def running_engine() -> Iterator[DockerEngine]:
+    """An engine that has BUSYBOX_IMAGE, in a folder of its own; both are gone afterwards. Raises as `start` does."""
+    # Not below the folder that tests have: the path of a socket may have 107 characters.
+    with tempfile.TemporaryDirectory(prefix="tfo-docker-", ignore_cleanup_errors=True) as folder:
+        engine = DockerEngine(Path(folder) / "engine")
+        engine.start()
+        try:
+            engine.load(BUSYBOX_IMAGE)
+            yield engine
+        finally:
+            engine.stop()
 
 
 def busybox() -> Path:
     """A static busybox. Raises PackageError."""
-    return debian.unpack(PACKAGES) / "bin/busybox"
+    return debian.find(debian.DOCKER_ENGINE) / "bin/busybox"
 
 
 def _programs(folder: Path) -> dict[str, str]:
     """The environment in which dockerd and what it needs are found."""
     if shutil.which("dockerd"):
         return dict(os.environ)
-    root = debian.unpack(PACKAGES)
-    links = folder / "bin"
-    links.mkdir()
-    for name in IPTABLES:
-        (links / name).symlink_to(root / "usr/sbin/xtables-legacy-multi")
+    root = debian.find(debian.DOCKER_ENGINE)
+    debian.link_iptables(root, folder / "bin")
     environment = debian.environment(root)
-    return {**environment, "PATH": f"{links}{os.pathsep}{environment['PATH']}"}
+    return {**environment, "PATH": f"{folder / 'bin'}{os.pathsep}{environment['PATH']}"}
 
 
 def _children(pid: int) -> list[int]:
@@ -221,18 +211,13 @@ def _runs(pid: int) -> bool:
 
 def main(command: Sequence[str]) -> int:
     """Run a command with an engine, or the engine until a signal comes."""
-    with tempfile.TemporaryDirectory(prefix="tfo-docker-") as folder:
-        engine = DockerEngine(Path(folder) / "engine")
-        engine.start()
-        try:
-            engine.load(BUSYBOX_IMAGE)
-            if command:
-                return subprocess.call(command, env={**os.environ, "DOCKER_HOST": engine.url})
-            print(f"export DOCKER_HOST={engine.url}", flush=True)
-            signal.sigwait({signal.SIGINT, signal.SIGTERM})
-            return 0
-        finally:
-            engine.stop()
+    debian.unpack(debian.DOCKER_ENGINE)
+    with running_engine() as engine:
+        if command:
+            return subprocess.call(command, env={**os.environ, "DOCKER_HOST": engine.url})
+        print(f"export DOCKER_HOST={engine.url}", flush=True)
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        return 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
-"""The table of every field of a TFJob: what the types, the CRD and the defaulting say, in one place.
-
-docs/fields.md has it with each field's meaning, README.md without.
+"""The table of every field of a TFJob: what the types, the CRD and the defaulting say, for docs/fields.md.
 
 Only one thing can't be read from code: since when a field exists. The Go operator's v1 is finished, so its fields are
 listed here; every other field is ours and came with the first release, unless `SINCE` says later.
@@ -13,12 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tfoperator.api.crd import openapi_schema
 from tfoperator.api.defaults import default
-from tfoperator.api.schema import Schema
+from tfoperator.api.schema import Schema, openapi_schema
 from tfoperator.api.v1.types import decode_tfjob
-
-__all__ = ["GO_OPERATOR", "SINCE", "FieldRow", "field_rows", "fields_markdown", "with_field_table"]
 
 FIRST_RELEASE = "0.1.0"
 
@@ -53,7 +48,7 @@ GO_OPERATOR = frozenset(f"{parent}.{name}" for parent, names in _GO_OPERATOR.ite
 """Paths of the fields that `kubeflow.org/v1` has in the Go operator."""
 
 _HEAD = """\
-<!-- Made by hack/generate.py from tfoperator/api; change the types or tfoperator/api/schema_fields.py instead. -->
+<!-- Made by hack/generate.py from tfoperator/api; change the types or tfoperator/api/schema/fields.py instead. -->
 # Every field of a TFJob
 
 `kubeflow.org/v1`. `[*]` stands for a replica type (PS, Worker, Chief, Master, Evaluator) or for each item of a list.
@@ -61,10 +56,6 @@ _HEAD = """\
 [tfjob.md](tfjob.md) explains those of `spec`. A dash means that nothing is assumed where the field is absent.
 `metadata` is every object's, and a `template` takes whatever a Kubernetes PodTemplateSpec does.
 """
-
-
-_BEGIN = "<!-- The table of fields: made by hack/generate.py. -->\n"
-_END = "<!-- End of the table of fields. -->\n"
 
 
 class FieldRow(NamedTuple):
@@ -94,17 +85,6 @@ def fields_markdown() -> str:
         lines += [_line(row) for row in rows if row.path.startswith(f"{name}.")]
         tables.append("\n".join(lines) + "\n")
     return "\n".join([_HEAD, *tables])
-
-
-def with_field_table(text: str) -> str:
-    """A Markdown text with the table between its markers made anew. Raises ValueError if a marker is missing."""
-    before, begin, rest = text.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not (begin and end):
-        raise ValueError(f"the table of fields belongs between the lines {_BEGIN!r} and {_END!r}")
-    lines = ["| Field | Type | Default | Since |", "|---|---|---|---|"]
-    lines += [f"| `{row.path}` | {row.type} | {row.default} | {row.since} |" for row in field_rows()]
-    return "\n".join((before + begin, *lines, "", end + after))
 
 
 def _rows(schema: Schema, path: str, filled: Mapping[str, Any]) -> Iterator[FieldRow]:

@@ -3,34 +3,34 @@
 python hack/fuzz_decoders.py                          100,000 byte streams from a new seed, which it prints
 python hack/fuzz_decoders.py --seed 7 --count 1000    the same thousand each time
 python hack/fuzz_decoders.py --seed 7 --first 812 --count 1    one of them again
-python hack/fuzz_decoders.py --only watch             one decoder; hack/decoders.py lists them
+python hack/fuzz_decoders.py --only watch             one decoder; hack/decoders lists them
 
-A stream depends on the seed, its number, the list of decoders and the examples alone. One that takes longer than a few
-seconds is a finding, too.
+A stream depends on the seed, its number, the list of decoders and the examples alone. One that takes more than two
+seconds of CPU is a finding, too, and so is one for which 512 MiB are not enough for the process as a whole.
 """
 
 from __future__ import annotations
 
-import argparse
 import logging
 import random
+import resource
 import sys
 import tempfile
 import time
-import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hack.decoders import Decoder, decoders
-from hack.fuzz import Finding, damaged
+from hack.fuzz import Finding, Progress, parser, run
+from hack.random_jobs import damaged
 
-__all__ = ["check", "fuzz", "main", "spoilt"]
-
-SLOW_SECONDS = 5.0
+SLOW_SECONDS = 2.0
+_MEMORY = 512
 
 _PIECES = (
     # of JSON and UTF-8
@@ -68,9 +68,7 @@ def spoilt(rng: random.Random, samples: Sequence[bytes]) -> bytes:
     return data
 
 
-def fuzz(
-    seed: str, numbers: Sequence[int], only: str = "", progress: Callable[[int], None] = lambda _: None
-) -> Counter[str]:
+def fuzz(seed: str, numbers: Sequence[int], only: str = "", progress: Progress = lambda _: None) -> Counter[str]:
     """Check the streams of these numbers; returns how many were read without an error, by decoder.
 
     Raises Finding at the first bad one.
@@ -95,47 +93,47 @@ def fuzz(
 
 def check(decoder: Decoder, data: bytes) -> bool:
     """Whether the bytes were read. Raises whatever is no declared error, and AssertionError if that took too long."""
-    began = time.monotonic()
+    began = time.process_time()
     try:
         decoder.read(data)
     except decoder.declared:
         return False
     finally:
-        spent = time.monotonic() - began
+        spent = time.process_time() - began
         assert spent < SLOW_SECONDS, f"took {spent:.1f} s"
     return True
 
 
+@contextmanager
+def _bounded(memory: int) -> Iterator[None]:
+    """Within so many bytes of memory, those of this process as it is included; 0 means any number."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    if memory:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the streams and say how it went; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)), help="a new one if not given")
-    parser.add_argument("--first", type=int, default=0, help="the number of the first stream")
-    parser.add_argument("--count", type=int, default=100_000, help="how many streams")
-    parser.add_argument("--only", default="", help="the name of one decoder")
-    arguments = parser.parse_args(argv)
-    logging.disable(logging.CRITICAL)  # spoilt files have things said about them
-    began = time.monotonic()
+    options = parser(__doc__, "stream")
+    options.add_argument("--only", default="", help="the name of one decoder")
+    options.add_argument("--memory", type=int, default=_MEMORY, help="MiB that the process may have; 0: any number")
+    arguments = options.parse_args(argv)
 
-    def progress(number: int) -> None:
-        done = number - arguments.first + 1
-        if done % 10_000 == 0:
-            print(f"{done} of {arguments.count} after {time.monotonic() - began:.0f} s", flush=True)
-
-    print(f"seed {arguments.seed}", flush=True)
-    numbers = range(arguments.first, arguments.first + arguments.count)
-    try:
+    def check_numbers(numbers: Sequence[int], progress: Progress) -> str:
         accepted = fuzz(arguments.seed, numbers, arguments.only, progress)
-    except Finding as finding:
-        if finding.__cause__ is not None:
-            traceback.print_exception(finding.__cause__)
-        print(finding, file=sys.stderr)
-        return 1
+        read = ", ".join(f"{name} {count}" for name, count in sorted(accepted.items()) if count)
+        return f"byte streams (read all the same: {read})"
+
+    logging.disable(logging.CRITICAL)  # spoilt files have things said about them
+    try:
+        with _bounded(arguments.memory << 20):
+            return run(arguments, check_numbers)
     finally:
         logging.disable(logging.NOTSET)
-    read = ", ".join(f"{name} {count}" for name, count in sorted(accepted.items()) if count)
-    print(f"{arguments.count} byte streams, no finding, {time.monotonic() - began:.0f} s; read all the same: {read}")
-    return 0
 
 
 if __name__ == "__main__":

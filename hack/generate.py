@@ -1,4 +1,4 @@
-"""Writes what is made from the TFJob types: the CRD in manifests/, docs/fields.md, and a table in README.md.
+"""Writes what is made from the TFJob types: the CRD in manifests/, and docs/fields.md.
 
 Also the files that the Helm chart shares with the kustomize manifests (hack/chart.py).
 
@@ -17,23 +17,21 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hack.chart import chart_files
-from hack.fields import fields_markdown, with_field_table
-from tfoperator.api.crd import crd_yaml, versions_patch_yaml
+from hack.fields import fields_markdown
+from tfoperator.api.schema import crd_yaml, versions_patch_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = (
-    "# Made by hack/generate.py from tfoperator/api; change the types or tfoperator/api/schema_fields.py instead.\n"
+    "# Made by hack/generate.py from tfoperator/api; change the types or tfoperator/api/schema/fields.py instead.\n"
 )
 
 
 def generated() -> dict[Path, str]:
     """Every generated file and what it should hold."""
-    readme = ROOT / "README.md"
     return {
         ROOT / "manifests/base/crd.yaml": HEADER + crd_yaml(),
         ROOT / "manifests/components/webhook/crd-versions.yaml": HEADER + versions_patch_yaml(),
         ROOT / "docs/fields.md": fields_markdown(),
-        readme: with_field_table(readme.read_text()),
         **chart_files(),
     }
 

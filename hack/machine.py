@@ -17,6 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hack.processes import comes_true
+
 LINK = "tfo-node"
 HOST_ADDRESS = "198.18.0.1"  # 198.18.0.0/15 is set aside for tests of networks (RFC 2544): no real network has it
 NODE_ADDRESS = "198.18.0.2"
@@ -75,11 +77,9 @@ class Machine:
             os.kill(self.pid, signal.SIGKILL)
         if self.keeper is not None:
             self.keeper.wait(STOP_SECONDS)
-        end = time.monotonic() + STOP_SECONDS
-        while Path("/sys/class/net", LINK).exists() or Path("/proc", str(self.init_pid)).exists():
-            if time.monotonic() > end:
-                raise MachineError(f"the node's processes do not end (the first is {self.init_pid})")
-            time.sleep(0.05)
+        traces = (Path("/sys/class/net", LINK), Path("/proc", str(self.init_pid)))
+        if not comes_true(lambda: not any(one.exists() for one in traces), STOP_SECONDS):
+            raise MachineError(f"the node's processes do not end (the first is {self.init_pid})")
 
     def command(self, *arguments: str | Path) -> list[str]:
         """The command that runs `arguments` inside."""

@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hack import debian, gobuild, images
 from hack.machine import NODE_ADDRESS, POD_CIDR, Machine, MachineError
+from hack.processes import answers, becomes_ready, comes_true, remove_cgroups, spawn, tail
 
 NODE_NAME = "tfo-node"
 PAUSE = "docker.io/local/pause:1"
-PACKAGES = (
-    "busybox-static", "containerd", "containernetworking-plugins", "iptables", "libip4tc2", "libip6tc2", "libmnl0",
-    "libnetfilter-conntrack3", "libnfnetlink0", "libnftnl11", "libseccomp2", "libxtables12", "runc",
-)  # fmt: skip
-IPTABLES = ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore")
 SYSCTLS = (
     "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
     "kernel/keys/root_maxbytes",
@@ -41,7 +34,7 @@ class Node:
         self._machine = machine
         self._folder = folder
         self._kubeconfig = kubeconfig
-        self._root = debian.unpack(PACKAGES)
+        self._root = debian.find(debian.NODE)
         self._environment = debian.environment(self._root)
         self._environment["PATH"] = f"{folder / 'bin'}:{self._environment['PATH']}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -57,15 +50,15 @@ class Node:
             self._folder / "pause.tar", PAUSE, images.busybox(self.busybox), command=["/bin/sleep", "2147483647"]
         )
         load_image(self._machine, pause)
-        self._spawn("coredns", gobuild.ensure("coredns"), "-conf", self._folder / "Corefile")
-        self._spawn("kube-proxy", gobuild.ensure("kube-proxy"), f"--config={self._folder / 'kube-proxy.json'}")
+        self._spawn("coredns", gobuild.find("coredns"), "-conf", self._folder / "Corefile")
+        self._spawn("kube-proxy", gobuild.find("kube-proxy"), f"--config={self._folder / 'kube-proxy.json'}")
         self._spawn(
-            "kubelet", gobuild.ensure("kubelet"), f"--config={self._folder / 'kubelet.json'}",
+            "kubelet", gobuild.find("kubelet"), f"--config={self._folder / 'kubelet.json'}",
             f"--kubeconfig={self._kubeconfig}", f"--hostname-override={NODE_NAME}", f"--node-ip={NODE_ADDRESS}",
             f"--root-dir={self._folder / 'kubelet'}", f"--cert-dir={self._folder / 'pki'}",
         )  # fmt: skip
-        self._wait("kubelet", lambda: _answers(f"http://{NODE_ADDRESS}:10248/healthz"))
-        self._wait("coredns", lambda: _answers(f"http://{NODE_ADDRESS}:8181/ready"))
+        self._wait("kubelet", lambda: answers(f"http://{NODE_ADDRESS}:10248/healthz"))
+        self._wait("coredns", lambda: answers(f"http://{NODE_ADDRESS}:8181/ready"))
 
     def join(self) -> None:
         """Wait for the end of the node's processes, once its machine has stopped."""
@@ -84,11 +77,7 @@ class Node:
         self._machine.run("mount", "--make-rshared", "/")
 
     def _write_configuration(self) -> None:
-        links = self._folder / "bin"
-        links.mkdir(exist_ok=True)
-        for name in IPTABLES:
-            (links / name).unlink(missing_ok=True)
-            (links / name).symlink_to(self._root / "usr/sbin/xtables-legacy-multi")
+        debian.link_iptables(self._root, self._folder / "bin")
         (self._folder / "containerd.toml").write_text(self._containerd_configuration())
         (self._folder / "cni").mkdir(exist_ok=True)
         (self._folder / "cni" / "10-bridge.conflist").write_text(json.dumps(CNI))
@@ -153,15 +142,9 @@ class Node:
         }
 
     def _spawn(self, name: str, program: Path, *flags: str | Path) -> None:
-        with (self._folder / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(
-                self._machine.command(program, *flags),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._environment,
-                start_new_session=True,
-            )
+        command = self._machine.command(program, *flags)
+        log = self._folder / f"{name}.log"
+        self._processes[name] = spawn(command, log, env=self._environment, start_new_session=True)
 
     def _engine_answers(self) -> bool:
         try:
@@ -171,13 +154,8 @@ class Node:
         return True
 
     def _wait(self, name: str, ready: Callable[[], bool]) -> None:
-        process, end = self._processes[name], time.monotonic() + START_SECONDS
-        while process.poll() is None and time.monotonic() < end:
-            if ready():
-                return
-            time.sleep(0.1)
-        log = (self._folder / f"{name}.log").read_text(errors="replace").splitlines()
-        raise MachineError(f"{name} does not get ready; its log ends:\n" + "\n".join(log[-20:]))
+        if not becomes_ready(self._processes[name], ready, START_SECONDS):
+            raise MachineError(f"{name} does not get ready; its log ends:\n{tail(self._folder / f'{name}.log')}")
 
 
 CNI = {
@@ -222,22 +200,9 @@ def remove_traces(sysctls: Mapping[str, str]) -> None:
         path = Path("/proc/sys", name)
         if path.read_text() != value:
             path.write_text(value)
-    end = time.monotonic() + STOP_SECONDS
-    while not _cgroups_removed():  # the kernel lets go of a dead process's group a moment later
-        if time.monotonic() > end:
-            raise MachineError("control groups named kubepods in /sys/fs/cgroup are still in use")
-        time.sleep(0.1)
-
-
-def _cgroups_removed() -> bool:
-    for top in _cgroups():
-        try:
-            for folder in sorted((p for p in top.rglob("*") if p.is_dir()), reverse=True):
-                folder.rmdir()
-            top.rmdir()
-        except OSError:
-            return False
-    return True
+    # The kernel lets go of a dead process's group a moment later.
+    if not comes_true(lambda: remove_cgroups(_cgroups()), STOP_SECONDS):
+        raise MachineError("control groups named kubepods in /sys/fs/cgroup are still in use")
 
 
 def _cgroups() -> list[Path]:
@@ -246,12 +211,4 @@ def _cgroups() -> list[Path]:
 
 
 def _ctr() -> list[str | Path]:
-    return [debian.unpack(PACKAGES) / "usr/bin/ctr", f"--address={SOCKET}", "--namespace=k8s.io"]
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):
-        return False
+    return [debian.find(debian.NODE) / "usr/bin/ctr", f"--address={SOCKET}", "--namespace=k8s.io"]

@@ -1,6 +1,6 @@
 """Asks the Kubernetes library what strategic merge patches do, and keeps its answers as test data.
 
-python hack/strategic_vectors.py     writes tests/unit/kube/strategic_vectors.jsonl anew
+python hack/strategic_vectors.py     writes tests/unit/kube/patches/strategic_vectors.jsonl anew
 
 The questions are the cases of `PICKED` and pods and patches made at random, always the same ones; the answers come from
 hack/gomod/strategic, which needs Go. Tests read the file alone.
@@ -23,7 +23,7 @@ from hack.gobuild import GOMOD, find_go
 
 Json = dict[str, Any]
 
-VECTORS = Path(__file__).resolve().parent.parent / "tests/unit/kube/strategic_vectors.jsonl"
+VECTORS = Path(__file__).resolve().parent.parent / "tests/unit/kube/patches/strategic_vectors.jsonl"
 RANDOM_CASES = 300
 
 

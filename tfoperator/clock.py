@@ -7,12 +7,14 @@ virtual clock free of races.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-__all__ = ["Clock", "StopSignal", "SystemClock"]
+logger = logging.getLogger(__name__)
 
 
 class Clock(Protocol):
@@ -86,3 +88,42 @@ class StopSignal:
                 if not clock.wait_until(self._condition, deadline):
                     break
             return self._set
+
+
+class Repetition:
+    """Calls a function every few seconds in a thread of its own: at once, then on and on.
+
+    `start` and `stop` any number of times; the first stop is final. Thread-safe.
+    """
+
+    def __init__(self, call: Callable[[], None], *, seconds: float, clock: Clock, name: str) -> None:
+        """`name` is the thread's. What the function raises is logged, and changes nothing."""
+        self._call = call
+        self._seconds = seconds
+        self._clock = clock
+        self._stop = StopSignal()
+        self._lock = threading.Lock()  # guards that the thread is started once
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to call it, if that has not begun."""
+        with self._lock:
+            if self._thread.ident is None and not self._stop.is_set():
+                self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread. Idempotent."""
+        self._stop.set()
+        with self._lock:
+            started = self._thread.ident is not None
+        if started:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._call()
+            except Exception:
+                logger.exception("%s failed unexpectedly", self._thread.name)
+            if self._stop.wait(self._clock, self._seconds):
+                return

@@ -4,16 +4,16 @@ Every worker of the TFJob runs this same file, and learns from TF_CONFIG alone w
 has a copy of the variables and a share of the data; after every minibatch they average their gradients, so the copies
 stay equal. Worker 0 is the chief, which is to say that its checkpoints are the ones that are kept.
 
-No worker can go on without the others. When one is lost, the rest end with exit code 138, which every restart policy
-but Never answers with a new start, and all resume from the latest checkpoint.
+No worker can go on without the others. When one is lost, the operator starts all of them again (`restartScope: Job`),
+and they resume from the latest checkpoint.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
+import time
 
 # Leave the logs to what this script has to say.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -26,7 +26,6 @@ tf.get_logger().setLevel("ERROR")
 SEED = 20
 PIXELS, HIDDEN, CLASSES = 64, 64, 10
 BATCH = 64  # of all workers together
-RETRY = 138  # an exit code of 128 or more asks to be started again
 
 
 def load_digits():
@@ -107,6 +106,7 @@ def train(strategy: tf.distribute.Strategy, options: argparse.Namespace) -> None
         if step % options.checkpoint_every == 0 or step == options.steps:
             manager.save(checkpoint_number=step)
             print(f"step {step}/{options.steps} loss {float(loss):.3f}", flush=True)
+            time.sleep(options.pause)
 
     predicted = tf.argmax(network(test_images), axis=1, output_type=tf.int32)
     accuracy = float(tf.reduce_mean(tf.cast(predicted == test_labels, tf.float32)))
@@ -119,6 +119,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=300, help="minibatches in all")
     parser.add_argument("--learning-rate", type=float, default=0.2)
     parser.add_argument("--checkpoint-every", type=int, default=100, help="minibatches between two checkpoints")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds after each checkpoint, to have time to look")
     parser.add_argument(
         "--checkpoint-dir",
         default=os.environ.get("TFOPERATOR_CHECKPOINT_DIR")
@@ -131,14 +132,10 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Train with the workers that TF_CONFIG names."""
     options = parse_arguments()
-    try:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        resolver = strategy.cluster_resolver
-        print(f"worker {resolver.task_id} of {strategy.num_replicas_in_sync} is in the cluster", flush=True)
-        train(strategy, options)
-    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
-        print(f"lost a worker ({type(error).__name__}), start again", file=sys.stderr, flush=True)
-        sys.exit(RETRY)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    worker, workers = strategy.cluster_resolver.task_id, strategy.num_replicas_in_sync
+    print(f"worker {worker} of {workers} is in the cluster", flush=True)
+    train(strategy, options)
 
 
 if __name__ == "__main__":

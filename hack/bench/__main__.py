@@ -21,19 +21,20 @@ from typing import Any
 import msgspec
 
 import tfoperator
-from hack import gobuild
-from hack.bench.contestants import CONTESTANTS, Contestant
+from hack import controlplane, gobuild
+from hack.bench.contestants import CONTESTANTS, OURS, Contestant
 from hack.bench.loads import LOADS, Load
 from hack.bench.report import refused, table, to_json
 from hack.bench.run import Result, run
-
-__all__ = ["main", "schedule"]
 
 
 class _Written(msgspec.Struct):
     """What is read of a JSON file that `main` has written."""
 
     runs: list[Result]
+
+
+_EVERYBODY = [name for name, one in CONTESTANTS.items() if not one.on_request]
 
 
 def schedule(
@@ -47,6 +48,8 @@ def schedule(
     for repetition in range(repetitions):
         for load in loads:
             able = [one for one in contestants if all_of_them or not (load.heavy and one.rate_limited)]
+            if load.reports_seconds:
+                able = [one for one in able if one.name == OURS]  # nobody else takes reports for TFJobs
             shift = repetition % max(len(able), 1)
             order += [(repetition, load, one) for one in (*able[shift:], *able[:shift])]
     return order
@@ -59,12 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report(options)
     loads = [LOADS[name].scaled(options.scale) for name in options.loads]
     contestants = [CONTESTANTS[name] for name in CONTESTANTS if name in options.contestants]
-    chosen = len(contestants) < len(CONTESTANTS)
+    chosen = options.contestants != _EVERYBODY
     try:
-        for program in ("etcd", "kube-apiserver", "kube-controller-manager", "kwok"):
-            gobuild.ensure(program)
-        if any(one.name.startswith("peer") for one in contestants):
-            gobuild.ensure(gobuild.PEER_PROGRAM.name)
+        peer = [gobuild.PEER_PROGRAM.name] if any(one.name.startswith("peer") for one in contestants) else []
+        gobuild.build(*controlplane.PROGRAMS, "kwok", *peer)
     except gobuild.BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -112,9 +113,9 @@ def _parser() -> argparse.ArgumentParser:
         "--contestants",
         nargs="+",
         choices=CONTESTANTS,
-        default=list(CONTESTANTS),
+        default=_EVERYBODY,
         metavar="WHO",
-        help=f"{', '.join(CONTESTANTS)}; those named here run the heavy loads, too",
+        help=f"{', '.join(CONTESTANTS)} (default {', '.join(_EVERYBODY)}); those named here run the heavy loads, too",
     )
     parser.add_argument(
         "--repetitions", type=int, default=3, metavar="N", help="of everything, interleaved (default 3)"
@@ -122,13 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--scale", type=float, default=1.0, metavar="F", help="loads so many times as large (default 1)"
     )
-    parser.add_argument(
-        "--report",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="only show these runs' JSON, together",
-    )
+    parser.add_argument("--report", type=Path, nargs="+", metavar="FILE", help="only show these runs' JSON, together")
     parser.add_argument("--out", type=Path, default=Path("build/bench"), metavar="DIR", help="for JSON, table and plot")
     parser.add_argument("--no-plot", dest="plot", action="store_false", help="without matplotlib")
     return parser

@@ -7,13 +7,10 @@ webhook being registered, which spares it (and the API server) a call per TFJob.
 from __future__ import annotations
 
 import base64
-import socket
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +20,9 @@ import msgspec
 import yaml
 
 from hack import gobuild
-from hack.bench.arena import Arena
-from tfoperator.api.crd import crd
-
-__all__ = ["CONTESTANTS", "FLOOR", "TUNED_PEER", "Contestant", "OperatorProcess"]
+from hack.bench.environment import Environment
+from hack.processes import answers, becomes_ready, free_port, free_ports, spawn, tail
+from tfoperator.api.schema import crd
 
 Json = dict[str, Any]
 
@@ -35,6 +31,10 @@ STOP_SECONDS = 30.0
 
 FLOOR = "floor"
 TUNED_PEER = "peer-tuned"
+OURS = "ours"
+"""As shipped: there is nothing to tune."""
+OURS_PER_JOB, FLOOR_PER_JOB = "ours-per-job", "floor-per-job"
+"""With one headless service per job."""
 
 _REPOSITORY = Path(__file__).resolve().parent.parent.parent
 _PEER_NAMESPACE = "kubeflow"
@@ -65,20 +65,13 @@ class OperatorProcess:
         Raises RuntimeError with the end of its log.
         """
         began = time.monotonic()
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=_REPOSITORY, start_new_session=True
-            )
+        self._process = spawn(self._command, self._log, cwd=_REPOSITORY, start_new_session=True)
         helper = threading.Thread(target=self._beside, name="beside the peer", daemon=True) if self._beside else None
         if helper:
             helper.start()
-        while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() - began > READY_SECONDS:
-                self.stop()
-                raise RuntimeError(
-                    f"not ready in {READY_SECONDS:.0f} s: {self._command[0]}; its log ends:\n{self.tail()}"
-                )
-            time.sleep(0.02)
+        if not becomes_ready(self._process, lambda: answers(self._health), READY_SECONDS):
+            self.stop()
+            raise RuntimeError(f"not ready in {READY_SECONDS:.0f} s: {self._command[0]}; its log ends:\n{self.tail()}")
         ready = time.monotonic() - began
         if helper:
             helper.join(READY_SECONDS)
@@ -97,39 +90,48 @@ class OperatorProcess:
 
     def tail(self, lines: int = 15) -> str:
         """The end of its log."""
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
-
-    def _is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(self._health, timeout=2) as answer:
-                return bool(answer.status == 200)
-        except (OSError, urllib.error.URLError):
-            return False
+        return tail(self._log, lines)
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """One column of the table. `rate_limited`: its defaults hold it back, so it sits out the heavy loads."""
+    """One column of the table.
+
+    `rate_limited`: its defaults hold it back, so it sits out the heavy loads. `per_job`: it makes one service for all
+    replicas of a job. `on_request`: it takes part only if it is asked for by name.
+    """
 
     name: str
     title: str
     crd: Callable[[], Json]
-    launch: Callable[[Arena, tuple[str, ...]], OperatorProcess] | None
+    launch: Callable[[Environment, tuple[str, ...]], OperatorProcess] | None
     flags: tuple[str, ...] = ()
     rate_limited: bool = False
+    per_job: bool = False
+    on_request: bool = False
 
-    def process(self, arena: Arena) -> OperatorProcess | None:
-        """Its process, to be started; the floor has none. Makes what must be there beforehand."""
-        return self.launch(arena, self.flags) if self.launch else None
+    def process(self, environment: Environment, more: tuple[str, ...] = ()) -> OperatorProcess | None:
+        """Its process, to be started, with more flags; the floor has none. Makes what must be there beforehand."""
+        return self.launch(environment, (*self.flags, *more)) if self.launch else None
 
 
-def _ours(arena: Arena, flags: tuple[str, ...]) -> OperatorProcess:
-    health, metrics = _free_port(), _free_port()
+def _ours(environment: Environment, flags: tuple[str, ...]) -> OperatorProcess:
+    health, metrics = free_port(), free_port()
     command = [
-        sys.executable, "-m", "tfoperator.operator", f"--kubeconfig={arena.kubeconfig}",
+        sys.executable, "-m", "tfoperator.operator", f"--kubeconfig={environment.kubeconfig}",
         f"--metrics-bind-address=127.0.0.1:{metrics}", f"--health-probe-bind-address=127.0.0.1:{health}", *flags,
     ]  # fmt: skip
-    return OperatorProcess(command, health, arena.folder / "operator.log", None)
+    return OperatorProcess(command, health, environment.folder / "operator.log", None)
+
+
+def progress_flags() -> tuple[str, ...]:
+    """What has our operator take reports, as a single replica that may write as often as two replicas would."""
+    (port,) = free_ports(1)
+    return (
+        f"--progress-bind-address=127.0.0.1:{port}",
+        f"--progress-url=https://127.0.0.1:{port}",
+        "--progress-writes-per-second=50",
+    )
 
 
 def peer_crd() -> Json:
@@ -145,34 +147,36 @@ def peer_crd() -> Json:
     return loaded
 
 
-def _peer(arena: Arena, flags: tuple[str, ...]) -> OperatorProcess:
-    health, metrics, webhook = _free_port(), _free_port(), _free_port()
-    _prepare_peer(arena)
+def _peer(environment: Environment, flags: tuple[str, ...]) -> OperatorProcess:
+    health, metrics, webhook = free_port(), free_port(), free_port()
+    _prepare_peer(environment)
     command = [
-        str(gobuild.ensure("training-operator")), f"--kubeconfig={arena.kubeconfig}", "--enable-scheme=tfjob",
+        str(gobuild.find("training-operator")), f"--kubeconfig={environment.kubeconfig}", "--enable-scheme=tfjob",
         f"--metrics-bind-address=127.0.0.1:{metrics}", f"--health-probe-bind-address=127.0.0.1:{health}",
         f"--webhook-server-port={webhook}", *flags,
     ]  # fmt: skip
-    return OperatorProcess(command, health, arena.folder / "operator.log", lambda: _mount_certificates(arena))
+    return OperatorProcess(
+        command, health, environment.folder / "operator.log", lambda: _mount_certificates(environment)
+    )
 
 
-def _prepare_peer(arena: Arena) -> None:
+def _prepare_peer(environment: Environment) -> None:
     secrets = f"/api/v1/namespaces/{_PEER_NAMESPACE}/secrets"
-    if any(one["metadata"]["name"] == _PEER_NAMESPACE for one in arena.list("/api/v1/namespaces")):
+    if any(one["metadata"]["name"] == _PEER_NAMESPACE for one in environment.list("/api/v1/namespaces")):
         return
-    arena.create("/api/v1/namespaces", {"metadata": {"name": _PEER_NAMESPACE}})
-    arena.create(secrets, {"metadata": {"name": _PEER_SECRET}})
-    arena.create(
+    environment.create("/api/v1/namespaces", {"metadata": {"name": _PEER_NAMESPACE}})
+    environment.create(secrets, {"metadata": {"name": _PEER_SECRET}})
+    environment.create(
         "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", {"metadata": {"name": _PEER_WEBHOOK}}
     )
 
 
-def _mount_certificates(arena: Arena) -> None:
+def _mount_certificates(environment: Environment) -> None:
     """Play the kubelet: put the secret that the peer fills into the folder where it waits for it."""
     path = f"/api/v1/namespaces/{_PEER_NAMESPACE}/secrets/{_PEER_SECRET}"
     end = time.monotonic() + READY_SECONDS
     while time.monotonic() < end:
-        secret = msgspec.json.decode(arena.client.request("GET", path), type=dict[str, Any])
+        secret = msgspec.json.decode(environment.client.request("GET", path), type=dict[str, Any])
         data: dict[str, str] = secret.get("data") or {}
         if "tls.crt" in data:
             _PEER_CERTIFICATES.mkdir(parents=True, exist_ok=True)
@@ -180,12 +184,6 @@ def _mount_certificates(arena: Arena) -> None:
                 (_PEER_CERTIFICATES / name).write_bytes(base64.b64decode(value))
             return
         time.sleep(0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 CONTESTANTS = {
@@ -199,9 +197,12 @@ CONTESTANTS = {
             ("--controller-threads=8", "--kube-api-qps=10000", "--kube-api-burst=10000"),
         ),
         Contestant("peer", "Go operator, as shipped", peer_crd, _peer, rate_limited=True),
-        Contestant("ours", "tfoperator, defaults", crd, _ours, rate_limited=True),
-        Contestant("ours-tuned", "tfoperator, tuned", crd, _ours, ("--kube-api-qps=-1",)),
+        Contestant(OURS, "tfoperator", crd, _ours),
         Contestant(FLOOR, "floor: no controller", crd, None),
+        Contestant(
+            OURS_PER_JOB, "tfoperator, PerJob", crd, _ours, ("--default-network=PerJob",), per_job=True, on_request=True
+        ),
+        Contestant(FLOOR_PER_JOB, "floor, PerJob", crd, None, per_job=True, on_request=True),
     )
 }
 """In the order of the table's columns."""

@@ -15,12 +15,20 @@ from typing import Any
 
 import msgspec
 
-from hack.bench.arena import Arena
-from hack.bench.loads import NAMESPACE, PORT, Load, Replica, job_manifest, job_names, pod_template, replicas
+from hack.bench.environment import Environment
+from hack.bench.loads import (
+    NAMESPACE,
+    PORT,
+    Load,
+    Replica,
+    job_labels,
+    job_manifest,
+    job_names,
+    pod_template,
+    replicas,
+)
 from hack.bench.verify import cluster
-from hack.bench.watcher import PODS_PATH, SERVICES_PATH, TFJOBS_PATH, Happenings, Watcher
-
-__all__ = ["PARALLELISM", "play_floor", "submit"]
+from hack.bench.watcher import PODS_PATH, SERVICES_PATH, TFJOBS_PATH, Observations, Watcher
 
 Json = dict[str, Any]
 
@@ -30,13 +38,13 @@ PARALLELISM = 40
 _encode = msgspec.json.Encoder().encode
 
 
-def submit(arena: Arena, load: Load) -> None:
+def submit(environment: Environment, load: Load) -> None:
     """Create the load's TFJobs as a user would, all as soon as the API server takes them. Raises RequestFailed."""
     bodies = [_encode(job_manifest(load, name)) for name in job_names(load)]
-    _each(bodies, lambda body: arena.client.request("POST", TFJOBS_PATH, body))
+    _each(bodies, lambda body: environment.client.request("POST", TFJOBS_PATH, body))
 
 
-def play_floor(arena: Arena, load: Load, watcher: Watcher, timeout: float) -> None:
+def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: float) -> None:
     """Do everything that a controller would have to do for the load, and return when it is done."""
     names = job_names(load)
     one_job = len(names) == 1
@@ -51,16 +59,15 @@ def play_floor(arena: Arena, load: Load, watcher: Watcher, timeout: float) -> No
                     call()
 
         def make(name: str) -> str:
-            answer = arena.client.request("POST", TFJOBS_PATH, _encode(job_manifest(load, name)))
+            answer = environment.client.request("POST", TFJOBS_PATH, _encode(job_manifest(load, name)))
             uid = str(msgspec.json.decode(answer, type=dict[str, Any])["metadata"]["uid"])
             ones = replicas(load, name)
-            bodies = {
-                one.name: (_encode(service_manifest(one, uid)), _encode(pod_manifest(load, one, uid))) for one in ones
-            }
-            all_of([_post(arena, SERVICES_PATH, bodies[one.name][0]) for one in ones])
-            all_of([_post(arena, PODS_PATH, bodies[one.name][1]) for one in ones])
+            services = [job_service_manifest(name, uid)] if load.per_job else [service_manifest(o, uid) for o in ones]
+            pods = [_encode(pod_manifest(load, one, uid)) for one in ones]
+            all_of([_post(environment, SERVICES_PATH, _encode(service)) for service in services])
+            all_of([_post(environment, PODS_PATH, pod) for pod in pods])
             if not load.finishes:
-                _write_status(arena, name, status_manifest(load))
+                _write_status(environment, name, status_manifest(load))
             return uid
 
         if one_job:
@@ -68,16 +75,17 @@ def play_floor(arena: Arena, load: Load, watcher: Watcher, timeout: float) -> No
         else:
             _results([pool.submit(make, name) for name in names])
         if load.finishes:
-            _finish(arena, load, watcher, pool, timeout)
+            _finish(environment, load, watcher, pool, timeout)
 
 
-def _finish(arena: Arena, load: Load, watcher: Watcher, pool: ThreadPoolExecutor, timeout: float) -> None:
+def _finish(environment: Environment, load: Load, watcher: Watcher, pool: ThreadPoolExecutor, timeout: float) -> None:
     def end(name: str) -> None:
         for one in replicas(load, name):
             if one.kind == "PS":
-                arena.contestant.request("DELETE", f"{PODS_PATH}/{one.name}")
-                arena.contestant.request("DELETE", f"{SERVICES_PATH}/{one.name}")
-        _write_status(arena, name, status_manifest(load))
+                environment.contestant.request("DELETE", f"{PODS_PATH}/{one.name}")
+                if not load.per_job:
+                    environment.contestant.request("DELETE", f"{SERVICES_PATH}/{one.name}")
+        _write_status(environment, name, status_manifest(load))
 
     waiting = {name: {one.name for one in replicas(load, name) if one.kind == "Worker"} for name in job_names(load)}
     futures: list[Future[None]] = []
@@ -92,17 +100,17 @@ def _finish(arena: Arena, load: Load, watcher: Watcher, pool: ThreadPoolExecutor
     _results(futures)
 
 
-def _succeeded(seen: Happenings, workers: set[str]) -> bool:
+def _succeeded(seen: Observations, workers: set[str]) -> bool:
     return all(seen.phases.get(worker) == "Succeeded" for worker in workers)
 
 
-def _post(arena: Arena, path: str, body: bytes) -> Callable[[], object]:
-    return lambda: arena.contestant.request("POST", path, body)
+def _post(environment: Environment, path: str, body: bytes) -> Callable[[], object]:
+    return lambda: environment.contestant.request("POST", path, body)
 
 
-def _write_status(arena: Arena, name: str, status: Json) -> None:
+def _write_status(environment: Environment, name: str, status: Json) -> None:
     path, body = f"{TFJOBS_PATH}/{name}/status", _encode({"status": status})
-    arena.contestant.request("PATCH", path, body, "application/merge-patch+json")
+    environment.contestant.request("PATCH", path, body, "application/merge-patch+json")
 
 
 def _each(bodies: list[bytes], call: Callable[[bytes], object]) -> None:
@@ -115,35 +123,49 @@ def _results(futures: list[Future[Any]]) -> None:
         future.result()
 
 
-def _metadata(one: Replica, uid: str) -> Json:
+def _metadata(name: str, labels: dict[str, str], job: str, uid: str) -> Json:
     owner = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
-        "name": one.job,
+        "name": job,
         "uid": uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    return {"name": one.name, "namespace": NAMESPACE, "labels": dict(one.labels), "ownerReferences": [owner]}
+    return {"name": name, "namespace": NAMESPACE, "labels": labels, "ownerReferences": [owner]}
 
 
 def service_manifest(one: Replica, uid: str) -> Json:
+    """The service of a replica, as a controller would make it."""
     ports = [{"name": "tfjob-port", "port": PORT}]
     spec = {"clusterIP": "None", "selector": one.labels, "ports": ports}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(one, uid), "spec": spec}
+    metadata = _metadata(one.name, one.labels, one.job, uid)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def job_service_manifest(job: str, uid: str) -> Json:
+    """The one service of a job, as a controller would make it."""
+    labels = job_labels(job)
+    ports = [{"name": "tfjob-port", "port": PORT, "targetPort": "tfjob-port"}]
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels, "ports": ports}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(job, labels, job, uid), "spec": spec}
 
 
 def pod_manifest(load: Load, one: Replica, uid: str) -> Json:
-    template, metadata = pod_template(load, one.kind), _metadata(one, uid)
+    """The pod of a replica, as a controller would make it."""
+    template, metadata = pod_template(load, one.kind), _metadata(one.name, one.labels, one.job, uid)
     metadata["labels"] |= template.get("metadata", {}).get("labels", {})
     task = {"type": one.kind.lower(), "index": one.index}
     config = {"cluster": cluster(load, one.job), "task": task, "environment": "cloud"}
     template["spec"]["containers"][0]["env"].append({"name": "TF_CONFIG", "value": json.dumps(config)})
     spec = {**template["spec"], "restartPolicy": "Never"}
+    if load.per_job:
+        spec |= {"hostname": one.name, "subdomain": one.job}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def status_manifest(load: Load) -> Json:
+    """The status of a job whose replicas all run."""
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     condition = {"status": "True", "lastUpdateTime": now, "lastTransitionTime": now, "message": "by the floor"}
     conditions = [{**condition, "type": kind, "reason": f"TFJob{kind}"} for kind in ("Created", "Running")]

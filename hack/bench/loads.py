@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["FINISH_LABEL", "LOADS", "NAMESPACE", "NODE", "Load", "Replica", "job_manifest", "job_names", "replicas"]
-
 Json = dict[str, Any]
 
 NAMESPACE = "bench"
@@ -20,6 +18,7 @@ FINISH_LABEL = "bench/finish"
 FINISH_SECONDS = 5
 IMAGE = "example.invalid/train:1"
 PORT = 2222
+_PREFIX = "training.kubeflow.org/"
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,9 @@ class Load:
     `finishes`: the workers succeed after a while, and the rest is cleaned up; else everything stays Running.
     `idle_seconds`: what the operator does when nothing happens. `restarts`: the operator is started anew beside the
     running jobs. `churn_rounds`: so often, `churn_period` seconds apart, a tenth of the pods is killed.
+    `reports_seconds`: for so long each job reports its progress every 5 s, which only our operator takes.
+    `per_job`: the replicas of a job have one headless service (`spec.network: PerJob`, which contestants choose by
+    themselves: the TFJobs are the same) and not one each.
     `heavy`: contestants with a narrow client-side rate limit would take half an hour, so they are left out unless they
     are asked for by name.
     """
@@ -43,6 +45,8 @@ class Load:
     churn_rounds: int = 0
     churn_period: float = 10.0
     heavy: bool = False
+    reports_seconds: float = 0.0
+    per_job: bool = False
 
     @property
     def pods(self) -> int:
@@ -58,6 +62,8 @@ class Load:
             return f"{what}, workers finish after {FINISH_SECONDS} s"
         if self.churn_rounds:
             return f"{what}, {self.churn_rounds} times a tenth of the pods killed"
+        if self.reports_seconds:
+            return f"{what}, report every 5 s for {self.reports_seconds:.0f} s"
         return f"{what}, stay Running"
 
     def scaled(self, factor: float) -> Load:
@@ -76,6 +82,7 @@ class Load:
             workers=scale(self.workers, 2) if one else self.workers,
             idle_seconds=max(self.idle_seconds * min(factor, 1), min(self.idle_seconds, 3.0)),
             churn_rounds=scale(self.churn_rounds, 1),
+            reports_seconds=max(self.reports_seconds * min(factor, 1), min(self.reports_seconds, 20.0)),
         )
 
 
@@ -89,6 +96,7 @@ LOADS = {
         Load("wide", jobs=1, ps=20, workers=300),
         Load("widest", jobs=1, ps=0, workers=1000, heavy=True),
         Load("churn", jobs=500, churn_rounds=6, heavy=True),
+        Load("progress", jobs=1000, ps=0, reports_seconds=300),
     )
 }
 
@@ -109,13 +117,19 @@ class Replica:
     @property
     def labels(self) -> dict[str, str]:
         """Those by which pod and service are found."""
-        prefix = "training.kubeflow.org/"
-        return {
-            f"{prefix}operator-name": "tfjob-controller",
-            f"{prefix}job-name": self.job,
-            f"{prefix}replica-type": self.kind.lower(),
-            f"{prefix}replica-index": str(self.index),
-        }
+        replica = {f"{_PREFIX}replica-type": self.kind.lower(), f"{_PREFIX}replica-index": str(self.index)}
+        return job_labels(self.job) | replica
+
+
+def job_labels(job: str) -> dict[str, str]:
+    """What all that is made for a job carries."""
+    return {f"{_PREFIX}operator-name": "tfjob-controller", f"{_PREFIX}job-name": job}
+
+
+def host(load: Load, one: Replica) -> str:
+    """By which name a replica finds another, with its port."""
+    within = f"{one.job}." if load.per_job else ""
+    return f"{one.name}.{within}{NAMESPACE}.svc:{PORT}"
 
 
 def job_names(load: Load) -> list[str]:
@@ -147,6 +161,9 @@ def pod_template(load: Load, kind: str) -> Json:
             ],
         }
     }
+    if load.reports_seconds:
+        # An admission plugin says so in a cluster.
+        template["spec"]["serviceAccountName"] = "default"
     if load.finishes and kind == "Worker":
         template["metadata"] = {"labels": {FINISH_LABEL: "yes"}}
     return template
@@ -167,5 +184,7 @@ def job_manifest(load: Load, name: str) -> Json:
     if load.finishes:
         # Else the job ends with worker 0, and whether the other one is then still running is a matter of milliseconds.
         spec["successPolicy"] = "AllWorkers"
+    if load.reports_seconds:
+        spec["progress"] = {}
     metadata = {"name": name, "namespace": NAMESPACE}
     return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec}

@@ -14,20 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = [
-    "AUDIT_POLICY",
-    "CONTESTANT_USER",
-    "AuditLog",
-    "Snapshot",
-    "Usage",
-    "count_calls",
-    "parse_stat",
-    "parse_status",
-    "read_usage",
-    "wait_quiet",
-    "wait_silent",
-]
-
 CONTESTANT_USER = "system:serviceaccount:bench-system:contestant"
 """Who every contestant is to the API server: a service account, so that priority and fairness hold as in a cluster."""
 

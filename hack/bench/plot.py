@@ -12,13 +12,11 @@ from hack.bench.contestants import CONTESTANTS
 from hack.bench.report import FIGURES, Medians, medians, number
 from hack.bench.run import Result
 
-__all__ = ["draw"]
-
 SHOWN = ("running_s", "done_s", "calls", "cpu_ms", "api_cpu_ms", "rss_mib", "start_quiet_s", "healthy_s")
 COLUMNS = 3
 WIDE = 30
 """From this ratio of the largest to the smallest on, bars are on a logarithmic scale: a job of 1000 hides one of 3."""
-COLOURS = dict(zip(CONTESTANTS, ("#7a8794", "#b9c2ca", "#8fc3e8", "#1f77b4", "#d8c27a"), strict=True))
+COLOURS = dict(zip(CONTESTANTS, ("#7a8794", "#b9c2ca", "#1f77b4", "#d8c27a", "#74b3e0", "#ece0b8"), strict=True))
 
 
 def draw(results: Sequence[Result], path: Path) -> None:

@@ -14,8 +14,6 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-__all__ = ["RawClient", "RequestFailed"]
-
 _TIMEOUT = 60.0
 _REST = 60.0  # seconds; API servers close a connection that was idle for 90
 

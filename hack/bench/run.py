@@ -6,23 +6,22 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import msgspec
 
-from hack.bench.arena import Arena, arena
-from hack.bench.contestants import Contestant, OperatorProcess
+from hack.bench.contestants import Contestant, OperatorProcess, progress_flags
+from hack.bench.environment import Environment, environment
 from hack.bench.floor import play_floor, submit
 from hack.bench.loads import Load
 from hack.bench.measure import Snapshot, wait_quiet, wait_silent
 from hack.bench.raw_http import RequestFailed
+from hack.bench.reporters import Reporters
 from hack.bench.verify import Found, verify
 from hack.bench.watcher import PODS_PATH, SERVICES_PATH, TFJOBS_PATH, Watcher, all_reported, all_running
 from hack.controlplane import ControlPlaneError
-
-__all__ = ["Result", "run"]
 
 _BASE_TIMEOUT = 60.0
 _SECONDS_PER_POD = 0.5
@@ -56,13 +55,14 @@ class Result:
 
 def run(contestant: Contestant, load: Load, repetition: int, say: Say) -> Result:
     """Measure. What goes wrong on the way is among the complaints, so that the others can still be measured."""
+    load = replace(load, per_job=contestant.per_job)
     result = Result(load.name, load.title, load.jobs, contestant.name, repetition, load_average=os.getloadavg()[0])
     try:
-        with arena() as one:
+        with environment() as one:
             one.install_crd(contestant.crd())
             watcher = Watcher(one.plane, one.client)
             watcher.start()
-            process = contestant.process(one)
+            process = contestant.process(one, progress_flags() if load.reports_seconds else ())
             try:
                 if process is not None:
                     process.start()
@@ -80,9 +80,9 @@ class _Run:
     """The phases of one run."""
 
     def __init__(
-        self, one: Arena, load: Load, watcher: Watcher, process: OperatorProcess | None, result: Result, say: Say
+        self, one: Environment, load: Load, watcher: Watcher, process: OperatorProcess | None, result: Result, say: Say
     ) -> None:
-        self._arena = one
+        self._environment = one
         self._load = load
         self._watcher = watcher
         self._process = process
@@ -96,13 +96,13 @@ class _Run:
         if self._process is not None:
             wait_quiet(self._process.pid, _QUIET_TIMEOUT)
         # A new API server has much to do for its first seconds; a floor that shares them would be none.
-        wait_quiet(self._arena.plane.pids["kube-apiserver"], _QUIET_TIMEOUT, _API_SERVER_AT_REST)
+        wait_quiet(self._environment.plane.pids["kube-apiserver"], _QUIET_TIMEOUT, _API_SERVER_AT_REST)
         before = self._snapshot()
         began = time.monotonic()
         if self._process is None:
-            play_floor(self._arena, self._load, self._watcher, self._timeout)
+            play_floor(self._environment, self._load, self._watcher, self._timeout)
         else:
-            submit(self._arena, self._load)
+            submit(self._environment, self._load)
         self._figures["submitted_s"] = time.monotonic() - began
         if self._load.finishes:
             self._until_done(began)
@@ -118,6 +118,8 @@ class _Run:
                 self._idle()
             if self._load.restarts:
                 self._restart()
+            if self._load.reports_seconds:
+                self._report()
 
     def _until_running(self, began: float) -> None:
         self._watcher.wait("all jobs and pods run", all_running(self._load), self._timeout)
@@ -169,6 +171,41 @@ class _Run:
         self._figures["idle_calls"] = after.total_calls - before.total_calls
         self._figures["idle_cpu_s"] = after.operator.cpu - before.operator.cpu
 
+    def _report(self) -> None:
+        """As long without reports as with them; then each job's last report must come into its status."""
+        assert self._process is not None
+        seconds = self._load.reports_seconds
+        reporters = Reporters(self._environment, self._load)
+        wait_quiet(self._process.pid, _QUIET_TIMEOUT)
+        self._say(f"no reports for {seconds:.0f} s")
+        before = self._snapshot()
+        time.sleep(seconds)
+        between = self._snapshot()
+        self._say(f"reports for {seconds:.0f} s")
+        last, failures = reporters.report(seconds)
+        after = self._snapshot()
+        began = time.monotonic()
+        late = self._unwritten(last)
+        while late and time.monotonic() < began + self._timeout:
+            time.sleep(0.2)
+            late = self._unwritten(last)
+        self._figures["reports_last_s"] = time.monotonic() - began
+        for name, one, other in (("no_reports", before, between), ("reports", between, after)):
+            spent = other.at - one.at
+            self._figures[f"{name}_cpu"] = (other.operator.cpu - one.operator.cpu) / spent * 100
+            self._figures[f"{name}_api_cpu"] = (other.api_server.cpu - one.api_server.cpu) / spent * 100
+            self._figures[f"{name}_rss_mib"] = other.operator.rss / _MIB
+        writes = sum(count - between.calls.get(what, 0) for what, count in after.calls.items() if "patch" in what)
+        self._figures["reports_writes"] = writes / (after.at - between.at)
+        if failures:
+            self._result.complaints.append(f"{failures} reports were not taken")
+        self._result.complaints += [f"TFJob {job}: its last report is not in its status" for job in late[:20]]
+
+    def _unwritten(self, last: Mapping[str, int]) -> list[str]:
+        jobs = self._environment.list(TFJOBS_PATH)
+        steps = {one["metadata"]["name"]: (one.get("status", {}).get("progress") or {}).get("step", 0) for one in jobs}
+        return [job for job, step in last.items() if steps.get(job) != step]
+
     def _restart(self) -> None:
         assert self._process is not None
         self._say("starting it anew beside the running jobs")
@@ -218,14 +255,14 @@ class _Run:
         }
         body = msgspec.json.encode({"status": {"phase": "Failed", "containerStatuses": [container]}})
         kind = "application/merge-patch+json"
-        self._arena.client.request("PATCH", f"{PODS_PATH}/{pod}/status", body, kind)
+        self._environment.client.request("PATCH", f"{PODS_PATH}/{pod}/status", body, kind)
 
     def _verify(self) -> None:
         with self._watcher.lock:
-            lives = dict(self._watcher.seen.lives)
-        jobs, pods, services = (self._arena.list(path) for path in (TFJOBS_PATH, PODS_PATH, SERVICES_PATH))
-        found = Found(jobs, pods, services, lives)
+            pods_made = dict(self._watcher.seen.pods_made)
+        jobs, pods, services = (self._environment.list(path) for path in (TFJOBS_PATH, PODS_PATH, SERVICES_PATH))
+        found = Found(jobs, pods, services, pods_made)
         self._result.complaints += verify(self._load, found)
 
     def _snapshot(self, *, operator: bool = True) -> Snapshot:
-        return self._arena.snapshot(self._process.pid if operator and self._process is not None else None)
+        return self._environment.snapshot(self._process.pid if operator and self._process is not None else None)

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hack.bench.loads import NAMESPACE, PORT, Load, Replica, job_names, replicas
-
-__all__ = ["Found", "verify"]
+from hack.bench.loads import PORT, Load, Replica, host, job_labels, job_names, replicas
 
 Json = dict[str, Any]
 
@@ -25,13 +23,13 @@ MAX_COMPLAINTS = 20
 class Found:
     """What the API server has at the end of a run.
 
-    `lives` is how many pods of one name have been there in the course of the run, as a watch saw them.
+    `pods_made` is how many pods of each name a watch has seen in the course of the run.
     """
 
     jobs: Sequence[Json]
     pods: Sequence[Json]
     services: Sequence[Json]
-    lives: Mapping[str, int] = field(default_factory=dict)
+    pods_made: Mapping[str, int] = field(default_factory=dict)
 
 
 def verify(load: Load, found: Found) -> list[str]:
@@ -40,7 +38,7 @@ def verify(load: Load, found: Found) -> list[str]:
     wanted = {replica.name: replica for job in job_names(load) for replica in _kept(load, job)}
     complaints = _missing_or_too_many("TFJob", job_names(load), found.jobs)
     complaints += _missing_or_too_many("pod", wanted, found.pods)
-    complaints += _missing_or_too_many("service", wanted, found.services)
+    complaints += _missing_or_too_many("service", job_names(load) if load.per_job else wanted, found.services)
     complaints += _doubled("pod", found.pods)
     complaints += _doubled("service", found.services)
     for job in found.jobs:
@@ -49,10 +47,22 @@ def verify(load: Load, found: Found) -> list[str]:
         for one in objects:
             replica = wanted.get(one["metadata"]["name"])
             if replica is not None:
-                about = _about_metadata(one["metadata"], replica, uids.get(replica.job, ""))
+                about = _about_metadata(one["metadata"], replica.labels, replica.job, uids.get(replica.job, ""))
                 complaints += [f"{kind} {replica.name}: {text}" for text in (*about, *check(load, one, replica))]
+    if load.per_job:
+        complaints += [
+            f"service {name}: {text}"
+            for one in found.services
+            if (name := str(one["metadata"]["name"])) in uids
+            for text in (
+                *_about_metadata(one["metadata"], job_labels(name), name, uids[name]),
+                *_about_headless(one, job_labels(name)),
+            )
+        ]
     if not load.churn_rounds:
-        complaints += [f"pod {name}: was created {count} times" for name, count in found.lives.items() if count != 1]
+        complaints += [
+            f"pod {name}: was created {count} times" for name, count in found.pods_made.items() if count != 1
+        ]
     return complaints[:MAX_COMPLAINTS]
 
 
@@ -78,17 +88,17 @@ def _doubled(kind: str, objects: Sequence[Json]) -> list[str]:
     return [f"{kind}s of {'-'.join(place)}: {count} of them" for place, count in places.items() if count > 1]
 
 
-def _about_metadata(metadata: Json, replica: Replica, uid: str) -> list[str]:
+def _about_metadata(metadata: Json, wanted: Mapping[str, str], job: str, uid: str) -> list[str]:
     complaints = []
     labels = metadata.get("labels") or {}
-    for key, value in replica.labels.items():
+    for key, value in wanted.items():
         if labels.get(key) != value:
             complaints.append(f"label {key} is {labels.get(key)!r}, not {value!r}")
     owners = metadata.get("ownerReferences") or []
     if len(owners) != 1:
         return [*complaints, f"has {len(owners)} owners"]
     owner = owners[0]
-    expected = {"kind": "TFJob", "name": replica.job, "uid": uid, "controller": True, "blockOwnerDeletion": True}
+    expected = {"kind": "TFJob", "name": job, "uid": uid, "controller": True, "blockOwnerDeletion": True}
     wrong = {key: owner.get(key) for key, value in expected.items() if owner.get(key) != value}
     if wrong:
         complaints.append(f"its owner reference is wrong: {wrong}")
@@ -103,6 +113,9 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
     expected = "Succeeded" if load.finishes else "Running"
     if phase != expected:
         complaints.append(f"is {phase}, not {expected}")
+    names = (pod["spec"].get("hostname"), pod["spec"].get("subdomain"))
+    if names != ((replica.name, replica.job) if load.per_job else (None, None)):
+        complaints.append(f"its host name is {names}")
     container: Json = next((one for one in pod["spec"]["containers"] if one["name"] == "tensorflow"), {})
     values = [one.get("value") for one in container.get("env") or () if one["name"] == "TF_CONFIG"]
     if len(values) != 1:
@@ -122,17 +135,21 @@ def cluster(load: Load, job: str) -> dict[str, list[str]]:
     """What TF_CONFIG must say about a job's replicas."""
     hosts: dict[str, list[str]] = {}
     for one in replicas(load, job):
-        hosts.setdefault(one.kind.lower(), []).append(f"{one.name}.{NAMESPACE}.svc:{PORT}")
+        hosts.setdefault(one.kind.lower(), []).append(host(load, one))
     return hosts
 
 
 def _about_service(_: Load, service: Json, replica: Replica) -> list[str]:
+    return _about_headless(service, replica.labels)
+
+
+def _about_headless(service: Json, labels: Mapping[str, str]) -> list[str]:
     complaints = []
     spec = service.get("spec", {})
     if spec.get("clusterIP") != "None":
         complaints.append("is not headless")
     selector = spec.get("selector") or {}
-    if any(selector.get(key) != value for key, value in replica.labels.items()):
+    if any(selector.get(key) != value for key, value in labels.items()):
         complaints.append(f"selects {selector}")
     if [port.get("port") for port in spec.get("ports") or ()] != [PORT]:
         complaints.append("does not offer the one port")

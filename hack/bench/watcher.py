@@ -18,8 +18,6 @@ from hack.bench.loads import NAMESPACE, Load
 from hack.bench.raw_http import RawClient
 from hack.controlplane import ControlPlane
 
-__all__ = ["PODS_PATH", "SERVICES_PATH", "TFJOBS_PATH", "Event", "Happenings", "Watcher", "all_reported", "all_running"]
-
 TFJOBS_PATH = f"/apis/kubeflow.org/v1/namespaces/{NAMESPACE}/tfjobs"
 PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 SERVICES_PATH = f"/api/v1/namespaces/{NAMESPACE}/services"
@@ -75,7 +73,7 @@ _decode_list = msgspec.json.Decoder(_List).decode
 _See = Callable[[Event, float], None]
 
 
-class Happenings:
+class Observations:
     """What has been seen so far; moments are `time.monotonic()`. Read it under `Watcher.lock`."""
 
     def __init__(self) -> None:
@@ -89,7 +87,7 @@ class Happenings:
         self.running = 0  # pods that run now
         self.active: dict[str, int] = {}  # pods that a job's status calls active
         self.active_since: dict[str, float] = {}  # when that number last changed
-        self.lives: Counter[str] = Counter()  # how many pods a name has had
+        self.pods_made: Counter[str] = Counter()  # how many pods a name has had
 
     def see_job(self, event: Event, now: float) -> None:
         """A TFJob was created or changed."""
@@ -113,7 +111,7 @@ class Happenings:
         name, phase = event.object.metadata.name, event.object.status.phase
         before = self.phases.get(name, "")
         if event.type == "ADDED":
-            self.lives[name] += 1
+            self.pods_made[name] += 1
             self.pod_created.setdefault(name, now)
         if event.type == "DELETED":
             self.phases.pop(name, None)
@@ -130,7 +128,7 @@ class Watcher:
 
     def __init__(self, plane: ControlPlane, client: RawClient) -> None:
         self.lock = threading.Lock()  # guards `seen` and `_error`
-        self.seen = Happenings()
+        self.seen = Observations()
         self._error: Exception | None = None
         self._plane = plane
         self._client = client
@@ -160,7 +158,7 @@ class Watcher:
         for sock in self._sockets.values():
             sock.close()
 
-    def wait(self, what: str, holds: Callable[[Happenings], bool], timeout: float) -> None:
+    def wait(self, what: str, holds: Callable[[Observations], bool], timeout: float) -> None:
         """Wait until `holds`, looking now and then. Raises TimeoutError that says what was seen instead.
 
         It does not wake up for every event, which would take CPU from the contestant; moments are noted by the watches.
@@ -214,12 +212,12 @@ class Watcher:
                     self._error = error
 
 
-def all_running(load: Load) -> Callable[[Happenings], bool]:
+def all_running(load: Load) -> Callable[[Observations], bool]:
     """Every job has been Running, and every pod runs."""
     return lambda seen: len(seen.job_running) == load.jobs and seen.running == load.pods
 
 
-def all_reported(load: Load) -> Callable[[Happenings], bool]:
+def all_reported(load: Load) -> Callable[[Observations], bool]:
     """Every job's status counts every one of its pods as active."""
     pods = load.ps + load.workers
     return lambda seen: len(seen.active) == load.jobs and all(count == pods for count in seen.active.values())

@@ -1,4 +1,4 @@
-"""The command line: one seed to replay it, or many, on several processes at a time."""
+"""The command line: one seed again, or many seeds in several processes at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["main"]
+from hack import controlplane, gobuild
 
 _POLL = 0.2
 _ENDED = 130
@@ -31,10 +31,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1, help="how many plans, with consecutive seeds")
     parser.add_argument("--jobs", type=int, default=1, help="how many plans at a time, each on a server of its own")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds in which a plan has to come to rest")
-    parser.add_argument("--plain", action="store_true", help="no TensorBoards and no gangs: what older seeds meant")
+    parser.add_argument(
+        "--plain", action="store_true", help="no TensorBoards, gangs and stalls: what older seeds meant"
+    )
     parser.add_argument("--stripe", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="a JSON object per plan")
     arguments = parser.parse_args(argv)
+    if arguments.server == "real":
+        try:
+            gobuild.build(*controlplane.PROGRAMS)
+        except gobuild.BuildError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
     seeds = range(arguments.seed, arguments.seed + arguments.count)
     summary = _Summary(len(seeds), as_json=arguments.json)
     with _orderly_end() as end:
@@ -64,7 +72,7 @@ def _orderly_end() -> Iterator[threading.Event]:
 
 def _play_all(seeds: Iterable[int], arguments: argparse.Namespace, end: threading.Event) -> Iterable[dict[str, Any]]:
     # Imported late: the parent of many processes needs none of it.
-    from hack.faults import servers
+    from hack.faults.injection import servers
     from hack.faults.runner import Stopped, play
 
     with getattr(servers, arguments.server)() as server:

@@ -1,8 +1,8 @@
 """What the API server says happened, in its own order: every version of every job, pod and service of a namespace.
 
 Where a plan has TensorBoards or gangs, of every Deployment or PodGroup, too; other plans don't pay for those watches.
-The order is that of resourceVersions, which both API servers count across all resources. The journal is kept by watches
-of its own, straight at the server, so whatever the operator is made to believe, this is the truth.
+The order is that of resourceVersions, which both API servers count across all resources. The recorder has watches of
+its own, at the server and not at the proxy: injected faults do not change what it records.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube import WatchOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import PODS, SERVICES, Resource
 from tfoperator.kube.verbs import WatchEventType
-
-__all__ = ["Entry", "Journal", "Keeper"]
 
 Json = dict[str, Any]
 
@@ -49,18 +48,18 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Journal(msgspec.Struct):
-    """What happened, and what was done by the player himself (by UID), not the operator.
+    """What happened, and what the plan did (by UID), not the operator.
 
-    `taken` are the objects that the player deleted, `discarded` the jobs, `strangers` objects of the player's own that
-    nobody else may touch, `orphaned` those whose owner the player took away. `gang` is the gang scheduler, "" if there
-    is none. With `clock_stepped` times prove nothing; `now` is what the clocks show that are right. In `gaps` (after
-    one version, up to another) a watch was away and something may be missing.
+    `deleted_by_plan` are objects that the plan deleted, `jobs_deleted_by_plan` jobs; `foreign_objects` are of the
+    plan's own, and nobody else may touch them; from `orphaned` ones the plan removed the owner reference. `gang` is the
+    gang scheduler, "" if there is none. With `clock_stepped` times prove nothing; `now` is the time of clocks that were
+    not stepped. In `gaps` (after one version, up to another) a watch was away and something may be missing.
     """
 
     entries: list[Entry] = []
-    taken: set[str] = set()
-    discarded: set[str] = set()
-    strangers: set[str] = set()
+    deleted_by_plan: set[str] = set()
+    jobs_deleted_by_plan: set[str] = set()
+    foreign_objects: set[str] = set()
     orphaned: set[str] = set()
     gang: str = ""
     clock_stepped: bool = False
@@ -72,11 +71,11 @@ class Journal(msgspec.Struct):
         return not any(after < version <= until for after, until in self.gaps)
 
 
-class Keeper:
-    """Keeps a journal of a namespace, and the current state of its objects. Thread-safe."""
+class JournalRecorder:
+    """Records the journal of a namespace, and the current state of its objects. Thread-safe."""
 
     def __init__(self, client: Client, namespace: str, more: Mapping[str, Resource] | None = None) -> None:
-        """`more` are kinds that are followed besides jobs, pods and services."""
+        """`more` are kinds that are recorded besides jobs, pods and services."""
         self._client = client
         self._namespace = namespace
         self._resources = {**_RESOURCES, **(more or {})}
@@ -94,7 +93,7 @@ class Keeper:
             for kind in self._resources
         ]
 
-    def __enter__(self) -> Keeper:
+    def __enter__(self) -> JournalRecorder:
         for thread in self._threads:
             thread.start()
         return self
@@ -107,7 +106,7 @@ class Keeper:
             thread.join(10)
 
     def current(self, kind: str) -> list[Json]:
-        """The objects that there are, by name; none of a kind that is not followed."""
+        """The objects that exist, sorted by name; none of a kind that is not recorded."""
         with self._lock:
             objects = list(self._current.get(kind, {}).values())
         return sorted(objects, key=lambda obj: str(obj["metadata"]["name"]))
@@ -138,7 +137,7 @@ class Keeper:
             return len(self._entries)
 
     def add(self, obj: Json, kind: str) -> None:
-        """Note a version that a write was answered with: a watch that breaks just now may never show it."""
+        """Add the answer of a write: if a watch breaks at this moment, it may never show this version."""
         obj = _with_kind(obj, kind)
         with self._lock:
             if obj["metadata"]["uid"] in self._current[kind]:
@@ -196,7 +195,7 @@ class Keeper:
 
     def _watch(self, kind: str, version: str) -> str:
         stream = self._client.watch(
-            self._resources[kind], self._namespace, _decode, resource_version=version, timeout_seconds=600
+            self._resources[kind], self._namespace, _decode, WatchOptions(resource_version=version, timeout_seconds=600)
         )
         self._watches[kind] = stream
         with stream:

@@ -1,8 +1,8 @@
 """Plays one scenario from beginning to end, and says what the oracle found.
 
-A plan has three parts. The storm: every step of the scenario, in its weather. The calm: no faults, every operator runs,
-kubelets do their work, and the oracle is asked until it has no complaint or patience ends. The end: jobs are resumed,
-programs succeed, and every job has to end.
+A plan has three phases. First every step of the scenario is played while faults are injected. Then there are no faults,
+every operator runs, kubelets do their work, and the oracle is asked until it finds no violation or patience ends. At
+last jobs are resumed, programs succeed, and every job has to end.
 """
 
 from __future__ import annotations
@@ -16,23 +16,21 @@ from typing import Any
 
 import msgspec
 
-from hack.faults.clock import ScaledClock
-from hack.faults.journal import Entry, Keeper
-from hack.faults.lives import Violation
-from hack.faults.oracle import judge
-from hack.faults.player import Player
-from hack.faults.proxy import FaultProxy
-from hack.faults.replica import Replicas
-from hack.faults.scenario import Scenario, make_scenario
-from hack.faults.servers import Server
-from hack.faults.steps import Act, Step
-from hack.faults.surroundings import followed
-from hack.faults.weather import Weather
+from hack.faults.injection.clock import ScaledClock
+from hack.faults.injection.injector import FaultInjector
+from hack.faults.injection.operators import OperatorProcesses
+from hack.faults.injection.proxy import FaultProxy
+from hack.faults.injection.servers import Server
+from hack.faults.journal import Entry, JournalRecorder
+from hack.faults.oracle.history import Violation
+from hack.faults.oracle.judge import judge
+from hack.faults.plan.scenario import Scenario, make_scenario
+from hack.faults.plan.steps import Act, Step
+from hack.faults.simulation.attachments import watched_kinds
+from hack.faults.simulation.cluster import ClusterSimulator
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import NAMESPACES
-
-__all__ = ["Result", "Stopped", "play"]
 
 PATIENCE = 60.0
 """Real seconds, twenty minutes of the operators' time, in which a plan has to come to rest. Generous, for the machine
@@ -72,40 +70,40 @@ def play(
     """Play the plan of a seed in a namespace of its own. Raises Stopped soon after `end` is set, with all tidied up."""
     began = time.monotonic()
     scenario = make_scenario(seed, server.profile, plain=plain)
-    weather = Weather(str(seed), scenario.request_faults, scenario.event_faults, no_watch_list=scenario.no_watch_list)
+    injector = FaultInjector(
+        str(seed), scenario.request_faults, scenario.event_faults, no_watch_list=scenario.no_watch_list
+    )
     namespace = f"plan-{seed}-{time.monotonic_ns() % 10**9}"
     with ExitStack() as stack:
         client = stack.enter_context(server.client())
         client.create(NAMESPACES, "", {"metadata": {"name": namespace}}, _decode)
         stack.callback(_remove, client, namespace)
-        proxy = stack.enter_context(FaultProxy(server.url, server.token, weather, certificate=server.certificate))
-        keeper = stack.enter_context(Keeper(client, namespace, followed(scenario.companions)))
-        replicas = stack.enter_context(
-            Replicas(
-                scenario.operators,
-                proxy.url,
-                server.origin,
-                folder,
-                _options(scenario, server, namespace),
-                read_deadline=server.read_deadline,
-            )
-        )
+        proxy = stack.enter_context(FaultProxy(server.url, server.token, injector, certificate=server.certificate))
+        recorder = stack.enter_context(JournalRecorder(client, namespace, watched_kinds(scenario.attachments)))
+        operators = OperatorProcesses(
+            scenario.operators, proxy.url, server.origin, folder, _options(scenario, server, namespace),
+            read_deadline=server.read_deadline,
+        )  # fmt: skip
+        stack.enter_context(operators)
         now = ScaledClock(server.origin).now
-        player = Player(client, namespace, scenario.jobs, keeper, now, scenario.companions)
-        plan = _Plan(scenario, server, weather, proxy, keeper, replicas, player, patience, end or threading.Event())
+        simulator = ClusterSimulator(client, namespace, scenario.jobs, recorder, now, scenario.attachments)
+        plan = _Plan(
+            scenario, server, injector, proxy, recorder, operators, simulator, patience, end or threading.Event(),
+            scenario.describe(),
+        )  # fmt: skip
         violations = plan.run()
         history = plan.history if violations else []
         if violations:
-            history += ["", "what the API server says:", *map(_line, player.journal().entries)]
-            history += ["", "what the operators say:", replicas.tail(60)]
-    return Result(seed, time.monotonic() - began, violations, history, dict(weather.inflicted))
+            history += ["", "what the API server says:", *map(_line, simulator.journal().entries)]
+            history += ["", "what the operators say:", operators.tail(60)]
+    return Result(seed, time.monotonic() - began, violations, history, dict(injector.injected))
 
 
-def _options(scenario: Scenario, server: Server, namespace: str) -> dict[str, object]:
+def _options(scenario: Scenario, server: Server, namespace: str) -> list[dict[str, object]]:
     options: dict[str, object] = {"namespace": [namespace], "unique_names": scenario.unique_names}
-    options["gang_scheduler_name"] = scenario.companions.gang
+    options["gang_scheduler_name"] = scenario.attachments.gang
     if scenario.operators > 1:
-        # One and a half real seconds, of which a machine with other things to do can lose some.
+        # One and a half real seconds: enough for a busy machine.
         options |= {
             "leader_elect": True,
             "leader_elect_namespace": namespace,
@@ -114,9 +112,9 @@ def _options(scenario: Scenario, server: Server, namespace: str) -> dict[str, ob
             "leader_elect_retry_period": 2.0,
         }
     if server.profile.wall_speed == 1:
-        # Delays are told by wall clocks, which are slow here.
+        # Restart delays are measured by wall clocks, which run at the normal speed here.
         options |= {"restart_delay_base": 0.05, "restart_delay_cap": 0.2}
-    return options
+    return [options | {"default_network": network} for network in scenario.default_networks]
 
 
 def _remove(client: Client, namespace: str) -> None:
@@ -126,49 +124,40 @@ def _remove(client: Client, namespace: str) -> None:
         pass  # it goes with its server
 
 
+@dataclass
 class _Plan:
-    def __init__(
-        self,
-        scenario: Scenario,
-        server: Server,
-        weather: Weather,
-        proxy: FaultProxy,
-        keeper: Keeper,
-        replicas: Replicas,
-        player: Player,
-        patience: float,
-        end: threading.Event,
-    ) -> None:
-        self._scenario = scenario
-        self._server = server
-        self._weather = weather
-        self._proxy = proxy
-        self._keeper = keeper
-        self._replicas = replicas
-        self._player = player
-        self._patience = patience
-        self._end = end
-        self._paused: dict[int, float] = {}
-        self._stepped = 0.0
-        self.history = scenario.describe()
+    """`end` stops it; `history` is what it did, for people."""
+
+    scenario: Scenario
+    server: Server
+    injector: FaultInjector
+    proxy: FaultProxy
+    recorder: JournalRecorder
+    operators: OperatorProcesses
+    simulator: ClusterSimulator
+    patience: float
+    end: threading.Event
+    history: list[str]
+    _paused: dict[int, float] = field(default_factory=dict)
+    _stepped: float = 0.0
 
     def run(self) -> list[Violation]:
-        for step in self._scenario.steps:
+        for step in self.scenario.steps:
             self._sleep(step.after)
-            self._look_after_operators()
+            self._supervise_operators()
             self.history.append(f"{step}: {self._do(step)}")
-        self._end_the_storm()
+        self._stop_faults()
         found = self._come_to_rest(finished=False)
         if found:
             return found
-        self.history.append("calm; now everything comes to its end")
-        self._player.resume_all()
+        self.history.append("at rest; now every job is let run to its end")
+        self.simulator.resume_all()
         return self._come_to_rest(finished=True)
 
-    # The storm.
+    # While faults are injected.
 
     def _do(self, step: Step) -> str:
-        members = self._replicas.members
+        members = self.operators.members
         match step.act:
             case Act.KILL_OPERATOR:
                 members[step.value].kill()
@@ -183,91 +172,91 @@ class _Plan:
                 self._paused[number] = time.monotonic() + seconds
                 return f"paused for {seconds} s"
             case Act.CUT_NETWORK:
-                self._proxy.cut()
+                self.proxy.cut()
                 self._sleep(step.value)
-                self._proxy.restore()
+                self.proxy.restore()
                 return "cut and restored"
             case Act.STEP_CLOCK:
-                self._replicas.step_clock(step.value)
+                self.operators.step_clock(step.value)
                 self._stepped += step.value
-                self._player.account.clock_stepped = True
+                self.simulator.interventions.clock_stepped = True
                 return "stepped"
             case Act.COMPACT:
-                self._server.compact()
+                self.server.compact()
                 return "compacted"
             case Act.RESTART_API:
-                self._server.restart()
+                self.server.restart()
                 return "restarted"
             case Act.PAUSE_ETCD:
-                self._server.pause_storage(step.value)
+                self.server.pause_storage(step.value)
                 return "paused"
             case _:
-                return self._player.act(step)
+                return self.simulator.act(step)
 
-    def _look_after_operators(self) -> None:
-        if self._end.is_set():
+    def _supervise_operators(self) -> None:
+        if self.end.is_set():
             raise Stopped
         now = time.monotonic()
         for number, end in list(self._paused.items()):
             if now >= end:
-                self._replicas.members[number].resume()
+                self.operators.members[number].resume()
                 del self._paused[number]
-        self._replicas.ensure()
+        self.operators.ensure()
 
     def _sleep(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             time.sleep(min(left, 0.05))
-            self._look_after_operators()
+            self._supervise_operators()
 
-    def _end_the_storm(self) -> None:
+    def _stop_faults(self) -> None:
         # A pause that is to outlast the lease does so.
         while self._paused:
             self._sleep(0.05)
-        self._weather.calm()
-        # Somebody sets the clock right.
-        self._replicas.step_clock(-self._stepped)
-        self.history.append("the storm is over")
+        self.injector.stop()
+        # The clocks are set right again.
+        self.operators.step_clock(-self._stepped)
+        self.history.append("faults have stopped")
 
-    # The calm.
+    # Without faults.
 
     def _come_to_rest(self, *, finished: bool) -> list[Violation]:
         began = time.monotonic()
         seen, found = -1, [Violation("stuck", "-", "nothing was seen yet")]
         while True:
-            self._look_after_operators()
-            self._player.tend(succeed=finished)
-            if (count := self._keeper.count()) != seen:
+            self._supervise_operators()
+            self.simulator.make_progress(succeed=finished)
+            if (count := self.recorder.count()) != seen:
                 seen = count
-                never, found = judge(self._player.journal(), finished=finished)
+                never, found = judge(self.simulator.journal(), finished=finished)
                 if never and (never := self._confirmed(finished)):
                     return never
-            if not found and not self._keeper.is_away and self._stays_quiet(finished):
+            if not found and not self.recorder.is_away and self._stays_quiet(finished):
                 return []
-            if time.monotonic() - began > self._patience:
+            if time.monotonic() - began > self.patience:
                 return found or [Violation("stuck", "-", "the operator keeps writing although nothing happens")]
-            self._keeper.wait(_POLL)
+            self.recorder.wait(_POLL)
 
     def _confirmed(self, finished: bool) -> list[Violation]:
-        """What went wrong for ever, once the journal is complete: its three watches don't keep step."""
+        """Violations that no later event can undo, once the journal is complete: its watches are not equally far."""
         end = time.monotonic() + _COMPLETE_SECONDS
         while time.monotonic() < end:
-            before = self._keeper.count()
+            before = self.recorder.count()
             try:
-                complete = self._keeper.is_complete()
+                complete = self.recorder.is_complete()
             except KubeError:
                 complete = False
-            if complete and before == self._keeper.count():
+            if complete and before == self.recorder.count():
                 break
-            self._keeper.wait(_POLL)
-        return judge(self._player.journal(), finished=finished)[0]
+            self.recorder.wait(_POLL)
+        return judge(self.simulator.journal(), finished=finished)[0]
 
     def _stays_quiet(self, finished: bool) -> bool:
-        before = self._keeper.count()
+        before = self.recorder.count()
         time.sleep(_QUIET)
-        if self._keeper.count() - before > _QUIET_WRITES:
+        if self.recorder.count() - before > _QUIET_WRITES:
             return False
-        never, end = judge(self._player.journal(), finished=finished)
+        never, end = judge(self.simulator.journal(), finished=finished)
         return not never and not end
 
 

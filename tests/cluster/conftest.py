@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hack.cluster import Cluster
-from tests.support.in_cluster import InCluster, prometheus_image, shell_image, training_image
+from tests.support.in_cluster import InCluster, prometheus_image, shell_image, training_image, volume_of
 from tests.support.operator_image import operator_image
 
 _numbers = itertools.count(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whichever test comes first waits for the image to be built and for the cluster to be started."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
+
+
 @pytest.fixture(scope="session")
-def node_cluster() -> Iterator[Cluster]:
+def operator_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The operator's image, built once, as an archive."""
+    return operator_image(tmp_path_factory.mktemp("image") / "tfoperator.tar")
+
+
+@pytest.fixture(scope="session")
+def node_cluster(operator_archive: Path) -> Iterator[Cluster]:
     with tempfile.TemporaryDirectory(prefix="tfo-cluster-") as folder:
         cluster = Cluster(Path(folder) / "cluster")
         cluster.start()
         try:
-            for make in (shell_image, training_image, prometheus_image, operator_image):
+            cluster.load_image(operator_archive)
+            for make in (shell_image, training_image, prometheus_image):
                 archive = make(Path(folder, "image.tar"))
                 cluster.load_image(archive)
                 archive.unlink()
@@ -31,11 +47,30 @@ def node_cluster() -> Iterator[Cluster]:
             cluster.stop()
 
 
+COMPONENTS = ("progress", "log-archive", "stall-stacks")
+"""What the operator of most tests has beside the base: jobs that don't ask for it notice nothing."""
+
+
 @pytest.fixture(scope="session")
-def deployed(node_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> InCluster:
+def archive() -> Iterator[Path]:
+    """The folder of the node that is the log archive's volume."""
+    with tempfile.TemporaryDirectory(prefix="tfo-archive-") as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def deployed(node_cluster: Cluster, archive: Path, tmp_path_factory: pytest.TempPathFactory) -> InCluster:
     """The namespace of the operator, which is applied as an administrator does it and ready."""
-    system = InCluster(node_cluster, "tfoperator-system", tmp_path_factory.mktemp("system"))
-    system.kubectl("apply", "-k", str(Path(__file__).parents[2] / "manifests/overlays/cluster"))
+    folder = tmp_path_factory.mktemp("system")
+    system = InCluster(node_cluster, "tfoperator-system", folder)
+    manifests = os.path.relpath(Path(__file__).parents[2] / "manifests", folder)  # kustomize takes no absolute paths
+    components = [f"{manifests}/components/{name}" for name in COMPONENTS]
+    overlay = {"resources": [f"{manifests}/overlays/cluster"], "components": components}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    claim = next(one for one in system.kustomized(folder) if one["kind"] == "PersistentVolumeClaim")
+    system.apply(volume_of(claim, archive))
+    system.kubectl("apply", "-k", str(folder))
     system.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=100s", timeout=120)
     return system
 

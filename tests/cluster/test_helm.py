@@ -28,7 +28,7 @@ class Helm:
         self._common = (f"--kubeconfig={system.cluster.kubeconfig}", f"--namespace={system.namespace}")
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [str(gobuild.ensure("helm")), *arguments, *self._common]
+        command = [str(gobuild.find("helm")), *arguments, *self._common]
         home = {**os.environ, "HOME": str(self._folder)}  # it has caches and settings below its home
         return subprocess.run(command, capture_output=True, text=True, timeout=150, env=home, check=False)
 

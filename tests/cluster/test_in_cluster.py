@@ -13,12 +13,23 @@ import psutil
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.in_cluster import PROMETHEUS_IMAGE, InCluster, example, shell_job, volume_for, with_packages
+from tests.support.in_cluster import (
+    PROMETHEUS_IMAGE,
+    InCluster,
+    example,
+    examples,
+    shell_job,
+    volume_for,
+    with_packages,
+)
 from tests.support.prometheus import PrometheusApi
 
 
-def test_the_digits_example_trains_across_pods(namespace: InCluster) -> None:
-    namespace.apply(with_packages(example("digits/tfjob.yaml")))
+@pytest.mark.parametrize("network", ["PerReplica", "PerJob"])
+def test_the_digits_example_trains_across_pods(namespace: InCluster, network: str) -> None:
+    job = with_packages(example("digits/tfjob.yaml"))
+    job["spec"]["network"] = network
+    namespace.apply(job)
     assert namespace.tfoperator("wait", "digits", "--for=Succeeded", "--timeout=2m").returncode == 0
     log = namespace.kubectl("logs", "digits-chief-0")
     found = re.search(r"accuracy on held-out samples: (\d\.\d+)", log)
@@ -28,7 +39,18 @@ def test_the_digits_example_trains_across_pods(namespace: InCluster) -> None:
     assert "TFJobSucceeded" in namespace.tfoperator("events", "digits").stdout
     assert "Succeeded" in namespace.kubectl("get", "tfj", "digits")
     hosts = namespace.get("pod", "digits-chief-0")["spec"]["containers"][0]["env"]
-    assert any(f"digits-worker-1.{namespace.namespace}.svc:2222" in variable.get("value", "") for variable in hosts)
+    within = "digits." if network == "PerJob" else ""
+    host = f"digits-worker-1.{within}{namespace.namespace}.svc:2222"
+    assert any(f'"{host}"' in variable.get("value", "") for variable in hosts)
+    # The chief's pod stays, and with it the service that has its name.
+    left = "digits" if network == "PerJob" else "digits-chief-0"
+
+    def cleaned_up() -> bool:
+        found = namespace.kubectl("get", "services", "-o", "name", "-l", "training.kubeflow.org/job-name=digits")
+        assert found.split() == [f"service/{left}"]
+        return True
+
+    eventually(cleaned_up, within=60, every=0.3, what="services of pods that are gone have gone")
 
 
 def leader(system: InCluster) -> str:
@@ -129,6 +151,63 @@ def test_a_prometheus_in_the_cluster_sees_the_jobs(namespace: InCluster, deploye
 
 
 @pytest.mark.parametrize(
+    "take",
+    [
+        ("delete", "pod", "taken-worker-0"),
+        ("drain", "tfo-node", "--pod-selector=training.kubeflow.org/job-name=taken", "--timeout=60s"),
+    ],
+)
+def test_under_never_a_pod_that_is_taken_is_made_again(namespace: InCluster, take: tuple[str, ...]) -> None:
+    namespace.apply(shell_job("taken", "trap 'exit 1' TERM; echo up; sleep 1000 & wait", restart_policy="Never"))
+    namespace.wait_log("taken-worker-0", "up")
+    before = namespace.pod_uids("taken")
+    try:
+        namespace.kubectl(*take)
+    finally:
+        namespace.kubectl("uncordon", "tfo-node")
+    eventually(lambda: runs_again(namespace, "taken", before), within=60, every=0.3, what="a new pod runs")
+
+
+def runs_again(namespace: InCluster, name: str, before: dict[str, str]) -> bool:
+    """Whether other pods than those of before run, which is counted as one restart."""
+    status = namespace.get("tfjob", name)["status"]
+    size = len(before)
+    assert (status.get("restarts"), status["ready"]) == (1, f"{size}/{size}"), status
+    return not set(before.values()) & set(namespace.pod_uids(name).values())
+
+
+@pytest.mark.tensorflow
+@pytest.mark.timeout(300)
+def test_two_mirrored_workers_resume_together_when_one_is_killed(namespace: InCluster, tmp_path: Path) -> None:
+    claim, job = examples("multi-worker/tfjob.yaml")
+    with_packages(job)["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"] += [
+        "--pause", "2",
+    ]  # fmt: skip
+    namespace.apply(volume_for(claim, namespace.namespace, tmp_path), claim, job)
+    name = job["metadata"]["name"]
+    namespace.wait_log(f"{name}-worker-0", "step 100/300")
+    before = namespace.pod_uids(name)
+    os.kill(training_process(namespace, 1), signal.SIGKILL)
+    namespace.wait(name, "Succeeded", within=200)
+    for worker in ("worker-0", "worker-1"):
+        assert "resumed from step" in namespace.kubectl("logs", f"{name}-{worker}")
+    assert not set(before.values()) & set(namespace.pod_uids(name).values())
+    status = namespace.get("tfjob", name)["status"]
+    assert (status["restarts"], status["jobRestarts"]) == (1, 1)
+
+
+def training_process(namespace: InCluster, worker: int) -> int:
+    """The id of the process that trains as this worker, on the node."""
+
+    def is_it(process: psutil.Process) -> bool:
+        config = (process.info["environ"] or {}).get("TF_CONFIG", "{}")
+        return namespace.namespace in config and json.loads(config)["task"]["index"] == worker
+
+    [process] = filter(is_it, psutil.process_iter(["environ"]))
+    return int(process.pid)
+
+
+@pytest.mark.parametrize(
     ("policy", "outcome"),
     [("Always", "Running"), ("OnFailure", "Running"), ("ExitCode", "Running"), ("Never", "Failed")],
 )
@@ -149,6 +228,28 @@ def test_a_killed_container(namespace: InCluster, policy: str, outcome: str) -> 
 
     eventually(back, within=60, every=0.3, what="the container is back")
     assert namespace.kubectl("logs", "victim-worker-0") == f"{marker}\n"
+
+
+def test_the_failure_of_one_ends_the_others_and_keeps_their_pods_and_logs(namespace: InCluster) -> None:
+    marker = f"{namespace.namespace}-at-work"
+    script = f"trap 'echo saved; exit 0' TERM; trap 'exit 3' USR1; echo {marker}; sleep 1000 & wait"
+    namespace.apply(shell_job("let-go", script, restart_policy="ExitCode", replicas=2))
+    for pod in ("let-go-worker-0", "let-go-worker-1"):
+        namespace.wait_log(pod, marker)
+    before = namespace.pod_uids("let-go")
+    namespace.kubectl("exec", "let-go-worker-1", "--", "sh", "-c", "kill -USR1 1")
+    namespace.wait("let-go", "Failed")
+
+    def ended() -> bool:
+        status = namespace.get("pod", "let-go-worker-0")["status"]
+        assert (status["phase"], status.get("reason")) == ("Failed", "DeadlineExceeded"), status
+        return True
+
+    eventually(ended, within=30, every=0.3, what="the kubelet ends the healthy worker")
+    assert namespace.kubectl("logs", "let-go-worker-0").split() == [marker, "saved"]
+    assert namespace.pod_uids("let-go") == before
+    assert "SuccessfulStopPod" in namespace.tfoperator("events", "let-go").stdout
+    assert re.search(r"worker-0 +Stopped .* job-failed", namespace.tfoperator("describe", "let-go").stdout)
 
 
 def test_an_update_of_the_operator_disturbs_no_job(namespace: InCluster, deployed: InCluster) -> None:

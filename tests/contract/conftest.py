@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.contract.support import NAMESPACES, Http, Space, decode, load_config
 from tests.support.cluster import Cluster
-from tfoperator.api.crd import crd
+from tests.support.jobs import write_kubeconfig
+from tfoperator.api.schema import crd
 from tfoperator.kube.client import Client
 from tfoperator.local.apiserver import EmbeddedApiServer
 
@@ -28,22 +28,21 @@ class ApiServer:
 
 @contextmanager
 def _connected(name: str, kubeconfig: Path, server: EmbeddedApiServer | None = None) -> Iterator[ApiServer]:
-    with Client(load_config(str(kubeconfig)), qps=-1) as client:
+    with Client(load_config(str(kubeconfig))) as client:
         yield ApiServer(name, kubeconfig, client, Http(kubeconfig), server)
 
 
 @contextmanager
 def _embedded(folder: Path) -> Iterator[ApiServer]:
     with EmbeddedApiServer() as server:
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(server.kubeconfig()))
+        kubeconfig = write_kubeconfig(folder / "kubeconfig", server.kubeconfig(), "default")
         with _connected("embedded", kubeconfig, server) as connected:
             yield connected
 
 
 @contextmanager
 def _real() -> Iterator[ApiServer]:
-    from tests.support.controlplane import control_plane
+    from hack.controlplane import control_plane
     from tests.support.webhook import conversion_webhook
 
     with control_plane() as plane, _connected("real", plane.kubeconfig) as connected:

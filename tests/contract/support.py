@@ -4,37 +4,38 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import ssl
-import subprocess
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
 import pytest
 import yaml
 
-from hack import gobuild
+from tests.support import manifests
+from tests.support.cluster import decode
+from tests.support.kubectl import Kubectl
+from tests.support.manifests import config_map, owner_reference
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube import ListOptions, WatchOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
 from tfoperator.kube.verbs import PatchType, WatchEvent, WatchEventType
 
+__all__ = [
+    "CONFIG_MAPS", "NAMESPACES", "PODS", "TFJOBS", "Http", "Json", "Space", "changes", "config_map", "decode",
+    "is_bookmark", "load_config", "owned_by", "pod", "refused", "revision", "seen", "tfjob",
+]  # fmt: skip
+
 Json = dict[str, Any]
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-
-
-def decode(data: bytes) -> Json:
-    return msgspec.json.decode(data, type=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,11 @@ class Space:
         self.http = http
         self.kubeconfig = kubeconfig
         self.namespace = namespace
+        self.kubectl = Kubectl(kubeconfig, namespace)
+
+    def new_client(self) -> Client:
+        """Another client, which its user has to close."""
+        return Client(load_config(str(self.kubeconfig)))
 
     def create(self, resource: Resource, body: Json) -> Json:
         return self.client.create(resource, self.namespace, body, decode)
@@ -101,7 +107,7 @@ class Space:
         return name in self.names(resource)
 
     def names(self, resource: Resource, **selection: Any) -> list[str]:
-        page = self.client.list(resource, self.namespace, decode, **selection)
+        page = self.client.list(resource, self.namespace, decode, ListOptions(**selection))
         return [item["metadata"]["name"] for item in page.items]
 
     def replace(self, resource: Resource, body: Json, **options: Any) -> Json:
@@ -122,41 +128,14 @@ class Space:
     def path(self, resource: Resource, name: str = "", subresource: str = "") -> str:
         return resource.path(self.namespace, name, subresource)
 
-    def kubectl(self, *arguments: str, stdin: str = "") -> str:
-        command, environment = self._kubectl(*arguments)
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, env=environment)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    @contextmanager
-    def kubectl_lines(self, *arguments: str) -> Iterator[Iterator[str]]:
-        """The lines of a kubectl that does not end by itself; it is ended after 30 s, or with the context."""
-        command, environment = self._kubectl("--request-timeout=30s", *arguments)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-            assert process.stdout is not None
-            try:
-                yield iter(process.stdout)
-            finally:
-                process.kill()
-
-    def _kubectl(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
-        command = [kubectl(), "--kubeconfig", str(self.kubeconfig), "--namespace", self.namespace, *arguments]
-        return command, {**os.environ, "HOME": str(self.kubeconfig.parent)}  # it caches discovery below its home
-
     @contextmanager
     def watch(self, resource: Resource, **options: Any) -> Iterator[Iterator[WatchEvent[Json]]]:
         """Events of a running watch; it ends by itself after 20 s, so that a missing event fails a test."""
-        stream = self.client.watch(resource, self.namespace, decode, **{"timeout_seconds": 20, **options})
+        stream = self.client.watch(resource, self.namespace, decode, WatchOptions(**{"timeout_seconds": 20, **options}))
         try:
             yield iter(stream)
         finally:
             stream.close()
-
-
-@cache
-def kubectl() -> str:
-    """The kubectl of the release that the real control plane has."""
-    return str(gobuild.ensure("kubectl"))
 
 
 def is_bookmark(event: WatchEvent[Json]) -> bool:
@@ -193,41 +172,15 @@ def refused(kind: type[KubeError], *words: str) -> Iterator[None]:
     assert not missing, f"{missing} not in: {caught.value}"
 
 
-def config_map(name: str, labels: Json | None = None, **data: str) -> Json:
-    metadata: Json = {"name": name}
-    if labels:
-        metadata["labels"] = labels
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
 def pod(name: str, labels: Json | None = None, **spec: Any) -> Json:
     container = {"name": "main", "image": "example.invalid/x:1", "env": [{"name": "A", "value": "1"}]}
-    metadata: Json = {"name": name}
-    if labels:
-        metadata["labels"] = labels
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+    return manifests.pod(name, labels, **{"containers": [container], **spec})
 
 
 def tfjob(name: str, **replicas: int) -> Json:
-    template = {"spec": {"containers": [{"name": "tensorflow", "image": "example.invalid/x:1"}]}}
-    specs = {kind: {"replicas": count, "template": template} for kind, count in (replicas or {"Worker": 2}).items()}
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"name": name},
-        "spec": {"tfReplicaSpecs": specs},
-    }
+    """A job that leaves its restart policies to the API server."""
+    return manifests.tfjob(name, restart_policy="", **replicas)
 
 
 def owned_by(owner: Json, body: Json, **more: Any) -> Json:
-    reference = {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        **more,
-    }
-    return {**body, "metadata": {**body["metadata"], "ownerReferences": [reference]}}
-
-
-__all__ = ["CONFIG_MAPS", "NAMESPACES", "PODS", "TFJOBS", "Http", "Json", "Space", "load_config"]
+    return {**body, "metadata": {**body["metadata"], "ownerReferences": [owner_reference(owner, **more)]}}

@@ -5,13 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, pod, refused, tfjob
-from tfoperator.kube.errors import (
-    AlreadyExistsError,
-    BadRequestError,
-    ConflictError,
-    InvalidError,
-    NotFoundError,
-)
+from tfoperator.kube.errors import AlreadyExistsError, BadRequestError, ConflictError, InvalidError, NotFoundError
 from tfoperator.kube.resources import LEASES, SERVICES
 from tfoperator.kube.verbs import PatchType
 

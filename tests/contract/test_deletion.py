@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.contract.support import (
     CONFIG_MAPS,
     NAMESPACES,
     PODS,
     TFJOBS,
+    Json,
     Space,
     config_map,
     decode,
@@ -13,12 +16,18 @@ from tests.contract.support import (
     refused,
     tfjob,
 )
+from tests.support.cluster import find
 from tests.support.eventually import eventually
 from tfoperator.kube.errors import ApiError, ConflictError, InvalidError, NotFoundError
 from tfoperator.kube.resources import SECRETS, SERVICES
 
 COLLECTED = 90.0  # seconds; a real garbage collector looks for new kinds, such as ours, every 30
 SOMEBODY = "00000000-0000-0000-0000-000000000000"
+
+
+def held(body: Json) -> Json:
+    """The object with a finalizer."""
+    return {**body, "metadata": {**body["metadata"], "finalizers": ["example.com/hold"]}}
 
 
 def test_a_delete_removes(space: Space) -> None:
@@ -54,26 +63,22 @@ def test_a_collection_is_deleted_by_label(space: Space) -> None:
 
 
 def test_a_finalizer_holds_an_object_until_it_is_removed(space: Space) -> None:
-    body = tfjob("a")
-    body["metadata"]["finalizers"] = ["example.com/hold"]
-    space.create(TFJOBS, body)
+    space.create(TFJOBS, held(tfjob("a")))
 
     space.delete(TFJOBS, "a")
-    held = space.get(TFJOBS, "a")["metadata"]
+    shown = space.get(TFJOBS, "a")["metadata"]
     space.patch(TFJOBS, "a", {"metadata": {"labels": {"still": "writable"}}})
     with refused(InvalidError, "metadata.finalizers", "no new finalizers"):
         space.patch(TFJOBS, "a", {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}})
     space.patch(TFJOBS, "a", {"metadata": {"finalizers": []}})
 
-    assert held["deletionTimestamp"]
-    assert held["deletionGracePeriodSeconds"] == 0
+    assert shown["deletionTimestamp"]
+    assert shown["deletionGracePeriodSeconds"] == 0
     assert not space.exists(TFJOBS, "a")
 
 
 def test_nobody_revives_a_deleted_object(space: Space) -> None:
-    body = tfjob("a")
-    body["metadata"]["finalizers"] = ["example.com/hold"]
-    space.create(TFJOBS, body)
+    space.create(TFJOBS, held(tfjob("a")))
     space.delete(TFJOBS, "a")
 
     patched = space.patch(TFJOBS, "a", {"metadata": {"deletionTimestamp": None, "labels": {"x": "y"}}})
@@ -123,19 +128,12 @@ def test_an_object_lives_as_long_as_one_of_its_owners(space: Space) -> None:
     eventually(lambda: not space.exists(CONFIG_MAPS, "shared"), within=COLLECTED)
 
 
-def test_an_owner_that_never_was_is_no_owner(space: Space) -> None:
-    ghost = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "ghost", "uid": SOMEBODY}}
-
-    space.create(CONFIG_MAPS, owned_by(ghost, config_map("a")))
-
-    eventually(lambda: not space.exists(CONFIG_MAPS, "a"), within=COLLECTED)
-
-
-def test_an_owner_of_the_same_name_is_another_owner(space: Space) -> None:
+@pytest.mark.parametrize("name", ["ghost", "owner"])
+def test_an_owner_that_never_was_is_no_owner_also_if_another_one_has_its_name(space: Space, name: str) -> None:
     space.create(TFJOBS, tfjob("owner"))
-    predecessor = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "owner", "uid": SOMEBODY}}
+    other = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name, "uid": SOMEBODY}}
 
-    space.create(CONFIG_MAPS, owned_by(predecessor, config_map("a")))
+    space.create(CONFIG_MAPS, owned_by(other, config_map("a")))
 
     eventually(lambda: not space.exists(CONFIG_MAPS, "a"), within=COLLECTED)
 
@@ -201,9 +199,7 @@ def test_a_namespace_takes_its_content_with_it(space: Space) -> None:
     client, name = space.client, f"{space.namespace}-doomed"
     client.create(NAMESPACES, "", {"metadata": {"name": name}}, decode)
     doomed = Space(client, space.http, space.kubeconfig, name)
-    held = config_map("held")
-    held["metadata"]["finalizers"] = ["example.com/hold"]
-    doomed.create(CONFIG_MAPS, held)
+    doomed.create(CONFIG_MAPS, held(config_map("held")))
     doomed.create(PODS, pod("a"))
     doomed.create(TFJOBS, tfjob("a"))
 
@@ -214,12 +210,5 @@ def test_a_namespace_takes_its_content_with_it(space: Space) -> None:
     eventually(lambda: not doomed.names(PODS) and not doomed.names(TFJOBS), within=60)
     doomed.patch(CONFIG_MAPS, "held", {"metadata": {"finalizers": None}})
 
-    def gone() -> bool:
-        try:
-            client.get(NAMESPACES, "", name, decode)
-        except NotFoundError:
-            return True
-        return False
-
     assert phase == "Terminating"
-    eventually(gone, within=60)
+    eventually(lambda: not find(client, NAMESPACES, "", name), within=60)

@@ -35,10 +35,7 @@ def test_it_is_filled_with_defaults(space: Space) -> None:
     spec = space.create(DEPLOYMENTS, deployment())["spec"]
 
     assert (spec["replicas"], spec["revisionHistoryLimit"], spec["progressDeadlineSeconds"]) == (1, 10, 600)
-    assert spec["strategy"] == {
-        "type": "RollingUpdate",
-        "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
-    }
+    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
     pod = spec["template"]["spec"]
     assert (pod["restartPolicy"], pod["dnsPolicy"], pod["terminationGracePeriodSeconds"]) == (
         "Always",

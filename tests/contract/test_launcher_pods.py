@@ -3,88 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.contract.conftest import ApiServer
+from tests.contract.launches import Start, player, start
 from tests.contract.support import PODS, Space
 from tests.support.eventually import eventually
-from tests.support.launching import QUICK, Background, Killed, PodPlayer, step
-from tests.support.scripted_proxy import Rule, ScriptedProxy
-from tests.support.threads import no_threads_left
-from tfoperator.kube import Client, ClusterConfig, ForbiddenError
-from tfoperator.kube.config import load_config
-from tfoperator.kube.credentials import TokenFile
+from tests.support.launching import Background, Killed, PodPlayer, dies_at, step
 from tfoperator.launcher import (
     AlreadyFailed,
     Artifact,
     CleanUp,
-    Component,
-    KubernetesPodComponentLauncher,
     KubernetesPodPlatformConfig,
     LaunchCancelled,
-    LaunchContext,
     PendingLimits,
     PermanentFailure,
-    PlatformConfig,
-    PlatformUnavailable,
     RetryableFailure,
 )
 
-Start = Callable[..., Background]
+__all__ = ["player", "start"]
 
 AT_ONCE = KubernetesPodPlatformConfig({"terminationGracePeriodSeconds": 0})
 """For pods on a node: there is no kubelet that would end them gracefully."""
-
-
-@pytest.fixture
-def player(space: Space) -> PodPlayer:
-    return PodPlayer(space.client, space.namespace)
-
-
-def _no_logs(*_: object) -> Iterator[bytes]:
-    raise LookupError("nothing was written")
-
-
-@pytest.fixture
-def start(api_server: ApiServer, space: Space, tmp_path: Path) -> Iterator[Start]:
-    """Launches in the background, with the working directory `tmp_path/work` unless told otherwise."""
-    if api_server.embedded is not None:
-        api_server.embedded.set_log_reader(_no_logs)
-    started: list[Background] = []
-
-    def launch(component: Component | None = None, config: PlatformConfig | None = None, **options: Any) -> Background:
-        options = {"work_dir": tmp_path / "work", "retry": QUICK, "api_retry": QUICK, **options}
-        options.setdefault("kube", lambda: Client(load_config(str(space.kubeconfig)), qps=-1))
-
-        def make(background: Background) -> KubernetesPodComponentLauncher:
-            context = LaunchContext(
-                namespace=space.namespace, log=background.lines.append, tell=background.told.append, **options
-            )
-            return KubernetesPodComponentLauncher(component or step(), config, context=context)
-
-        started.append(Background(make))
-        return started[-1]
-
-    with no_threads_left():
-        yield launch
-        for one in started:
-            one.end()
-
-
-@pytest.fixture
-def proxy(api_server: ApiServer, space: Space) -> Iterator[ScriptedProxy]:
-    config = load_config(str(space.kubeconfig))
-    with ScriptedProxy(config.server, config.tls.ca) as one:
-        yield one
-
-
-def through(proxy: ScriptedProxy, space: Space, **more: Any) -> Callable[[], Client]:
-    credentials = more.get("credentials") or load_config(str(space.kubeconfig)).credentials
-    return lambda: Client(ClusterConfig(server=proxy.url, credentials=credentials), qps=-1)
 
 
 def test_the_pod_is_what_component_and_config_say(start: Start, player: PodPlayer, tmp_path: Path) -> None:
@@ -121,6 +63,15 @@ def test_output_json_comes_back_as_the_termination_message(start: Start, player:
 
     assert result.outputs == {"o": (Artifact("/new", {"rows": 3}),)}
     assert result.exec_properties == {"seen": True}
+
+
+def test_a_report_that_kubernetes_has_cut_is_a_failure_even_after_exit_code_0(start: Start, player: PodPlayer) -> None:
+    """The kubelet keeps the last 4096 bytes: the head, which said that it had failed, is missing."""
+    whole = json.dumps({"error_status": {"code": "PERMANENT_ERROR", "message": "x" * 5000}})
+    launch = start()
+    player.ends(player.the_pod(), message=whole[-4096:])
+    with pytest.raises(PermanentFailure, match=r"output\.json.*4096 bytes.*tmp_path"):
+        launch.done()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +115,7 @@ def test_a_pod_that_is_deleted_half_way_is_made_anew(start: Start, player: PodPl
     launch = start()
     first = player.the_pod(1)
     player.runs(first)
-    player.delete(first)
+    player.end_pod(first)
     second = player.the_pod(2)
     player.ends(second)
     assert launch.done().attempts == 2
@@ -200,7 +151,7 @@ def test_a_success_that_is_cleared_away_before_it_was_seen_is_a_success(
     player.runs(first)
     eventually(lambda: (shared / "output.json").parent.exists())
     (shared / "output.json").write_text("{}")
-    player.delete(first)
+    player.end_pod(first)
     assert launch.done().attempts == 1
 
 
@@ -302,17 +253,7 @@ def test_a_launcher_killed_between_create_and_record_finds_its_pod(
 
 def start_killed(start: Start, monkeypatch: pytest.MonkeyPatch, state: str) -> Background:
     """A launch that dies when it would write down that it has come to a state."""
-    from tfoperator.launcher.record import LaunchRecord, WorkDirectory
-
-    save = WorkDirectory.save
-
-    def save_or_die(work: WorkDirectory, record: LaunchRecord) -> None:
-        if record.state == state:
-            raise Killed
-        save(work, record)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(WorkDirectory, "save", save_or_die)
+    with dies_at(state, monkeypatch):
         launch = start()
         with pytest.raises(Killed):
             launch.done()
@@ -334,7 +275,7 @@ def test_a_launcher_killed_before_the_outcome_was_recorded_sees_it_again(
 def test_a_success_whose_pod_is_left_is_cleared_up_on_the_next_launch(
     start: Start, player: PodPlayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tfoperator.launcher.pod_backend import PodBackend
+    from tfoperator.launcher.platforms.kubernetes.pod_backend import PodBackend
 
     def die(*_: Any) -> None:
         raise Killed
@@ -361,95 +302,3 @@ def test_an_older_attempts_finished_pod_is_never_adopted(
     assert player.pods().keys() == {first, second}
     player.ends(second)
     assert launch.done().attempts == 2
-
-
-# Bad weather.
-
-
-def test_a_create_whose_answer_is_lost_makes_one_pod(
-    start: Start, player: PodPlayer, proxy: ScriptedProxy, space: Space
-) -> None:
-    proxy.script(Rule("POST .*/pods", lose=True))
-    launch = start(kube=through(proxy, space))
-    name = player.the_pod()
-    eventually(lambda: proxy.count("POST .*/pods") == 2)
-    player.ends(name)
-    assert launch.done().attempts == 1
-
-
-def test_a_create_is_repeated_over_429_500_503_and_409(
-    start: Start, player: PodPlayer, proxy: ScriptedProxy, space: Space
-) -> None:
-    refusals = ((429, {}), (500, {}), (503, {}), (409, {}), (429, {"Retry-After": "1"}))
-    proxy.script(*[Rule("POST .*/pods", code=code, headers=headers) for code, headers in refusals])
-    launch = start(kube=through(proxy, space), api_retry=type(QUICK)(attempts=8, initial=0.01, maximum=0.05))
-    player.ends(player.the_pod())
-    assert launch.done().attempts == 1
-    assert proxy.count("POST .*/pods") == 6
-
-
-def test_clearing_up_is_tried_again_and_never_changes_the_outcome(
-    start: Start, player: PodPlayer, proxy: ScriptedProxy, space: Space, tmp_path: Path
-) -> None:
-    proxy.script(Rule("DELETE .*/pods", code=500), Rule("DELETE .*/pods", code=429))
-    launch = start(kube=through(proxy, space))
-    name = player.the_pod()
-    player.ends(name)
-    assert launch.done().attempts == 1
-    assert proxy.count("DELETE .*/pods") == 3
-    player.is_gone(name)
-
-    proxy.script(Rule("DELETE .*/pods", code=403))
-    launch = start(kube=through(proxy, space), work_dir=tmp_path / "other")
-    name = player.the_pod()
-    player.ends(name)
-    assert launch.done().attempts == 1
-    assert list(player.pods()) == [name]
-
-
-def test_an_api_that_fails_for_too_long_is_retryable_and_taken_up_later(
-    start: Start, player: PodPlayer, proxy: ScriptedProxy, space: Space
-) -> None:
-    proxy.script(Rule("POST .*/pods", code=500, times=3))
-    launch = start(kube=through(proxy, space))
-    with pytest.raises(PlatformUnavailable):
-        launch.done()
-    assert player.pods() == {}
-    again = start(kube=through(proxy, space))
-    player.ends(player.the_pod())
-    assert again.done().attempts == 1
-
-
-def test_a_refusal_is_told_at_once_and_nothing_is_recorded_against_the_component(
-    start: Start, player: PodPlayer, proxy: ScriptedProxy, space: Space
-) -> None:
-    proxy.script(Rule("POST .*/pods", code=403, reason="Forbidden"))
-    with pytest.raises(ForbiddenError):
-        start(kube=through(proxy, space)).done()
-    again = start()
-    player.ends(player.the_pod())
-    assert again.done().attempts == 1
-
-
-def test_watches_that_fail_and_tokens_that_expire_do_no_harm(
-    start: Start, player: PodPlayer, proxy: ScriptedProxy, space: Space, tmp_path: Path
-) -> None:
-    token = tmp_path / "token"
-    good = load_config(str(space.kubeconfig)).credentials.authorization()
-    token.write_text("old")
-    proxy.script(
-        Rule("POST .*/pods", code=401, authorization="Bearer old", times=99),
-        Rule("GET .*/pods.*watch=true", code=500),
-        Rule("GET .*/pods.*watch=true", code=401),
-        Rule("GET .*/pods.*watch=true", code=410),
-        Rule("GET .*/pods.*watch=true", cut_after=10),
-    )
-    launch = start(kube=through(proxy, space, credentials=TokenFile(token)))
-    eventually(lambda: proxy.count("POST .*/pods") >= 1)
-    token.write_text(good.removeprefix("Bearer "))
-    name = player.the_pod()
-    eventually(lambda: proxy.count("watch=true") >= 4, within=25)
-    player.runs(name)  # its event is cut off
-    eventually(lambda: proxy.count("watch=true") >= 5, within=25)
-    player.ends(name)
-    assert launch.done().attempts == 1

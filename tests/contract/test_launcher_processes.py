@@ -7,77 +7,31 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contract.conftest import ApiServer
-from tests.contract.support import Space, decode
+from tests.contract.launches import Start, player, pod_launches
+from tests.contract.nodes import Node
+from tests.contract.support import Space
 from tests.support.eventually import eventually
-from tests.support.fake_kubelet import FakeKubelet
-from tests.support.launching import QUICK, Background, PodPlayer, step, text_in
+from tests.support.launching import PodPlayer, step, text_in
 from tests.support.scripted_proxy import Rule, ScriptedProxy
 from tests.support.threads import no_threads_left
 from tfoperator.kube import Client, ClusterConfig
 from tfoperator.kube.config import load_config
-from tfoperator.kube.resources import Resource
 from tfoperator.launcher import (
     Artifact,
     Component,
-    KubernetesPodComponentLauncher,
     KubernetesPodPlatformConfig,
     LaunchCancelled,
-    LaunchContext,
     PermanentFailure,
 )
-from tfoperator.local.node_api import NODES
-from tfoperator.local.nodeagent import NodeAgent
-from tfoperator.local.process_runtime import ProcessRuntime
 
-NODE = "node-of-processes"
-
-
-class OneNamespace:
-    """A client whose watches of everything see one namespace only: the others' pods are not this agent's."""
-
-    def __init__(self, client: Client, namespace: str) -> None:
-        self._client = client
-        self._namespace = namespace
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def list_watch(self, resource: Resource, namespace: str, decode: Any, **selection: Any) -> Any:
-        return self._client.list_watch(resource, namespace or self._namespace, decode, **selection)
-
-
-class Node:
-    """A node agent for one namespace, whose logs the API server can read."""
-
-    def __init__(self, server: ApiServer, space: Space, folder: Path) -> None:
-        self._server = server
-        self._client = space.client
-        runtime = ProcessRuntime(records=folder / "records", work_dir=folder)
-        client: Any = OneNamespace(space.client, space.namespace)
-        self._agent = NodeAgent(client, run_dir=folder, runtime=runtime, node_name=NODE)
-        self._kubelet = FakeKubelet(self._agent.logs.read)
-
-    def __enter__(self) -> Node:
-        self._kubelet.__enter__()
-        self._agent.start()
-        if self._server.embedded is not None:
-            self._server.embedded.set_log_reader(self._agent.logs.read)
-        else:
-            patch = {"status": self._kubelet.node_status}
-            self._client.patch(NODES, "", NODE, patch, decode, subresource="status")
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._agent.stop(grace=0.0)
-        self._kubelet.__exit__(*details)
-        self._client.delete(NODES, "", NODE)
+__all__ = ["player"]
 
 
 @pytest.fixture
@@ -87,36 +41,9 @@ def node(api_server: ApiServer, space: Space, tmp_path: Path) -> Iterator[Node]:
 
 
 @pytest.fixture
-def player(space: Space) -> PodPlayer:
-    return PodPlayer(space.client, space.namespace)
-
-
-Start = Callable[..., Background]
-
-
-@pytest.fixture
 def start(node: Node, space: Space, tmp_path: Path) -> Iterator[Start]:
-    started: list[Background] = []
-
-    def launch(component: Component, **options: Any) -> Background:
-        def make(background: Background) -> KubernetesPodComponentLauncher:
-            context = LaunchContext(
-                work_dir=tmp_path / "work",
-                retry=QUICK,
-                namespace=space.namespace,
-                log=background.lines.append,
-                tell=background.told.append,
-                **{"kube": lambda: Client(load_config(str(space.kubeconfig)), qps=-1), **options},
-            )
-            config = KubernetesPodPlatformConfig({"terminationGracePeriodSeconds": 5})
-            return KubernetesPodComponentLauncher(component, config, context=context)
-
-        started.append(Background(make))
-        return started[-1]
-
-    yield launch
-    for one in started:
-        one.end()
+    with pod_launches(space, tmp_path, KubernetesPodPlatformConfig({"terminationGracePeriodSeconds": 5})) as launch:
+        yield launch
 
 
 def script(text: str, **more: Any) -> Component:
@@ -140,6 +67,24 @@ def test_inputs_outputs_and_parameters_reach_the_container_and_its_log_comes_bac
     assert [line.strip() for line in launch.lines] == ["2", "to stderr"]
     assert result.outputs == {"head": (Artifact(str(tmp_path / "out")),)}
     assert player.pods() == {}
+
+
+def test_a_value_is_no_reference_to_a_variable_of_the_pod(start: Start) -> None:
+    """Kubernetes expands `$(NAME)` in arguments: what comes from outside must not reach the pod's secrets so."""
+    values = ["$(DB_PASSWORD)", "$$(DB_PASSWORD)", "(DB_PASSWORD)", "DB_PASSWORD", "$HOME $5 $$ $( $", "$"]
+    words = [f"{{{{ exec_properties.v{position} }}}}" for position in range(len(values))]
+    component = step(
+        "sh", "-c", 'printf "%s\\n" "$@"', "said", *words, "${{ exec_properties.v2 }}", "$({{ exec_properties.v3 }})",
+        "http://{{ inputs.data.uri }}/?u=$(USER_NAME)&d=$$5",
+        inputs={"data": [Artifact("$(DB_PASSWORD).example")]},
+        exec_properties={f"v{position}": value for position, value in enumerate(values)},
+    )  # fmt: skip
+    env = [{"name": "DB_PASSWORD", "value": "s3cret"}, {"name": "USER_NAME", "value": "jane"}]
+    launch = start(component, KubernetesPodPlatformConfig({"containers": [{"name": "main", "env": env}]}))
+    launch.done()
+
+    whole = ["$(DB_PASSWORD)", "$(DB_PASSWORD)", "http://$(DB_PASSWORD).example/?u=jane&d=$5"]
+    assert launch.lines == [*values, *whole]
 
 
 def test_an_exit_code_is_a_permanent_failure(start: Start) -> None:
@@ -185,7 +130,7 @@ def test_a_log_that_is_cut_is_read_on_without_a_lost_or_doubled_line(
         proxy.script(Rule("GET .*/log", cut_after=500), Rule("GET .*/log", code=500), Rule("GET .*/log", cut_after=900))
 
         def connect() -> Client:
-            return Client(ClusterConfig(server=proxy.url, credentials=config.credentials), qps=-1)
+            return Client(ClusterConfig(server=proxy.url, credentials=config.credentials))
 
         launch = start(script(f"{text}; while ! test -e {go}; do sleep 0.02; done; echo the end"), kube=connect)
         eventually(lambda: proxy.count("GET .*/log") >= 4, within=20)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, decode, pod, refused, tfjob
+from tfoperator.kube import ListOptions
 from tfoperator.kube.errors import ApiError, BadRequestError
 from tfoperator.kube.resources import EVENTS, SECRETS
 
@@ -10,13 +11,13 @@ from tfoperator.kube.resources import EVENTS, SECRETS
 def test_pages_show_one_moment_whatever_happens_between_them(space: Space) -> None:
     for index in range(5):
         space.create(SECRETS, {"metadata": {"name": f"s{index}"}})
-    first = space.client.list(SECRETS, space.namespace, decode, limit=2)
+    first = space.client.list(SECRETS, space.namespace, decode, ListOptions(limit=2))
 
     space.delete(SECRETS, "s3")
     space.create(SECRETS, {"metadata": {"name": "s9"}})
     names, token = [item["metadata"]["name"] for item in first.items], first.continue_token
     while token:
-        page = space.client.list(SECRETS, space.namespace, decode, limit=2, continue_token=token)
+        page = space.client.list(SECRETS, space.namespace, decode, ListOptions(limit=2, continue_token=token))
         assert page.resource_version == first.resource_version
         names += [item["metadata"]["name"] for item in page.items]
         token = page.continue_token
@@ -28,7 +29,7 @@ def test_pages_show_one_moment_whatever_happens_between_them(space: Space) -> No
 def test_a_page_that_holds_everything_has_no_continuation(space: Space) -> None:
     space.create(SECRETS, {"metadata": {"name": "only"}})
 
-    page = space.client.list(SECRETS, space.namespace, decode, limit=1)
+    page = space.client.list(SECRETS, space.namespace, decode, ListOptions(limit=1))
 
     assert (page.continue_token, page.remaining_item_count) == ("", None)
 
@@ -37,9 +38,12 @@ def test_a_limit_counts_what_the_selector_matches(space: Space) -> None:
     for index in range(6):
         space.create(SECRETS, {"metadata": {"name": f"s{index}", "labels": {"odd": str(index % 2)}}})
 
-    first = space.client.list(SECRETS, space.namespace, decode, limit=2, label_selector="odd=1")
+    first = space.client.list(SECRETS, space.namespace, decode, ListOptions(limit=2, label_selector="odd=1"))
     rest = space.client.list(
-        SECRETS, space.namespace, decode, limit=2, label_selector="odd=1", continue_token=first.continue_token
+        SECRETS,
+        space.namespace,
+        decode,
+        ListOptions(limit=2, label_selector="odd=1", continue_token=first.continue_token),
     )
 
     assert [i["metadata"]["name"] for i in (*first.items, *rest.items)] == ["s1", "s3", "s5"]
@@ -48,7 +52,7 @@ def test_a_limit_counts_what_the_selector_matches(space: Space) -> None:
 
 def test_a_continue_token_that_makes_no_sense_is_a_bad_request(space: Space) -> None:
     with refused(BadRequestError, "continue"):
-        space.client.list(SECRETS, space.namespace, decode, limit=2, continue_token="nonsense")
+        space.client.list(SECRETS, space.namespace, decode, ListOptions(limit=2, continue_token="nonsense"))
 
 
 def test_an_exact_list_shows_the_past(space: Space) -> None:
@@ -56,7 +60,9 @@ def test_an_exact_list_shows_the_past(space: Space) -> None:
     space.create(SECRETS, {"metadata": {"name": "b"}})
     space.delete(SECRETS, "a")
 
-    page = space.client.list(SECRETS, space.namespace, decode, resource_version=before, resource_version_match="Exact")
+    page = space.client.list(
+        SECRETS, space.namespace, decode, ListOptions(resource_version=before, resource_version_match="Exact")
+    )
 
     assert [item["metadata"]["name"] for item in page.items] == ["a"]
     assert page.resource_version == before
@@ -66,7 +72,7 @@ def test_a_list_not_older_than_a_version_is_current(space: Space) -> None:
     version = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]["resourceVersion"]
 
     page = space.client.list(
-        SECRETS, space.namespace, decode, resource_version=version, resource_version_match="NotOlderThan"
+        SECRETS, space.namespace, decode, ListOptions(resource_version=version, resource_version_match="NotOlderThan")
     )
 
     assert [item["metadata"]["name"] for item in page.items] == ["a"]
@@ -74,7 +80,7 @@ def test_a_list_not_older_than_a_version_is_current(space: Space) -> None:
 
 
 def test_version_zero_means_any(space: Space) -> None:
-    page = space.client.list(SECRETS, space.namespace, decode, resource_version="0")
+    page = space.client.list(SECRETS, space.namespace, decode, ListOptions(resource_version="0"))
 
     assert int(page.resource_version) > 0
 
@@ -92,7 +98,7 @@ def test_a_version_from_the_future_is_too_large(space: Space) -> None:
 
 def test_a_version_from_long_ago_has_expired(space: Space) -> None:
     with refused(ApiError):
-        space.client.list(TFJOBS, space.namespace, decode, resource_version="-1")
+        space.client.list(TFJOBS, space.namespace, decode, ListOptions(resource_version="-1"))
     with space.watch(TFJOBS, resource_version="1") as events:
         status = next(events).status
     assert status is not None
@@ -197,7 +203,9 @@ def test_a_list_over_all_namespaces(space: Space) -> None:
 def test_lists_of_metadata_only(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a", {"x": "y"}, key="value"))
 
-    page = space.client.list(CONFIG_MAPS, space.namespace, decode, metadata_only=True, field_selector="metadata.name=a")
+    page = space.client.list(
+        CONFIG_MAPS, space.namespace, decode, ListOptions(field_selector="metadata.name=a"), metadata_only=True
+    )
 
     (item,) = page.items
     assert item["kind"] == "PartialObjectMetadata"
@@ -213,3 +221,13 @@ def test_protobuf_is_optional_for_clients_that_can_read_json(space: Space) -> No
 
 def test_a_client_that_wants_nothing_we_have_is_refused(space: Space) -> None:
     assert space.http("GET", space.path(TFJOBS), accept="image/png").code == 406
+
+
+@pytest.mark.parametrize("digits", [20, 400, 5000])
+@pytest.mark.parametrize(
+    "query", ["limit=N", "watch=true&timeoutSeconds=N", "resourceVersion=N", "labelSelector=a%3EN"]
+)
+def test_a_number_that_has_no_room_in_64_bits_is_refused(space: Space, query: str, digits: int) -> None:
+    answer = space.http("GET", f"{space.path(SECRETS)}?{query.replace('N', '9' * digits)}")
+
+    assert answer.code == 400

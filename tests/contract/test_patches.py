@@ -71,6 +71,20 @@ def test_a_json_patch_that_does_not_apply_changes_nothing(space: Space) -> None:
     assert space.get(CONFIG_MAPS, "a")["data"] == {"x": "1"}
 
 
+def test_a_json_patch_can_not_multiply_what_it_copies(space: Space) -> None:
+    space.create(CONFIG_MAPS, config_map("a", x="x" * 500, y=""))
+    path = space.path(CONFIG_MAPS, "a")
+
+    doubled = [{"op": "copy", "from": "/data", "path": f"/data/{number}"} for number in range(20)]
+    answer = space.http("PATCH", path, doubled, content_type=PatchType.JSON)
+    assert (answer.code, answer.body["reason"]) == (422, "Invalid")
+
+    many = [{"op": "test", "path": "/data/y", "value": ""}] * 10_001
+    answer = space.http("PATCH", path, many, content_type=PatchType.JSON)
+    assert (answer.code, answer.body["reason"]) == (413, "RequestEntityTooLarge")
+    assert "The allowed maximum operations in a JSON patch is 10000, got 10001" in answer.body["message"]
+
+
 def test_a_patch_that_can_not_be_read_is_a_bad_request(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
     path = space.path(CONFIG_MAPS, "a")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.contract.support import PODS, Space, pod, refused
-from tfoperator.kube.errors import InvalidError
+from tfoperator.kube.errors import ConflictError, InvalidError
 
 CONTAINER = {"name": "main", "image": "example.invalid/x:1"}
 
@@ -73,6 +73,9 @@ def test_the_quality_of_service_follows_from_the_resources(
         ({"restartPolicy": "Sometimes"}, "spec.restartPolicy"),
         ({"dnsPolicy": "Magic"}, "spec.dnsPolicy"),
         ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds"),
+        ({"hostname": "a.b", "subdomain": "c"}, "spec.hostname"),
+        ({"hostname": "a", "subdomain": "B"}, "spec.subdomain"),
+        ({"hostname": "h" * 64}, "spec.hostname"),
         ({"containers": [{**CONTAINER, "imagePullPolicy": "Maybe"}]}, "spec.containers[0].imagePullPolicy"),
         ({"containers": [{**CONTAINER, "env": [{"value": "x"}]}]}, "spec.containers[0].env[0].name"),
         ({"containers": [{**CONTAINER, "ports": [{"containerPort": 70000}]}]}, "ports[0].containerPort"),
@@ -107,6 +110,27 @@ def test_a_pods_spec_is_fixed_but_for_its_images(space: Space) -> None:
         space.patch(PODS, "a", {"spec": {"nodeName": "elsewhere"}})
 
     assert renamed["spec"]["containers"][0]["image"] == "y"
+
+
+def test_the_deadline_of_a_running_pod_can_be_set_and_lowered_only(space: Space) -> None:
+    made = space.create(PODS, pod("a", nodeName="node-1"))
+    space.patch(PODS, "a", {"status": {"phase": "Running"}}, subresource="status")
+    version = space.get(PODS, "a")["metadata"]["resourceVersion"]
+
+    def set_deadline(seconds: int | None, **metadata: str) -> dict[str, Any]:
+        marked = {"uid": made["metadata"]["uid"], "annotations": {"stopped": "yes"}, **metadata}
+        return space.patch(PODS, "a", {"metadata": marked, "spec": {"activeDeadlineSeconds": seconds}})
+
+    answer = set_deadline(3600, resourceVersion=version)
+    assert (answer["spec"]["activeDeadlineSeconds"], answer["status"]["phase"]) == (3600, "Running")
+    with refused(ConflictError):
+        set_deadline(1, resourceVersion=version)
+    for wrong in (3601, None):
+        with refused(InvalidError, "spec.activeDeadlineSeconds"):
+            set_deadline(wrong)
+    assert set_deadline(1)["spec"]["activeDeadlineSeconds"] == 1
+    with refused(InvalidError, "spec.activeDeadlineSeconds"):
+        set_deadline(0)
 
 
 def test_a_pod_is_bound_once(space: Space) -> None:
@@ -192,3 +216,21 @@ def test_a_status_for_another_pod_of_the_same_name_is_refused(space: Space) -> N
     with refused(InvalidError, "metadata.uid"):
         body = {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "status": {"phase": "Failed"}}
         space.patch(PODS, "a", body, subresource="status")
+
+
+@pytest.mark.parametrize("digits", [20, 400])
+def test_numbers_of_pods_have_room_in_64_bits(space: Space, digits: int) -> None:
+    number = int("9" * digits)
+    context = {"securityContext": {"runAsUser": number}}
+    assert space.http("POST", space.path(PODS), pod("none", **context)).code == 400
+    space.create(PODS, pod("p"))
+    path = f"{space.path(PODS)}/p"
+    assert space.http("DELETE", f"{path}?gracePeriodSeconds={number}").code == 400
+    assert space.http("GET", f"{path}/log?tailLines={number}").code == 400
+    assert space.exists(PODS, "p")
+
+
+def test_a_pod_may_be_given_longer_than_anybody_lives(space: Space) -> None:
+    space.create(PODS, pod("p", nodeName="elsewhere"))
+    assert space.http("DELETE", f"{space.path(PODS)}/p?gracePeriodSeconds={2**31 - 1}").code == 200
+    assert space.http("DELETE", f"{space.path(PODS)}/p?gracePeriodSeconds=0").code == 200

@@ -22,10 +22,24 @@ ODD_BUT_GOOD = [
     job({"Chief": {"replicas": 2}}),
     job({"PS": {"replicas": 0}}),
     job({"Worker": {"replicas": 101}}, name="m" * 52),
+    job({"Worker": {"replicas": 101}}, name="n" * 52, network="PerJob"),
+    job({"Worker": {}}, network=""),
     job({"Worker": {"restartPolicy": ""}}, successPolicy="", runPolicy={"cleanPodPolicy": ""}),
     job({"Worker": {}}, runPolicy={"schedulingPolicy": {"minAvailable": 10}}),
     job({"Worker": {}}, name="m" * 51, tensorBoard={"logDir": "gs://bucket/logs", "serviceType": "", "image": ""}),
+    job(
+        {"Worker": {}},
+        tensorBoard={
+            "logDir": "gs://bucket/logs",
+            "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+            "imagePullSecrets": [{"name": "registry"}],
+            "nodeSelector": {"disk": "fast"},
+            "securityContext": {"fsGroup": 1000, "seLinuxOptions": {"level": "s0"}},
+            "serviceAccountName": "reader",
+        },
+    ),
     job({"ps": {"template": None}, "Worker": {}}),
+    job({"PS": {"template": {"metadata": {}, "spec": {"containers": None}}}, "Worker": {}}),
     job({"Worker": {"template": {"metadata": {"creationTimestamp": None, "labels": None}, **TEMPLATE}}}),
 ]
 
@@ -43,6 +57,7 @@ BAD = [
     (job({"Evaluator": {"template": None}, "Worker": {}}), "spec.tfReplicaSpecs", "template"),
     (job({"PS": {"template": {}}, "Worker": {}}), "spec.tfReplicaSpecs", "template.spec"),
     (job({"Worker": {"template": {}}}), "spec.tfReplicaSpecs", "template.spec"),
+    (job({"Worker": {"template": {"spec": {"containers": None}}}}), "spec.tfReplicaSpecs", "template"),
     (job({"Worker": {"template": TWO_ALIKE}}), "spec.tfReplicaSpecs", "containers[1]"),
     (job({"Worker": {"replicas": 10_001}}), "spec.tfReplicaSpecs", "10000"),
     (job({"Worker": {}}, checkpoint={"volume": CLAIM}), "spec.checkpoint.mountPath", ""),
@@ -66,8 +81,17 @@ BAD = [
         "spec.tensorBoard.volumes[0].name",
         "",
     ),
+    (job({"Worker": {}}, tensorBoard={"logDir": "/l", "env": [{"value": "1"}]}), "spec.tensorBoard.env[0].name", ""),
+    (
+        job({"Worker": {}}, tensorBoard={"logDir": "/l", "imagePullSecrets": [{"name": ""}]}),
+        "spec.tensorBoard.imagePullSecrets[0].name",
+        "",
+    ),
+    (job({"Worker": {}}, tensorBoard={"logDir": "/l", "nodeSelector": {"a": 1}}), "spec.tensorBoard.nodeSelector", ""),
     (job({"Worker": {}}, tensorBoard={"logDir": "/l"}, name="m" * 52), "metadata.name", "63 characters"),
     (job({"Worker": {}}, runPolicy={"activeDeadlineSeconds": 2**31}), "spec.runPolicy.activeDeadlineSeconds", ""),
+    (job({"Worker": {}}, network="perJob"), "spec.network", "PerReplica"),
+    (job({"Worker": {"replicas": 101}}, name="m" * 53, network="PerJob"), "metadata.name", "63 characters"),
     (job({"Worker": {}}, minSucceededWorkers=0), "spec.minSucceededWorkers", ""),
     (job({"Worker": {}}, minSucceededWorkers="0%"), "spec.minSucceededWorkers", ""),
     (job({"Worker": {}}, minSucceededWorkers=1.5), "spec.minSucceededWorkers", ""),
@@ -98,6 +122,55 @@ def test_what_can_not_work_is_refused_at_the_door_and_on_the_command_line(
     assert any(problem.field.startswith(field) for problem in validate_manifest(manifest))
 
 
+def job_of(name: str) -> Json:
+    """Its only container has this name."""
+    template = {"spec": {"containers": [{**TEMPLATE["spec"]["containers"][0], "name": name}]}}
+    return job({"Worker": {"template": template}})
+
+
+WORDS = [
+    (job({"Worker": {}}, name="1mnist"), ['a letter or digit, but is "1mnist"']),
+    (
+        job({"PS": {}, "Worker": {"replicas": 101}}, name="m" * 53),
+        [f'"{"m" * 53}-worker-', "made from it, must have at most 63 characters"],
+    ),
+    (
+        job({"Worker": {}}, name="m" * 52, tensorBoard={"logDir": "/l"}),
+        [f'"{"m" * 52}-tensorboard", ', "made from it, must have at most 63 characters"],
+    ),
+    (
+        job({"Worker": {}, "Gpu": {"template": TEMPLATE}}),
+        ["Gpu", "is not a replica type; the types are PS, Worker, Chief, Master, Evaluator"],
+    ),
+    (job({"PS": {}, "Worker": {}, "worker": {}}), ["names ", "orker more than once"]),
+    (job({"Chief": {}, "Evaluator": {"template": None}}), ["Evaluator", "template", "is required"]),
+    (job_of("trainer"), ['one must be named "tensorflow", but there is only "trainer"']),
+    (
+        job({"Worker": {}}, runPolicy={"managedBy": "me"}),
+        ['must be kubeflow.org/training-operator or kueue.x-k8s.io/multikueue, but is "me"'],
+    ),
+    (
+        job(
+            {"Worker": {}}, tensorBoard={"logDir": "/l", "volumes": [LOGS], "volumeMounts": [{**MOUNT, "name": "lugs"}]}
+        ),
+        ['"lugs" is none of spec.tensorBoard.volumes'],
+    ),
+]
+
+
+@pytest.mark.parametrize(("manifest", "words"), WORDS)
+def test_a_refusal_names_what_is_wrong(space: Space, manifest: Json, words: list[str]) -> None:
+    with refused(InvalidError, *words):
+        space.create(TFJOBS, manifest)
+
+
+def test_a_refused_name_can_not_break_the_message(space: Space) -> None:
+    with refused(InvalidError, "the types are PS, Worker, Chief, Master, Evaluator"):
+        space.create(TFJOBS, job({"Worker": {}, "G\npu": {"template": TEMPLATE}}))
+    with refused(InvalidError, "the types are PS, Worker, Chief, Master, Evaluator"):
+        space.create(TFJOBS, job({"Worker": {}, "G" * 20_000: {"template": TEMPLATE}}))
+
+
 def test_every_field_of_the_peer_survives(space: Space) -> None:
     created = space.create(TFJOBS, job({}) | {"spec": FULL_SPEC, "status": PEER_STATUS})
     assert created["spec"] == FULL_SPEC
@@ -111,6 +184,7 @@ def test_every_field_that_the_peer_does_not_have_survives(space: Space) -> None:
     beyond = {
         "clusterArguments": True,
         "evaluatorInCluster": False,
+        "network": "PerJob",
         "minSucceededWorkers": "80%",
         "maxFailedWorkers": 1,
         "checkpoint": {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}, "mountPath": "/checkpoint"},
@@ -132,7 +206,7 @@ def test_every_field_that_the_peer_does_not_have_survives(space: Space) -> None:
 def test_the_run_policy_is_defaulted_where_there_is_one(space: Space) -> None:
     created = space.create(TFJOBS, job({"Worker": {}}, runPolicy={"backoffLimit": 1}))
 
-    assert created["spec"]["runPolicy"] == {"backoffLimit": 1, "cleanPodPolicy": "None", "suspend": False}
+    assert created["spec"]["runPolicy"] == {"backoffLimit": 1, "suspend": False}
 
 
 def test_a_job_whose_name_is_too_long_for_a_tensorboard_is_not_given_one_later(space: Space) -> None:
@@ -155,7 +229,7 @@ def test_a_queue_may_be_given_later_but_not_changed(space: Space) -> None:
     space.create(TFJOBS, job({"Worker": {}}))
     space.patch(TFJOBS, "mnist", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "a"}}}})
 
-    with refused(InvalidError, "spec.runPolicy.schedulingPolicy.queue", "can't be changed"):
+    with refused(InvalidError, "spec.runPolicy.schedulingPolicy.queue", 'can\'t be changed from "a" to "b"'):
         space.patch(TFJOBS, "mnist", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "b"}}}})
 
 
@@ -178,19 +252,21 @@ def test_a_queueing_system_may_suspend_resume_and_place_a_job(space: Space) -> N
 
 
 CHANGES = [
-    ({"Gpu": {"template": TEMPLATE}}, "types are"),
-    ({"worker": {"template": TEMPLATE}}, "once"),
-    ({"Chief": {"template": TEMPLATE}, "Master": {"template": TEMPLATE}}, "Chief and Master"),
-    ({"Evaluator": {"replicas": 1}}, "template"),
-    ({"Worker": {"template": None}}, "template"),
+    ({"Gpu": {"template": TEMPLATE}}, ["Gpu", "is not a replica type; the types are PS"]),
+    ({"worker": {"template": TEMPLATE}}, ["orker more than once"]),
+    ({"Chief": {"template": TEMPLATE}, "Master": {"template": TEMPLATE}}, ["Chief and Master"]),
+    ({"Evaluator": {"replicas": 1}}, ["template", "is required", "Evaluator"]),
+    ({"Worker": {"template": None}}, ["template", "is required", "Worker"]),
 ]
 
 
 @pytest.mark.parametrize(("change", "words"), CHANGES)
 @pytest.mark.parametrize("status", [{}, {"phase": "Running"}])
-def test_what_a_change_brings_in_has_to_obey_the_rules(space: Space, change: Json, words: str, status: Json) -> None:
+def test_what_a_change_brings_in_has_to_obey_the_rules(
+    space: Space, change: Json, words: list[str], status: Json
+) -> None:
     space.create(TFJOBS, job({"Worker": {}}))
     space.patch(TFJOBS, "mnist", {"status": status}, subresource="status")
 
-    with refused(InvalidError, "spec.tfReplicaSpecs", words):
+    with refused(InvalidError, "spec.tfReplicaSpecs", *words):
         space.patch(TFJOBS, "mnist", {"spec": {"tfReplicaSpecs": change}})

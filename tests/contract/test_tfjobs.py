@@ -103,8 +103,19 @@ def test_the_pod_template_is_kept_whole(space: Space) -> None:
 def test_who_manages_a_job_can_not_be_changed(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
 
-    with refused(InvalidError, "spec.runPolicy.managedBy", "can't be changed"):
+    with refused(InvalidError, "spec.runPolicy.managedBy", 'from "" to "kueue.x-k8s.io/multikueue"'):
         space.patch(TFJOBS, "a", {"spec": {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}})
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "PerJob"), ("PerJob", None), ("PerReplica", "PerJob")])
+def test_the_network_of_a_job_can_not_be_changed(space: Space, before: str | None, after: str | None) -> None:
+    job = tfjob("a")
+    space.create(TFJOBS, {**job, "spec": {**job["spec"], **({"network": before} if before else {})}})
+
+    with refused(InvalidError, "spec.network", f'from "{before or ""}" to "{after or ""}"'):
+        space.patch(TFJOBS, "a", {"spec": {"network": after}})
+    kept = space.patch(TFJOBS, "a", {"spec": {"runPolicy": {"suspend": True}}, "status": {"network": "PerJob"}})
+    assert kept["spec"].get("network") == before
 
 
 def test_a_status_of_the_wrong_type_is_invalid(space: Space) -> None:
@@ -169,21 +180,21 @@ def test_kubectl_gets_tfjobs(space: Space) -> None:
     header, row = space.kubectl("get", "tfjobs").splitlines()
     wide = space.kubectl("get", "tfj", "-o", "wide").splitlines()[0]
 
-    assert header.split() == ["NAME", "STATE", "AGE"]
+    assert header.split() == ["NAME", "STATE", "PROGRESS", "ETA", "AGE"]
     assert row.split()[0] == "a"
-    assert wide.split() == ["NAME", "STATE", "READY", "RESTARTS", "AGE"]
+    assert wide.split() == ["NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE"]
 
 
 def test_kubectl_watches_tfjobs(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
-    with space.kubectl_lines("get", "tfjobs", "--watch") as lines:
+    with space.kubectl.lines("get", "tfjobs", "--watch") as lines:
         header, first = next(lines), next(lines)
         space.patch(
             TFJOBS, "a", {"status": {"conditions": [{"type": "Running", "status": "True"}]}}, subresource="status"
         )
         changed = next(lines)
 
-    assert header.split() == ["NAME", "STATE", "AGE"]
+    assert header.split() == ["NAME", "STATE", "PROGRESS", "ETA", "AGE"]
     assert first.split()[0] == "a"
     assert changed.split()[:2] == ["a", "Running"]
 

@@ -11,12 +11,14 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.contract.support import TFJOBS, Json, Space, changes, is_bookmark, refused, seen, tfjob
 from tests.support.webhook import V1ALPHA2
+from tests.unit.api.conversion.versions import valid_v1_specs, valid_v1alpha2_specs
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, TEMPLATE
-from tests.unit.api.versions import valid_v1_specs, valid_v1alpha2_specs
 from tfoperator.api.conversion import V1_ONLY
-from tfoperator.kube.errors import ConflictError, InvalidError
+from tfoperator.kube.errors import ConflictError, InvalidError, ServerError
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+
+TYPES = "the types are PS, Worker, Chief, Eval, Evaluator, Local"
 
 
 def older(name: str, **replicas: int) -> Json:
@@ -156,16 +158,86 @@ def test_an_outdated_replace_is_a_conflict_across_versions(space: Space) -> None
 @pytest.mark.parametrize(
     ("replicas", "words"),
     [
-        ({"Boss": 1}, "replica types are"),
-        ({"Master": 1}, ""),
-        ({"Eval": 1, "Evaluator": 1}, ""),
-        ({"Local": 1, "Worker": 1}, ""),
-        ({"Worker": -1}, "replicas"),
+        ({"Boss": 1}, ["Boss", f"is not a replica type; {TYPES}"]),
+        ({"Master": 1}, ["Master", f"is not a replica type; {TYPES}"]),
+        ({"Eval": 1, "Evaluator": 1}, ["Eval"]),
+        ({"Local": 1, "Worker": 1}, ["Local"]),
+        ({"Worker": -1}, ["replicas"]),
     ],
 )
-def test_a_bad_job_is_refused_in_the_older_version_too(space: Space, replicas: dict[str, int], words: str) -> None:
-    with refused(InvalidError, "tfReplicaSpecs"):
+def test_a_bad_job_is_refused_in_the_older_version_too(
+    space: Space, replicas: dict[str, int], words: list[str]
+) -> None:
+    with refused(InvalidError, "tfReplicaSpecs", *words):
         space.create(V1ALPHA2, older("bad", **replicas))
+
+
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+QUEUED = {"managedBy": "kubeflow.org/training-operator", "schedulingPolicy": {"queue": "research", "minAvailable": 1}}
+
+
+def test_what_cant_be_changed_in_v1_cant_be_in_the_older_version(space: Space) -> None:
+    job = tfjob("fixed", Worker=1)
+    space.create(TFJOBS, {**job, "spec": {**job["spec"], "network": "PerJob", "runPolicy": QUEUED}})
+    shown = space.get(V1ALPHA2, "fixed")
+    assert shown["spec"]["network"] == "PerJob"
+    assert shown["spec"]["runPolicy"] == {**QUEUED, "schedulingPolicy": {"queue": "research"}}
+
+    with refused(InvalidError, "spec.runPolicy.managedBy", f'to "{MULTIKUEUE}"'):
+        space.patch(V1ALPHA2, "fixed", {"spec": {"runPolicy": {"managedBy": MULTIKUEUE}}})
+    with refused(InvalidError, "spec.runPolicy.schedulingPolicy.queue", 'from "research" to "gold"'):
+        space.patch(V1ALPHA2, "fixed", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "gold"}}}})
+    with refused(InvalidError, "spec.network", 'from "PerJob" to "PerReplica"'):
+        space.patch(V1ALPHA2, "fixed", {"spec": {"network": "PerReplica"}})
+    # A client that knows nothing of the field replaces the job without it.
+    with refused(InvalidError, "spec.runPolicy.managedBy", 'to ""'):
+        space.replace(V1ALPHA2, {**shown, "spec": {"tfReplicaSpecs": shown["spec"]["tfReplicaSpecs"]}})
+    assert stored(space, "fixed")["spec"]["runPolicy"] == {"suspend": False, **QUEUED}
+    assert stored(space, "fixed")["spec"]["network"] == "PerJob"
+
+
+@pytest.mark.parametrize("annotation", ["training.kubeflow.org/v1-only", "training.kubeflow.org/v1alpha2-only"])
+def test_an_annotation_changes_nothing_that_cant_be_changed(space: Space, annotation: str) -> None:
+    space.create(TFJOBS, tfjob("annotated", Worker=1))
+    policy = {"managedBy": MULTIKUEUE, "schedulingPolicy": {"queue": "gold"}}
+    change = {"metadata": {"annotations": {annotation: json.dumps({"spec": {"runPolicy": policy}})}}}
+    space.patch(TFJOBS, "annotated", change)
+    assert not space.get(V1ALPHA2, "annotated")["spec"].get("runPolicy")
+    space.patch(V1ALPHA2, "annotated", change)
+    space.patch(V1ALPHA2, "annotated", {"metadata": {"labels": {"a": "b"}}})
+    after = stored(space, "annotated")["spec"].get("runPolicy") or {}
+    assert not {"managedBy", "schedulingPolicy"} & set(after)
+
+
+BAD_PRESERVED: list[tuple[Json, str]] = [
+    ({"runPolicy": {"backoffLimit": -7}}, "spec.runPolicy.backoffLimit"),
+    ({"runPolicy": {"schedulingPolicy": {"minResources": {"cpu": "a lot"}}}}, "minResources[cpu]"),
+    ({"successPolicy": "AllWorkers", "minSucceededWorkers": 1}, "spec.minSucceededWorkers"),
+    ({"tensorBoard": {"logDir": "/logs", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}}, "volumeMounts"),
+]
+
+
+@pytest.mark.parametrize(("preserved", "field"), BAD_PRESERVED)
+def test_an_annotation_restores_nothing_that_v1_refuses(space: Space, preserved: Json, field: str) -> None:
+    job = older("stepped", Worker=1)
+    space.create(V1ALPHA2, job)
+    change = {"metadata": {"annotations": {V1_ONLY: json.dumps({"spec": preserved})}}}
+    with refused(ServerError, "TFJob", V1_ONLY, field):
+        space.patch(V1ALPHA2, "stepped", change)
+    bad = {**job, "metadata": {"name": "new", **change["metadata"]}}
+    with refused(ServerError, V1_ONLY, field):
+        space.create(V1ALPHA2, bad)
+    assert space.http("POST", space.path(V1ALPHA2) + "?dryRun=All", bad).code == 500
+    assert space.names(TFJOBS) == ["stepped"]
+    assert not set(preserved) & set(stored(space, "stepped")["spec"])
+
+
+def test_an_annotation_gives_no_parameter_server_a_template(space: Space) -> None:
+    job = older("stock", Worker=1, PS=1)
+    del job["spec"]["tfReplicaSpecs"]["PS"]["template"]
+    preserved = {"replicas": {"PS": {"template": {"spec": {"containers": []}}}}}
+    space.create(V1ALPHA2, {**job, "metadata": {"name": "stock", "annotations": {V1_ONLY: json.dumps(preserved)}}})
+    assert "template" not in stored(space, "stock")["spec"]["tfReplicaSpecs"]["PS"]
 
 
 def test_names_are_measured_as_v1_will_make_them(space: Space) -> None:
@@ -177,11 +249,11 @@ def test_names_are_measured_as_v1_will_make_them(space: Space) -> None:
 
 def test_unknown_fields_are_dropped_with_a_warning(space: Space) -> None:
     job = older("odd", Worker=1)
-    job["spec"]["runPolicy"] = {"backoffLimit": 3}
+    job["spec"]["successPolicy"] = "AllWorkers"
     answer = space.http("POST", space.path(V1ALPHA2), job)
     assert answer.code == 201
-    assert 'unknown field \\"spec.runPolicy\\"' in answer.headers["Warning"]
-    assert "runPolicy" not in stored(space, "odd")["spec"]
+    assert 'unknown field \\"spec.successPolicy\\"' in answer.headers["Warning"]
+    assert "successPolicy" not in stored(space, "odd")["spec"]
 
 
 def test_tables_have_the_same_columns(space: Space) -> None:
@@ -212,8 +284,6 @@ def explicit(spec: Json, policy: str) -> Json:
     filled: Json = {**spec, "tfReplicaSpecs": {}}
     for name, replica in spec["tfReplicaSpecs"].items():
         filled["tfReplicaSpecs"][name] = {"replicas": 1, "restartPolicy": policy, "template": TEMPLATE, **replica}
-    if "ttlSecondsAfterFinishing" in spec:  # v1 has a run policy then, whose defaults are filled in
-        filled.setdefault("cleanPodPolicy", "None")
     return filled
 
 

@@ -20,6 +20,7 @@ from tests.contract.support import (
     tfjob,
 )
 from tests.support.eventually import eventually
+from tfoperator.kube import WatchOptions
 from tfoperator.kube.errors import ApiError, InvalidError
 from tfoperator.kube.resources import SECRETS
 from tfoperator.kube.verbs import WatchEventType
@@ -120,7 +121,7 @@ def test_namespaces_do_not_see_each_other(space: Space) -> None:
 
 def test_a_watch_over_all_namespaces(space: Space) -> None:
     start = space.create(TFJOBS, tfjob("a"))["metadata"]["resourceVersion"]
-    stream = space.client.watch(TFJOBS, "", bytes, resource_version=start, timeout_seconds=20)
+    stream = space.client.watch(TFJOBS, "", bytes, WatchOptions(resource_version=start, timeout_seconds=20))
     try:
         space.create(TFJOBS, tfjob("b"))
         assert next(iter(stream)).type is WatchEventType.ADDED
@@ -214,7 +215,7 @@ def test_a_watch_has_the_form_that_was_asked_for(space: Space, form: str) -> Non
 def test_many_watches_see_the_same_order(space: Space) -> None:
     start = space.client.list(SECRETS, space.namespace, bytes).resource_version
     streams = [
-        space.client.watch(SECRETS, space.namespace, decode, resource_version=start, timeout_seconds=20)
+        space.client.watch(SECRETS, space.namespace, decode, WatchOptions(resource_version=start, timeout_seconds=20))
         for _ in range(5)
     ]
     try:

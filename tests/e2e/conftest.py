@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from hack.controlplane import ControlPlane
+from hack.controlplane import ControlPlane, control_plane
 from tests.support.cluster import Cluster
-from tests.support.controlplane import control_plane
 from tests.support.docker_engine import docker_engine
 from tests.support.operated import Operated
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.crd import crd
+from tfoperator.api.schema import crd
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 
@@ -24,6 +25,9 @@ OPERATOR_GROUPS = "system:serviceaccounts,system:serviceaccounts:tfoperator-syst
 
 UNFINALIZING_USER = "unfinalizing"
 """A user without any right, until a test gives it some."""
+
+SQUEEZED_USER = "squeezed"
+"""A user without any right, to be given some in a namespace, and little room by the API server's priority levels."""
 
 COUNTED_USER = "counted"
 """A user (and the operator's own, beside it) whose every request the API server writes to its audit log."""
@@ -41,7 +45,8 @@ rules:
 
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
-    users = {OPERATOR_USER: OPERATOR_GROUPS, COUNTED_USER: "system:masters", UNFINALIZING_USER: "system:authenticated"}
+    users = {OPERATOR_USER: OPERATOR_GROUPS, COUNTED_USER: "system:masters"}
+    users |= dict.fromkeys((UNFINALIZING_USER, SQUEEZED_USER), "system:authenticated")
     # Some distributions enable it; it asks for one right more.
     flags = ("--enable-admission-plugins=OwnerReferencesPermissionEnforcement",)
     with control_plane(users=users, audit_policy=AUDIT_POLICY, api_server_flags=flags) as running:
@@ -50,10 +55,9 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def admin(plane: ControlPlane) -> Iterator[Client]:
-    client = Client(load_config(str(plane.kubeconfig)), qps=-1)
-    Cluster(client).install_crd(crd())
-    yield client
-    client.close()
+    with Client(load_config(str(plane.kubeconfig))) as client:
+        Cluster(client).install_crd(crd())
+        yield client
 
 
 @pytest.fixture
@@ -66,26 +70,21 @@ def cluster(admin: Client) -> Cluster:
 @pytest.fixture
 def start_operator(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., OperatorProcess]]:
     """Starts operators that look after the test's namespace only; whatever still runs is killed afterwards."""
-    started: list[OperatorProcess] = []
+    numbers = itertools.count()
+    with ExitStack() as stack:
 
-    def start(*flags: str, kubeconfig: Path | None = None) -> OperatorProcess:
-        name = f"operator-{len(started)}"
-        namespace = f"--namespace={cluster.namespace}"
-        one = OperatorProcess(kubeconfig or plane.kubeconfig, tmp_path, name, namespace, *flags)
-        started.append(one)
-        return one.start().wait_ready()
+        def start(*flags: str, kubeconfig: Path | None = None) -> OperatorProcess:
+            name, namespace = f"operator-{next(numbers)}", f"--namespace={cluster.namespace}"
+            one = OperatorProcess(kubeconfig or plane.kubeconfig, tmp_path, name, namespace, *flags)
+            return stack.enter_context(one).wait_ready()
 
-    yield start
-    for one in started:
-        if one.process is not None and one.process.poll() is None:
-            one.kill()
-        print(f"--- {one.log.name}\n{one.tail(60)}")
+        yield start
 
 
 @pytest.fixture(scope="module")
 def operator_flags() -> tuple[str, ...]:
     """What the operator of `operated` is started with; a module may override it."""
-    return ("--restart-delay-base=100ms", "--kube-api-qps=-1")
+    return ("--restart-delay-base=100ms",)
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +99,5 @@ def operated(
     cluster.create_namespace()
     folder = tmp_path_factory.mktemp(cluster.namespace)
     flags = (f"--namespace={cluster.namespace}", *operator_flags)
-    operator = OperatorProcess(plane.kubeconfig, folder, "operator", *flags).start()
-    try:
+    with OperatorProcess(plane.kubeconfig, folder, "operator", *flags) as operator:
         yield Operated(cluster, operator.wait_ready())
-    finally:
-        operator.kill()
-        print(f"--- {operator.log}\n{operator.tail(60)}")

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hack.controlplane import ControlPlane
 from tests.e2e.conftest import OPERATOR_USER
-from tests.support.cluster import Cluster, Json, decode, tfjob
+from tests.support.cluster import Cluster, Json, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import paper_node
+from tests.support.kubectl import Kubectl
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.resources import Resource
-
-__all__ = ["Gang", "gang_job", "gang_operated"]
 
 _PATIENCE = 100
 """Seconds. A pod that a scheduler has overlooked is looked at again after 30, on a busy machine later."""
@@ -48,10 +47,7 @@ class Gang:
         return job
 
     def pod_group(self, name: str) -> Json | None:
-        try:
-            return self.cluster.client.get(self.pod_groups, self.cluster.namespace, name, decode)
-        except NotFoundError:
-            return None
+        return find(self.cluster.client, self.pod_groups, self.cluster.namespace, name)
 
     def wait_pod_group(self, name: str, **spec: Any) -> Json:
         """Wait until the PodGroup is there and asks for this."""
@@ -112,33 +108,62 @@ def gang_job(name: str, *, cpu: str = "1", policy: Json | None = None, **options
     return manifest
 
 
-@contextmanager
-def gang_operated(
-    plane: ControlPlane,
-    admin: Client,
-    folder: Path,
-    *,
-    overlay: str,
-    flag: str,
-    pod_groups: Resource,
-    install: Callable[[Client], None],
-    scheduler: Callable[[ControlPlane], AbstractContextManager[Path]],
+@dataclass(frozen=True)
+class GangKind:
+    """One kind of gang scheduler: `crd` and `product` are what the operator names while the CRD is missing."""
+
+    overlay: str
+    scheduler_name: str
+    pod_groups: Resource
+    install: Callable[[Client], None]
+    scheduler: Callable[[ControlPlane], AbstractContextManager[Path]]
+    crd: str
+    product: str
+
+
+@pytest.fixture(scope="module")
+def gang_of_module(
+    gang_kind: GangKind, plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gang]:
-    """Start the operator before the CRD is there, install that, and start the scheduler."""
-    environment = {**os.environ, "HOME": str(plane.folder)}  # kubectl caches discovery below it
-    command = ["kubectl", "--kubeconfig", str(plane.kubeconfig), "apply", "--server-side", "--force-conflicts"]
-    subprocess.run([*command, "-k", str(_MANIFESTS / "overlays" / overlay)], check=True, timeout=60, env=environment)
+    """Starts the operator before the CRD is there, installs that, and starts the scheduler."""
+    folder = tmp_path_factory.mktemp(gang_kind.overlay)
+    overlay = _MANIFESTS / "overlays" / gang_kind.overlay
+    Kubectl(plane.kubeconfig)("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
     cluster = Cluster(admin)
     cluster.create_namespace()
     kubeconfig = plane.kubeconfig_for(OPERATOR_USER, folder / "kubeconfig")
-    flags = (f"--namespace={cluster.namespace}", "--kube-api-qps=-1", flag)
-    operator = OperatorProcess(kubeconfig, folder, "operator", *flags).start()
-    try:
+    flags = (f"--namespace={cluster.namespace}", f"--gang-scheduler-name={gang_kind.scheduler_name}")
+    with OperatorProcess(kubeconfig, folder, "operator", *flags) as operator:
         eventually(lambda: "is not installed" in operator.log.read_text(), within=20, what="it says what is missing")
         told_before = operator.log.read_text()
-        install(admin)
-        with paper_node(admin, f"{overlay}-node", cpu="4"), scheduler(plane):
-            yield Gang(Operated(cluster, operator.wait_ready()), pod_groups, told_before)
-    finally:
-        operator.kill()
-        print(f"--- {operator.log}\n{operator.tail(60)}")
+        gang_kind.install(admin)
+        with paper_node(admin, f"{gang_kind.overlay}-node", cpu="4"), gang_kind.scheduler(plane):
+            yield Gang(Operated(cluster, operator.wait_ready()), gang_kind.pod_groups, told_before)
+
+
+@pytest.fixture
+def gang(gang_of_module: Gang) -> Iterator[Gang]:
+    yield gang_of_module
+    gang_of_module.free_the_node()
+
+
+class GangTests:
+    """What is the same with each kind: a test module derives a class from it."""
+
+    def test_an_operator_without_the_crd_says_what_to_install_and_starts_once_it_is_there(
+        self, gang: Gang, gang_kind: GangKind
+    ) -> None:
+        lines = [line for line in gang.told_before.splitlines() if gang_kind.crd in line]
+        assert len(lines) == 1
+        assert f"install {gang_kind.product}" in lines[0]
+
+    def test_more_than_there_are_never_runs_and_lowered_succeeds(self, gang: Gang) -> None:
+        job = gang.submit("ten", policy={"minAvailable": 10}, Worker=1)
+        gang.wait_message(job, "the gang of 10 pods (cpu 1) can't come together", "only 1 replicas")
+        gang.operated.settle()
+        assert "Running" not in job.state()
+        job.patch_spec(runPolicy={"schedulingPolicy": {"minAvailable": 1}})
+        gang.wait_bound(job, 1)
+        job.play("Running", "worker-0", leads_to="Running")
+        job.play("Succeeded", "worker-0", leads_to="Succeeded")
+        gang.wait_no_pod_group("ten")

@@ -17,7 +17,14 @@ STANDBY = TARGET.replace('"a"', '"b"')
 QUEUE = f'{TARGET}, name="tfjobs"'
 JOBS = f'{TARGET}, job_namespace="team", framework="tensorflow"'
 
-EXPIRY = f'tfoperator_webhook_certificate_expiry_timestamp_seconds{{{TARGET}, pod="tfoperator-0"}}'
+
+def of(metric: str, target: str = TARGET, **labels: str) -> str:
+    """A series of a target, in Prometheus' notation."""
+    own = [f'{name}="{value}"' for name, value in labels.items()]
+    return f"{metric}{{{', '.join([target, *own])}}}"
+
+
+EXPIRY = of("tfoperator_webhook_certificate_expiry_timestamp_seconds", pod="tfoperator-0")
 DAY = 86400
 
 
@@ -32,80 +39,81 @@ class Case:
 
 
 HEALTHY = {
-    f"up{{{TARGET}}}": "1x180",
-    f"up{{{STANDBY}}}": "1x180",
-    f"tfoperator_leader{{{TARGET}}}": "1x180",
-    f"tfoperator_leader{{{STANDBY}}}": "0x180",
-    f'tfoperator_informer_last_event_age_seconds{{{TARGET}, informer="pods"}}': "55x180",
+    of("up"): "1x180",
+    of("up", STANDBY): "1x180",
+    of("tfoperator_leader"): "1x180",
+    of("tfoperator_leader", STANDBY): "0x180",
+    of("tfoperator_informer_last_event_age_seconds", informer="pods"): "55x180",
     # A standby takes nothing from its queue.
-    f'workqueue_depth{{{STANDBY}, name="tfjobs"}}': "7x180",
-    f'workqueue_work_duration_seconds_count{{{STANDBY}, name="tfjobs"}}': "0x180",
-    f"workqueue_depth{{{QUEUE}}}": "3x180",
-    f"workqueue_work_duration_seconds_count{{{QUEUE}}}": "0+60x180",
-    f"workqueue_longest_running_processor_seconds{{{QUEUE}}}": "2x180",
-    f'workqueue_queue_duration_seconds_bucket{{{QUEUE}, le="1"}}': "0+60x180",
-    f'workqueue_queue_duration_seconds_bucket{{{QUEUE}, le="+Inf"}}': "0+60x180",
-    f'tfoperator_sync_failures_total{{{TARGET}, reason="ConflictError"}}': "2x180",
-    f"tfoperator_reconcile_failures_total{{{TARGET}}}": "1x180",
-    f'tfoperator_reconcile_repairs_total{{{TARGET}, resource="pods"}}': "1x180",
-    f'tfoperator_informer_failures_total{{{TARGET}, informer="pods", verb="watch", reason="x"}}': "0+1x180",
-    f'tfoperator_informer_handler_failures_total{{{TARGET}, informer="pods", handler="x"}}': "0x180",
-    f'rest_client_requests_total{{{TARGET}, code="200", method="GET"}}': "0+100x180",
-    f'rest_client_requests_total{{{TARGET}, code="500", method="GET"}}': "0+1x180",
-    f'rest_client_requests_total{{{TARGET}, code="403", method="POST"}}': "9x180",
-    f'rest_client_rate_limiter_duration_seconds_bucket{{{TARGET}, le="0.05"}}': "0+60x180",
-    f'rest_client_rate_limiter_duration_seconds_bucket{{{TARGET}, le="+Inf"}}': "0+60x180",
-    # What a stranger sends, a certificate that is renewed in time, and one that the CRD hears of.
-    f'tfoperator_webhook_failures_total{{{TARGET}, reason="malformed"}}': "0+60x180",
-    f'tfoperator_webhook_failures_total{{{TARGET}, reason="conversion"}}': "3x180",
-    f"{EXPIRY}": f"{31 * DAY}x90 {90 * DAY}x90",
-    f"tfoperator_webhook_registrations_total{{{TARGET}}}": "1x90 2x90",
-    f"tfoperator_archive_failures_total{{{TARGET}}}": "2x180",
-    f"training_operator_jobs_failed_total{{{JOBS}}}": "0+0.1x180",
-    f"training_operator_jobs_successful_total{{{JOBS}}}": "0+0.2x180",
-    f"training_operator_jobs_restarted_total{{{JOBS}}}": "0+0.2x180",
-    f"training_operator_failed_pods_total{{{TARGET}}}": "4x180",
+    of("workqueue_depth", STANDBY, name="tfjobs"): "7x180",
+    of("workqueue_work_duration_seconds_count", STANDBY, name="tfjobs"): "0x180",
+    of("workqueue_depth", QUEUE): "3x180",
+    of("workqueue_work_duration_seconds_count", QUEUE): "0+60x180",
+    of("workqueue_longest_running_processor_seconds", QUEUE): "2x180",
+    of("workqueue_queue_duration_seconds_bucket", QUEUE, le="1"): "0+60x180",
+    of("workqueue_queue_duration_seconds_bucket", QUEUE, le="+Inf"): "0+60x180",
+    of("tfoperator_sync_failures_total", reason="ConflictError"): "2x180",
+    of("tfoperator_reconcile_failures_total"): "1x180",
+    of("tfoperator_reconcile_repairs_total", resource="pods"): "1x180",
+    of("tfoperator_informer_failures_total", informer="pods", verb="watch", reason="x"): "0+1x180",
+    of("tfoperator_informer_handler_failures_total", informer="pods", handler="x"): "0x180",
+    of("rest_client_requests_total", code="200", method="GET"): "0+100x180",
+    of("rest_client_requests_total", code="500", method="GET"): "0+1x180",
+    of("rest_client_requests_total", code="403", method="POST"): "9x180",
+    of("rest_client_rate_limiter_duration_seconds_bucket", le="0.05"): "0+60x180",
+    of("rest_client_rate_limiter_duration_seconds_bucket", le="+Inf"): "0+60x180",
+    # What somebody else sends, a certificate that is renewed in time, and one that the CRD hears of.
+    of("tfoperator_webhook_failures_total", reason="malformed"): "0+60x180",
+    of("tfoperator_webhook_failures_total", reason="conversion"): "3x180",
+    EXPIRY: f"{31 * DAY}x90 {90 * DAY}x90",
+    of("tfoperator_webhook_registrations_total"): "1x90 2x90",
+    of("tfoperator_archive_failures_total"): "2x180",
+    of("training_operator_jobs_failed_total", JOBS): "0+0.1x180",
+    of("training_operator_jobs_successful_total", JOBS): "0+0.2x180",
+    of("training_operator_jobs_restarted_total", JOBS): "0+0.2x180",
+    of("training_operator_failed_pods_total"): "4x180",
+    of("tfoperator_stalled_jobs", JOBS): "0x180",
 }
 
-BUCKET = f"workqueue_queue_duration_seconds_bucket{{{QUEUE}"
-THROTTLE = f"rest_client_rate_limiter_duration_seconds_bucket{{{TARGET}"
+BUCKET = "workqueue_queue_duration_seconds_bucket"
+THROTTLE = "rest_client_rate_limiter_duration_seconds_bucket"
 
 CASES = (
-    Case("TFOperatorDown", {f"up{{{TARGET}}}": "1x9 0x60"}, silent=(9, 14), fires=16),
-    Case("TFOperatorDown", {f"up{{{TARGET}}}": "1x9 _x60"}, silent=(9, 14), fires=20),
-    Case("TFOperatorDown", {f"up{{{TARGET}}}": "0x60", f"up{{{STANDBY}}}": "1x60"}, silent=(50,)),
-    Case("TFOperatorReplicaDown", {f"up{{{TARGET}}}": "1x9 0x60", f"up{{{STANDBY}}}": "1x60"}, (24,), 26),
-    Case("TFOperatorNoLeader", {f"tfoperator_leader{{{TARGET}}}": "1x9 0x60"}, silent=(12,), fires=14),
-    Case("TFOperatorSeveralLeaders", {f"tfoperator_leader{{{i}}}": "1x60" for i in (TARGET, STANDBY)}, (2,), 4),
+    Case("TFOperatorDown", {of("up"): "1x9 0x60"}, silent=(9, 14), fires=16),
+    Case("TFOperatorDown", {of("up"): "1x9 _x60"}, silent=(9, 14), fires=20),
+    Case("TFOperatorDown", {of("up"): "0x60", of("up", STANDBY): "1x60"}, silent=(50,)),
+    Case("TFOperatorReplicaDown", {of("up"): "1x9 0x60", of("up", STANDBY): "1x60"}, (24,), 26),
+    Case("TFOperatorNoLeader", {of("tfoperator_leader"): "1x9 0x60"}, silent=(12,), fires=14),
+    Case("TFOperatorSeveralLeaders", {of("tfoperator_leader", i): "1x60" for i in (TARGET, STANDBY)}, (2,), 4),
     Case(
         "TFOperatorSeveralLeaders",  # of namespaces of their own
-        {f"tfoperator_leader{{{i}}}": "1x60" for i in (TARGET, STANDBY.replace("-system", "-team"))},
+        {of("tfoperator_leader", i): "1x60" for i in (TARGET, STANDBY.replace("-system", "-team"))},
         silent=(50,),
     ),
     Case(
         "TFOperatorWatchLag",
-        {f'tfoperator_informer_last_event_age_seconds{{{TARGET}, informer="pods"}}': "0+60x60"},
+        {of("tfoperator_informer_last_event_age_seconds", informer="pods"): "0+60x60"},
         silent=(5, 10),
         fires=12,
     ),
     Case(
         "TFOperatorWatchesFail",
-        {f'tfoperator_informer_failures_total{{{TARGET}, informer="pods", verb="list", reason="500"}}': "0+6x60"},
+        {of("tfoperator_informer_failures_total", informer="pods", verb="list", reason="500"): "0+6x60"},
         silent=(14,),
         fires=25,
     ),
     Case(
         "TFOperatorHandlersFail",
-        {f'tfoperator_informer_handler_failures_total{{{TARGET}, informer="pods", handler="x"}}': "0x9 1x60"},
+        {of("tfoperator_informer_handler_failures_total", informer="pods", handler="x"): "0x9 1x60"},
         silent=(9, 45),
         fires=12,
     ),
     Case(
         "TFOperatorWorkqueueStuck",
         {
-            f"tfoperator_leader{{{TARGET}}}": "1x60",
-            f"workqueue_depth{{{QUEUE}}}": "3x60",
-            f"workqueue_work_duration_seconds_count{{{QUEUE}}}": "0+6x9 60x50",
+            of("tfoperator_leader"): "1x60",
+            of("workqueue_depth", QUEUE): "3x60",
+            of("workqueue_work_duration_seconds_count", QUEUE): "0+6x9 60x50",
         },
         silent=(10, 20),
         fires=32,
@@ -113,88 +121,68 @@ CASES = (
     Case(
         "TFOperatorWorkqueueStuck",  # nothing to do is no reason
         {
-            f"tfoperator_leader{{{TARGET}}}": "1x60",
-            f"workqueue_depth{{{QUEUE}}}": "0x60",
-            f"workqueue_work_duration_seconds_count{{{QUEUE}}}": "60x60",
+            of("tfoperator_leader"): "1x60",
+            of("workqueue_depth", QUEUE): "0x60",
+            of("workqueue_work_duration_seconds_count", QUEUE): "60x60",
         },
         silent=(50,),
     ),
-    Case(
-        "TFOperatorSyncHangs",
-        {f"workqueue_longest_running_processor_seconds{{{QUEUE}}}": "0+60x60"},
-        silent=(5, 10),
-        fires=12,
-    ),
+    Case("TFOperatorSyncHangs", {of("workqueue_longest_running_processor_seconds", QUEUE): "0+60x60"}, (5, 10), 12),
     Case(
         "TFOperatorWorkqueueSlow",
-        {f'{BUCKET}, le="10"}}': "0+1x60", f'{BUCKET}, le="100"}}': "0+9x60", f'{BUCKET}, le="+Inf"}}': "0+9x60"},
+        {of(BUCKET, QUEUE, le=le): f"0+{rate}x60" for le, rate in (("10", 1), ("100", 9), ("+Inf", 9))},
         silent=(14,),
         fires=20,
     ),
-    Case(
-        "TFOperatorSyncErrors",
-        {f'tfoperator_sync_failures_total{{{TARGET}, reason="ApiError"}}': "0+1x60"},
-        silent=(29,),
-        fires=35,
-    ),
-    Case("TFOperatorReconcileErrors", {f"tfoperator_reconcile_failures_total{{{TARGET}}}": "0+0.5x60"}, (5,), 15),
-    Case(
-        "TFOperatorEventsLost",
-        {f'tfoperator_reconcile_repairs_total{{{TARGET}, resource="pods"}}': "0x9 1x120"},
-        silent=(9, 80),
-        fires=15,
-    ),
+    Case("TFOperatorSyncErrors", {of("tfoperator_sync_failures_total", reason="ApiError"): "0+1x60"}, (29,), 35),
+    Case("TFOperatorReconcileErrors", {of("tfoperator_reconcile_failures_total"): "0+0.5x60"}, (5,), 15),
+    Case("TFOperatorEventsLost", {of("tfoperator_reconcile_repairs_total", resource="pods"): "0x9 1x120"}, (9, 80), 15),
     Case(
         "TFOperatorAPIErrors",
         {
-            f'rest_client_requests_total{{{TARGET}, code="200", method="GET"}}': "0+90x60",
-            f'rest_client_requests_total{{{TARGET}, code="503", method="GET"}}': "0+5x60",
-            f'rest_client_requests_total{{{TARGET}, code="<error>", method="GET"}}': "0+5x60",
+            of("rest_client_requests_total", code="200", method="GET"): "0+90x60",
+            of("rest_client_requests_total", code="503", method="GET"): "0+5x60",
+            of("rest_client_requests_total", code="<error>", method="GET"): "0+5x60",
         },
         silent=(14,),
         fires=20,
     ),
-    Case(
-        "TFOperatorForbidden",
-        {f'rest_client_requests_total{{{TARGET}, code="403", method="POST"}}': "0+1x60"},
-        silent=(14,),
-        fires=20,
-    ),
+    Case("TFOperatorForbidden", {of("rest_client_requests_total", code="403", method="POST"): "0+1x60"}, (14,), 20),
     Case(
         "TFOperatorThrottled",
-        {f'{THROTTLE}, le="1"}}': "0+1x60", f'{THROTTLE}, le="5"}}': "0+9x60", f'{THROTTLE}, le="+Inf"}}': "0+9x60"},
+        {of(THROTTLE, le="1"): "0+1x60", of(THROTTLE, le="5"): "0+9x60", of(THROTTLE, le="+Inf"): "0+9x60"},
         silent=(14,),
         fires=20,
     ),
     Case(
-        "TFOperatorWebhookFails",
-        {f'tfoperator_webhook_failures_total{{{TARGET}, reason="conversion"}}': "0+1x60"},
+        "TFOperatorTurnedAway",
+        {
+            of("rest_client_requests_total", code="201", method="POST"): "0+80x60",
+            of("rest_client_requests_total", code="429", method="POST"): "0+20x60",
+        },
         silent=(14,),
         fires=20,
     ),
+    Case("TFOperatorWebhookFails", {of("tfoperator_webhook_failures_total", reason="conversion"): "0+1x60"}, (14,), 20),
     Case("TFOperatorWebhookCertificateExpires", {EXPIRY: f"{13 * DAY}x90"}, silent=(59,), fires=61),
     Case("TFOperatorWebhookCertificateExpires", {EXPIRY: "1x90"}, silent=(80,)),  # that is another alert's
     Case("TFOperatorWebhookWithoutCertificate", {EXPIRY: "0x9"}, silent=(4,), fires=6),
     Case("TFOperatorWebhookWithoutCertificate", {EXPIRY: f"{20 * 60}x60"}, silent=(24,), fires=26),
-    Case(
-        "TFOperatorWebhookOverwritten",
-        {f"tfoperator_webhook_registrations_total{{{TARGET}}}": "0x9 0+0.2x60"},
-        silent=(10, 30),
-        fires=65,
-    ),
-    Case("TFOperatorLogsLost", {f"tfoperator_archive_failures_total{{{TARGET}}}": "0x9 1x120"}, (9, 80), 15),
-    Case("TFJobsFail", {f"training_operator_jobs_failed_total{{{JOBS}}}": "0+0.1x120"}, silent=(10,), fires=60),
+    Case("TFOperatorWebhookOverwritten", {of("tfoperator_webhook_registrations_total"): "0x9 0+0.2x60"}, (10, 30), 65),
+    Case("TFOperatorLogsLost", {of("tfoperator_archive_failures_total"): "0x9 1x120"}, (9, 80), 15),
+    Case("TFJobsFail", {of("training_operator_jobs_failed_total", JOBS): "0+0.1x120"}, silent=(10,), fires=60),
     Case(
         "TFJobsFail",
         {
-            f"training_operator_jobs_failed_total{{{JOBS}}}": "0+0.1x120",
-            f"training_operator_jobs_successful_total{{{JOBS}}}": "0+0.05x120",
+            of("training_operator_jobs_failed_total", JOBS): "0+0.1x120",
+            of("training_operator_jobs_successful_total", JOBS): "0+0.05x120",
         },
         silent=(10,),
         fires=60,
     ),
-    Case("TFJobsRestart", {f"training_operator_jobs_restarted_total{{{JOBS}}}": "0+1x120"}, silent=(10,), fires=60),
-    Case("TFJobPodsNotCreated", {f"training_operator_failed_pods_total{{{TARGET}}}": "0+1x60"}, (14,), 20),
+    Case("TFJobsRestart", {of("training_operator_jobs_restarted_total", JOBS): "0+1x120"}, silent=(10,), fires=60),
+    Case("TFJobsStalled", {of("tfoperator_stalled_jobs", JOBS): "0x9 1x20 0x30"}, silent=(9, 35), fires=15),
+    Case("TFJobPodsNotCreated", {of("training_operator_failed_pods_total"): "0+1x60"}, (14,), 20),
 )
 
 

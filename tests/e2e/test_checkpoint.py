@@ -24,8 +24,7 @@ def test_a_job_that_is_submitted_again_goes_on_and_another_does_not(tmp_path: Pa
     cli = Cli(tmp_path)
     (tmp_path / "job.yaml").write_text(job("mnist", volume))
     assert cli.run("run", "job.yaml").returncode == 1
-    again = cli.run("run", "job.yaml")
-    assert again.returncode == 0, again.stdout + again.stderr
+    again = cli.run("run", "job.yaml", code=0)
     assert "[chief-0] resumed" in again.stdout
     assert (tmp_path / "shared/default/mnist/model").read_text() == "resumed\n"
 

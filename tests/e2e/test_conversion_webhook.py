@@ -6,29 +6,32 @@ The server can't read v1alpha2 without them, and they listen on loopback, where 
 from __future__ import annotations
 
 import base64
-import os
+import json
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from hack.controlplane import ControlPlane
+from hack.controlplane import ControlPlane, control_plane
 from tests.e2e.conftest import OPERATOR_GROUPS, OPERATOR_USER
-from tests.support.cluster import Cluster, decode, tfjob
-from tests.support.controlplane import control_plane
+from tests.support.cluster import Cluster, decode, find, tfjob
 from tests.support.eventually import eventually
+from tests.support.kubectl import Kubectl
 from tests.support.operated import wait_until_clock
-from tests.support.operator_process import OperatorProcess, free_port
+from tests.support.operator_process import OperatorProcess, ask, free_port
 from tests.support.webhook import V1ALPHA2, wait_served
-from tfoperator.api.crd import crd
+from tfoperator.api.conversion import V1_ONLY
+from tfoperator.api.schema import crd
 from tfoperator.api.webhook_names import CRD_NAME
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.kube.errors import KubeError, NotFoundError
+from tfoperator.kube.errors import InvalidError, KubeError, ServerError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 
 pytestmark = pytest.mark.controlplane
@@ -38,6 +41,7 @@ NAMESPACE, SECRET = "tfoperator-system", "tfoperator-webhook-cert"
 ELECT = ("--leader-elect", f"--leader-elect-namespace={NAMESPACE}")
 EXPIRY = "tfoperator_webhook_certificate_expiry_timestamp_seconds"
 REGISTRATIONS = "tfoperator_webhook_registrations_total"
+FLOOD_SECONDS = "5"
 
 
 class Deployed:
@@ -66,11 +70,17 @@ class Deployed:
 
     def kill_all(self) -> None:
         for one in self._started:
-            if one.process is not None and one.process.poll() is None:
-                one.kill()
+            one.kill()
 
     def logs(self) -> str:
         return "\n".join(f"--- {one.log.name}\n{one.tail(40)}" for one in self._started)
+
+    def serve(self, name: str, **replicas: int) -> OperatorProcess:
+        """Start an operator, and submit this older job as soon as its version is served."""
+        operator = self.start().wait_ready()
+        wait_served(self.client)
+        self.submit_older(name, **replicas)
+        return operator
 
     def submit_older(self, name: str, **replicas: int) -> dict[str, Any]:
         job = tfjob(name, restart_policy="OnFailure", **replicas) | {"apiVersion": "kubeflow.org/v1alpha2"}
@@ -80,10 +90,7 @@ class Deployed:
         return self.client.get(V1ALPHA2, self.cluster.namespace, name, decode)
 
     def secret(self) -> dict[str, Any] | None:
-        try:
-            return self.client.get(SECRETS, NAMESPACE, SECRET, decode)
-        except NotFoundError:
-            return None
+        return find(self.client, SECRETS, NAMESPACE, SECRET)
 
     def crd(self) -> dict[str, Any]:
         return self.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, decode)
@@ -96,10 +103,8 @@ class Deployed:
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane, Client]]:
     users = {OPERATOR_USER: OPERATOR_GROUPS}
-    with control_plane(users=users) as plane, Client(load_config(str(plane.kubeconfig)), qps=-1) as client:
-        environment = {**os.environ, "HOME": str(plane.folder)}  # kubectl caches discovery below it
-        command = ["kubectl", "--kubeconfig", str(plane.kubeconfig), "apply", "--server-side", "-k", str(OVERLAY)]
-        subprocess.run(command, check=True, timeout=60, env=environment, capture_output=True)
+    with control_plane(users=users) as plane, Client(load_config(str(plane.kubeconfig))) as client:
+        Kubectl(plane.kubeconfig)("apply", "--server-side", "-k", str(OVERLAY))
         yield plane, client
 
 
@@ -149,13 +154,9 @@ class Requests:
 
 
 def test_an_older_job_runs_and_its_status_is_read_in_its_own_words(deployed: Deployed) -> None:
-    operator = deployed.start().wait_ready()
-    wait_served(deployed.client)
-    deployed.submit_older("mnist", Worker=1, Eval=1)
+    operator = deployed.serve("mnist", Worker=1, Eval=1)
     cluster = deployed.cluster
-    assert set(cluster.wait_pods(2)) == {"mnist-worker-0", "mnist-evaluator-0"}
-    for name in cluster.pods():
-        cluster.set_phase(name, "Running")
+    assert set(cluster.run_pods(2)) == {"mnist-worker-0", "mnist-evaluator-0"}
     cluster.wait_condition("mnist", "Running")
     # A webhook that is gone for a while: v1 needs none, and v1alpha2 is back with it.
     operator.kill()
@@ -170,6 +171,26 @@ def test_an_older_job_runs_and_its_status_is_read_in_its_own_words(deployed: Dep
     assert status["phase"] == "Succeeded"
     assert again.metrics()['tfoperator_webhook_objects_total{version="v1alpha2"}'] > 0
     assert again.stop() == 0
+
+
+def test_an_annotation_steps_round_no_rule(deployed: Deployed) -> None:
+    operator = deployed.serve("stepped", Worker=1)
+    namespace = deployed.cluster.namespace
+
+    def restore(policy: dict[str, Any]) -> None:
+        change = {"metadata": {"annotations": {V1_ONLY: json.dumps({"spec": {"runPolicy": policy}})}}}
+        deployed.client.patch(V1ALPHA2, namespace, "stepped", change, decode)
+
+    restore({"backoffLimit": 7, "managedBy": "kueue.x-k8s.io/multikueue"})
+    with pytest.raises(ServerError, match=r"TFJob stepped: .*v1-only.*: spec.runPolicy.backoffLimit: must be"):
+        restore({"backoffLimit": -7})
+    change = {"spec": {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}}
+    with pytest.raises(InvalidError, match=r"spec\.runPolicy\.managedBy"):
+        deployed.client.patch(V1ALPHA2, namespace, "stepped", change, decode)
+    assert deployed.cluster.job("stepped")["spec"]["runPolicy"] == {"backoffLimit": 7, "suspend": False}
+    # An operator whose job it is no more would make no pod.
+    assert set(deployed.cluster.wait_pods(1)) == {"stepped-worker-0"}
+    assert operator.stop() == 0
 
 
 def test_a_certificate_is_renewed_again_and_again_without_a_failed_request(deployed: Deployed) -> None:
@@ -191,9 +212,7 @@ def test_a_certificate_is_renewed_again_and_again_without_a_failed_request(deplo
 
 
 def test_a_secret_that_is_deleted_is_replaced_without_a_failed_request(deployed: Deployed) -> None:
-    operator = deployed.start().wait_ready()
-    wait_served(deployed.client)
-    deployed.submit_older("kept", Worker=1)
+    operator = deployed.serve("kept", Worker=1)
     before, secret = operator.metrics()[EXPIRY], deployed.secret()
     assert secret is not None
     wait_until_clock(int(time.time()) + 1)  # certificates are told apart by their ends, in whole seconds
@@ -213,10 +232,32 @@ def test_a_secret_that_is_deleted_is_replaced_without_a_failed_request(deployed:
     assert (new["type"], set(new["data"])) == ("kubernetes.io/tls", {"tls.crt", "tls.key", "ca.crt", "next-ca.key"})
 
 
+def test_two_thousand_connections_of_a_stranger_keep_nobody_out(deployed: Deployed) -> None:
+    operator = deployed.serve("flooded", Worker=1)
+    assert operator.process is not None
+    process = psutil.Process(operator.process.pid)
+    resident, slowest = process.memory_info().rss, 0.0
+    ports = [str(port) for port in (deployed.port, operator.health_port, operator.metrics_port)]
+    command = [sys.executable, "-m", "tests.support.flood", "127.0.0.2", "2000", FLOOD_SECONDS, *ports]
+    with Requests(deployed, "flooded") as requests, subprocess.Popen(command, stdout=subprocess.PIPE) as flood:
+        before = requests.answered
+        while flood.poll() is None:
+            began = time.monotonic()
+            assert ask(operator.health_port, "/healthz") == (200, "ok\n")
+            slowest = max(slowest, time.monotonic() - began)
+        assert flood.stdout is not None
+        opened = int(flood.stdout.read())
+        assert requests.answered > before
+    grown = (process.memory_info().rss - resident) >> 20
+    print(f"{opened} connections; the slowest probe took {slowest:.3f} s; {grown} MiB more")
+    assert opened > 2000, "some were closed, and opened again"
+    assert requests.failures == []
+    assert ask(operator.metrics_port, "/metrics")[0] == 200
+    assert grown < 64
+
+
 def test_a_crd_that_is_applied_anew_is_told_the_authority_again(deployed: Deployed) -> None:
-    operator = deployed.start().wait_ready()
-    wait_served(deployed.client)
-    deployed.submit_older("kept", Worker=1)
+    operator = deployed.serve("kept", Worker=1)
     trusted = deployed.trusted()
     assert trusted
     fresh = crd(all_versions=True)

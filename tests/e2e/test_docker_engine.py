@@ -18,10 +18,11 @@ from tests.support.eventually import eventually
 
 
 def traces() -> set[str]:
-    """Interfaces, mounts and control groups of this machine."""
+    """Mounts of this machine, and its interfaces and control groups that an engine of this process can have made."""
     mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
-    groups = {str(path) for path in Path("/sys/fs/cgroup").glob("**/tfoperator-*")}
-    return mounts | groups | set(os.listdir("/sys/class/net"))
+    groups = {str(path) for path in Path("/sys/fs/cgroup").glob(f"**/tfoperator-{os.getpid()}-*")}
+    interfaces = {name for name in os.listdir("/sys/class/net") if name.startswith(("docker", "br-", "veth"))}
+    return mounts | groups | interfaces
 
 
 @pytest.fixture

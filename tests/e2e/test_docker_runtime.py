@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,14 @@ import docker
 import pytest
 
 from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
-from tests.support.cluster import decode
+from tests.support.cluster import decode, find
 from tests.support.docker_engine import traces
 from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
-from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.resources import PODS, SERVICES, Resource
 from tfoperator.local.controlplane import ControlPlane
-from tfoperator.local.docker_runtime import remove_leftovers
-from tfoperator.local.docker_runtime.leftovers import OWNER_LABEL, new_run
-from tfoperator.local.runtimes import RuntimeName
+from tfoperator.local.runtime import RuntimeName
+from tfoperator.local.runtime.docker import OWNER_LABEL, new_run, remove_leftovers
 
 ENTRYPOINT_IMAGE = "local/entrypoint:1"
 LIMIT = 30.0
@@ -47,6 +46,8 @@ class Pods:
 
     def __init__(self, plane: ControlPlane) -> None:
         self.client = plane.client
+        self.meter = plane.meter
+        self.peaks = plane.runtime.peaks
         self._run_dir = plane.run_dir
 
     def create(self, name: str, *containers: Json, labels: Json | None = None, **spec: Any) -> None:
@@ -94,30 +95,36 @@ class Pods:
     def delete(self, name: str) -> None:
         """Delete a pod, and wait until it is gone."""
         self.client.delete(PODS, "default", name)
+        eventually(lambda: not find(self.client, PODS, "default", name), within=LIMIT, what=f"pod {name} is gone")
 
-        def gone() -> bool:
-            try:
-                self.status(name)
-            except NotFoundError:
-                return True
-            return False
 
-        eventually(gone, within=LIMIT, what=f"pod {name} is gone")
+@contextmanager
+def running(folder: Path, docker_engine: DockerEngine, *, allow_privileged: bool = False) -> Iterator[Pods]:
+    with pytest.MonkeyPatch.context() as patch, no_threads_left():
+        patch.setenv("DOCKER_HOST", docker_engine.url)
+        plane = ControlPlane(folder, runtime=RuntimeName.DOCKER, allow_privileged=allow_privileged)
+        plane.start()
+        try:
+            yield Pods(plane)
+        finally:
+            plane.stop()
 
 
 @pytest.fixture(scope="module")
 def pods(engine: Any, docker_engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pods]:
-    with pytest.MonkeyPatch.context() as patch, no_threads_left():
-        patch.setenv("DOCKER_HOST", docker_engine.url)
-        plane = ControlPlane(tmp_path_factory.mktemp("plane"), runtime=RuntimeName.DOCKER)
-        plane.start()
-        yield Pods(plane)
-        plane.stop()
-        assert traces(engine) == []
+    with running(tmp_path_factory.mktemp("plane"), docker_engine) as one:
+        yield one
+    assert traces(engine) == []
 
 
 def shell(script: str, name: str = "main", **fields: Any) -> Json:
     return {"name": name, "image": BUSYBOX_IMAGE, "command": ["sh", "-ec", script], **fields}
+
+
+SWAP = """while :; do
+  mv -T t a && { until mv -T l t; do rmdir t; done; mv -T t l; until mv -T a t; do rmdir t; done; }
+done 2>/dev/null"""
+"""Puts the link `l` in the place of the folder `t`, and back, for ever; a folder that was made meanwhile goes."""
 
 
 def ending(status: Json, container: int = 0) -> tuple[int, str]:
@@ -128,9 +135,12 @@ def ending(status: Json, container: int = 0) -> tuple[int, str]:
 
 def test_a_service_is_a_name_for_the_pods_that_it_selects(pods: Pods) -> None:
     pods.add(SERVICES, "server", spec={"clusterIP": "None", "selector": {"role": "server"}, "ports": [{"port": 2222}]})
-    pods.create("server-0", shell("while :; do echo weights | nc -l -p 2222; done"), labels={"role": "server"})
-    names = ("server", "server.default", "server.default.svc", "server.default.svc.cluster.local")
-    ask = "; ".join(f"until nc {name} 2222 2>/dev/null </dev/null; do sleep 0.1; done" for name in names)
+    serve = shell("while :; do echo weights | nc -l -p 2222; done")
+    pods.create("server-0", serve, labels={"role": "server"}, hostname="first", subdomain="server")
+    suffixes = ("", ".default", ".default.svc", ".default.svc.cluster.local")
+    names = [name + suffix for name in ("server", "first.server") for suffix in suffixes]
+    # A connection that waited when the server began again is reset: asked again, too.
+    ask = "; ".join(f"until nc {name} 2222 2>/dev/null </dev/null | grep weights; do sleep 0.1; done" for name in names)
     pods.create("client", shell(f"{ask}; hostname"))
     assert pods.end("client")["phase"] == "Succeeded", pods.log("client")
     assert pods.log("client") == "weights\n" * len(names) + "client\n"
@@ -143,25 +153,22 @@ def test_a_service_is_a_name_for_the_pods_that_it_selects(pods: Pods) -> None:
 def test_the_image_says_what_the_manifest_does_not(pods: Pods) -> None:
     env = [{"name": "GREETING", "value": "hello from $(IP)"}]
     env.insert(0, {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})  # type: ignore[dict-item]
-    pods.create("plain", {"name": "main", "image": ENTRYPOINT_IMAGE})
+    pods.create("untold", {"name": "main", "image": ENTRYPOINT_IMAGE})
     more = {"args": ["$(IP)", "$$x"], "env": env, "workingDir": "/bin", "securityContext": {"runAsUser": 1234}}
     pods.create("told", {"name": "main", "image": ENTRYPOINT_IMAGE, **more})
-    assert ending(pods.end("plain")) == (0, "Completed")
-    assert pods.log("plain") == "entry of the image in /tmp as 1000,\n"
+    assert ending(pods.end("untold")) == (0, "Completed")
+    assert pods.log("untold") == "entry of the image in /tmp as 1000,\n"
     address = pods.end("told")["podIP"]
     assert pods.log("told") == f"entry {address} $x in /bin as 1234, hello from {address}\n"
 
 
-def test_volumes_are_mounted_for_whoever_the_container_runs_as(pods: Pods, tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub/here").write_text("of this machine\n")
+def test_volumes_are_mounted_for_whoever_the_container_runs_as(pods: Pods) -> None:
     pods.add(CONFIG_MAPS, "settings", data={"a.txt": "alpha"})
     pods.add(SECRETS, "password", stringData={"word": "s3cret"})
     volumes = [
         {"name": "config", "configMap": {"name": "settings"}},
         {"name": "secret", "secret": {"secretName": "password"}},
         {"name": "scratch", "emptyDir": {}},
-        {"name": "host", "hostPath": {"path": str(tmp_path)}},
         {"name": "claim", "persistentVolumeClaim": {"claimName": "data"}},
     ]
     mounts = [
@@ -169,23 +176,116 @@ def test_volumes_are_mounted_for_whoever_the_container_runs_as(pods: Pods, tmp_p
         {"name": "config", "mountPath": "/one/file", "subPath": "a.txt"},
         {"name": "secret", "mountPath": "/secret"},
         {"name": "scratch", "mountPath": "/scratch"},
-        {"name": "host", "mountPath": "/host", "readOnly": True, "subPath": "sub"},
         {"name": "claim", "mountPath": "/claim"},
+        {"name": "claim", "mountPath": "/part", "subPath": "deep/part"},
     ]
     user = {"runAsUser": 4321, "runAsGroup": 4321}
     init = shell("echo prepared > /scratch/by-init", "init", volumeMounts=mounts)
-    read = shell("cat /etc/settings/a.txt /one/file /secret/word /scratch/by-init /host/here", volumeMounts=mounts)
-    read["command"][2] += "; echo x > /claim/mine; echo y > /scratch/mine; ! echo > /host/x; ! echo > /etc/settings/x"
-    read["command"][2] += "; echo $(id -u) $(id -g)"
+    read = shell("cat /etc/settings/a.txt /one/file /secret/word /scratch/by-init; echo", volumeMounts=mounts)
+    read["command"][2] += "; echo x > /claim/mine; echo y > /scratch/mine; ! echo > /etc/settings/x"
+    read["command"][2] += "; echo $(id -u) $(id -g); echo z > /part/mine"
     pods.create("mounts", read, initContainers=[init], volumes=volumes, securityContext=user)
     assert pods.end("mounts")["phase"] == "Succeeded", pods.log("mounts")
     lines = pods.log("mounts").splitlines()  # of two streams, in any order
-    assert {"alphaalphas3cretprepared", "of this machine", "4321 4321"} < set(lines)
-    assert pods.log("mounts").count("Read-only file system") == 2
-    seen = shell("cat /claim/mine", volumeMounts=[mounts[-1]])
+    assert {"alphaalphas3cretprepared", "4321 4321"} < set(lines)
+    assert pods.log("mounts").count("Read-only file system") == 1
+    seen = shell("cat /claim/mine /claim/deep/part/mine", volumeMounts=[mounts[-2]])
     pods.create("later", seen, volumes=volumes)
     assert pods.end("later")["phase"] == "Succeeded"
-    assert pods.log("later") == "x\n"
+    assert pods.log("later") == "x\nz\n"
+
+
+def test_power_over_the_machine_is_given_only_to_who_asks_for_it(
+    pods: Pods, docker_engine: DockerEngine, tmp_path: Path
+) -> None:
+    (tmp_path / "host/sub").mkdir(parents=True)
+    (tmp_path / "host/sub/here").write_text("of this machine\n")
+    # One stream only: two of them reach the log in no order.
+    look = "exec 2>&1; cat /host/here; ! echo > /host/x; grep CapEff /proc/self/status; hostname"
+    mount = {"name": "host", "mountPath": "/host", "readOnly": True, "subPath": "sub"}
+    # Not `privileged`: where tests run, not even root may have all capabilities.
+    context = {"capabilities": {"add": ["SYS_ADMIN"]}}
+    powerful = shell(look, securityContext=context, volumeMounts=[mount])
+    volumes = [{"name": "host", "hostPath": {"path": str(tmp_path / "host")}}]
+    with running(tmp_path / "trusting", docker_engine, allow_privileged=True) as trusting:
+        for some in (pods, trusting):
+            some.create("powerful", powerful, volumes=volumes, hostNetwork=True)
+        assert trusting.end("powerful")["phase"] == "Succeeded", trusting.log("powerful")
+        assert ending(pods.end("powerful")) == (126, "StartError")
+        words = trusting.log("powerful").split()
+    assert " ".join(words[:3]) == "of this machine"
+    effective = int(words[words.index("CapEff:") + 1], 16)
+    assert effective >> 21 & 1, "CAP_SYS_ADMIN"
+    assert "powerful" not in words, "the name is the machine's"
+    for field in ("securityContext.capabilities.add SYS_ADMIN", "hostNetwork", "hostPath", "--allow-privileged"):
+        assert field in pods.log("powerful")
+
+
+def test_a_container_gains_no_rights_and_can_not_have_all_processes(pods: Pods, engine: Any) -> None:
+    pods.create("plain", shell("grep -E 'NoNewPrivs|Seccomp:|CapEff' /proc/1/status; exec sleep 600"))
+    eventually(lambda: "CapEff" in pods.log("plain"), within=LIMIT)
+    made = {one.name.rpartition("-")[2]: one for one in engine.containers.list() if "-plain-" in one.name}
+    sandbox = made.pop("sandbox").attrs["HostConfig"]
+    [main] = [one.attrs["HostConfig"] for one in made.values()]
+    assert (main["PidsLimit"], sandbox["PidsLimit"]) == (4096, 8)
+    assert (sandbox["CapDrop"], sandbox["ReadonlyRootfs"]) == (["ALL"], True)
+    values = dict(line.replace("\t", " ").split(": ") for line in pods.log("plain").splitlines())
+    assert (values["NoNewPrivs"], values["Seccomp"]) == ("1", "2"), "seccomp's filter mode"
+    assert not int(values["CapEff"], 16) >> 21 & 1, "CAP_SYS_ADMIN"
+    pods.delete("plain")
+
+
+def test_a_link_that_an_init_container_has_planted_leads_nowhere(pods: Pods, tmp_path: Path) -> None:
+    (tmp_path / "of-this-machine").touch()
+    whole = {"name": "shared", "mountPath": "/shared"}
+    part = {"name": "shared", "mountPath": "/t", "subPath": "sub/deep"}
+    links = {"last": f"mkdir /shared/sub; ln -s {tmp_path} /shared/sub/deep", "above": f"ln -s {tmp_path} /shared/sub"}
+    for name, plant in links.items():
+        init = shell(plant, "init", volumeMounts=[whole])
+        main = shell("ls /t; echo x > /t/written", volumeMounts=[part])
+        pods.create(f"planted-{name}", main, initContainers=[init], volumes=[{"name": "shared", "emptyDir": {}}])
+        ended = ending(pods.end(f"planted-{name}"))
+        assert [path.name for path in tmp_path.iterdir()] == ["of-this-machine"], "nothing was written"
+        assert ended == (127, "StartError")
+        assert "subPath 'sub/deep' leads through a link" in pods.log(f"planted-{name}")
+
+
+def test_a_link_is_not_followed_either_if_it_is_put_there_while_the_container_starts(
+    pods: Pods, tmp_path: Path
+) -> None:
+    (tmp_path / "of-this-machine").touch()
+    mounts = [{"name": "shared", "mountPath": "/shared"}, {"name": "shared", "mountPath": "/t", "subPath": "t"}]
+    swap = f"cd /shared; mkdir -p t; touch t/mine; ln -s {tmp_path} l; {SWAP}"
+    swapping = shell(swap, "swapping", volumeMounts=mounts[:1])
+    look = [shell("ls /t; exit 1", f"look-{n}", volumeMounts=mounts[1:]) for n in range(4)]
+    pods.create("raced", swapping, *look, volumes=[{"name": "shared", "emptyDir": {}}], restartPolicy="OnFailure")
+
+    def is_done(status: Json) -> bool:
+        containers = status.get("containerStatuses") or ()
+        return sum(one["restartCount"] for one in containers) >= 8
+
+    pods.until("raced", is_done, "eight starts")
+    seen = [pods.log("raced", f"look-{n}", attempt) for n in range(4) for attempt in range(3)]
+    pods.delete("raced")
+    assert not [one for one in seen if "of-this-machine" in one], seen
+    assert "mine\n" in seen or any("leads through a link" in one for one in seen)
+
+
+def test_what_a_container_uses_is_measured(pods: Pods) -> None:
+    pods.create("busy", shell("x=$(head -c 30000000 /dev/zero | tr '\\0' x); while :; do :; done"))
+    pods.until("busy", lambda status: status.get("phase") == "Running", "running")
+
+    def measured() -> bool:
+        usage = pods.meter.read()
+        assert usage is not None
+        [one] = [one for one in usage.containers if one.name.pod == "busy"]
+        assert one.cpu > 0.05, one
+        assert one.memory > 25 << 20, one
+        return True
+
+    eventually(measured, within=LIMIT, every=0.5, what="its use")
+    pods.delete("busy")
+    assert (pods.peaks.of_pod("default", "busy")["main"] >> 20) > 25
 
 
 def test_how_a_container_has_ended_is_told(pods: Pods) -> None:

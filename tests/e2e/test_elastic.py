@@ -8,6 +8,7 @@ from tests.support.cluster import Json, decode
 from tests.support.eventually import eventually
 from tests.support.operated import JobOnCluster, Operated
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube import ListOptions
 from tfoperator.kube.resources import PODS
 
 pytestmark = pytest.mark.controlplane
@@ -26,7 +27,7 @@ def test_an_autoscaler_finds_the_worker_pods_and_changes_their_number(operated: 
     assert (scale["spec"], scale["status"]["replicas"]) == ({"replicas": 2}, 2)
 
     selected = job.cluster.client.list(
-        PODS, job.cluster.namespace, decode, label_selector=scale["status"]["selector"]
+        PODS, job.cluster.namespace, decode, ListOptions(label_selector=scale["status"]["selector"])
     ).items
     assert {pod["metadata"]["name"] for pod in selected} == {"scaled-worker-0", "scaled-worker-1"}
 

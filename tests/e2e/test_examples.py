@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.support.cli import Cli
+from tests.support.cli import Cli, container_process
 
 pytestmark = pytest.mark.tensorflow
 
@@ -20,6 +23,8 @@ WITHOUT_A_JOB = {
     "checkpoint/claim.yaml",
     "launcher/component.yaml",
     "launcher/train.yaml",
+    "pipeline/argo.yaml",
+    "pipeline/runner.yaml",
     "tensorboard/claim.yaml",
 }
 MANIFESTS = {str(path.relative_to(ROOT / "examples")) for path in (ROOT / "examples").rglob("*.yaml")}
@@ -27,8 +32,7 @@ MANIFESTS = {str(path.relative_to(ROOT / "examples")) for path in (ROOT / "examp
 
 def train(example: str, run_dir: Path) -> tuple[str, dict[str, str]]:
     """Run an example to its end; returns its output and how each replica ended."""
-    done = Cli(ROOT).run("run", f"examples/{example}/tfjob.yaml", "--logs-dir", str(run_dir), timeout=LIMIT)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = Cli(ROOT).run("run", f"examples/{example}/tfjob.yaml", "--logs-dir", str(run_dir), timeout=LIMIT, code=0)
     result = json.loads((run_dir / "result.json").read_text())
     return done.stdout, {replica["name"]: replica["state"] for replica in result["jobs"][0]["replicas"]}
 
@@ -42,8 +46,7 @@ def accuracies(replica: str, output: str) -> list[float]:
 
 @pytest.mark.parametrize("manifest", sorted(MANIFESTS - WITHOUT_A_JOB))
 def test_a_manifest_is_valid(manifest: str) -> None:
-    done = Cli(ROOT / "examples").run("validate", manifest)
-    assert done.returncode == 0, done.stdout + done.stderr
+    Cli(ROOT / "examples").run("validate", manifest, code=0)
 
 
 def test_a_single_worker_trains_without_tf_config(tmp_path: Path) -> None:
@@ -67,3 +70,27 @@ def test_two_mirrored_workers_end_with_the_same_network(tmp_path: Path) -> None:
     assert accuracies("worker-0", output) == accuracies("worker-1", output)
     assert accuracies("worker-0", output)[-1] >= 0.90
     assert states == {"worker-0": "Succeeded", "worker-1": "Succeeded"}
+
+
+def test_a_keras_model_is_trained_by_two_workers_that_fit_could_not_train(tmp_path: Path) -> None:
+    output, states = train("keras-multi-worker", tmp_path)
+    assert accuracies("worker-0", output) == accuracies("worker-1", output)
+    assert accuracies("worker-0", output)[-1] >= 0.90
+    assert states == {"worker-0": "Succeeded", "worker-1": "Succeeded"}
+
+
+def test_two_mirrored_workers_resume_together_when_one_is_killed(tmp_path: Path) -> None:
+    job = list(yaml.safe_load_all((ROOT / "examples/multi-worker/tfjob.yaml").read_text()))[1]
+    [container] = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    container["command"] = ["python", str(ROOT / "examples/multi-worker/train.py"), "--pause", "1.5"]
+    cli = Cli(tmp_path)
+    with cli.start("run", cli.write(yaml.safe_dump(job)), "--logs-dir", "kept") as process:
+        process.until("[worker-0] step 100/300", within=LIMIT)
+        os.kill(container_process(tmp_path / "kept", "multi-worker-worker-1"), signal.SIGKILL)
+        assert process.wait(LIMIT) == 0, process.output
+    assert "is restarting all its replicas because of Worker-1 (exited with code 137)" in process.output
+    for worker in ("worker-0", "worker-1"):
+        assert re.search(rf"\[{worker}\] resumed from step [12]00", process.output), process.output
+    assert accuracies("worker-0", process.output) == accuracies("worker-1", process.output)
+    result = json.loads((tmp_path / "kept/result.json").read_text())
+    assert {one["name"]: one["restarts"] for one in result["jobs"][0]["replicas"]} == {"worker-0": 1, "worker-1": 1}

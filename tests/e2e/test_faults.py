@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from hack.controlplane import ControlPlane
-from hack.faults import servers
+from hack.faults.injection import servers
+from hack.faults.injection.servers import Server
 from hack.faults.runner import Result, play
-from hack.faults.servers import Server
 from tfoperator.kube.client import Client
 
 EMBEDDED_SEEDS = (133, 305, 158, 188, 10131, 35008, 35054)
 """Seeds that have found something, some that kill, pause and cut, and two whose workers fail for good and may.
 
-The first has a gang of one kind, the second of the other, both beside TensorBoards."""
+The first has a gang of one kind, the second of the other, both with TensorBoards."""
 
 REAL_SEEDS = (2, 4, 11)
 """The last has a TensorBoard. There are no gangs: other tests want this control plane without their CRDs."""

@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from hack.controlplane import ControlPlane
-from tests.e2e.gang import Gang, gang_job, gang_operated
+from tests.e2e.gang import Gang, GangKind, GangTests, gang, gang_job, gang_of_module
 from tests.support.cluster import decode
 from tests.support.gang_schedulers import COSCHEDULING, coscheduling_scheduler, install_coscheduling_crds
-from tfoperator.controller.gang import COSCHEDULING_POD_GROUPS
-from tfoperator.kube.client import Client
+from tfoperator.controller import COSCHEDULING_POD_GROUPS
 from tfoperator.kube.resources import PRIORITY_CLASSES
+
+__all__ = ["gang", "gang_of_module"]
 
 pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def gang_of_module(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gang]:
-    with gang_operated(
-        plane,
-        admin,
-        tmp_path_factory.mktemp("coscheduling"),
+def gang_kind() -> GangKind:
+    return GangKind(
         overlay="scheduler-plugins",
-        flag=f"--gang-scheduler-name={COSCHEDULING}",
+        scheduler_name=COSCHEDULING,
         pod_groups=COSCHEDULING_POD_GROUPS,
         install=install_coscheduling_crds,
         scheduler=coscheduling_scheduler,
-    ) as one:
-        yield one
+        crd="podgroups.scheduling.x-k8s.io",
+        product="scheduler-plugins",
+    )
 
 
-@pytest.fixture
-def gang(gang_of_module: Gang) -> Iterator[Gang]:
-    yield gang_of_module
-    gang_of_module.free_the_node()
-
-
-def test_an_operator_without_the_crd_says_what_to_install_and_starts_once_it_is_there(gang: Gang) -> None:
-    lines = [line for line in gang.told_before.splitlines() if "podgroups.scheduling.x-k8s.io" in line]
-    assert len(lines) == 1
-    assert "install scheduler-plugins" in lines[0]
+class TestCoscheduling(GangTests):
+    pass
 
 
 def test_a_job_that_does_not_fit_says_what_it_lacks_and_runs_when_it_asks_for_less(gang: Gang) -> None:
@@ -61,29 +49,14 @@ def test_a_job_that_does_not_fit_says_what_it_lacks_and_runs_when_it_asks_for_le
     gang.wait_message(job, "wait: Unschedulable: Insufficient cpu", status="True")
 
 
-def test_more_than_there_are_never_runs_and_lowered_succeeds(gang: Gang) -> None:
-    job = gang.submit("ten", policy={"minAvailable": 10}, Worker=1)
-    gang.wait_message(job, "the gang of 10 pods (cpu 1) can't come together", "only 1 replicas")
-    job.patch_spec(runPolicy={"schedulingPolicy": {"minAvailable": 1}})
-    gang.wait_bound(job, 1)
-    job.play("Running", "worker-0")
-    job.wait("Running")
-    job.play("Succeeded", "worker-0")
-    job.wait("Succeeded")
-    gang.wait_no_pod_group("ten")
-
-
 def test_a_restarted_replica_finds_its_gang_though_others_have_completed(gang: Gang) -> None:
     job = gang.submit_manifest(
         gang_job("finishing", restart_policy="ExitCode", spec={"successPolicy": "AllWorkers"}, Worker=3)
     )
     gang.wait_bound(job, 3)
-    job.play("Running", "worker-0", "worker-1", "worker-2")
-    job.wait("Running")
+    job.play("Running", "worker-0", "worker-1", "worker-2", leads_to="Running")
     job.play("Succeeded", "worker-0", "worker-1")
-    first = job.pod_uid("worker-2")
-    job.play("Failed", "worker-2", exit_code=137)
-    job.wait_successor("worker-2", of=first)
+    job.fail("worker-2", exit_code=137)
     # This scheduler does not see pods that have ended: a gang of three would never come together again.
     gang.wait_pod_group("finishing", minMember=1, minResources={"cpu": "1"})
     gang.wait_bound(job, 3)

@@ -2,57 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from hack.controlplane import ControlPlane
-from tests.e2e.gang import Gang, gang_job, gang_operated
+from tests.e2e.gang import Gang, GangKind, GangTests, gang, gang_job, gang_of_module
+from tests.support import manifests
 from tests.support.cluster import decode
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import install_volcano_crds, volcano_scheduler
-from tfoperator.controller.gang import VOLCANO_POD_GROUPS
-from tfoperator.kube.client import Client
-from tfoperator.kube.resources import PODS
+from tfoperator.controller import VOLCANO_POD_GROUPS
+from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
+
+__all__ = ["gang", "gang_of_module"]
 
 pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def gang_of_module(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gang]:
-    with gang_operated(
-        plane,
-        admin,
-        tmp_path_factory.mktemp("volcano"),
+def gang_kind() -> GangKind:
+    return GangKind(
         overlay="volcano",
-        flag="--gang-scheduler-name=volcano",
+        scheduler_name="volcano",
         pod_groups=VOLCANO_POD_GROUPS,
         install=install_volcano_crds,
         scheduler=volcano_scheduler,
-    ) as one:
-        yield one
+        crd="podgroups.scheduling.volcano.sh",
+        product="Volcano",
+    )
 
 
-@pytest.fixture
-def gang(gang_of_module: Gang) -> Iterator[Gang]:
-    yield gang_of_module
-    gang_of_module.free_the_node()
-
-
-def test_an_operator_without_the_crd_says_what_to_install_and_starts_once_it_is_there(gang: Gang) -> None:
-    lines = [line for line in gang.told_before.splitlines() if "podgroups.scheduling.volcano.sh" in line]
-    assert len(lines) == 1
-    assert "install Volcano" in lines[0]
+class TestVolcano(GangTests):
+    pass
 
 
 def test_a_job_that_does_not_fit_has_no_pods_says_why_and_runs_when_it_asks_for_less(gang: Gang) -> None:
     before = gang.operated.operator.metrics()
-    manifest = gang_job("toobig", cpu="3", policy={"priorityClass": "system-node-critical"}, Worker=3)
+    client = gang.cluster.client
+    client.create(PRIORITY_CLASSES, "", {"metadata": {"name": "urgent-gangs"}, "value": 1000}, decode)
+    manifest = gang_job("toobig", cpu="3", policy={"priorityClass": "urgent-gangs"}, Worker=3)
     manifest["metadata"]["annotations"] = {"volcano.sh/preemptable": "true"}
     job = gang.submit_manifest(manifest)
     gang.wait_message(job, "the gang of 3 pods (cpu 9) waits until Volcano admits PodGroup toobig")
     group = gang.wait_pod_group("toobig", minMember=3, minResources={"cpu": "9"})
-    assert group["spec"]["priorityClassName"] == "system-node-critical"
+    assert group["spec"]["priorityClassName"] == "urgent-gangs"
     assert group["metadata"]["annotations"] == {"volcano.sh/preemptable": "true"}
     (owner,) = group["metadata"]["ownerReferences"]
     assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (job.uid, True, True)
@@ -72,6 +63,16 @@ def test_a_job_that_does_not_fit_has_no_pods_says_why_and_runs_when_it_asks_for_
     after = gang.operated.operator.metrics()
     name = "training_operator_created_pod_groups_total"
     assert after[name] - before[name] >= 1
+    client.delete(PRIORITY_CLASSES, "", "urgent-gangs")
+
+
+def test_a_job_can_not_give_its_gang_a_system_class(gang: Gang) -> None:
+    job = gang.submit("greedy", policy={"priorityClass": "system-cluster-critical"}, Worker=1)
+    failed = job.wait("Failed")
+    assert failed["reason"] == "TFJobInvalid"
+    assert "schedulingPolicy.priorityClass" in failed["message"]
+    assert gang.pod_group("greedy") is None
+    assert job.pods() == {}
 
 
 def test_a_job_that_fits_runs_as_members_of_its_gang(gang: Gang) -> None:
@@ -83,26 +84,11 @@ def test_a_job_that_fits_runs_as_members_of_its_gang(gang: Gang) -> None:
         assert pod["spec"]["schedulerName"] == "volcano"
         assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "fits"
         assert pod["metadata"]["annotations"]["volcano.sh/task-spec"] == replica.partition("-")[0]
-    job.play("Running", "ps-0", "worker-0", "worker-1")
-    job.wait("Running")
-    job.play("Succeeded", "worker-0")
-    job.wait("Succeeded")
+    job.play("Running", "ps-0", "worker-0", "worker-1", leads_to="Running")
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
     gang.wait_no_pod_group("fits")
     job.wait_reasons("SuccessfulDeletePodGroup")
     assert gang.operated.operator.metrics()["training_operator_deleted_pod_groups_total"] - before == 1
-
-
-def test_more_than_there_are_never_runs_and_lowered_succeeds(gang: Gang) -> None:
-    job = gang.submit("ten", policy={"minAvailable": 10}, Worker=1)
-    gang.wait_message(job, "the gang of 10 pods (cpu 1) can't come together", "only 1 replicas")
-    gang.operated.settle()
-    assert "Running" not in job.state()
-    job.patch_spec(runPolicy={"schedulingPolicy": {"minAvailable": 1}})
-    gang.wait_bound(job, 1)
-    job.play("Running", "worker-0")
-    job.wait("Running")
-    job.play("Succeeded", "worker-0")
-    job.wait("Succeeded")
 
 
 def test_a_suspended_job_gives_its_pod_group_back_and_a_resumed_one_gets_another(gang: Gang) -> None:
@@ -190,21 +176,11 @@ def test_pods_from_before_the_gang_scheduler_was_chosen_are_left_alone(gang: Gan
         client.delete(VOLCANO_POD_GROUPS, namespace, "older")
         labels = {**group["labels"], "training.kubeflow.org/replica-type": "worker"}
         for index in range(2):
-            body = {
-                "metadata": {
-                    "name": f"older-worker-{index}",
-                    "labels": {**labels, "training.kubeflow.org/replica-index": str(index)},
-                    "ownerReferences": group["ownerReferences"],
-                },
-                "spec": {
-                    "containers": [{"name": "tensorflow", "image": "example.invalid/x:1"}],
-                    "schedulerName": "mine",
-                },
-            }
+            of_replica = {**labels, "training.kubeflow.org/replica-index": str(index)}
+            body = manifests.pod(f"older-worker-{index}", of_replica, *group["ownerReferences"], schedulerName="mine")
             client.create(PODS, namespace, body, decode)
 
     gang.operated.restart_operator(without_a_gang)
-    job.play("Running", "worker-0", "worker-1")
-    job.wait("Running")
+    job.play("Running", "worker-0", "worker-1", leads_to="Running")
     gang.operated.settle()
     assert gang.pod_group("older") is None

@@ -13,10 +13,11 @@ import pytest
 import yaml
 
 import tfoperator
+from hack import gobuild
 from hack.chart import CHART, MANIFESTS
 from hack.controlplane import ControlPlane
-from hack.gobuild import ensure
 from tests.support.cluster import Cluster
+from tests.support.kubectl import Kubectl
 from tfoperator.operator.options import parse_options
 
 pytestmark = pytest.mark.controlplane
@@ -44,14 +45,46 @@ VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
         [],
         {"webhook": {"enabled": True, "certManager": True}},
     ),
+    "progress": (["overlays/progress"], [], {"progress": {"enabled": True}}),
     "volcano": (["overlays/volcano"], [], {"gangSchedulerName": "volcano"}),
     "scheduler-plugins": (["overlays/scheduler-plugins"], [], {"gangSchedulerName": GANG}),
+    "leave-running-pods": (["base"], ["leave-running-pods"], {"defaultCleanPodPolicy": "None"}),
+    "network-per-job": (["base"], ["network-per-job"], {"defaultNetwork": "PerJob"}),
+    "hang-detection": (["overlays/hang-detection"], [], {"hangDetection": {"enabled": True}}),
     "log-archive": (["overlays/log-archive"], [], {"logArchive": {"enabled": True}}),
+    "stall-stacks": (
+        ["overlays/log-archive"],
+        ["stall-stacks"],
+        {"logArchive": {"enabled": True}, "stallStacks": {"enabled": True}},
+    ),
+    "metrics-secure": (
+        ["base"],
+        ["monitoring", "metrics-secure"],
+        {"metrics": {"secure": True}, "monitoring": ALL_OF_MONITORING},
+    ),
+    "metrics-secure-cert-manager": (
+        ["base"],
+        ["monitoring", "metrics-secure", "metrics-secure-cert-manager", "log-archive"],
+        {
+            "metrics": {"secure": True, "certManager": True},
+            "monitoring": ALL_OF_MONITORING,
+            "logArchive": {"enabled": True},
+        },
+    ),
     "everything": (
         ["overlays/webhook"],
-        ["monitoring", "network-policy", "network-policy-webhook", "log-archive", "volcano"],
+        [
+            "progress",
+            "monitoring",
+            "network-policy",
+            "network-policy-webhook",
+            "network-policy-progress",
+            "log-archive",
+            "volcano",
+        ],
         {
             "webhook": {"enabled": True},
+            "progress": {"enabled": True},
             "monitoring": ALL_OF_MONITORING,
             "networkPolicy": {"enabled": True},
             "logArchive": {"enabled": True},
@@ -72,10 +105,9 @@ VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
 """Of kustomize the resources and components, of Helm the values."""
 
 
-def run(*command: str, **options: Any) -> str:
-    done = subprocess.run(
-        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False, **options
-    )
+def run(program: str, *arguments: str) -> str:
+    command = [gobuild.find(program), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -105,7 +137,7 @@ def render(tmp_path: Path) -> Render:
         file = tmp_path / "values.yaml"
         file.write_text(yaml.safe_dump(values or {}))
         release = ("--namespace", namespace, "--values", str(file))
-        return keyed(run(str(ensure("helm")), "template", name, str(CHART), *release))
+        return keyed(run("helm", "template", name, str(CHART), *release))
 
     return rendered
 
@@ -159,7 +191,7 @@ def test_helm_and_kustomize_make_the_same_objects(variant: str, render: Render, 
 def test_helm_finds_no_mistake_in_the_chart_which_is_of_this_version() -> None:
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert about["version"] == about["appVersion"] == tfoperator.__version__
-    said = run(str(ensure("helm")), "lint", str(CHART), "--namespace", NAMESPACE)
+    said = run("helm", "lint", str(CHART), "--namespace", NAMESPACE)
     assert "1 chart(s) linted, 0 chart(s) failed" in said
     assert "[WARNING]" not in said
 
@@ -171,8 +203,10 @@ def test_helm_finds_no_mistake_in_the_chart_which_is_of_this_version() -> None:
         ({"replicas": 0}, "replicas"),
         ({"runAsUser": 0}, "runAsUser"),
         ({"logFormat": "xml"}, "logFormat"),
+        ({"image": {"digest": "sha256:abc"}}, "digest"),
         ({"monitoring": {"rules": {"enable": True}}}, "enable"),
         ({"serviceAccount": {"create": False}}, "serviceAccount.name"),
+        ({"metrics": {"certManager": True}}, "metrics.secure"),
         ({"logArchive": {"enabled": True, "accessModes": ["ReadWriteOnce"]}}, "replicas to 1"),
     ],
 )
@@ -180,7 +214,7 @@ def test_values_that_would_have_no_effect_or_a_bad_one_are_refused(
     values: Json, complaint: str, tmp_path: Path
 ) -> None:
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
-    command = [str(ensure("helm")), "template", "tfoperator", str(CHART), "--values", str(tmp_path / "values.yaml")]
+    command = [gobuild.find("helm"), "template", "tfoperator", str(CHART), "--values", str(tmp_path / "values.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert complaint in done.stderr
@@ -193,6 +227,13 @@ def test_a_volume_that_one_node_may_mount_is_given_back_before_an_update_takes_i
     assert objects["PersistentVolumeClaim", NAMESPACE, "tfoperator-log-archive"]["spec"]["accessModes"] == [
         "ReadWriteOnce"
     ]
+
+
+def test_an_image_may_be_named_by_its_digest(render: Render) -> None:
+    digest = f"sha256:{'0123456789abcdef' * 4}"
+    objects = render({"image": {"repository": "example.com/tfoperator", "tag": "1.2", "digest": digest}})
+    [container] = objects["Deployment", NAMESPACE, "tfoperator"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"example.com/tfoperator:1.2@{digest}"
 
 
 def test_a_cluster_that_gives_out_user_ids_may_choose_one(render: Render) -> None:
@@ -228,13 +269,30 @@ def test_two_releases_share_no_name_no_lease_and_no_selector(render: Render) -> 
     assert only == {"--leader-elect-id", "--webhook-service", "--webhook-secret"}
 
 
+def test_the_progress_server_is_called_after_the_release(render: Render) -> None:
+    objects = render({"progress": {"enabled": True, "forAllJobs": True}}, "blue")
+    (container,) = objects["Deployment", NAMESPACE, "blue-tfoperator"]["spec"]["template"]["spec"]["containers"]
+    options = parse_options(container["args"], {})
+    assert options.progress_default
+    assert ("Service", NAMESPACE, options.progress_service) in objects
+    rules = objects["Role", NAMESPACE, "blue-tfoperator-progress"]["rules"]
+    assert [rule.get("resourceNames") for rule in rules] == [None, [options.progress_secret]]
+
+
 def test_the_operator_understands_all_that_values_can_say(render: Render) -> None:
     values = {
         "namespaces": ["a", "b"],
         "logFormat": "text",
         "extraArgs": ["--unique-names"],
-        "config": {"resync-period": "20s", "accelerators": {"nvidia.com/gpu": {"env": [{"name": "A", "value": "b"}]}}},
+        "config": {
+            "resync-period": "20s",
+            "accelerators": {"nvidia.com/gpu": {"env": [{"name": "A", "value": "b"}]}},
+            "scheduling": {"queues": {"default": ["shared"], "namespaces": {"research": ["research"]}}},
+        },
+        "defaultCleanPodPolicy": "Running",
+        "defaultNetwork": "PerReplica",
         "gangSchedulerName": "volcano",
+        "metrics": {"secure": True, "certManager": True},
         "webhook": {"enabled": True, "certManager": True},
         "logArchive": {"enabled": True, "existingClaim": "logs"},
     }
@@ -244,11 +302,16 @@ def test_the_operator_understands_all_that_values_can_say(render: Render) -> Non
     config = yaml.safe_load(objects["ConfigMap", NAMESPACE, "blue-tfoperator"]["data"]["config.yaml"])
     assert config == values["config"]
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    assert set(mounts) == {volume["name"] for volume in spec["volumes"]} == {"webhook-cert", "archive", "config"}
+    assert (
+        set(mounts)
+        == {volume["name"] for volume in spec["volumes"]}
+        == {"metrics-cert", "webhook-cert", "archive", "config"}
+    )
     arguments = dict(argument.partition("=")[::2] for argument in container["args"])
     assert arguments["--config"].startswith(mounts["config"])
     options = parse_options([one for one in container["args"] if not one.startswith("--config")], {})
     assert options.unique_names
+    assert options.metrics_cert_dir == mounts["metrics-cert"]
     assert options.leader_elect_id == "blue-tfoperator"
     assert {("Role", "a"), ("Role", "b")} <= {key[:2] for key in objects}
 
@@ -265,8 +328,7 @@ def test_an_api_server_takes_every_object_of_the_chart(
         k for k, *_ in objects
     }
     (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(list(objects.values())))
-    run(
-        "kubectl", "--kubeconfig", str(plane.kubeconfig), "apply", "--server-side", "--force-conflicts",
-        "--dry-run=server", "--validate=strict", "-f", str(tmp_path / "objects.yaml"),
-        env={**os.environ, "HOME": str(plane.folder)},
+    Kubectl(plane.kubeconfig)(
+        "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict",
+        "-f", str(tmp_path / "objects.yaml"),
     )  # fmt: skip

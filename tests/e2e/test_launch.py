@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +16,16 @@ import yaml
 from tests.support.cli import Cli
 from tests.support.cluster import decode
 from tests.support.eventually import eventually
-from tests.support.jobs import write_kubeconfig
-from tests.support.threads import no_threads_left
+from tests.support.local_cluster import cli, cluster
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
 from tfoperator.local.controlplane import ControlPlane
 
 Launch = Callable[..., list[str]]
 
+__all__ = ["cli", "cluster"]
+
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with no_threads_left():
-        plane = ControlPlane(tmp_path_factory.mktemp("plane"), work_dir=ROOT)
-        plane.start()
-        yield plane
-        plane.stop()
-
-
-@pytest.fixture
-def cli(cluster: ControlPlane, tmp_path: Path) -> Cli:
-    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", cluster.server.kubeconfig(), "default")
-    return Cli(tmp_path, KUBECONFIG=str(kubeconfig))
 
 
 @pytest.fixture
@@ -83,8 +69,7 @@ def test_failures_are_permanent_or_retryable(cli: Cli, launch: Launch) -> None:
 
     busy = json.dumps({"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}})
     command = launch(f"echo '{busy}' > {{{{ exec_properties.tmp_path }}}}/output.json", "--attempts", "1")
-    said = cli.run(*command)
-    assert said.returncode == 75
+    said = cli.run(*command, code=75)
     assert "busy" in said.stderr
 
 
@@ -92,8 +77,7 @@ def test_sigterm_stops_and_removes_what_runs(cli: Cli, launch: Launch, cluster: 
     command = launch("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
     with cli.start(*command) as process:
         process.until("ready")
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 128 + signal.SIGTERM
+        assert process.end(signal.SIGTERM) == 128 + signal.SIGTERM
         assert "saved" in process.output
     assert pods(cluster) == []
 
@@ -102,8 +86,7 @@ def test_a_killed_launch_is_resumed(cli: Cli, launch: Launch, cluster: ControlPl
     command = launch(f"echo first; while ! test -e {tmp_path}/go; do sleep 0.05; done; echo second")
     with cli.start(*command) as process:
         process.until("first")
-        process.signal(signal.SIGKILL)
-        process.wait()
+        process.end(signal.SIGKILL)
     before = pods(cluster)
     assert len(before) == 1
     refused = cli.run(*command)
@@ -135,8 +118,7 @@ def test_a_tfjob_is_a_component(cli: Cli, launch: Launch, cluster: ControlPlane)
 
 def test_a_tfjob_that_fails_or_is_cancelled_leaves_nothing(cli: Cli, launch: Launch, cluster: ControlPlane) -> None:
     job = {"tfjob": {"replicas": {"Worker": 2}}}
-    said = cli.run(*launch("exit 3", platforms=job))
-    assert said.returncode == 1
+    said = cli.run(*launch("exit 3", platforms=job), code=1)
     assert "step failed" in said.stderr
     with cli.start(*launch("echo ready; exec sleep 100", platforms=job)) as process:
         process.until("[worker-1] ready")
@@ -150,8 +132,7 @@ def test_a_tfjob_that_fails_or_is_cancelled_leaves_nothing(cli: Cli, launch: Lau
 def test_the_example_of_a_step_trains_on_two_workers(cli: Cli, cluster: ControlPlane, tmp_path: Path) -> None:
     example = str(ROOT / "examples/launcher/train.yaml")
     arguments = ["--output", f"model={tmp_path}/model", "--param", "minibatches=60"]
-    said = cli.run("launch", example, *arguments, timeout=150)
-    assert said.returncode == 0, said.stdout + said.stderr
+    said = cli.run("launch", example, *arguments, timeout=150, code=0)
     assert "[worker-1] accuracy on held-out samples" in said.stdout
     assert list((tmp_path / "model").iterdir())
     eventually(lambda: pods(cluster) == [])

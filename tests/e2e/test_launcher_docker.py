@@ -17,7 +17,7 @@ from docker import DockerClient
 from tests.support.cli import Cli
 from tests.support.docker_engine import BUSYBOX_IMAGE, DockerEngine
 from tests.support.eventually import eventually
-from tests.support.launching import QUICK, Background, Killed
+from tests.support.launching import QUICK, Background, Killed, dies_at, in_background
 from tests.support.threads import no_threads_left
 from tfoperator.launcher import (
     AlreadyFailed,
@@ -28,14 +28,12 @@ from tfoperator.launcher import (
     DockerPlatformConfig,
     ExecutorContainerSpec,
     LaunchCancelled,
-    LaunchContext,
     LocalMetadata,
     PermanentFailure,
     PlatformUnavailable,
     RetryableFailure,
 )
-from tfoperator.launcher.container_launcher import LAUNCH_LABEL
-from tfoperator.launcher.record import LaunchRecord, WorkDirectory
+from tfoperator.launcher.container import LAUNCH_LABEL
 
 Start = Callable[..., Background]
 
@@ -66,7 +64,7 @@ def containers(engine: DockerClient) -> Iterator[Callable[[], list[Any]]]:
     """The containers of launches, dead or alive."""
 
     def found() -> list[Any]:
-        return list(engine.containers.list(all=True, filters={"label": LAUNCH_LABEL}))
+        return list(engine.containers.list(all=True, filters={"label": LAUNCH_LABEL}, ignore_removed=True))
 
     yield found
     for container in found():
@@ -76,7 +74,6 @@ def containers(engine: DockerClient) -> Iterator[Callable[[], list[Any]]]:
 @pytest.fixture
 def start(docker_url: str, tmp_path: Path) -> Iterator[Start]:
     """Launches in the background, with `tmp_path/data` as `/data`."""
-    started: list[Background] = []
     data = tmp_path / "data"
     data.mkdir()
 
@@ -91,19 +88,11 @@ def start(docker_url: str, tmp_path: Path) -> Iterator[Start]:
         step = Component("step", ExecutorContainerSpec(image or BUSYBOX_IMAGE, command, args), **(component or {}))
         arguments = {"network_mode": "none", "volumes": {str(data): {"bind": "/data", "mode": "rw"}}, **(config or {})}
         platform = DockerPlatformConfig(docker_server_url=docker_url, **arguments)
-        options = {"work_dir": tmp_path / "work", "retry": QUICK, "api_retry": QUICK, **more}
+        options = {"api_retry": QUICK, **more}
+        return begin(lambda context: DockerComponentLauncher(step, platform, context=context), **options)
 
-        def make(background: Background) -> DockerComponentLauncher:
-            context = LaunchContext(log=background.lines.append, tell=background.told.append, **options)
-            return DockerComponentLauncher(step, platform, context=context)
-
-        started.append(Background(make))
-        return started[-1]
-
-    with no_threads_left():
+    with no_threads_left(), in_background(tmp_path) as begin:
         yield launch
-        for one in started:
-            one.end()
 
 
 def test_inputs_outputs_and_parameters_reach_the_container(start: Start, containers: Any, tmp_path: Path) -> None:
@@ -205,18 +194,9 @@ def test_a_cancelled_container_gets_its_grace_period_and_is_removed(start: Start
 def test_a_killed_launcher_goes_on_with_the_same_container(
     start: Start, containers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
-    save = WorkDirectory.save
-
-    def save_or_die(work: WorkDirectory, record: LaunchRecord) -> None:
-        if record.state == state:
-            raise Killed
-        save(work, record)
-
     text = "echo run >> /data/runs; echo done"
-    with monkeypatch.context() as patch:
-        patch.setattr(WorkDirectory, "save", save_or_die)
-        with pytest.raises(Killed):
-            start(text).done()
+    with dies_at(state, monkeypatch), pytest.raises(Killed):
+        start(text).done()
     (before,) = containers()
     launch = start(text)
     assert launch.done().attempts == 1
@@ -244,14 +224,12 @@ def test_the_command_line_launches_stops_and_resumes(docker_url: str, containers
 
     with cli.start("launch", "component.yaml") as process:
         process.until("ready")
-        process.signal(signal.SIGTERM)
-        assert process.wait() == 128 + signal.SIGTERM
+        assert process.end(signal.SIGTERM) == 128 + signal.SIGTERM
     assert containers() == []
 
     with cli.start("launch", "component.yaml") as process:
         process.until("ready")
-        process.signal(signal.SIGKILL)
-        process.wait()
+        process.end(signal.SIGKILL)
     (running,) = containers()
     threading.Timer(0.5, (tmp_path / "go").touch).start()
     said = cli.run("launch", "component.yaml", "--resume")
@@ -275,3 +253,24 @@ def test_the_example_counts_words(docker_url: str, tmp_path: Path) -> None:
         ("2", "to"),
         ("2", "be"),
     }
+
+
+def test_output_json_comes_from_an_engine_whose_directories_the_launcher_does_not_see(
+    start: Start, tmp_path: Path
+) -> None:
+    """As with an engine on another machine: the launcher's own look at the path finds nothing."""
+
+    class Elsewhere:
+        def clear(self, tmp_path: str) -> None:
+            Path(tmp_path).mkdir(parents=True, exist_ok=True)
+            Path(tmp_path).chmod(0o1777)
+
+        def read(self, tmp_path: str) -> None:
+            return None
+
+    large = {"error_status": {"code": "PERMANENT_ERROR", "message": "bad data"}, "exec_properties": {"x": "y" * 9000}}
+    with pytest.raises(PermanentFailure, match="bad data"):
+        start(saying(json.dumps(large)), store=Elsewhere()).done()
+    odd = "mkdir {{ exec_props.tmp_path }}/output.json"
+    with pytest.raises(PermanentFailure, match=r"output\.json"):
+        start(odd, store=Elsewhere(), work_dir=tmp_path / "odd").done()

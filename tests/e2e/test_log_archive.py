@@ -1,24 +1,38 @@
-"""The log archive, end to end: a pod is deleted, and what it has printed is found.
+"""The log archive, end to end: a container ends or its pod is deleted, and what it has printed is found.
 
-Only a kubelet has logs: with real ones it is the embedded control plane, whose node agent has them. The real API server
-shows what a cluster does whose nodes don't answer.
+Only a kubelet has logs. On the embedded control plane that is its node agent, with real processes. The real API server
+asks a node that the test plays, and one that doesn't answer.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hack.controlplane import ControlPlane
 from tests.support.cli import Cli, replica, tfjob
+from tests.support.cluster import decode
 from tests.support.eventually import eventually
-from tests.support.operated import Operated
+from tests.support.fake_kubelet import ContainerLog, FakeKubelet
+from tests.support.operated import JobOnCluster, Operated
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+from tfoperator.kube.resources import PODS
+from tfoperator.local.node import NODES
 
 TWICE = """
 if mkdir been-here 2>/dev/null; then echo first attempt; exit 137; fi
 echo second attempt
+while :; do sleep 0.1; done
+"""
+
+LINGERS = """
+exec 2>/dev/null
+trap 'until [ -e kept ]; do sleep 0.1; done; exit 0' TERM
+echo so far
 while :; do sleep 0.1; done
 """
 
@@ -28,10 +42,8 @@ def local(tmp_path: Path) -> Iterator[Cli]:
     """The command line, with a control plane of its own as `eval "$(tfoperator local up)"` would make it known."""
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
     up = Cli(tmp_path, **state)
-    done = up.run("local", "up")
     try:
-        assert done.returncode == 0, done.stderr
-        variables = dict(word.split("=", 1) for word in shlex.split(done.stdout.removeprefix("export ")))
+        variables = up.local_up()
         assert set(variables) == {"KUBECONFIG", "TFOPERATOR_ARCHIVE_DIR"}
         yield Cli(tmp_path, **state, **variables)
     finally:
@@ -39,9 +51,7 @@ def local(tmp_path: Path) -> Iterator[Cli]:
 
 
 def submit(cli: Cli, manifest: str) -> None:
-    (cli.folder / "job.yaml").write_text(manifest)
-    done = cli.run("submit", "job.yaml")
-    assert done.returncode == 0, done.stderr
+    cli.run("submit", cli.write(manifest), code=0)
 
 
 def logs_say(cli: Cli, text: str, *arguments: str) -> str:
@@ -54,7 +64,7 @@ def logs_say(cli: Cli, text: str, *arguments: str) -> str:
         return True
 
     said: list[str] = []
-    eventually(shown, within=30, every=0.2, what=f"logs {arguments}")
+    eventually(shown, within=60, every=0.2, what=f"logs {arguments}")
     return said[-1]
 
 
@@ -62,7 +72,7 @@ def test_the_attempt_before_the_pod_was_deleted_and_all_that_a_deleted_job_leave
     submit(local, tfjob("again", Worker=replica("sh", "-c", TWICE, restart="ExitCode")))
     assert logs_say(local, "second attempt\n", "again") == ""
     said = logs_say(local, "first attempt\n", "again", "--previous")
-    assert said.startswith("worker-0: from the archive, pod again-worker-0 deleted at 20")
+    assert said.startswith("worker-0: from the archive, pod again-worker-0, kept at 20")
     assert said.endswith(", exit code 137\n")
 
     # A running pod that is stopped has its say, too.
@@ -76,6 +86,32 @@ def test_the_attempt_before_the_pod_was_deleted_and_all_that_a_deleted_job_leave
     done = local.run("logs", "again", "--archive-dir", "nowhere")
     assert (done.returncode, done.stdout) == (1, "")
     assert "the log archive nowhere can't be read: No such file or directory" in done.stderr
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+def test_the_logs_of_a_finished_job_outlive_its_deletion(local: Cli, propagation: str) -> None:
+    submit(local, tfjob("done", Worker=replica("echo", "all done", replicas=2)))
+    assert local.run("wait", "done", "--timeout", "30s").returncode == 0
+    archive = Path(local.environment["TFOPERATOR_ARCHIVE_DIR"])
+    eventually(lambda: len(list(archive.glob("*/*/*/pod.json"))) == 2, what="the logs are kept")
+    with Client(load_config(local.environment["KUBECONFIG"])) as client:
+        client.delete(TFJOBS, "default", "done", propagation_policy=propagation)
+        eventually(lambda: not client.list(PODS, "default", decode).items, within=20, what="the pods are gone")
+    said = logs_say(local, "[worker-0] all done\n[worker-1] all done\n", "done", "--all-replicas")
+    assert said.count("from the archive") == 2
+    assert said.count("exit code 0") == 2
+
+
+def test_what_a_running_pod_has_printed_outlives_the_deletion_of_its_job(local: Cli) -> None:
+    submit(local, tfjob("cut", Worker=replica("sh", "-c", LINGERS)))
+    assert logs_say(local, "so far\n", "cut") == ""
+    archive = Path(local.environment["TFOPERATOR_ARCHIVE_DIR"])
+    with Client(load_config(local.environment["KUBECONFIG"])) as client:
+        client.delete(TFJOBS, "default", "cut", propagation_policy="Background")
+        eventually(lambda: list(archive.glob("*/*/*/pod.json")), within=20, what="the log is kept")
+        (local.folder / "kept").touch()  # it may go now
+        eventually(lambda: not client.list(PODS, "default", decode).items, within=40, what="the pod is gone")
+    assert "from the archive" in logs_say(local, "so far\n", "cut")
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +128,7 @@ def operator_flags(archive_dir: Path) -> tuple[str, ...]:
 def test_nodes_that_do_not_answer_lose_logs_but_hold_up_no_restart(operated: Operated, archive_dir: Path) -> None:
     job = operated.running("mute", restart_policy="ExitCode", PS=1, Worker=3)
     job.bind("worker-1")
-    before = job.pod_uid("worker-1")
-    job.play("Failed", "worker-1", exit_code=137)
-    job.wait_successor("worker-1", of=before)
+    job.fail("worker-1", exit_code=137)
     assert job.restarts() == 1
     job.wait_reasons("LogsNotArchived")
     (event,) = [event for event in job.events() if event["reason"] == "LogsNotArchived"]
@@ -107,3 +141,135 @@ def test_nodes_that_do_not_answer_lose_logs_but_hold_up_no_restart(operated: Ope
     job.wait("Suspended")
     job.wait_pods()
     assert len(list(archive_dir.glob("*/*/*/pod.json"))) == 3
+
+
+class Node:
+    """A node whose kubelet has the logs that a test gives it."""
+
+    name = "answers"
+
+    def __init__(self, plane: ControlPlane, operated: Operated, kubelet: FakeKubelet, archive: Path) -> None:
+        self.cluster = operated.cluster
+        self.kubelet = kubelet
+        self.archive = archive
+        self._cli = Cli(archive, KUBECONFIG=str(plane.kubeconfig), TFOPERATOR_ARCHIVE_DIR=str(archive))
+
+    def takes(self, job: JobOnCluster, *replicas: str) -> None:
+        """The replicas run here."""
+        job.wait_pods(*replicas)
+        job.bind(*replicas, node=self.name)
+        job.play("Running", *replicas)
+
+    def log(self, job: JobOnCluster, replica: str, *lines: str, container: str = "tensorflow") -> ContainerLog:
+        log = self.kubelet.log(self.cluster.namespace, job.pod_name(replica), container)
+        log.write(*lines)
+        return log
+
+    def wait_kept(self, job: JobOnCluster, replica: str, text: str) -> None:
+        """Wait until the archive has that as a log of the replica."""
+        pattern = f"*/{job.name}-*/{job.pod_name(replica)}.*/tensorflow.log"
+
+        def kept() -> bool:
+            found = [path.read_text() for path in self.archive.glob(pattern)]
+            assert text in found, found
+            return True
+
+        eventually(kept, within=20, every=0.05, what=f"the log of {replica} is kept")
+
+    def says(self, job: JobOnCluster, text: str, *arguments: str) -> None:
+        """What `tfoperator logs` shows of the archive."""
+        said = logs_say(self._cli, text, job.name, "--namespace", self.cluster.namespace, *arguments)
+        assert "from the archive" in said
+
+
+@pytest.fixture(scope="module")
+def node(plane: ControlPlane, operated: Operated, archive_dir: Path) -> Iterator[Node]:
+    with FakeKubelet() as kubelet:
+        client = operated.cluster.client
+        client.create(NODES, "", {"metadata": {"name": Node.name}}, decode)
+        client.patch(NODES, "", Node.name, {"status": kubelet.node_status}, decode, subresource="status")
+        yield Node(plane, operated, kubelet, archive_dir)
+        client.delete(NODES, "", Node.name)
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+def test_a_finished_job_that_somebody_deletes_leaves_its_logs(node: Node, operated: Operated, propagation: str) -> None:
+    job = operated.job(f"over-{propagation.lower()}", Worker=2)
+    logs = [node.log(job, f"worker-{number}", f"I was {number}") for number in range(2)]
+    node.takes(job, "worker-0", "worker-1")
+    job.play("Succeeded", "worker-1", "worker-0", leads_to="Succeeded")
+    for number in range(2):
+        node.wait_kept(job, f"worker-{number}", f"I was {number}\n")
+    operated.cluster.client.delete(TFJOBS, operated.cluster.namespace, job.name, propagation_policy=propagation)
+    eventually(lambda: job.is_gone() and not job.pods(), within=60, what="the job and its pods are gone")
+    node.says(job, "[worker-0] I was 0\n[worker-1] I was 1\n", "--all-replicas")
+    assert [len(log.asked) for log in logs] == [1, 1]
+
+
+@pytest.mark.controlplane
+def test_a_pod_that_is_drained_after_its_end_leaves_its_log(node: Node, operated: Operated) -> None:
+    job = operated.job("drained", Worker=2)
+    log = node.log(job, "worker-1", "my part is done")
+    node.takes(job, "worker-0", "worker-1")
+    job.play("Succeeded", "worker-1")
+    node.wait_kept(job, "worker-1", "my part is done\n")
+    # Before the status says so, nobody can know that it had done its part: it would be made again.
+    eventually(lambda: job.completed("Worker") == "1", what="the status knows that worker-1 has succeeded")
+    job.delete_pod("worker-1")
+    job.wait_pods("worker-0")
+    node.says(job, "my part is done\n", "--replica", "worker-1")
+    assert len(log.asked) == 1
+
+
+@pytest.mark.controlplane
+def test_a_pod_that_is_evicted_while_it_runs_leaves_what_it_says_until_its_end(node: Node, operated: Operated) -> None:
+    job = operated.job("evicted", restart_policy="OnFailure", Worker=2)
+    log = node.log(job, "worker-1", "step 1")
+    node.takes(job, "worker-0", "worker-1")
+    job.wait("Running")
+    before = job.pod_uid("worker-1")
+    job.delete_pod("worker-1")  # it has 30 s, and is still there: the test is its kubelet
+    node.wait_kept(job, "worker-1", "step 1\n")
+    log.write("saved and out")
+    job.play("Failed", "worker-1", exit_code=143)
+    node.wait_kept(job, "worker-1", "step 1\nsaved and out\n")
+    operated.cluster.end_pod(job.pod_name("worker-1"))
+    job.wait_successor("worker-1", of=before)
+    assert len(log.asked) == 2
+    job.delete()
+    eventually(lambda: job.is_gone(), within=30, what="the job is gone")
+    node.says(job, "step 1\nsaved and out\n", "--replica", "worker-1")
+
+
+@pytest.mark.controlplane
+def test_a_new_leader_takes_what_ended_meanwhile_and_nothing_twice(node: Node, operated: Operated) -> None:
+    job = operated.job("handed", Worker=3)
+    logs = [node.log(job, f"worker-{number}", f"I was {number}") for number in range(3)]
+    node.takes(job, "worker-0", "worker-1", "worker-2")
+    job.play("Succeeded", "worker-1")
+    node.wait_kept(job, "worker-1", "I was 1\n")
+    operated.restart_operator(lambda: job.play("Succeeded", "worker-2"))
+    node.wait_kept(job, "worker-2", "I was 2\n")
+    operated.settle()
+    assert [len(log.asked) for log in logs] == [0, 1, 1]
+
+
+@pytest.mark.controlplane
+def test_each_run_of_a_container_that_is_restarted_in_place_is_kept_under_its_own_name(
+    node: Node, operated: Operated
+) -> None:
+    job = operated.job("again", restart_policy="OnFailure", Worker=1)
+    first = node.log(job, "worker-0", "first run", container="tensorflow previous")
+    node.log(job, "worker-0", "second run")
+    node.takes(job, "worker-0")
+    end = {"terminated": {"exitCode": 137, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}}
+    job.play("Running", "worker-0", restarts=1, last_state=end)
+    eventually(lambda: first.asked, within=20, what="the first run's log is fetched")
+    job.play("Succeeded", "worker-0", restarts=1, last_state=end)
+    node.wait_kept(job, "worker-0", "second run\n")
+    job.delete()
+    eventually(lambda: job.is_gone() and not job.pods(), within=60, what="the job and its pods are gone")
+    node.says(job, "second run\n")
+    node.says(job, "first run\n", "--previous")
+    assert len(first.asked) == 1

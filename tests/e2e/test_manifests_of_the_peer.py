@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
 from hack.controlplane import ControlPlane
+from tests.support.kubectl import Kubectl
 from tests.support.operated import JobOnCluster, Operated
 from tfoperator.api import validate_manifest
 
@@ -23,14 +22,11 @@ class User:
     """Somebody with kubectl, in the namespace that the operator looks after."""
 
     def __init__(self, plane: ControlPlane, operated: Operated) -> None:
-        self._environment = {**os.environ, "HOME": str(plane.folder)}  # kubectl caches discovery below it
-        self._kubectl = ["kubectl", "--kubeconfig", str(plane.kubeconfig), "--namespace", operated.cluster.namespace]
+        self._kubectl = Kubectl(plane.kubeconfig, operated.cluster.namespace)
         self._cluster = operated.cluster
 
     def kubectl(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [*self._kubectl, *arguments], env=self._environment, capture_output=True, text=True, timeout=60, check=False
-        )
+        done = self._kubectl.run(*arguments)
         assert done.returncode == 0, done.stderr
         assert "Warning" not in done.stderr, done.stderr
         return done.stdout
@@ -62,8 +58,7 @@ def test_two_workers_that_are_started_again_on_failure(operated: Operated, user:
         "task": {"type": "worker", "index": 1},
         "environment": "cloud",
     }
-    job.play("Running", "worker-0", "worker-1")
-    job.wait("Running")
+    job.play("Running", "worker-0", "worker-1", leads_to="Running")
     assert user.kubectl("get", "tfjobs", "tfjob-simple", "--no-headers").split()[:2] == ["tfjob-simple", "Running"]
     job.play("Succeeded", "worker-0", "worker-1")
     user.kubectl("wait", "--for=condition=Succeeded", "tfjob/tfjob-simple", "--timeout=20s")
@@ -89,13 +84,11 @@ def test_a_chief_a_parameter_server_and_two_workers(operated: Operated, user: Us
     assert user.kubectl("get", "pods", "--selector", selector, "--output=name").split() == [
         "pod/dist-mnist-for-e2e-test-chief-0"
     ]
-    job.play("Running", *replicas)
-    job.wait("Running")
+    job.play("Running", *replicas, leads_to="Running")
     job.play("Succeeded", "worker-0", "worker-1")
     operated.settle()
     assert job.state() == "Running", "the chief decides"
-    job.play("Succeeded", "chief-0")
-    job.wait("Succeeded")
+    job.play("Succeeded", "chief-0", leads_to="Succeeded")
     operated.settle()
     assert set(job.pods()) == set(replicas), "None, the default, leaves the parameter server, as in the Go operator"
 
@@ -109,10 +102,8 @@ def test_one_worker_with_a_volume(operated: Operated, user: User) -> None:
     container = job.container("worker-0")
     assert {"mountPath": "/train", "name": "training"} in container["volumeMounts"]
     assert container["command"][-1] == "--batch_size=150"
-    job.play("Running", "worker-0")
-    job.wait("Running")
-    job.play("Succeeded", "worker-0")
-    job.wait("Succeeded")
+    job.play("Running", "worker-0", leads_to="Running")
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
     job.wait_pods("worker-0")
 
 

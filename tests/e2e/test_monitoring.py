@@ -18,7 +18,7 @@ from tests.support.eventually import eventually
 from tests.support.operated import Operated
 from tests.support.operator_process import free_port
 from tests.support.prometheus import COMPONENT, SELECTOR, Prometheus
-from tfoperator.webhook.keyring import new_keyring
+from tfoperator.keyring import new_keyring
 
 pytestmark = pytest.mark.controlplane
 
@@ -59,7 +59,7 @@ def operator_flags(webhook_port: int, tmp_path_factory: pytest.TempPathFactory) 
     (folder / "tls.key").write_bytes(pair.key)
     webhook = (f"--webhook-bind-address=127.0.0.1:{webhook_port}", f"--webhook-cert-dir={folder}")
     archive = (f"--archive-dir={folder / 'archive'}", "--archive-timeout=1s")
-    return ("--restart-delay-base=100ms", "--kube-api-qps=-1", *webhook, *archive)
+    return ("--restart-delay-base=100ms", *webhook, *archive)
 
 
 def ask_for_a_conversion(port: int, version: str) -> None:
@@ -82,12 +82,9 @@ def prometheus(operated: Operated, webhook_port: int, tmp_path_factory: pytest.T
     try:
         one.start()
         ask_for_a_conversion(webhook_port, "v1alpha2")
-        before = job.pod_uid("worker-0")
-        job.play("Failed", "worker-0", exit_code=137)
-        job.wait_successor("worker-0", before)
+        job.fail("worker-0", exit_code=137)
         job.play("Running", "worker-0")
-        job.play("Succeeded", "worker-0")
-        job.wait("Succeeded")
+        job.play("Succeeded", "worker-0", leads_to="Succeeded")
         series = "training_operator_jobs_successful_total"
         eventually(lambda: one.query(series), within=20, every=0.1, what="the scrape shows the job's end")
         since = {name: rule["lastEvaluation"] for name, rule in one.rules().items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -11,9 +12,12 @@ import pytest
 
 from hack.controlplane import ControlPlane
 from tests.e2e.conftest import COUNTED_USER
-from tests.support.cluster import Cluster, tfjob
+from tests.support.cluster import Cluster, decode, tfjob
 from tests.support.eventually import eventually
+from tests.support.manifests import now
+from tests.support.operated import parse_time, wait_until_clock
 from tests.support.operator_process import OperatorProcess
+from tfoperator.api.v1.types import TFJOBS
 
 pytestmark = pytest.mark.controlplane
 
@@ -38,8 +42,7 @@ def test_a_job_costs_a_handful_of_calls_and_none_of_them_reads(
     start_operator(kubeconfig=plane.kubeconfig_for(COUNTED_USER))
     before = calls(plane, cluster.namespace)
     cluster.submit(tfjob("cheap", run_policy={"cleanPodPolicy": "Running"}, PS=1, Worker=2))
-    for name in cluster.wait_pods(3):
-        cluster.set_phase(name, "Running")
+    cluster.run_pods(3)
     cluster.wait_condition("cheap", "Running")
     cluster.set_phase("cheap-worker-1", "Succeeded")
     eventually(lambda: cluster.job("cheap")["status"]["replicaStatuses"]["Worker"].get("succeeded") == 1)
@@ -66,9 +69,7 @@ def test_an_idle_operator_asks_for_nothing_and_stays_small(
     operator = start_operator(kubeconfig=plane.kubeconfig_for(COUNTED_USER))
     for number in range(20):
         cluster.submit(tfjob(f"idle-{number}", Worker=1))
-    pods = cluster.wait_pods(20)
-    for name in pods:
-        cluster.set_phase(name, "Running")
+    cluster.run_pods(20)
     for number in range(20):
         cluster.wait_condition(f"idle-{number}", "Running")
 
@@ -80,3 +81,29 @@ def test_an_idle_operator_asks_for_nothing_and_stays_small(
     assert psutil.Process(operator.process.pid).memory_info().rss < 80 * 2**20
     syncs = operator.metrics()['workqueue_adds_total{name="tfjobs"}']
     assert syncs < 20 * 15, "syncs feed on themselves"
+
+
+def test_after_a_restart_quiet_jobs_are_compared_when_they_are_due_and_not_all_at_once(
+    cluster: Cluster, start_operator: Start
+) -> None:
+    flags = ("--resync-period=500ms", "--reconcile-max-period=60s")
+    operator = start_operator(*flags)
+    for number in range(3):
+        cluster.submit(tfjob(f"quiet-{number}", Worker=1))
+    cluster.run_pods(3)
+    last_change = 0.0
+    for number in range(3):
+        since = cluster.wait_condition(f"quiet-{number}", "Ready")["lastTransitionTime"]
+        last_change = max(last_change, parse_time(since))
+    wait_until_clock(last_change + 10)
+    operator.kill()
+    # As the operator writes it in five minutes; compared after ten quiet seconds, a job is due after ten more.
+    compared = time.time()
+    for number in range(3):
+        status = {"status": {"lastReconcileTime": now()}}
+        cluster.client.patch(TFJOBS, cluster.namespace, f"quiet-{number}", status, decode, subresource="status")
+    successor = start_operator(*flags)
+    looked = "tfoperator_reconciled_jobs_total"
+    eventually(lambda: successor.metrics().get(looked, 0) > 0, within=30, what="a comparison")
+    assert time.time() - compared > 8
+    eventually(lambda: successor.metrics()[looked] >= 3, within=30, what="all are compared")

@@ -48,8 +48,7 @@ def test_a_job_goes_from_created_over_running_to_succeeded(cluster: Cluster, sta
 def test_a_permanent_failure_ends_the_job_and_names_the_replica(cluster: Cluster, start_operator: Start) -> None:
     start_operator()
     cluster.submit(tfjob("broken", restart_policy="ExitCode", run_policy={"cleanPodPolicy": "Running"}, PS=1, Worker=1))
-    for name in cluster.wait_pods(2):
-        cluster.set_phase(name, "Running")
+    cluster.run_pods(2)
     cluster.set_phase("broken-worker-0", "Failed", exit_code=1)
     condition = cluster.wait_condition("broken", "Failed")
     assert "Worker" in condition["message"]

@@ -93,3 +93,23 @@ def test_parameter_servers_without_a_template_need_an_image(cluster: Cluster, st
     cluster.submit(job | {"metadata": {"name": "served"}})
     pods = cluster.wait_pods(2)
     assert container(pods["served-ps-0"])["image"] == "example.invalid/tensorflow:2"
+
+
+def test_what_runs_when_its_job_has_ended_may_be_left_alone_by_default(cluster: Cluster, start_operator: Start) -> None:
+    operator = start_operator("--default-clean-pod-policy=None")
+    cluster.submit(tfjob("left", PS=1, Worker=2))
+    cluster.run_pods(3)
+    cluster.wait_condition("left", "Running")
+    cluster.set_phase("left-worker-1", "Failed", exit_code=1)
+    cluster.wait_condition("left", "Failed")
+    cluster.submit(tfjob("later", Worker=1))
+    cluster.wait_pods(4)
+    assert not [pod for pod in cluster.pods().values() if "activeDeadlineSeconds" in pod["spec"]]
+    assert operator.stop() == 0
+
+    start_operator()
+    eventually(
+        lambda: sum("activeDeadlineSeconds" in pod["spec"] for pod in cluster.pods().values()) == 2,
+        within=20,
+        what="without the option, the others are stopped",
+    )

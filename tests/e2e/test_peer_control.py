@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
+from tests.support.manifests import config_map, owner_reference, pod
 from tests.support.operated import Operated
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, LABEL_REPLICA_INDEX, replica_labels
 from tfoperator.api.v1.types import ReplicaType
@@ -18,11 +19,7 @@ pytestmark = pytest.mark.controlplane
 
 
 def make_pod(cluster: Cluster, name: str, labels: dict[str, str], owner: Json | None = None) -> Json:
-    metadata: Json = {"name": name, "labels": labels, "ownerReferences": [owner] if owner else []}
-    containers = [{"name": "tensorflow", "image": "example.invalid/train:1"}]
-    return cluster.client.create(
-        PODS, cluster.namespace, {"metadata": metadata, "spec": {"containers": containers}}, decode
-    )
+    return cluster.client.create(PODS, cluster.namespace, pod(name, labels, *([owner] if owner else [])), decode)
 
 
 def make_service(cluster: Cluster, name: str, labels: dict[str, str]) -> Json:
@@ -35,14 +32,8 @@ def make_service(cluster: Cluster, name: str, labels: dict[str, str]) -> Json:
 
 def some_owner(cluster: Cluster, name: str) -> Json:
     """A reference to an object that exists: the garbage collector deletes what belongs to nobody."""
-    made = cluster.client.create(CONFIG_MAPS, cluster.namespace, {"metadata": {"name": name}}, decode)
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "name": name,
-        "uid": made["metadata"]["uid"],
-        "controller": True,
-    }
+    made = cluster.client.create(CONFIG_MAPS, cluster.namespace, config_map(name), decode)
+    return owner_reference(made, controller=True)
 
 
 def labels_of(job: str, index: int = 0) -> dict[str, str]:

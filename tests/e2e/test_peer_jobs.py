@@ -44,21 +44,57 @@ def test_what_the_clean_pod_policy_leaves(operated: Operated, policy: str, other
     for replica in ALL:
         if replica != "worker-0" and others != "Pending":
             job.play(others, replica)
-    job.play("Succeeded", "worker-0")
-    job.wait("Succeeded")
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
     job.wait_pods(*left)
     job.wait_services(*left)
     operated.settle()
     assert set(job.pods()) == set(job.services()) == set(left)
 
 
-def test_a_failure_under_none_stops_what_runs_and_keeps_what_has_finished_which_differs(operated: Operated) -> None:
+def test_a_failure_under_none_touches_nothing(operated: Operated) -> None:
+    job = operated.running("clean-failed", run_policy={"cleanPodPolicy": "None"}, PS=1, Worker=2)
+    job.play("Failed", "worker-1", exit_code=1, leads_to="Failed")
+    operated.settle()
+    assert set(job.wait_stopped()) == set(job.services()) == {"ps-0", "worker-0", "worker-1"}
+
+
+def test_a_failure_without_a_policy_stops_what_runs_and_deletes_nothing_which_differs(operated: Operated) -> None:
     # The Go operator leaves parameter servers of a failed job running for ever.
-    job = operated.running("clean-failed", PS=1, Worker=2)
-    job.play("Failed", "worker-1", exit_code=1)
-    job.wait("Failed")
-    job.wait_pods("worker-1")
-    job.wait_services("worker-1")
+    job = operated.running("let-go", Chief=1, PS=1, Worker=2)
+    job.play("Failed", "worker-1", exit_code=1, leads_to="Failed")
+    job.wait_reasons("SuccessfulStopPod")
+    stopped = ("chief-0", "ps-0", "worker-0")
+    pods = job.wait_stopped(*stopped)
+    assert set(pods) == set(job.services()) == {*stopped, "worker-1"}
+    told = job.status()
+    for replica in stopped:
+        annotations = pods[replica]["metadata"]["annotations"]
+        assert annotations["training.kubeflow.org/stopped"] == "job-failed"
+        job.play("Failed", replica, exit_code=143, reason="DeadlineExceeded")
+    versions = {replica: pod["metadata"]["resourceVersion"] for replica, pod in job.pods().items()}
+    operated.restart_operator()
+    operated.settle()
+    assert {replica: pod["metadata"]["resourceVersion"] for replica, pod in job.pods().items()} == versions
+    assert job.status() == told
+    [event] = [event for event in job.events() if event["reason"] == "SuccessfulStopPod"]
+    assert event.get("count", 1) == 1
+
+
+def test_after_a_success_workers_finish_in_peace_and_then_the_parameter_servers_are_stopped(operated: Operated) -> None:
+    job = operated.job("peace", PS=1, Worker=3, Evaluator=1)
+    job.wait_pods("ps-0", "worker-0", "worker-1", "worker-2", "evaluator-0")
+    job.play("Running", "ps-0", "worker-0", "worker-1", "evaluator-0")
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
+    job.wait_pods("ps-0", "worker-0", "worker-1", "evaluator-0")  # worker-2 has no node: it would run one day
+    job.play("Succeeded", "evaluator-0")
+    operated.settle()
+    job.wait_stopped()
+    operated.restart_operator(meanwhile=lambda: job.play("Failed", "worker-1", exit_code=1))
+    pods = job.wait_stopped("ps-0")
+    assert pods["ps-0"]["metadata"]["annotations"]["training.kubeflow.org/stopped"] == "job-succeeded"
+    assert set(pods) == {"ps-0", "worker-0", "worker-1", "evaluator-0"}
+    assert set(job.services()) == {"ps-0", "worker-0", "worker-1", "worker-2", "evaluator-0"}
+    assert job.state() == "Succeeded"
 
 
 def test_without_a_deadline_a_job_runs_on(operated: Operated) -> None:
@@ -67,20 +103,20 @@ def test_without_a_deadline_a_job_runs_on(operated: Operated) -> None:
     assert job.state() == "Running"
 
 
-def test_a_job_that_is_active_for_longer_than_its_deadline_fails_and_is_cleaned_up(operated: Operated) -> None:
+def test_a_job_that_is_active_for_longer_than_its_deadline_fails_and_is_stopped(operated: Operated) -> None:
     job = operated.running("deadline", run_policy={"activeDeadlineSeconds": 2}, PS=2, Worker=4)
     failed = job.wait("Failed")
     assert failed["reason"] == "TFJobFailed"
     assert "active longer than specified deadline" in failed["message"]
     status = job.status()
     assert 2 <= parse_time(status["completionTime"]) - parse_time(status["startTime"]) <= 3
-    job.wait_pods()
-    job.wait_services()
-    job.wait_reasons("TFJobFailed", "SuccessfulDeletePod")
+    assert set(job.wait_stopped(*ALL)) == set(ALL)
+    job.wait_reasons("TFJobFailed", "SuccessfulStopPod")
+    assert {event["type"] for event in job.events() if event["reason"] == "TFJobFailed"} == {"Warning"}
 
 
-def test_four_restarts_in_place_reach_a_back_off_limit_of_four(operated: Operated) -> None:
-    job = operated.running("backoff", restart_policy="OnFailure", run_policy={"backoffLimit": 4}, Worker=4)
+def test_four_restarts_in_place_exceed_a_back_off_limit_of_three(operated: Operated) -> None:
+    job = operated.running("backoff", restart_policy="OnFailure", run_policy={"backoffLimit": 3}, Worker=4)
     workers = [f"worker-{i}" for i in range(4)]
     job.play("Running", *workers[:3], restarts=1)
     eventually(lambda: job.restarts() == 3, within=20, every=0.05, what="three restarts are counted")
@@ -88,8 +124,7 @@ def test_four_restarts_in_place_reach_a_back_off_limit_of_four(operated: Operate
     job.play("Running", workers[3], restarts=1)
     failed = job.wait("Failed")
     assert "reached the specified backoff limit" in failed["message"]
-    job.wait_pods()
-    job.wait_services()
+    job.wait_stopped(*workers)
 
 
 def with_ttl(operated: Operated, name: str) -> JobOnCluster:

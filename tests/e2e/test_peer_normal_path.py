@@ -59,8 +59,7 @@ def test_four_workers_and_two_servers_from_created_to_succeeded(operated: Operat
     wait_counts(job, PS=(2, 0, 0), Worker=(4, 0, 0))
     assert (job.state(), job.status()["phase"], job.status()["ready"]) == ("Running", "Running", "6/6")
 
-    job.play("Succeeded", *reversed(BIG))
-    job.wait("Succeeded")
+    job.play("Succeeded", *reversed(BIG), leads_to="Succeeded")
     operated.settle()
     assert counts(job)["Worker"] == (0, 4, 0)
     assert set(job.pods()) == set(job.services()) == set(BIG), "cleanPodPolicy None leaves everything"
@@ -77,15 +76,13 @@ def test_pending_then_one_running_then_one_succeeded(operated: Operated) -> None
     job.play("Succeeded", "worker-0")
     wait_counts(job, PS=(1, 0, 0), Worker=(1, 1, 0))
     assert job.state() == "Running"
-    job.play("Succeeded", "worker-1")
-    job.wait("Succeeded")
+    job.play("Succeeded", "worker-1", leads_to="Succeeded")
 
 
 def test_what_is_said_of_a_job_is_said_in_the_go_operators_words(operated: Operated) -> None:
     job = operated.running("words", Worker=2)
     where = f"{operated.cluster.namespace}/words"
-    job.play("Succeeded", "worker-0")
-    job.wait("Succeeded")
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
     conditions = job.status()["conditions"]
     said = {c["type"]: (c["status"], c["reason"]) for c in conditions}
     assert said["Created"] == ("True", "TFJobCreated")

@@ -130,8 +130,7 @@ def test_a_retryable_exit_code_deletes_the_pod_and_makes_it_anew(operated: Opera
     assert restarting["reason"] == "TFJobRestarting"
     assert restarting["message"] == f"job exit-{code} is restarting because Worker replica(s) failed."
     job.wait_successor("worker-1", of=first)
-    job.play("Running", "worker-1")
-    job.wait("Running")
+    job.play("Running", "worker-1", leads_to="Running")
     assert "Restarting" not in job.conditions(), "Running and Restarting replace each other"
     assert job.restarts() == 1
     job.wait_reasons("ExitedWithCode", "TFJobRestarting", "SuccessfulDeletePod")
@@ -146,7 +145,7 @@ def test_a_permanent_exit_code_fails_the_job(operated: Operated, code: int) -> N
         f"TFJob {operated.cluster.namespace}/exit-{code} has failed because 1 Worker replica(s) failed."
     )
     assert f"exited with code {code}" in failed["message"]
-    job.wait_pods("worker-1")
+    assert set(job.wait_stopped("worker-0")) == {"worker-0", "worker-1"}
 
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Always"])
@@ -154,16 +153,13 @@ def test_under_on_failure_and_always_a_failed_pod_is_made_anew_whatever_its_code
     operated: Operated, policy: str
 ) -> None:
     job = operated.running(f"again-{policy.lower()}", restart_policy=policy, Worker=1)
-    first = job.pod_uid("worker-0")
-    job.play("Failed", "worker-0", exit_code=1)
-    job.wait_successor("worker-0", of=first)
+    job.fail("worker-0", exit_code=1)
     assert not job.cluster.has_condition(job.name, "Failed")
 
 
 def test_under_never_any_failure_fails_the_job(operated: Operated) -> None:
     job = operated.running("never", Worker=2)
-    job.play("Failed", "worker-1", exit_code=137)
-    job.wait("Failed")
+    job.play("Failed", "worker-1", exit_code=137, leads_to="Failed")
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
@@ -197,8 +193,7 @@ def test_only_worker_0_decides_unless_all_workers_must_succeed(operated: Operate
     operated.settle()
     assert {job.state() for job in jobs.values()} == {"Running"}
     for job in jobs.values():
-        job.play("Succeeded", "worker-0")
-        job.wait("Succeeded")
+        job.play("Succeeded", "worker-0", leads_to="Succeeded")
 
     job = operated.running("decides-late", spec={"successPolicy": "AllWorkers"}, Worker=2)
     job.play("Succeeded", "worker-0")

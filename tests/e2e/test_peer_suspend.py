@@ -22,8 +22,7 @@ def test_a_job_that_is_created_suspended_makes_nothing_until_it_is_resumed(opera
 
     job.suspend(False)
     job.wait_pods("ps-0", "worker-0", "worker-1")
-    job.play("Running", "ps-0", "worker-0", "worker-1")
-    job.wait("Running")
+    job.play("Running", "ps-0", "worker-0", "worker-1", leads_to="Running")
     resumed = job.conditions()["Suspended"]
     assert (resumed["status"], resumed["reason"]) == ("False", "TFJobResumed")
     assert job.status()["startTime"] >= suspended["lastTransitionTime"]
@@ -43,8 +42,7 @@ def test_suspending_takes_pods_and_services_away_and_resuming_starts_anew(operat
     wait_until_clock(parse_time(started) + 1)
     job.suspend(False)
     job.wait_pods("worker-0", "worker-1")
-    job.play("Running", "worker-0", "worker-1")
-    job.wait("Running")
+    job.play("Running", "worker-0", "worker-1", leads_to="Running")
     assert job.status()["startTime"] > started, "the deadline counts from the resumption"
     assert job.restarts() == 0, "what we took away ourselves is no restart"
     assert not job.cluster.has_condition("nap", "Suspended")
@@ -85,9 +83,7 @@ def test_a_job_that_is_suspended_and_resumed_while_there_is_no_operator_goes_on_
 ) -> None:
     policies = {"successPolicy": "AllWorkers", "maxFailedWorkers": 1}
     job = operated.running("asleep-alone", spec=policies, restart_policy="ExitCode", Worker=4)
-    first = job.pod_uid("worker-2")
-    job.play("Failed", "worker-2", exit_code=137)
-    job.wait_successor("worker-2", of=first)
+    job.fail("worker-2", exit_code=137)
     job.play("Succeeded", "worker-1")
     job.play("Failed", "worker-3", exit_code=1)
     kept = {"completedIndexes": "1", "failedIndexes": "3", "restarts": 1}
@@ -104,5 +100,4 @@ def test_a_job_that_is_suspended_and_resumed_while_there_is_no_operator_goes_on_
     assert remembers()
     operated.restart_operator(meanwhile=lambda: job.suspend(False))
     job.wait_pods("worker-0", "worker-2")
-    job.play("Succeeded", "worker-0", "worker-2")
-    job.wait("Succeeded")
+    job.play("Succeeded", "worker-0", "worker-2", leads_to="Succeeded")

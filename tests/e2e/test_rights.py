@@ -5,8 +5,6 @@ The API server enforces them, and tells in its audit log which were used.
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from tests.e2e.conftest import OPERATOR_USER, UNFINALIZING_USER
 from tests.support.audit import AuditTrail, Right, granted, roles_of
 from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
+from tests.support.kubectl import Kubectl
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.names import replica_labels
@@ -40,18 +39,12 @@ BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "cl
 Start = Callable[..., OperatorProcess]
 
 
-def kubectl(plane: ControlPlane, *arguments: str) -> str:
-    environment = {**os.environ, "HOME": str(plane.folder)}  # it caches discovery below it
-    command = ["kubectl", "--kubeconfig", str(plane.kubeconfig), *arguments]
-    done = subprocess.run(command, check=True, timeout=60, env=environment, capture_output=True, text=True)
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def rights(plane: ControlPlane, admin: object) -> set[Right]:
     """Everything of the manifests is applied (nothing here runs the Deployment's pods); the operator's rights."""
-    kubectl(plane, "apply", "--server-side", "--force-conflicts", "-k", str(OVERLAY))
-    roles = roles_of(kubectl(plane, "kustomize", str(OVERLAY)))
+    kubectl = Kubectl(plane.kubeconfig)
+    kubectl("apply", "--server-side", "--force-conflicts", "-k", str(OVERLAY))
+    roles = roles_of(kubectl("kustomize", str(OVERLAY)))
     return granted(roles["ClusterRole", "tfoperator"]) | granted(roles["Role", "tfoperator-leader-election"])
 
 
@@ -93,9 +86,7 @@ def live_a_whole_life(operated: Operated) -> JobOnCluster:
     policy = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 2}
     job = operated.running("mnist", restart_policy="ExitCode", run_policy=policy, PS=1, Worker=1)
     for _ in range(2):
-        before = job.pod_uid("worker-0")
-        job.play("Failed", "worker-0", exit_code=137)
-        job.wait_successor("worker-0", before)
+        job.fail("worker-0", exit_code=137)
         job.play("Running", "worker-0")
     job.play("Succeeded", "worker-0")
     job.wait_pods()

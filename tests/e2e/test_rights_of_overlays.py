@@ -7,28 +7,29 @@ watches, and it is the same operator with the same rights.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import yaml
 
-from hack.controlplane import ControlPlane
+from hack.chart import roles
+from hack.controlplane import ControlPlane, control_plane
 from tests.e2e.conftest import AUDIT_POLICY, OPERATOR_GROUPS, OPERATOR_USER
 from tests.support.audit import AuditTrail, Right, granted, roles_of
-from tests.support.cluster import Cluster, decode, tfjob
-from tests.support.controlplane import control_plane
+from tests.support.cluster import Cluster, decode, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import install_coscheduling_crds, install_volcano_crds
+from tests.support.kubectl import Kubectl
 from tests.support.operated import Operated
 from tests.support.operator_process import OperatorProcess, free_port
 from tests.support.webhook import wait_served
+from tfoperator.api.progress_names import PROGRESS_SECRET
 from tfoperator.api.webhook_names import CRD_NAME
-from tfoperator.controller.gang import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
+from tfoperator.controller.pods import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Resource
 
 pytestmark = pytest.mark.controlplane
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.controlplane
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 NAMESPACE, SECRET = "tfoperator-system", "tfoperator-webhook-cert"
 
-Kubectl = Callable[..., str]
+RunKubectl = Callable[..., str]
 Start = Callable[..., OperatorProcess]
 
 
@@ -49,13 +50,9 @@ def plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def kubectl(plane: ControlPlane) -> Kubectl:
-    environment = {**os.environ, "HOME": str(plane.folder)}  # it caches discovery below it
-
+def kubectl(plane: ControlPlane) -> RunKubectl:
     def run(*arguments: str, user: str = "") -> str:
-        kubeconfig = plane.kubeconfig_for(user) if user else plane.kubeconfig
-        command = ["kubectl", "--kubeconfig", str(kubeconfig), *arguments]
-        done = subprocess.run(command, timeout=60, env=environment, capture_output=True, text=True, check=False)
+        done = Kubectl(plane.kubeconfig_for(user) if user else plane.kubeconfig).run(*arguments)
         assert done.stderr == "", done.stderr
         return done.stdout.strip()
 
@@ -64,18 +61,18 @@ def kubectl(plane: ControlPlane) -> Kubectl:
 
 @pytest.fixture(scope="module")
 def admin(plane: ControlPlane) -> Iterator[Client]:
-    with Client(load_config(str(plane.kubeconfig)), qps=-1) as client:
+    with Client(load_config(str(plane.kubeconfig))) as client:
         install_volcano_crds(client)
         install_coscheduling_crds(client)
         yield client
 
 
 @pytest.fixture(scope="module")
-def rights(kubectl: Kubectl, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[Right]]:
+def rights(kubectl: RunKubectl, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[Right]]:
     """The overlay with the webhook, and both gangs' components, are applied; the rights by the name of the role."""
     folder = tmp_path_factory.mktemp("overlay")
     root = os.path.relpath(MANIFESTS, folder)  # kustomize takes no absolute paths
-    components = [f"{root}/components/{name}" for name in ("volcano", "scheduler-plugins")]
+    components = [f"{root}/components/{name}" for name in ("volcano", "scheduler-plugins", "progress")]
     overlay = {"resources": [f"{root}/overlays/webhook"], "components": components}
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     kubectl("apply", "--server-side", "-k", str(folder))
@@ -87,18 +84,14 @@ def rights(kubectl: Kubectl, admin: Client, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def start(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
-    started: list[OperatorProcess] = []
+    with ExitStack() as stack:
 
-    def starts(*flags: str) -> OperatorProcess:
-        kubeconfig = plane.kubeconfig_for(OPERATOR_USER)
-        one = OperatorProcess(kubeconfig, tmp_path, "operator", f"--namespace={cluster.namespace}", *flags)
-        started.append(one)
-        return one.start()
+        def starts(*flags: str, namespace: str = cluster.namespace) -> OperatorProcess:
+            kubeconfig = plane.kubeconfig_for(OPERATOR_USER)
+            one = OperatorProcess(kubeconfig, tmp_path, "operator", f"--namespace={namespace}", *flags)
+            return stack.enter_context(one).wait_ready()
 
-    yield starts
-    for one in started:
-        one.kill()
-        print(one.tail(60))
+        yield starts
 
 
 def wait_used(trail: AuditTrail, rights: set[Right]) -> None:
@@ -127,7 +120,7 @@ def test_each_right_to_pod_groups_is_used(
     start: Start,
 ) -> None:
     trail = AuditTrail(plane.audit_log, OPERATOR_USER)
-    operator = start(f"--gang-scheduler-name={scheduler}", "--resync-period=1s").wait_ready()
+    operator = start(f"--gang-scheduler-name={scheduler}", "--resync-period=1s")
     operated = Operated(cluster, operator)
     taken = {"apiVersion": pod_groups.api_version, "kind": "PodGroup", "metadata": {"name": "taken"}, "spec": {}}
     cluster.client.create(pod_groups, cluster.namespace, taken, decode)
@@ -135,11 +128,8 @@ def test_each_right_to_pod_groups_is_used(
     gang = operated.job("gang", Worker=1)
 
     def members() -> int:
-        try:
-            found = cluster.client.get(pod_groups, cluster.namespace, "gang", decode)
-        except NotFoundError:
-            return 0
-        return int(found["spec"]["minMember"])
+        found = find(cluster.client, pod_groups, cluster.namespace, "gang")
+        return int(found["spec"]["minMember"]) if found else 0
 
     eventually(lambda: members() == 1, every=0.05, what="its PodGroup")
     gang.scale(Worker=2)
@@ -157,7 +147,7 @@ def test_each_right_of_the_webhook_is_used(
     trail = AuditTrail(plane.audit_log, OPERATOR_USER)
     port = free_port()
     webhook = (f"--webhook-bind-address=127.0.0.1:{port}", f"--webhook-url=https://127.0.0.1:{port}/convert")
-    start(*webhook, f"--webhook-namespace={NAMESPACE}").wait_ready()
+    start(*webhook, f"--webhook-namespace={NAMESPACE}")
     wait_served(admin)
     admin.patch(SECRETS, NAMESPACE, SECRET, {"data": {"tls.crt": "c3BvaWx0"}}, decode)
     # The Secret is looked at when the CRD changes.
@@ -165,8 +155,56 @@ def test_each_right_of_the_webhook_is_used(
     wait_used(trail, rights["tfoperator-webhook"])
 
 
+def test_each_right_of_progress_is_used(
+    plane: ControlPlane, cluster: Cluster, admin: Client, rights: dict[str, set[Right]], start: Start
+) -> None:
+    trail = AuditTrail(plane.audit_log, OPERATOR_USER)
+    port = free_port()
+    progress = (f"--progress-bind-address=127.0.0.1:{port}", f"--progress-url=https://127.0.0.1:{port}")
+    start(*progress, f"--progress-namespace={NAMESPACE}").stop()
+    admin.patch(SECRETS, NAMESPACE, PROGRESS_SECRET, {"data": {"tls.crt": "c3BvaWx0"}}, decode)
+    start(*progress, f"--progress-namespace={NAMESPACE}")
+    wait_used(trail, rights["tfoperator-progress"])
+
+
+def test_stacks_are_taken_by_the_right_of_their_component_and_without_it_an_event_says_so(
+    plane: ControlPlane,
+    cluster: Cluster,
+    kubectl: RunKubectl,
+    rights: dict[str, set[Right]],
+    start: Start,
+    tmp_path: Path,
+) -> None:
+    """No kubelet is there to run the command: how far the API server lets it go is what counts."""
+    assert not {right for right in rights["tfoperator"] if right.resource == "pods/exec"}
+    trail = AuditTrail(plane.audit_log, OPERATOR_USER)
+    operated = Operated(cluster, start("--stall-stacks", f"--archive-dir={tmp_path / 'archive'}"))
+
+    def told(name: str) -> str:
+        """The event about the stacks of a job whose time is over."""
+        job = operated.running(name, run_policy={"activeDeadlineSeconds": 1}, Worker=1)
+        job.wait("Failed")
+        job.wait_reasons("StacksNotTaken")
+        [message] = [event["message"] for event in job.events() if event["reason"] == "StacksNotTaken"]
+        return str(message)
+
+    assert "get and create of pods/exec (the component stall-stacks" in told("refused")
+    refused = {line.partition(" ")[0] for line in trail.refused() if "/exec?" in line}
+    assert refused == {"get"}
+
+    trail = AuditTrail(plane.audit_log, OPERATOR_USER)
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "stall-stacks"}}
+    (tmp_path / "role.yaml").write_text(yaml.safe_dump({**role, "rules": roles()["stall-stacks"]}))
+    kubectl("apply", "--server-side", "-f", str(tmp_path / "role.yaml"))
+    kubectl("create", "clusterrolebinding", "stall-stacks", "--clusterrole=stall-stacks", f"--user={OPERATOR_USER}")
+    question = ("auth", "can-i", "get", "pods", "--subresource=exec", f"--namespace={cluster.namespace}")
+    eventually(lambda: kubectl(*question, user=OPERATOR_USER) == "yes", within=30, what="the right is there")
+    assert "worker-0: its container can't be asked" in told("allowed")
+    wait_used(trail, {Right("", "pods/exec", "get")})
+
+
 def test_who_may_edit_or_view_a_namespace_may_do_so_with_its_tfjobs(
-    kubectl: Kubectl, cluster: Cluster, rights: dict[str, set[Right]]
+    kubectl: RunKubectl, cluster: Cluster, rights: dict[str, set[Right]]
 ) -> None:
     assert {"tfoperator-tfjobs-edit", "tfoperator-tfjobs-view"} <= set(rights)
     here = ("--namespace", cluster.namespace)
@@ -185,7 +223,7 @@ def test_who_may_edit_or_view_a_namespace_may_do_so_with_its_tfjobs(
 
 
 def test_rights_in_one_namespace_suffice_for_its_jobs(
-    plane: ControlPlane, admin: Client, kubectl: Kubectl, rights: dict[str, set[Right]], tmp_path: Path
+    plane: ControlPlane, admin: Client, kubectl: RunKubectl, rights: dict[str, set[Right]], start: Start, tmp_path: Path
 ) -> None:
     """As in overlays/namespaced. Takes away what the operator may in other namespaces."""
     assert "tfoperator" in rights
@@ -193,28 +231,22 @@ def test_rights_in_one_namespace_suffice_for_its_jobs(
     there.create_namespace()
     kubectl("delete", "clusterrolebinding", "tfoperator")
     # The CRD of the other overlay, which serves more, stays.
-    roles = kubectl("kustomize", str(MANIFESTS / "overlays" / "namespaced"))
-    namespaced = [one for one in yaml.safe_load_all(roles) if one["kind"] in ("Role", "RoleBinding")]
+    manifests = kubectl("kustomize", str(MANIFESTS / "overlays" / "namespaced"))
+    namespaced = [one for one in yaml.safe_load_all(manifests) if one["kind"] in ("Role", "RoleBinding")]
     (tmp_path / "roles.yaml").write_text(yaml.safe_dump_all(namespaced))
     kubectl("apply", "--server-side", "-f", str(tmp_path / "roles.yaml"))
     trail = AuditTrail(plane.audit_log, OPERATOR_USER)
     elect = ("--leader-elect", f"--leader-elect-namespace={NAMESPACE}")
-    kubeconfig = plane.kubeconfig_for(OPERATOR_USER)
-    operator = OperatorProcess(kubeconfig, tmp_path, "operator", "--namespace=training", *elect).start()
-    try:
-        job = Operated(there, operator.wait_ready()).running("mnist", PS=1, Worker=1)
-        job.play("Succeeded", "worker-0")
-        job.wait("Succeeded")
-        assert operator.stop() == 0
-    finally:
-        operator.kill()
-        print(operator.tail(60))
+    operator = start(*elect, namespace="training")
+    job = Operated(there, operator).running("mnist", PS=1, Worker=1)
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
+    assert operator.stop() == 0
     assert trail.refused() == []
     assert {entry.get("objectRef", {}).get("namespace", "") for entry in trail.entries()} <= {"training", NAMESPACE}
 
 
 def test_what_remains_after_an_uninstallation_is_the_crd_with_its_jobs(
-    kubectl: Kubectl, cluster: Cluster, rights: dict[str, set[Right]]
+    kubectl: RunKubectl, cluster: Cluster, rights: dict[str, set[Right]]
 ) -> None:
     """The commands of docs/install.md. Last, as it takes away what the other tests need."""
     ours = ("--selector", "app.kubernetes.io/name=tfoperator")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -17,8 +16,9 @@ import pytest
 import yaml
 
 from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
+from tests.support import manifests
 from tests.support.cli import COMMAND, Cli, CliProcess, replica, tfjob
-from tests.support.docker_engine import host_python_mounts, traces
+from tests.support.docker_engine import traces, with_this_python
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.client import Client
@@ -49,20 +49,6 @@ def in_busybox(*command: str, **more: Any) -> dict[str, Any]:
     return replica(*command, image=BUSYBOX_IMAGE, **more)
 
 
-def write(cli: Cli, manifest: str) -> str:
-    (cli.folder / "job.yaml").write_text(manifest)
-    return "job.yaml"
-
-
-def with_this_python(spec: dict[str, Any]) -> None:
-    """Have this machine's Python in a pod: its image has none."""
-    places = {f"host-{n}": path for n, path in enumerate(host_python_mounts())}
-    spec["volumes"] = [*spec.get("volumes", []), *({"name": n, "hostPath": {"path": p}} for n, p in places.items())]
-    mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in places.items()]
-    for container in [spec] if "logDir" in spec else spec["containers"]:
-        container["volumeMounts"] = [*container.get("volumeMounts", []), *mounts]
-
-
 @pytest.mark.tensorflow
 def test_two_workers_train_under_their_services_names_beside_a_tensorboard(
     cli: Cli, docker_engine: DockerEngine, engine: Any
@@ -86,9 +72,10 @@ def test_two_workers_train_under_their_services_names_beside_a_tensorboard(
     board: dict[str, Any] = {"logDir": "/tmp", "image": "tfoperator/digits:latest"}
     with_this_python(board)
     job["spec"]["tensorBoard"] = board
-    manifest = write(cli, yaml.safe_dump_all([claim, job]))
+    manifest = cli.write(yaml.safe_dump_all([claim, job]))
 
-    command = [*docker_engine.enter, *COMMAND, "run", "--runtime", "docker", manifest, "--logs-dir", "out"]
+    command = [*docker_engine.enter, *COMMAND, "run", "--runtime", "docker", "--allow-privileged", manifest]
+    command += ["--logs-dir", "out"]
     with CliProcess(command, cli.folder, cli.environment) as process:
         process.until("TensorBoard is ready at http://127.0.0.1:", within=LIMIT)
         url = process.output.partition("TensorBoard is ready at ")[2].split()[0]
@@ -115,21 +102,44 @@ def test_two_workers_train_under_their_services_names_beside_a_tensorboard(
 
 def test_an_interrupt_stops_containers_in_order_and_leaves_nothing(cli: Cli, engine: Any) -> None:
     job = tfjob("long", Worker=in_busybox("sh", "-c", SERVE, replicas=2))
-    with cli.start("run", "--runtime", "docker", write(cli, job)) as process:
+    with cli.start("run", "--runtime", "docker", cli.write(job)) as process:
         for replica in ("worker-0", "worker-1"):
             process.until(f"[{replica}] serving")
-        process.signal(signal.SIGINT)
-        assert process.wait() == 130, process.output
+        assert process.end(signal.SIGINT) == 130, process.output
     assert process.output.count("asked to stop") == 2
+    assert traces(engine) == []
+
+
+def test_all_workers_start_again_when_the_container_of_one_is_killed(cli: Cli, engine: Any) -> None:
+    again = "if test -e /kept/stop; then echo done; exit 0; fi; "
+    names = " ".join(f"both-worker-{index}.both.default.svc" for index in range(2))
+    found = f"for name in {names}; do until nslookup $name >/dev/null; do sleep 0.05; done; done"
+    script = f"trap 'exit 0' TERM; {again}{found}; echo serving; while :; do sleep 0.05; done"
+    worker = in_busybox("sh", "-c", script, replicas=2, restart="OnFailure")
+    pod = worker["template"]["spec"]
+    (kept := cli.folder / "kept").mkdir()
+    pod["volumes"] = [{"name": "kept", "hostPath": {"path": str(kept)}}]
+    pod["containers"][0]["volumeMounts"] = [{"name": "kept", "mountPath": "/kept"}]
+    policies = {"successPolicy": "AllWorkers", "runPolicy": {"restartScope": "Job"}}
+    job = manifests.job("both", {"Worker": worker}, network="PerJob", **policies)
+    with cli.start("run", "--runtime", "docker", "--allow-privileged", cli.write(json.dumps(job))) as process:
+        for replica in ("worker-0", "worker-1"):
+            process.until(f"[{replica}] serving")
+        (kept / "stop").touch()
+        [container] = engine.containers.list(filters={"name": "worker-1-.*-tensorflow-"})
+        container.kill()
+        assert process.wait() == 0, process.output
+    assert "restarting all its replicas because of Worker-1 (exited with code 137)" in process.output
+    for replica in ("worker-0", "worker-1"):
+        assert f"[{replica}] done" in process.output
     assert traces(engine) == []
 
 
 def test_nothing_outlives_a_run_that_is_killed(cli: Cli, engine: Any) -> None:
     job = tfjob("long", Worker=in_busybox("sh", "-c", SERVE))
-    with cli.start("run", "--runtime", "docker", write(cli, job)) as process:
+    with cli.start("run", "--runtime", "docker", cli.write(job)) as process:
         process.until("[worker-0] serving")
-        process.signal(signal.SIGKILL)
-        process.wait()
+        process.end(signal.SIGKILL)
     eventually(lambda: traces(engine) == [], within=20, what="what the run had made is gone")
 
 
@@ -137,21 +147,31 @@ def test_a_failure_is_explained(cli: Cli, engine: Any) -> None:
     eat = "echo hungry; x=a; while :; do x=$x$x; done"
     little = {"limits": {"memory": "32Mi"}}
     job = tfjob("eater", Worker=in_busybox("sh", "-c", eat, resources=little))
-    done = cli.run("run", "--runtime", "docker", write(cli, job), "--logs-dir", "out")
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = cli.run("run", "--runtime", "docker", cli.write(job), "--logs-dir", "out", code=1)
     assert "worker-0 failed with exit code 137" in done.stdout
     assert "OOMKilled" in done.stdout
     assert "| hungry" in done.stdout
     assert traces(engine) == []
 
 
+def test_power_over_the_machine_needs_the_option(cli: Cli, engine: Any) -> None:
+    worker = in_busybox("ls", "/host", volumeMounts=[{"name": "host", "mountPath": "/host"}])
+    worker["template"]["spec"]["volumes"] = [{"name": "host", "hostPath": {"path": str(cli.folder)}}]
+    file = cli.write(tfjob("curious", Worker=worker))
+    refused = cli.run("run", "--runtime", "docker", file, code=1)
+    assert f"volume 'host' with hostPath {cli.folder}" in refused.stdout
+    assert "--allow-privileged" in refused.stdout
+    assert "job.yaml" not in refused.stdout
+    assert "[worker-0] job.yaml" in cli.run("run", "--runtime", "docker", "--allow-privileged", file, code=0).stdout
+    assert traces(engine) == []
+
+
 def test_without_an_engine_nothing_is_started(cli: Cli) -> None:
     there_is_none = Cli(cli.folder, DOCKER_HOST=f"unix://{cli.folder}/none.sock")
-    done = there_is_none.run("run", "--runtime", "docker", write(cli, tfjob("j", Worker=in_busybox("true"))))
+    done = there_is_none.run("run", "--runtime", "docker", cli.write(tfjob("j", Worker=in_busybox("true"))))
     assert done.returncode == 2
     assert "can't reach a Docker engine" in done.stderr
     assert "DOCKER_HOST" in done.stderr
-    assert "Traceback" not in done.stderr
     done = there_is_none.run("local", "up", "--runtime", "docker")
     assert done.returncode == 1
     assert "can't reach a Docker engine" in done.stderr
@@ -161,12 +181,10 @@ def test_without_an_engine_nothing_is_started(cli: Cli) -> None:
 def log(cli: Cli, engine: Any) -> Iterator[Path]:
     """Have a control plane up that runs a job: the log of its worker."""
     del engine  # asked for so that it is clean before
-    done = cli.run("local", "up", "--runtime", "docker")
-    assert done.returncode == 0, done.stderr
-    client = Client(load_config(shlex.split(done.stdout.partition("=")[2])[0]))
-    job = tfjob("long", Worker=in_busybox("sh", "-c", SERVE))
-    client.create(TFJOBS, "default", job.encode(), decode_tfjob)
-    client.close()
+    worker = in_busybox("sh", "-c", SERVE, securityContext={"capabilities": {"add": ["SYS_NICE"]}})
+    job = tfjob("long", clean="", Worker=worker)
+    with Client(load_config(cli.local_up("--runtime", "docker", "--allow-privileged")["KUBECONFIG"])) as client:
+        client.create(TFJOBS, "default", job.encode(), decode_tfjob)
     log = cli.folder / "state/tfoperator/local/run/logs/default/long-worker-0/tensorflow/0.log"
     eventually(lambda: log.exists() and log.read_text() == "serving\n", within=20, what="the container runs")
     yield log
@@ -181,6 +199,22 @@ def test_it_stays_up_and_goes_down_in_order(cli: Cli, log: Path, engine: Any) ->
 
 
 @pytest.mark.usefixtures("log")
+def test_under_never_a_pod_that_somebody_deletes_is_made_again(cli: Cli) -> None:
+    cli.makes_again_what_is_deleted(str(cli.folder / "state/tfoperator/local/kubeconfig"), "long")
+
+
+def test_a_job_that_has_failed_lets_go_of_its_containers_and_keeps_its_pods_and_logs(
+    cli: Cli, log: Path, engine: Any
+) -> None:
+    ended = cli.stopped_by_its_end(str(cli.folder / "state/tfoperator/local/kubeconfig"), "long")
+    assert ended["reason"] == "DeadlineExceeded"
+    assert log.read_text() == "serving\nasked to stop\n"
+    eventually(
+        lambda: not [one for one in engine.containers.list() if "long-worker-0" in one.name], what="its sandbox goes"
+    )
+
+
+@pytest.mark.usefixtures("log")
 def test_after_a_crash_that_took_the_guardian_too_down_removes_what_is_left(cli: Cli, engine: Any) -> None:
     pid = int(json.loads(cli.run("local", "status", "-o", "json").stdout)["pid"])
     children = [
@@ -189,8 +223,7 @@ def test_after_a_crash_that_took_the_guardian_too_down_removes_what_is_left(cli:
     [guardian] = [child for child in children if "guardian_main" in Path(f"/proc/{child}/cmdline").read_text()]
     for process in (guardian, pid):
         os.kill(process, signal.SIGKILL)
-    done = cli.run("local", "down")
-    assert done.returncode == 0
+    done = cli.run("local", "down", code=0)
     assert "the control plane had crashed" in done.stderr
     assert "removed container tfoperator-" in done.stderr
     assert traces(engine) == []

@@ -33,11 +33,6 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     assert not marks, f"processes are left: {marks}"
 
 
-def write(cli: Cli, *documents: str, name: str = "job.yaml") -> str:
-    (cli.folder / name).write_text("\n---\n".join(documents))
-    return name
-
-
 def pids_in(cli: Cli) -> list[int]:
     """The processes that containers have noted in files `pid-*`."""
     return [int(path.read_text()) for path in cli.folder.glob("pid-*") if path.read_text().strip()]
@@ -45,8 +40,7 @@ def pids_in(cli: Cli) -> list[int]:
 
 def test_a_job_that_succeeds(cli: Cli) -> None:
     worker = replica("sh", "-c", "echo hello from worker; cat $TFOPERATOR_NONE /dev/null", replicas=2)
-    done = cli.run("run", write(cli, tfjob("quick", Worker=worker)))
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = cli.run("run", cli.write(tfjob("quick", Worker=worker)), code=0)
     assert "[worker-0] hello from worker" in done.stdout
     assert "[quick] Succeeded:" in done.stdout
     assert "TFJob quick succeeded after" in done.stdout
@@ -62,7 +56,7 @@ def test_a_job_that_succeeds(cli: Cli) -> None:
 
 def test_a_program_can_read_the_result(cli: Cli) -> None:
     worker = replica("echo", "hello")
-    done = cli.run("run", write(cli, tfjob("quick", Worker=worker)), "-o", "json", "--logs-dir", "kept")
+    done = cli.run("run", cli.write(tfjob("quick", Worker=worker)), "-o", "json", "--logs-dir", "kept")
     result = json.loads(done.stdout)
     assert (result["outcome"], result["exitCode"], done.returncode) == ("Succeeded", 0, 0)
     (only,) = result["jobs"][0]["replicas"]
@@ -73,20 +67,22 @@ def test_a_program_can_read_the_result(cli: Cli) -> None:
 
 
 def test_the_first_line_comes_at_once(cli: Cli) -> None:
-    with cli.start("run", write(cli, tfjob("quick", Worker=replica("echo", "hello")))) as process:
-        process.until("[worker-0] hello", within=6)  # 1.2 s on an idle machine of 2 cores; this one may be busy
+    with cli.start("run", cli.write(tfjob("quick", Worker=replica("echo", "hello")))) as process:
+        process.until("[worker-0] hello", within=20)  # 1.2 s on an idle machine of 2 cores; this one may be busy
         assert process.wait() == 0
 
 
-def test_replicas_find_each_other_through_tf_config(cli: Cli) -> None:
+@pytest.mark.parametrize("network", ["PerReplica", "PerJob"])
+def test_replicas_find_each_other_through_tf_config(cli: Cli, network: str) -> None:
     parse = "import json, os, socket, time\nconfig = json.loads(os.environ['TF_CONFIG'])\n"
     parse += "address = lambda kind: (lambda host: (host[0], int(host[1])))(config['cluster'][kind][0].split(':'))\n"
     server = "listener = socket.create_server(address('ps'))\nwhile True: listener.accept()[0].sendall(b'weights')"
     client = "for _ in range(200):\n try: print(socket.create_connection(address('ps')).recv(20).decode()); break\n"
     client += " except OSError: time.sleep(0.05)"
     chief, ps = replica(*python(parse + client)), replica(*python(parse + server))
-    done = cli.run("run", write(cli, tfjob("pair", Chief=chief, PS=ps)))
-    assert done.returncode == 0, done.stdout + done.stderr
+    job = json.loads(tfjob("pair", Chief=chief, PS=ps))
+    job["spec"]["network"] = network
+    done = cli.run("run", cli.write(json.dumps(job)), code=0)
     assert "[chief-0] weights" in done.stdout
     assert re.search(r"ps-0 +Stopped +0 +143", done.stdout)
 
@@ -98,9 +94,8 @@ def test_other_objects_of_the_manifest_are_there_for_the_pods(cli: Cli) -> None:
     worker["template"]["spec"]["containers"][0]["env"] = [
         {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     ]
-    file = write(cli, json.dumps(settings), json.dumps(deployment), tfjob("quick", Worker=worker))
-    done = cli.run("run", file, "-n", "mine")
-    assert done.returncode == 0, done.stdout + done.stderr
+    file = cli.write(json.dumps(settings), json.dumps(deployment), tfjob("quick", Worker=worker))
+    done = cli.run("run", file, "-n", "mine", code=0)
     assert "[worker-0] hi from quick-worker-0" in done.stdout
     assert "Deployment (apps/v1) is left out" in done.stderr
     assert (cli.folder / ".tfoperator/runs/latest/mine.quick.yaml").exists()
@@ -109,8 +104,7 @@ def test_other_objects_of_the_manifest_are_there_for_the_pods(cli: Cli) -> None:
 def test_a_worker_that_fails_ends_the_job_and_is_named_with_its_last_words(cli: Cli) -> None:
     failing = replica("sh", "-c", "for i in $(seq 30); do echo line $i; done; echo out of luck >&2; exit 1")
     job = tfjob("bad", Worker=failing, PS=replica("sh", "-c", SERVE))
-    done = cli.run("run", write(cli, job))
-    assert done.returncode == 1
+    done = cli.run("run", cli.write(job), code=1)
     assert "TFJob bad FAILED after" in done.stdout
     assert "worker-0 failed with exit code 1." in done.stdout
     tail = done.stdout.partition("Its last log lines")[2]
@@ -120,12 +114,23 @@ def test_a_worker_that_fails_ends_the_job_and_is_named_with_its_last_words(cli: 
     assert "Next:" in tail
 
 
+def test_who_is_stopped_by_the_failure_of_another_is_not_to_blame(cli: Cli) -> None:
+    saves = "trap 'sleep 0.5; echo saved; exit 9' TERM; touch up; while true; do sleep 0.1; done"
+    failing = replica("sh", "-c", "until [ -e up ]; do sleep 0.05; done; exit 3")
+    job = tfjob("let-go", clean="", Chief=replica("sh", "-c", saves), Worker=failing)
+    done = cli.run("run", cli.write(job), "-o", "json", code=1)
+    assert "[chief-0] saved" in done.stderr
+    assert "worker-0 failed with exit code 3." in done.stderr
+    assert "chief-0 failed" not in done.stderr
+    replicas = json.loads(done.stdout)["jobs"][0]["replicas"]
+    assert {one["name"]: one["state"] for one in replicas} == {"chief-0": "Stopped", "worker-0": "Failed"}
+
+
 def test_enough_workers_are_a_success_though_one_fails_and_one_never_ends(cli: Cli) -> None:
     act = 'case "$TF_CONFIG" in *\'"index":0\'*) exit 3;; *\'"index":3\'*) exec sleep 60;; *) sleep 0.3;; esac'
     manifest = json.loads(tfjob("most", Worker=replica("sh", "-c", act, replicas=4)))
     manifest["spec"] |= {"minSucceededWorkers": "50%", "maxFailedWorkers": "25%"}
-    done = cli.run("run", write(cli, json.dumps(manifest)))
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = cli.run("run", cli.write(json.dumps(manifest)), code=0)
     assert re.findall(r"worker-\d  (\w+)", done.stdout) == ["Failed", "Succeeded", "Succeeded", "Stopped"]
 
 
@@ -133,8 +138,7 @@ def test_enough_workers_are_a_success_though_one_fails_and_one_never_ends(cli: C
 def test_a_replica_that_is_killed_once_comes_back(cli: Cli, policy: str) -> None:
     env = [{"name": "CODE", "value": "137"}]
     worker = replica("sh", "-c", FAIL_ONCE, restart=policy, env=env)
-    done = cli.run("run", write(cli, tfjob("again", Worker=worker)), "-o", "json")
-    assert done.returncode == 0, done.stderr
+    done = cli.run("run", cli.write(tfjob("again", Worker=worker)), "-o", "json", code=0)
     (only,) = json.loads(done.stdout)["jobs"][0]["replicas"]
     assert (only["state"], only["restarts"]) == ("Succeeded", 1)
     assert "[worker-0] first try" in done.stderr
@@ -143,8 +147,7 @@ def test_a_replica_that_is_killed_once_comes_back(cli: Cli, policy: str) -> None
 
 def test_under_exit_code_a_permanent_failure_ends_the_job(cli: Cli) -> None:
     worker = replica("sh", "-c", FAIL_ONCE, restart="ExitCode", env=[{"name": "CODE", "value": "3"}])
-    done = cli.run("run", write(cli, tfjob("once", Worker=worker)))
-    assert done.returncode == 1
+    done = cli.run("run", cli.write(tfjob("once", Worker=worker)), code=1)
     assert "worker-0 failed with exit code 3." in done.stdout
 
 
@@ -152,7 +155,7 @@ def test_under_exit_code_a_permanent_failure_ends_the_job(cli: Cli) -> None:
 def test_a_worker_process_that_is_killed_comes_back(cli: Cli, policy: str) -> None:
     code = "if [ -e pid-1 ]; then echo resumed; exit 0; fi; echo $$$$ > pid-1; echo working; sleep 60"
     worker = replica("sh", "-c", code, restart=policy)
-    with cli.start("run", write(cli, tfjob("again", Worker=worker))) as process:
+    with cli.start("run", cli.write(tfjob("again", Worker=worker))) as process:
         process.until("[worker-0] working")
         os.kill(pids_in(cli)[0], signal.SIGKILL)
         assert process.wait() == 0, process.output
@@ -161,8 +164,7 @@ def test_a_worker_process_that_is_killed_comes_back(cli: Cli, policy: str) -> No
 
 def test_backoff_limit_bounds_a_crash_loop(cli: Cli) -> None:
     worker = replica("sh", "-c", "echo no; exit 1", restart="OnFailure")
-    done = cli.run("run", write(cli, tfjob("loop", Worker=worker, run_policy={"backoffLimit": 2})))
-    assert done.returncode == 1
+    done = cli.run("run", cli.write(tfjob("loop", Worker=worker, run_policy={"backoffLimit": 2})), code=1)
     assert "backoff limit" in done.stdout
     assert re.search(r"worker-0 failed with exit code 1 after \d+ restarts?\.", done.stdout)
 
@@ -170,16 +172,14 @@ def test_backoff_limit_bounds_a_crash_loop(cli: Cli) -> None:
 def test_a_container_without_command_says_what_is_missing(cli: Cli) -> None:
     worker = replica()
     del worker["template"]["spec"]["containers"][0]["command"]
-    done = cli.run("run", write(cli, tfjob("image", Worker=worker)))
-    assert done.returncode == 1
+    done = cli.run("run", cli.write(tfjob("image", Worker=worker)), code=1)
     assert "has no command" in done.stdout
     assert "worker-0 failed with exit code 127" in done.stdout
 
 
 def test_a_job_that_takes_too_long_is_stopped(cli: Cli) -> None:
     worker = replica("sh", "-c", SERVE)
-    done = cli.run("run", write(cli, tfjob("slow", Worker=worker)), "--timeout", "3s")
-    assert done.returncode == 124
+    done = cli.run("run", cli.write(tfjob("slow", Worker=worker)), "--timeout", "3s", code=124)
     assert "[worker-0] asked to stop" in done.stdout
     assert "did not end within the time limit" in done.stdout
 
@@ -187,7 +187,7 @@ def test_a_job_that_takes_too_long_is_stopped(cli: Cli) -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_stops_its_pods_in_order(cli: Cli, number: signal.Signals, code: int) -> None:
     worker = replica("sh", "-c", f"echo $$$$ > pid-$$$$; {SERVE}", replicas=2, restart="Always")
-    with cli.start("run", write(cli, tfjob("long", Worker=worker))) as process:
+    with cli.start("run", cli.write(tfjob("long", Worker=worker))) as process:
         process.until("[worker-0] serving")
         process.until("[worker-1] serving")
         process.signal(number)
@@ -202,7 +202,7 @@ def test_a_second_interrupt_does_not_wait(cli: Cli) -> None:
     stubborn = replica(
         "sh", "-c", "trap 'echo no' TERM; echo $$$$ > pid-1; echo serving; while true; do sleep 0.1; done"
     )
-    with cli.start("run", write(cli, tfjob("long", Worker=stubborn))) as process:
+    with cli.start("run", cli.write(tfjob("long", Worker=stubborn))) as process:
         process.until("[worker-0] serving")
         process.signal(signal.SIGINT)
         process.until("[worker-0] no")
@@ -213,10 +213,9 @@ def test_a_second_interrupt_does_not_wait(cli: Cli) -> None:
 
 def test_nothing_outlives_a_run_that_is_killed(cli: Cli) -> None:
     worker = replica("sh", "-c", "echo $$$$ > pid-1; echo serving; sleep 60")
-    with cli.start("run", write(cli, tfjob("long", Worker=worker))) as process:
+    with cli.start("run", cli.write(tfjob("long", Worker=worker))) as process:
         process.until("[worker-0] serving")
-        process.signal(signal.SIGKILL)
-        process.wait()
+        process.end(signal.SIGKILL)
     eventually(lambda: identify(pids_in(cli)[0]) is None, within=15)
     for record in cli.folder.glob("**/processes/*.json"):
         record.unlink()  # a crashed run can't clean its records up
@@ -237,12 +236,10 @@ def test_what_is_wrong_with_a_manifest_is_said_before_anything_starts(cli: Cli) 
             "      template: {spec: {containers: []}}",
         ]
     )
-    done = cli.run("run", write(cli, manifest))
-    assert done.returncode == 2
+    done = cli.run("run", cli.write(manifest), code=2)
     assert "job.yaml:7: spec.tfReplicaSpecs[Worker].replicas: " in done.stderr
     assert "job.yaml:9: spec.tfReplicaSpecs[Boss]" in done.stderr
     assert not (cli.folder / ".tfoperator").exists()
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -256,43 +253,57 @@ def test_what_is_wrong_with_a_manifest_is_said_before_anything_starts(cli: Cli) 
 )
 def test_a_file_that_is_no_manifest_of_a_job_is_refused(cli: Cli, content: str | None, words: str) -> None:
     if content is not None:
-        write(cli, content)
-    done = cli.run("run", "job.yaml")
-    assert done.returncode == 2
+        cli.write(content)
+    done = cli.run("run", "job.yaml", code=2)
     assert words in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
     "arguments", [("--timeout", "soon"), ("--timeout", "0"), ("--runtime", "rkt"), ("-o", "xml"), ("--no-such",)]
 )
 def test_a_mistake_on_the_command_line_is_explained(cli: Cli, arguments: tuple[str, ...]) -> None:
-    done = cli.run("run", write(cli, tfjob("quick", Worker=replica("true"))), *arguments)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    cli.run("run", cli.write(tfjob("quick", Worker=replica("true"))), *arguments, code=2)
     assert not (cli.folder / ".tfoperator").exists()
 
 
 def test_pods_that_the_job_leaves_behind_are_stopped_with_the_run(cli: Cli) -> None:
     chief, ps = replica("sh", "-c", "sleep 1"), replica("sh", "-c", SERVE)
-    done = cli.run("run", write(cli, tfjob("left", clean="None", Chief=chief, PS=ps)))
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = cli.run("run", cli.write(tfjob("left", clean="None", Chief=chief, PS=ps)), code=0)
     assert "[ps-0] asked to stop" in done.stdout
 
 
 def test_what_the_api_server_refuses_is_said(cli: Cli) -> None:
     bad = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "Not A Name"}}
-    done = cli.run("run", write(cli, json.dumps(bad), tfjob("quick", Worker=replica("true"))))
-    assert done.returncode == 2
+    done = cli.run("run", cli.write(json.dumps(bad), tfjob("quick", Worker=replica("true"))), code=2)
     assert "metadata.name" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_several_jobs_run_together_and_each_line_says_whose_it_is(cli: Cli) -> None:
     good, bad = tfjob("good", Worker=replica("echo", "fine")), tfjob("bad", Worker=replica("sh", "-c", "exit 4"))
-    done = cli.run("run", write(cli, good), write(cli, bad, name="other.yaml"), "-o", "json")
-    assert done.returncode == 1
+    done = cli.run("run", cli.write(good), cli.write(bad, name="other.yaml"), "-o", "json", code=1)
     assert {job["name"]: job["condition"] for job in json.loads(done.stdout)["jobs"]} == {
         "good": "Succeeded",
         "bad": "Failed",
     }
+
+
+def test_a_program_needs_no_manifest(cli: Cli) -> None:
+    say = "import json, os, sys\nprint(json.loads(os.environ['TF_CONFIG'])['task'], sys.argv[1:], os.getcwd())\n"
+    (cli.folder / "train.py").write_text(say + "sys.exit(int(sys.argv[1]))\n")
+    done = cli.run("run", "train.py", "--workers", "2", "--ps", "1", "--", "0", "$(HOME)", "--x", code=0)
+    for index in range(2):
+        task = {"type": "worker", "index": index}
+        assert f"[worker-{index}] {task} ['0', '$(HOME)', '--x'] {cli.folder}" in done.stdout
+    failed = cli.run("run", "train.py", "--chief", "--ps", "1", "--", "3", code=1)
+    assert re.search("(chief|ps)-0 failed with exit code 3\\.", failed.stdout)  # all run the program, as they do here
+
+
+def test_processes_start_where_they_are_asked_to(cli: Cli) -> None:
+    (cli.folder / "there").mkdir()
+    cli.write(tfjob("where", Worker=replica("pwd")), name="there/job.yaml")
+    here = cli.run("run", "there/job.yaml", code=0)
+    assert f"[worker-0] {cli.folder}\n" in here.stdout
+    assert f"--workdir {cli.folder}/there starts them beside the manifest" in here.stderr
+    there = cli.run("run", "there/job.yaml", "--workdir", "there", code=0)
+    assert f"[worker-0] {cli.folder}/there\n" in there.stdout
+    assert "--workdir" not in there.stderr

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import resource
+import select
 import shlex
 import signal
+import socket
 import stat
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.cli import Cli, replica, tfjob
@@ -17,6 +26,7 @@ from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
+from tfoperator.local.apiserver.http.listener import MAX_UNAUTHENTICATED
 from tfoperator.local.identity import identify
 
 
@@ -27,25 +37,24 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     cli.run("local", "down", "--now")
 
 
-def up(cli: Cli) -> str:
-    """Start it; returns the kubeconfig's path."""
-    done = cli.run("local", "up")
-    assert done.returncode == 0, done.stderr
-    export, _, path = done.stdout.strip().partition("=")
-    assert export == "export KUBECONFIG"
-    return shlex.split(path)[0]
-
-
 def status(cli: Cli) -> dict[str, object]:
     return json.loads(cli.run("local", "status", "-o", "json").stdout)
 
 
-def submit(kubeconfig: str, manifest: str) -> None:
-    client = Client(load_config(kubeconfig))
+@contextmanager
+def open_files(limit: int) -> Iterator[None]:
+    """How many files this process, and those that it starts, may have open meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     try:
-        client.create(TFJOBS, "default", manifest.encode(), decode_tfjob)
+        yield
     finally:
-        client.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def submit(kubeconfig: str, manifest: str) -> None:
+    with Client(load_config(kubeconfig)) as client:
+        client.create(TFJOBS, "default", manifest.encode(), decode_tfjob)
 
 
 def log_of(cli: Cli, pod: str) -> str:
@@ -54,7 +63,7 @@ def log_of(cli: Cli, pod: str) -> str:
 
 
 def test_it_stays_up_runs_jobs_and_goes_down_in_order(cli: Cli) -> None:
-    kubeconfig = up(cli)
+    kubeconfig = cli.local_up()["KUBECONFIG"]
     assert stat.S_IMODE(Path(kubeconfig).stat().st_mode) == 0o600
     assert "is up already" in cli.run("local", "up").stderr
     serve = "trap 'echo asked to stop; exit 0' TERM; echo $$$$; while true; do sleep 0.1; done"
@@ -67,8 +76,7 @@ def test_it_stays_up_runs_jobs_and_goes_down_in_order(cli: Cli) -> None:
     assert "default/quick  Succeeded" in shown
     pid = int(eventually(lambda: log_of(cli, "long-worker-0")))
     daemon = int(str(status(cli)["pid"]))
-    done = cli.run("local", "down")
-    assert done.returncode == 0, done.stderr
+    cli.run("local", "down", code=0)
     assert "asked to stop" in log_of(cli, "long-worker-0")
     assert identify(pid) is None
     assert identify(daemon) is None
@@ -76,29 +84,50 @@ def test_it_stays_up_runs_jobs_and_goes_down_in_order(cli: Cli) -> None:
     assert cli.run("local", "status").returncode == 1
 
 
+def test_under_never_a_pod_that_somebody_deletes_is_made_again(cli: Cli) -> None:
+    kubeconfig = cli.local_up()["KUBECONFIG"]
+    serve = "trap 'exit 1' TERM; echo serving; while true; do sleep 0.1; done"
+    submit(kubeconfig, tfjob("taken", Worker=replica("sh", "-c", serve, restart="Never")))
+    eventually(lambda: log_of(cli, "taken-worker-0") == "serving\n", within=20, what="the process runs")
+    cli.makes_again_what_is_deleted(kubeconfig, "taken")
+
+
+def test_a_job_that_has_failed_lets_go_of_its_processes_and_keeps_its_pods_and_logs(cli: Cli) -> None:
+    kubeconfig = cli.local_up()["KUBECONFIG"]
+    serve = "trap 'echo asked to stop; exit 0' TERM; echo $$$$; while true; do sleep 0.1; done"
+    submit(kubeconfig, tfjob("long", clean="", Worker=replica("sh", "-c", serve, restart="OnFailure")))
+    pid = int(eventually(lambda: log_of(cli, "long-worker-0")))
+    ended = cli.stopped_by_its_end(kubeconfig, "long")
+    assert ended["reason"] == "DeadlineExceeded"
+    assert identify(pid) is None
+    cli.environment["KUBECONFIG"] = kubeconfig
+    assert cli.run("logs", "long", code=0).stdout.endswith("asked to stop\n")
+    shown = cli.run("describe", "long", code=0).stdout
+    assert re.search(r"worker-0 +Stopped +no .* job-failed", shown), shown
+    assert "SuccessfulStopPod" in shown
+
+
 def test_after_a_crash_nothing_is_left_and_it_can_be_started_again(cli: Cli) -> None:
-    kubeconfig = up(cli)
+    kubeconfig = cli.local_up()["KUBECONFIG"]
     submit(kubeconfig, tfjob("long", Worker=replica("sh", "-c", "echo $$$$; sleep 60")))
     pid = int(eventually(lambda: log_of(cli, "long-worker-0"), within=20))
     os.kill(int(str(status(cli)["pid"])), signal.SIGKILL)
     eventually(lambda: status(cli)["crashed"])
     eventually(lambda: identify(pid) is None, within=15)
-    up(cli)
+    cli.local_up()
     assert status(cli)["running"] is True
     assert status(cli)["jobs"] == []
 
 
 def test_a_port_in_use_is_explained(cli: Cli) -> None:
-    up(cli)
+    cli.local_up()
     port = str(status(cli)["url"]).rpartition(":")[2]
-    done = cli.run("local", "up", "--port", port, "--state-dir", str(cli.folder / "other"))
-    assert done.returncode == 1
+    done = cli.run("local", "up", "--port", port, "--state-dir", str(cli.folder / "other"), code=1)
     assert "Address already in use" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_up_waits_for_one_that_is_being_stopped(cli: Cli, tmp_path: Path) -> None:
-    kubeconfig = up(cli)
+    kubeconfig = cli.local_up()["KUBECONFIG"]
     end = "until [ -e may-end ]; do sleep 0.1; done; exit 0"
     slow = f"trap '{end}' TERM; echo serving; while true; do sleep 0.1; done"
     submit(kubeconfig, tfjob("slow", Worker=replica("sh", "-c", slow)))
@@ -126,3 +155,47 @@ def test_in_the_foreground_an_interrupt_stops_pods_in_order(cli: Cli) -> None:
         process.signal(signal.SIGINT)
         assert process.wait() == 0
     assert "asked to stop" in log_of(cli, "long-worker-0")
+
+
+def test_silent_connections_of_anybody_keep_nobody_waiting_and_fill_no_disk(cli: Cli) -> None:
+    with open_files(1024):  # as most shells have it
+        kubeconfig = cli.local_up()["KUBECONFIG"]
+    port = int(str(status(cli)["url"]).rpartition(":")[2])
+    log = cli.folder / "state/tfoperator/local/daemon.log"
+    before = log.stat().st_size
+    with open_files(4096), ExitStack() as stack, Client(load_config(kubeconfig)) as client:
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 10)) for _ in range(1300)]
+        began = time.monotonic()
+        for _ in range(10):
+            with Client(load_config(kubeconfig)) as newcomer:
+                for one in (client, newcomer):
+                    one.list(TFJOBS, "", decode_tfjob)
+        assert time.monotonic() - began < 30, "twenty requests; before, one waited for two minutes"
+
+        def most_are_gone() -> bool:
+            poll = select.poll()
+            for connection in silent:
+                poll.register(connection, select.POLLIN)
+            return len(poll.poll(0)) >= 1300 - MAX_UNAUTHENTICATED
+
+        eventually(most_are_gone, what="all but so many were sent away")
+    assert log.stat().st_size - before < 4096
+    assert "Traceback" not in log.read_text()
+
+
+def test_a_flood_of_connections_costs_little_memory(cli: Cli) -> None:
+    cli.local_up()
+    told = status(cli)
+    process, port = psutil.Process(int(str(told["pid"]))), str(told["url"]).rpartition(":")[2]
+    resident, most = process.memory_info().rss, 0
+    command = [sys.executable, "-m", "tests.support.flood", "127.0.0.2", "2000", "8", port]
+    with open_files(4096), subprocess.Popen(command, stdout=subprocess.PIPE) as flood:
+        while flood.poll() is None:
+            most = max(most, process.memory_info().rss)
+            time.sleep(0.05)
+        assert flood.stdout is not None
+        opened = int(flood.stdout.read())
+    grown = (most - resident) >> 20
+    print(f"{opened} connections; {grown} MiB more")
+    assert opened > 2000, "some were closed, and opened again"
+    assert grown < 64

@@ -63,6 +63,13 @@ def test_the_page_and_the_curves_can_be_seen_while_the_example_trains(tmp_path: 
     job = yaml.safe_load((ROOT / "examples/tensorboard/tfjob.yaml").read_text())
     container = job["spec"]["tfReplicaSpecs"]["Chief"]["template"]["spec"]["containers"][0]
     container["command"] += ["--epochs=100000", "--pause=0.2"]
+    job["spec"]["tensorBoard"] |= {
+        "env": [{"name": "AWS_REGION", "value": "eu-west-1"}],
+        "nodeSelector": {"disk": "fast"},  # passed over, as are the others
+        "serviceAccountName": "reader",
+        "securityContext": {"fsGroup": 1000},
+        "imagePullSecrets": [{"name": "registry"}],
+    }
     (tmp_path / "tfjob.yaml").write_text(yaml.safe_dump(job))
     run_dir = tmp_path / "run"
     with Cli(ROOT).start("run", str(tmp_path / "tfjob.yaml"), "--logs-dir", str(run_dir)) as process:
@@ -84,6 +91,7 @@ def test_the_page_and_the_curves_can_be_seen_while_the_example_trains(tmp_path: 
         assert [step for _, step, _ in points][:1] == [1]
 
         first = board_process(run_dir)
+        assert b"AWS_REGION=eu-west-1" in Path(f"/proc/{first}/environ").read_bytes().split(b"\0")
         os.kill(first, signal.SIGKILL)
         eventually(lambda: board_process(run_dir) not in (0, first), within=LIMIT, what="it is started again")
         eventually(lambda: get(url), within=LIMIT, every=0.2, what="the page answers again")
@@ -100,8 +108,7 @@ def test_the_page_and_the_curves_can_be_seen_while_the_example_trains(tmp_path: 
 def test_it_stops_with_the_run_and_the_result_says_where_its_logs_are(tmp_path: Path) -> None:
     write = f"mkdir -p {shlex.quote(str(tmp_path / 'logs/mine'))}; echo trained"
     (tmp_path / "job.yaml").write_text(with_board("quick", tmp_path / "logs", "sh", "-c", write))
-    done = Cli(tmp_path).run("run", "job.yaml", "--logs-dir", "run", "-o", "json", timeout=LIMIT)
-    assert done.returncode == 0, done.stderr
+    done = Cli(tmp_path).run("run", "job.yaml", "--logs-dir", "run", "-o", "json", timeout=LIMIT, code=0)
     [job] = json.loads(done.stdout)["jobs"]
     assert job["logDir"] == str(tmp_path / "logs/mine")
     assert [one["name"] for one in job["replicas"]] == ["worker-0"]
@@ -128,11 +135,8 @@ def test_where_it_is_not_installed_the_run_says_so_and_the_job_trains_on(tmp_pat
 def client(tmp_path: Path) -> Iterator[Client]:
     """A client of a control plane that stays up."""
     cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
-    done = cli.run("local", "up")
-    assert done.returncode == 0, done.stderr
-    client = Client(load_config(shlex.split(done.stdout.partition("=")[2])[0]))
-    yield client
-    client.close()
+    with Client(load_config(cli.local_up()["KUBECONFIG"])) as client:
+        yield client
     cli.run("local", "down", "--now")
 
 

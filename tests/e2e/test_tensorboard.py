@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Json, decode, tfjob
+from tests.support.cluster import Cluster, Json, decode, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.operated import JobOnCluster, Operated
 from tfoperator.api.names import LABEL_TENSORBOARD
-from tfoperator.kube.errors import NotFoundError
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from tfoperator.kube.errors import ForbiddenError
+from tfoperator.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SERVICES, Resource
 
 pytestmark = pytest.mark.controlplane
 
@@ -29,15 +29,13 @@ def with_board(operated: Operated, name: str, board: Json = BOARD, **options: An
     return operated.submit(tfjob(name, spec={"tensorBoard": board}, Worker=1, **options))
 
 
-def find(job: JobOnCluster, resource: Resource) -> Json | None:
-    try:
-        return job.cluster.client.get(resource, job.cluster.namespace, f"{job.name}-tensorboard", decode)
-    except NotFoundError:
-        return None
+def board_of(job: JobOnCluster, resource: Resource) -> Json | None:
+    return find(job.cluster.client, resource, job.cluster.namespace, f"{job.name}-tensorboard")
 
 
 def wait_for(job: JobOnCluster, resource: Resource) -> Json:
-    return eventually(lambda: find(job, resource), within=20, every=0.05, what=f"{resource.plural} of {job.name}") or {}
+    what = f"{resource.plural} of {job.name}"
+    return eventually(lambda: board_of(job, resource), within=20, every=0.05, what=what) or {}
 
 
 def board_status(job: JobOnCluster) -> Json:
@@ -63,12 +61,11 @@ def test_it_runs_beside_the_job_survives_its_end_and_goes_with_it(operated: Oper
     eventually(lambda: board_status(job).get("ready") is True, within=20, every=0.05, what="it is ready")
 
     job.wait_pods("worker-0")
-    job.play("Succeeded", "worker-0")
-    job.wait("Succeeded")
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
     job.wait_pods()
     operated.settle()
     for resource, before in ((DEPLOYMENTS, deployment), (SERVICES, service)):
-        now = find(job, resource)
+        now = board_of(job, resource)
         assert now is not None
         assert now["metadata"]["uid"] == before["metadata"]["uid"]
     assert board_status(job) == {"url": url, "ready": True}
@@ -76,7 +73,7 @@ def test_it_runs_beside_the_job_survives_its_end_and_goes_with_it(operated: Oper
     job.delete()
     for resource in (DEPLOYMENTS, SERVICES):
         # The garbage collector needs half a minute to hear of a new kind, which TFJob may be to it.
-        eventually(lambda r=resource: find(job, r) is None, within=75, what=f"{resource.plural} are collected")
+        eventually(lambda r=resource: board_of(job, r) is None, within=75, what=f"{resource.plural} are collected")
 
 
 def test_a_pod_of_its_deployment_is_none_of_the_jobs(operated: Operated) -> None:
@@ -127,9 +124,68 @@ def test_changes_of_the_spec_arrive_and_its_removal_removes_both(operated: Opera
 
     job.patch_spec(tensorBoard=None)
     for resource in (DEPLOYMENTS, SERVICES):
-        eventually(lambda r=resource: find(job, r) is None, within=20, what=f"no more {resource.plural}")
+        eventually(lambda r=resource: board_of(job, r) is None, within=20, what=f"no more {resource.plural}")
     eventually(lambda: board_status(job) == {}, within=20, what="the status forgets it")
     job.wait_pods("worker-0")
+
+
+def test_its_pod_is_admitted_where_pod_security_is_restricted(operated: Operated) -> None:
+    job = with_board(operated, "board-restricted")
+    pod = {"metadata": {"name": "board"}, "spec": wait_for(job, DEPLOYMENTS)["spec"]["template"]["spec"]}
+    space = Cluster(job.cluster.client)
+    space.create_namespace()
+    labels = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    space.client.patch(NAMESPACES, "", space.namespace, labels, decode)
+
+    def refused() -> bool:
+        root = {**pod, "spec": {**pod["spec"], "securityContext": {}}}
+        try:
+            space.client.create(PODS, space.namespace, root, decode, dry_run=True)
+        except ForbiddenError as error:
+            return "runAsNonRoot" in str(error)
+        return False
+
+    eventually(refused, within=20, every=0.05, what="the level holds")
+    space.client.create(PODS, space.namespace, pod, decode, dry_run=True)
+
+
+def test_what_its_pod_no_longer_needs_goes_from_the_deployment(operated: Operated) -> None:
+    job = with_board(
+        operated,
+        "board-private",
+        BOARD
+        | {
+            "serviceAccountName": "reader",
+            "nodeSelector": {"disk": "fast"},
+            "securityContext": {"fsGroup": 1000},
+            "imagePullSecrets": [{"name": "registry"}],
+            "env": [{"name": "AWS_REGION", "value": "eu-west-1"}],
+        },
+    )
+    pod = wait_for(job, DEPLOYMENTS)["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["nodeSelector"]) == ("reader", {"disk": "fast"})
+    assert pod["securityContext"].items() >= {"runAsNonRoot": True, "fsGroup": 1000}.items()
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod["containers"][0]["env"][0] == {"name": "AWS_REGION", "value": "eu-west-1"}
+    job.patch_spec(
+        tensorBoard={
+            "serviceAccountName": None,
+            "nodeSelector": {"disk": None, "zone": "a"},
+            "securityContext": {"fsGroup": None},
+            "imagePullSecrets": None,
+            "env": None,
+        }
+    )
+
+    def changed() -> bool:
+        now = wait_for(job, DEPLOYMENTS)["spec"]["template"]["spec"]
+        assert now["nodeSelector"] == {"zone": "a"}, now
+        return "fsGroup" not in now["securityContext"]
+
+    eventually(changed, within=20, every=0.05, what="the change arrives")
+    pod = wait_for(job, DEPLOYMENTS)["spec"]["template"]["spec"]
+    assert not {"serviceAccountName", "serviceAccount", "imagePullSecrets"} & set(pod)
+    assert [one["name"] for one in pod["containers"][0]["env"]] == ["TENSORBOARD_HOST", "TENSORBOARD_PORT"]
 
 
 def test_a_foreign_deployment_in_the_way_is_told_once_and_the_job_trains_on(operated: Operated) -> None:
@@ -142,8 +198,7 @@ def test_a_foreign_deployment_in_the_way_is_told_once_and_the_job_trains_on(oper
     client.create(DEPLOYMENTS, namespace, {"metadata": {"name": name}, "spec": spec}, decode)
     job = with_board(operated, "board-taken")
     job.wait_pods("worker-0")
-    job.play("Running", "worker-0")
-    job.wait("Running")
+    job.play("Running", "worker-0", leads_to="Running")
     job.wait_reasons("FailedTensorBoard")
     operated.settle()
     warnings = [event for event in job.events() if event["reason"] == "FailedTensorBoard"]
@@ -151,7 +206,7 @@ def test_a_foreign_deployment_in_the_way_is_told_once_and_the_job_trains_on(oper
     assert f"Deployment {namespace}/{name} is in the way" in warnings[0]["message"]
     client.delete(DEPLOYMENTS, namespace, name, propagation_policy="Background")
     eventually(
-        lambda: LABEL_TENSORBOARD in (find(job, DEPLOYMENTS) or {"metadata": {}})["metadata"].get("labels", {}),
+        lambda: LABEL_TENSORBOARD in (board_of(job, DEPLOYMENTS) or {"metadata": {}})["metadata"].get("labels", {}),
         within=60,
         what="ours takes its place",
     )
@@ -161,7 +216,7 @@ def test_a_job_that_waits_in_a_queue_has_none_yet_and_one_that_is_suspended_keep
     job = with_board(operated, "board-queue", run_policy={"suspend": True})
     job.wait("Suspended")
     operated.settle()
-    assert find(job, DEPLOYMENTS) is None
+    assert board_of(job, DEPLOYMENTS) is None
     job.suspend(False)
     made = wait_for(job, DEPLOYMENTS)
     job.wait_pods("worker-0")

@@ -30,8 +30,7 @@ def test_1188_four_of_five_workers_are_enough_and_one_may_fail(operated: Operate
     remembers(job, "completedIndexes", "1-3")
     operated.settle()
     assert job.state() == "Running"
-    job.play("Succeeded", "worker-4")
-    job.wait("Succeeded")
+    job.play("Succeeded", "worker-4", leads_to="Succeeded")
     assert job.conditions()["Running"]["status"] == "False"
     assert "Failed" not in job.conditions()
     job.wait_pods("worker-0", "worker-1", "worker-2", "worker-3", "worker-4")  # the server is stopped
@@ -46,7 +45,7 @@ def test_1188_one_failure_more_than_the_share_fails_the_job_and_stops_the_others
     job.play("Failed", "worker-0", exit_code=1)
     assert "2 Worker replica(s) failed" in job.wait("Failed")["message"]
     assert job.status()["replicaStatuses"]["Worker"]["failedIndexes"] == "0,2"
-    job.wait_pods("worker-0", "worker-2")
+    assert set(job.wait_stopped("chief-0", "worker-1")) == {"chief-0", "worker-0", "worker-1", "worker-2"}
 
 
 @pytest.mark.parametrize("spec", [{"enableDynamicWorker": True}, {"maxFailedWorkers": 1}])
@@ -62,8 +61,7 @@ def test_a_failed_worker_is_not_run_again_though_somebody_deletes_its_pod_while_
     assert set(job.pods()) == {"worker-0", "worker-2"}
     assert job.status()["replicaStatuses"]["Worker"]["failed"] == 1
     assert job.restarts() == 0
-    job.play("Succeeded", "worker-0")
-    job.wait("Succeeded")
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
 
 
 def test_scaling_a_failed_worker_away_and_back_gives_it_another_try(operated: Operated) -> None:

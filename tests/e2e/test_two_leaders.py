@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hack.faults.companions import Companions
-from hack.faults.journal import Keeper
-from hack.faults.oracle import judge
-from hack.faults.player import Player
+from hack.faults.journal import JournalRecorder
+from hack.faults.oracle.judge import judge
+from hack.faults.plan.attachments import Attachments
+from hack.faults.simulation.cluster import ClusterSimulator
 from tests.support.cluster import Cluster, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
@@ -26,13 +26,13 @@ ROUNDS = 3
 
 
 @pytest.fixture
-def keeper(cluster: Cluster) -> Iterator[Keeper]:
-    with Keeper(cluster.client, cluster.namespace) as one:  # type: ignore[arg-type]  # the fixture's is a Client
+def recorder(cluster: Cluster) -> Iterator[JournalRecorder]:
+    with JournalRecorder(cluster.client, cluster.namespace) as one:  # type: ignore[arg-type]  # the fixture's is a Client
         yield one
 
 
 def test_a_leader_that_slept_past_its_lease_doubles_nothing(
-    cluster: Cluster, keeper: Keeper, start_operator: Start
+    cluster: Cluster, recorder: JournalRecorder, start_operator: Start
 ) -> None:
     flags = (
         "--leader-elect", f"--leader-elect-namespace={cluster.namespace}", "--leader-elect-lease-duration=2s",
@@ -42,24 +42,24 @@ def test_a_leader_that_slept_past_its_lease_doubles_nothing(
     )  # fmt: skip
     operators = [start_operator(*flags) for _ in range(2)]
     client: Any = cluster.client  # the fixture's is a Client
-    player = Player(client, cluster.namespace, (), keeper, lambda: datetime.now(UTC), Companions())
+    simulator = ClusterSimulator(client, cluster.namespace, (), recorder, lambda: datetime.now(UTC), Attachments())
     for number in range(ROUNDS):
         leader = eventually(lambda some=tuple(operators): leading(some), within=20, what="a leader") or operators[0]
         name = f"round-{number}"
         cluster.submit(tfjob(name, restart_policy="OnFailure", Worker=REPLICAS))
-        eventually(lambda n=name: len(pods_of(keeper, n)) >= REPLICAS // 3, every=0.002, what="the first pods")
+        eventually(lambda n=name: len(pods_of(recorder, n)) >= REPLICAS // 3, every=0.002, what="the first pods")
         assert leader.process is not None
         leader.process.send_signal(signal.SIGSTOP)
-        assert len(pods_of(keeper, name)) < REPLICAS, "the pause came too late to prove anything"
+        assert len(pods_of(recorder, name)) < REPLICAS, "the pause came too late to prove anything"
         others = [one for one in operators if one is not leader]
         eventually(lambda rest=others: leading(rest), within=20, what="the standby leads")
-        eventually(lambda n=name: len(pods_of(keeper, n)) == REPLICAS, within=20, what="all pods")
+        eventually(lambda n=name: len(pods_of(recorder, n)) == REPLICAS, within=20, what="all pods")
         # While the first leader sleeps a pod fails, another is deleted, and the older jobs go on.
-        player.tend()
+        simulator.make_progress()
         cluster.wait_condition(name, "Running")
         cluster.set_phase(f"{name}-worker-1", "Failed", exit_code=137)
-        uid = pods_of(keeper, name)[f"{name}-worker-2"]
-        player.account.taken.add(uid)
+        uid = pods_of(recorder, name)[f"{name}-worker-2"]
+        simulator.interventions.deleted_by_plan.add(uid)
         cluster.delete_pod(f"{name}-worker-2")
         leader.process.send_signal(signal.SIGCONT)
         assert eventually(lambda one=leader: one.process.poll() is not None, within=30, what="it gives up")
@@ -67,8 +67,8 @@ def test_a_leader_that_slept_past_its_lease_doubles_nothing(
         operators = [*others, start_operator(*flags)]
 
     def in_order() -> bool:
-        player.tend()
-        never, end = judge(player.journal())
+        simulator.make_progress()
+        never, end = judge(simulator.journal())
         assert not never + end, [str(one) for one in never + end]
         return True
 
@@ -80,7 +80,7 @@ def leading(operators: Iterable[OperatorProcess]) -> OperatorProcess | None:
     return next((one for one in operators if one.metrics().get("tfoperator_leader") == 1), None)
 
 
-def pods_of(keeper: Keeper, job: str) -> dict[str, str]:
+def pods_of(recorder: JournalRecorder, job: str) -> dict[str, str]:
     """The UIDs of a job's pods, by name."""
-    pods = [pod["metadata"] for pod in keeper.current("Pod")]
+    pods = [pod["metadata"] for pod in recorder.current("Pod")]
     return {str(pod["name"]): str(pod["uid"]) for pod in pods if str(pod["name"]).startswith(f"{job}-worker-")}

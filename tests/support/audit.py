@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -38,7 +39,8 @@ class AuditTrail:
         return [entry for entry in found if entry["user"]["username"] == self._user]
 
     def used(self) -> set[Right]:
-        return {
+        paths = {Right("", urlsplit(e["requestURI"]).path, e["verb"]) for e in self.entries() if not e.get("objectRef")}
+        return paths | {
             Right(ref.get("apiGroup", ""), "/".join(filter(None, (ref["resource"], ref.get("subresource")))), e["verb"])
             for e in self.entries()
             if (ref := e.get("objectRef"))
@@ -53,12 +55,15 @@ class AuditTrail:
         ]
 
 
-def granted(rules: Iterable[dict[str, Any]]) -> set[Right]:
-    """Every right that these rules give."""
-    return {
+def granted(rules: Sequence[dict[str, Any]]) -> set[Right]:
+    """Every right that these rules give; a path that is no resource's stands in the resource's place."""
+    paths = {
+        Right("", path, verb) for rule in rules for path in rule.get("nonResourceURLs", ()) for verb in rule["verbs"]
+    }
+    return paths | {
         Right(group, resource, verb)
         for rule in rules
-        for group in rule["apiGroups"]
+        for group in rule.get("apiGroups", ())
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,7 +12,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tests.support import manifests
+from tests.support.cluster import decode
 from tests.support.eventually import eventually
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+from tfoperator.kube.resources import PODS
 
 COMMAND = (sys.executable, "-m", "tfoperator.cli")
 
@@ -23,9 +30,9 @@ class Cli:
         self.folder = folder
         self.environment = {**os.environ, **environment}
 
-    def run(self, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-        """Run to the end."""
-        return subprocess.run(
+    def run(self, *arguments: str, code: int | None = None, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run to the end, with this exit code if one is given, and without a traceback."""
+        done = subprocess.run(
             [*COMMAND, *arguments],
             cwd=self.folder,
             env=self.environment,
@@ -35,6 +42,48 @@ class Cli:
             stdin=subprocess.DEVNULL,
             check=False,
         )
+        assert code in (None, done.returncode), done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    def write(self, *documents: str, name: str = "job.yaml") -> str:
+        """A file of these documents in the folder; its name."""
+        (self.folder / name).write_text("\n---\n".join(documents))
+        return name
+
+    def local_up(self, *flags: str) -> dict[str, str]:
+        """Start a control plane that stays; the variables that `eval "$(tfoperator local up)"` would export."""
+        done = self.run("local", "up", *flags, code=0)
+        assert done.stdout.startswith("export KUBECONFIG="), done.stdout
+        return dict(word.split("=", 1) for word in shlex.split(done.stdout.removeprefix("export ")))
+
+    def makes_again_what_is_deleted(self, kubeconfig: str, job: str) -> None:
+        """Delete the pod of worker 0 as kubectl does, and wait until another one of its job runs, counted once."""
+        name = f"{job}-worker-0"
+        with Client(load_config(kubeconfig)) as client:
+
+            def running(restarts: int) -> str:
+                status = client.get(TFJOBS, "default", job, decode).get("status", {})
+                found = (status.get("phase"), status.get("ready"), status.get("restarts", 0))
+                assert found == ("Running", "1/1", restarts), status
+                return str(client.get(PODS, "default", name, decode)["metadata"]["uid"])
+
+            before = eventually(lambda: running(0), within=30, every=0.1, what=f"{job} runs")
+            client.delete(PODS, "default", name)
+            after = eventually(lambda: running(1), within=30, every=0.1, what=f"{job} runs again")
+            assert after != before
+
+    def stopped_by_its_end(self, kubeconfig: str, job: str) -> dict[str, Any]:
+        """Let the running job's time be up, and wait until its only pod has ended; the pod's status."""
+        with Client(load_config(kubeconfig)) as client:
+            client.patch(TFJOBS, "default", job, {"spec": {"runPolicy": {"activeDeadlineSeconds": 1}}}, decode)
+
+            def ended() -> dict[str, Any] | None:
+                [pod] = client.list(PODS, "default", decode).items
+                stopped = pod["metadata"].get("annotations", {}).get("training.kubeflow.org/stopped")
+                return pod["status"] if (pod["status"]["phase"], stopped) == ("Failed", "job-failed") else None
+
+            return eventually(ended, within=30, what=f"the pod of {job} is stopped") or {}
 
     def start(self, *arguments: str) -> CliProcess:
         """Start, and go on with the test."""
@@ -76,6 +125,11 @@ class CliProcess:
         """Send a signal to the command alone."""
         self.process.send_signal(number)
 
+    def end(self, number: signal.Signals) -> int:
+        """Send it a signal that ends it; returns its exit code."""
+        self.signal(number)
+        return self.wait()
+
     def wait(self, timeout: float = 30) -> int:
         """Its exit code."""
         code = self.process.wait(timeout)
@@ -106,6 +160,17 @@ def replica(*command: str, replicas: int = 1, restart: str = "Never", **containe
 
 
 def tfjob(name: str, *, clean: str = "Running", run_policy: dict[str, Any] | None = None, **replicas: Any) -> str:
-    """A manifest (JSON is YAML)."""
-    spec = {"runPolicy": {"cleanPodPolicy": clean, **(run_policy or {})}, "tfReplicaSpecs": replicas}
-    return json.dumps({"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name}, "spec": spec})
+    """A manifest (JSON is YAML); an empty `clean` leaves the clean-up policy unset."""
+    return json.dumps(manifests.job(name, replicas, runPolicy={"cleanPodPolicy": clean, **(run_policy or {})}))
+
+
+def container_process(run_dir: Path, pod: str) -> int:
+    """The process id of a pod's container under `tfoperator run`, from the agent's records."""
+
+    def find() -> int:
+        for record in (run_dir / "processes").glob("*.json"):
+            if f"/{pod}/" in record.read_text():
+                return int(record.stem)
+        return 0
+
+    return eventually(find, what=f"the process of {pod}")

@@ -62,7 +62,7 @@ class FakeClock:
         with self._changed:
             self._wall_offset += timedelta(seconds=seconds)
 
-    def wait_for_waiters(self, count: int = 1, *, timed: bool = True, limit: float = 10.0) -> None:
+    def wait_for_waiters(self, count: int = 1, *, timed: bool = True, limit: float = 30.0) -> None:
         """Block (really) until `count` threads rest on this clock; `timed` counts only those with a deadline.
 
         A thread whose deadline has come, or that was notified, is not at rest: it is about to wake. Raises
@@ -74,7 +74,12 @@ class FakeClock:
 
         self._wait_for(enough, f"{count} threads do not rest on the clock", limit)
 
-    def wait_for_deadline(self, deadline: float | None, *, limit: float = 10.0) -> None:
+    def pass_time(self, seconds: float, *, waiters: int = 1) -> None:
+        """Once `waiters` threads rest until a deadline, advance."""
+        self.wait_for_waiters(waiters)
+        self.advance(seconds)
+
+    def wait_for_deadline(self, deadline: float | None, *, limit: float = 30.0) -> None:
         """Block (really) until a thread rests until exactly this time on `monotonic()`, or without limit for None.
 
         Raises AssertionError after `limit` real seconds.

@@ -8,10 +8,13 @@ from typing import Any
 import msgspec
 
 from tests.support.eventually import eventually
+from tests.support.manifests import pod_status, tfjob
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient
+
+__all__ = ["BINDINGS", "Cluster", "Json", "decode", "tfjob"]
 
 Json = dict[str, Any]
 
@@ -24,25 +27,12 @@ def decode(data: bytes) -> Json:
     return msgspec.json.decode(data, type=dict[str, Any])
 
 
-def tfjob(
-    name: str,
-    *,
-    restart_policy: str = "Never",
-    run_policy: Json | None = None,
-    spec: Json | None = None,
-    **replicas: int,
-) -> Json:
-    """A TFJob with so many replicas of each type, e.g. `tfjob("x", PS=1, Worker=2)`; `spec` is added to its spec."""
-    container = {"name": "tensorflow", "image": "example.invalid/train:1", "command": ["train"]}
-    template = {"spec": {"containers": [container]}}
-    specs = {
-        kind: {"replicas": count, "restartPolicy": restart_policy, "template": template}
-        for kind, count in replicas.items()
-    }
-    whole: Json = {"tfReplicaSpecs": specs, **(spec or {})}
-    if run_policy:
-        whole["runPolicy"] = run_policy
-    return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name}, "spec": whole}
+def find(client: ApiClient, resource: Resource, namespace: str, name: str) -> Json | None:
+    """An object, or None if it is not there."""
+    try:
+        return client.get(resource, namespace, name, decode)
+    except NotFoundError:
+        return None
 
 
 class Cluster:
@@ -55,27 +45,20 @@ class Cluster:
     def create_namespace(self) -> None:
         self.client.create(NAMESPACES, "", {"metadata": {"name": self.namespace}}, decode)
 
-    def create_crd(self, crd: Json) -> None:
-        """Create a CRD and wait until the API server has accepted it."""
-        self.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd, decode)
-
-        def established() -> bool:
-            status = self.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"], decode).get("status", {})
-            return any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or ())
-
-        eventually(established, within=30, what="the CRD is established")
-
     def install_crd(self, crd: Json) -> None:
-        self.create_crd(crd)
+        """Create a CRD and wait until its objects are served, which they are once the API server has accepted it."""
+        self.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd, decode)
+        spec, names = crd["spec"], crd["spec"]["names"]
+        resource = Resource(spec["group"], spec["versions"][0]["name"], names["kind"], names["plural"])
 
         def served() -> bool:
             try:
-                self.client.list(TFJOBS, "", decode)
+                self.client.list(resource, "", decode)
             except NotFoundError:
                 return False
             return True
 
-        eventually(served, within=30, what="tfjobs are served")
+        eventually(served, within=30, what=f"{names['plural']} are served")
 
     def submit(self, job: Json) -> Json:
         return self.client.create(TFJOBS, self.namespace, job, decode)
@@ -106,6 +89,13 @@ class Cluster:
     def events(self) -> list[Json]:
         return list(self.client.list(EVENTS, self.namespace, decode).items)
 
+    def run_pods(self, count: int) -> dict[str, Json]:
+        """Wait until there are so many pods, and report that they run; they are as they were before that."""
+        pods = self.wait_pods(count)
+        for name in pods:
+            self.set_phase(name, "Running")
+        return pods
+
     def wait_pods(self, count: int, within: float = 20) -> dict[str, Json]:
         def there() -> dict[str, Json] | None:
             pods = self.pods()
@@ -114,38 +104,9 @@ class Cluster:
 
         return eventually(there, within=within, every=0.05, what=f"{count} pods") or {}
 
-    def set_phase(
-        self,
-        name: str,
-        phase: str,
-        *,
-        exit_code: int | None = None,
-        ready: bool | None = None,
-        restarts: int = 0,
-        reason: str = "",
-        disruption: str = "",
-    ) -> None:
-        """Play the kubelet: report a pod's phase, with its container's state to match.
-
-        `restarts` is how often the container was restarted in place. `reason` is the pod's own (Evicted, NodeLost):
-        such a pod tells of its container only if `exit_code` is given. `disruption` is the reason of a
-        DisruptionTarget condition: PreemptionByScheduler, DeletionByTaintManager ...
-        """
-        container: Json = {"name": "tensorflow", "image": "x", "imageID": "x", "restartCount": restarts}
-        container["ready"] = phase == "Running" if ready is None else ready
-        if phase == "Running":
-            container["state"] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-        elif phase in ("Succeeded", "Failed"):
-            code = exit_code if exit_code is not None else int(phase == "Failed")
-            outcome = "Completed" if code == 0 else "Error"
-            container["state"] = {"terminated": {"exitCode": code, "reason": outcome}}
-        status: Json = {"phase": phase, "containerStatuses": [container]}
-        if reason:
-            status["reason"] = reason
-            if exit_code is None and phase != "Running":
-                del status["containerStatuses"]
-        if disruption:
-            status["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": disruption}]
+    def set_phase(self, name: str, phase: str, **report: Any) -> None:
+        """Play the kubelet: report a pod's phase, with its container's state to match; `report` as in `pod_status`."""
+        status = pod_status(phase, **report)
         self.client.patch(PODS, self.namespace, name, {"status": status}, decode, subresource="status")
 
     def bind(self, name: str, node: str = "node-1") -> None:

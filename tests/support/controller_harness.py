@@ -8,18 +8,19 @@ from typing import Any
 from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
+from tests.support.manifests import pod_status
 from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.clock import Clock
 from tfoperator.controller import (
     ControllerInformers,
+    ControllerMetrics,
     ControllerOptions,
     GangScheduler,
     PlanOptions,
+    PodArchive,
     TFJobController,
 )
-from tfoperator.controller.archiving import PodArchive
-from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
@@ -91,10 +92,12 @@ class Harness:
         self.catch_up()
         return stored
 
-    def sync(self, name: str = "job") -> None:
-        """Sync once, on what the caches show now, and wait until they show what that did."""
-        self.controller.sync_tfjob(f"ns/{name}")
+    def sync(self, name: str = "job", *, times: int = 1) -> None:
+        """Sync on caches that show all there is, and wait until they show what that did; so often."""
         self.catch_up()
+        for _ in range(times):
+            self.controller.sync_tfjob(f"ns/{name}")
+            self.catch_up()
 
     def catch_up(self) -> None:
         """Wait until the caches, and the handlers behind them, are where the server is."""
@@ -115,11 +118,24 @@ class Harness:
 
     def play_kubelet(self, pod: str, phase: str, *, exit_code: int | None = None) -> None:
         """Report a pod's phase, and wait until the cache shows it."""
-        state: dict[str, Any] = {"running": {}} if phase == "Running" else {}
-        if exit_code is not None:
-            state = {"terminated": {"exitCode": exit_code}}
-        container = {"name": "tensorflow", "ready": phase == "Running", "restartCount": 0, "state": state}
-        self.api.edit(PODS, "ns", pod, {"status": {"phase": phase, "containerStatuses": [container]}})
+        self.api.edit(PODS, "ns", pod, {"status": pod_status(phase, exit_code=exit_code)})
+        self.catch_up()
+
+    def submit_and_sync(self, name: str = "job", **what: Any) -> dict[str, Any]:
+        """Submit a job and sync it once; returns it as it was stored."""
+        stored = self.submit(name, **what)
+        self.sync(name)
+        return stored
+
+    def run_all(self) -> None:
+        """Report every pod as running, and sync."""
+        for pod in self.api.names(PODS):
+            self.play_kubelet(pod, "Running")
+        self.sync()
+
+    def suspend(self) -> None:
+        """Suspend the only job, and wait until the cache shows it."""
+        self.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": True}}})
         self.catch_up()
 
     def calls(self, *verbs: str) -> list[tuple[str, str]]:
@@ -130,6 +146,20 @@ class Harness:
     def forget_calls(self) -> None:
         """Count from here on."""
         self.api.calls.clear()
+
+    def expected_when_created(self, uid: str) -> list[bool]:
+        """Whether something of this job is expected at each creation from here on, when it is asked for."""
+        seen: list[bool] = []
+        self.api.react(
+            lambda call: seen.append(not self.expectations.owner_satisfied(uid)) if call.verb == "create" else None
+        )
+        return seen
+
+    def calls_of_sync(self) -> list[tuple[str, str]]:
+        """The requests that one more sync makes."""
+        self.forget_calls()
+        self.sync()
+        return self.calls()
 
     def _caches(self) -> list[tuple[Resource, Any]]:
         caches: list[tuple[Resource, Any]] = [

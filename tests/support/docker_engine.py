@@ -19,29 +19,22 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
 
-from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
+from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine, running_engine
 
-__all__ = ["BUSYBOX_IMAGE", "DockerEngine", "docker_engine", "host_python_mounts", "traces"]
+__all__ = ["BUSYBOX_IMAGE", "DockerEngine", "docker_engine", "host_python_mounts", "traces", "with_this_python"]
 
 
 @pytest.fixture(scope="session")
 def docker_engine() -> Iterator[DockerEngine]:
-    # Not below pytest's own folder: the path of a socket may have 107 characters.
-    with tempfile.TemporaryDirectory(prefix="tfo-docker-", ignore_cleanup_errors=True) as folder:
-        engine = DockerEngine(Path(folder) / "engine")
-        engine.start()
-        try:
-            engine.load(BUSYBOX_IMAGE)
-            yield engine
-        finally:
-            engine.stop()
+    with running_engine() as engine:
+        yield engine
 
 
 def traces(client: docker.DockerClient) -> list[str]:
@@ -58,3 +51,12 @@ def host_python_mounts() -> list[str]:
     wanted = ["/usr", "/lib", "/lib64", sys.base_prefix, sys.prefix, sysconfig.get_paths()["purelib"], checkout]
     found = dict.fromkeys(str(Path(path)) for path in wanted if Path(path).is_dir())
     return [path for path in found if not any(path != other and path.startswith(f"{other}/") for other in found)]
+
+
+def with_this_python(spec: dict[str, Any], *more: Path) -> None:
+    """Have this machine's Python, and more of its folders, in a pod (or a TensorBoard): its image has none."""
+    places = {f"host-{n}": path for n, path in enumerate([*host_python_mounts(), *map(str, more)])}
+    spec["volumes"] = [*spec.get("volumes", []), *({"name": n, "hostPath": {"path": p}} for n, p in places.items())]
+    mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in places.items()]
+    for container in [spec] if "logDir" in spec else spec["containers"]:
+        container["volumeMounts"] = [*container.get("volumeMounts", []), *mounts]

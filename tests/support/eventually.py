@@ -9,8 +9,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(probe: Callable[[], T], *, within: float = 10.0, every: float = 0.01, what: str = "") -> T:
+def eventually(probe: Callable[[], T], *, within: float = 60.0, every: float = 0.01, what: str = "") -> T:
     """Call `probe` until it returns something true, and return that; AssertionError after `within` seconds.
+
+    By default that is long enough for any machine, however busy: what is in time costs nothing.
 
     A probe may raise AssertionError to explain what is still missing; the last one is reported.
     """

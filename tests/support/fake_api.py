@@ -1,12 +1,13 @@
-"""An API server in a dictionary: a `tfoperator.kube.verbs.ApiClient` for tests, with the parts that bite.
+"""An API server in a dictionary: a `tfoperator.kube.verbs.ApiClient` for tests, with what controllers get wrong.
 
-It has what makes controllers wrong in practice: resourceVersions and conflicts, uid preconditions, watches that can
-be muted (events lost), expire or break, answers that fail on request, and a log of every call. It has no schema, no
-admission and no garbage collector; the embedded API server of tfoperator.local and the real one have those.
+That is resourceVersions and conflicts, uid preconditions, watches that can lose events, answers that fail on request,
+and a log of every call. It has no schema, no admission and no garbage collector; the embedded API server of
+tfoperator.local and the real one have those.
 """
 
 from __future__ import annotations
 
+import builtins
 import json
 import queue
 import threading
@@ -18,7 +19,11 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.errors import KubeError, Status, TransportError, error_from_status
+from tfoperator.kube import apply_merge_patch
+from tfoperator.kube.errors import KubeError, Status, error_from_status
+from tfoperator.kube.list_watch import ListWatch
+from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
+from tfoperator.kube.patches import strategic_merge
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ListPage, PatchType, WatchEvent, WatchEventType
 
@@ -42,21 +47,8 @@ def api_error(code: int, reason: str = "", message: str = "") -> KubeError:
     return error_from_status(Status(code=code, reason=reason, message=message or reason or f"HTTP {code}"))
 
 
-def merge(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merge(result.get(key), value)
-    return result
-
-
 class FakeWatch:
-    """One open watch; `close()` ends it, `break_off()` makes it fail as a cut connection does."""
+    """One open watch."""
 
     def __init__(self, decode: Callable[[bytes], Any]) -> None:
         self.closed = False
@@ -70,23 +62,18 @@ class FakeWatch:
         self.closed = True
         self._events.put(_END)
 
-    def break_off(self) -> None:
-        self._events.put(TransportError("connection reset by the test"))
-
     def __iter__(self) -> Iterator[WatchEvent[Any]]:
         while True:
             item = self._events.get()
             if item is _END or self.closed:
                 return
-            if isinstance(item, Exception):
-                raise item
             kind, obj = item
             version = obj["metadata"].get("resourceVersion", "")
             if kind == "BOOKMARK":
                 ended = obj["metadata"].get("annotations", {}).get("k8s.io/initial-events-end") == "true"
                 yield WatchEvent(WatchEventType.BOOKMARK, resource_version=version, initial_events_end=ended)
             else:
-                decoded = self._decode(json.dumps(obj).encode())
+                decoded = _decoded(obj, self._decode)
                 yield WatchEvent(WatchEventType(kind), object=decoded, resource_version=version)
 
 
@@ -95,13 +82,13 @@ class FakeApi:
 
     def __init__(self, now: Callable[[], datetime] | None = None) -> None:
         self.calls: list[Call] = []
-        self.graceful: set[str] = set()  # plurals whose deletes only set deletionTimestamp until `finish_delete`
+        self.graceful: set[str] = set()  # plurals whose deletes only set deletionTimestamp
         self._lock = threading.RLock()  # guards everything below and `calls`
         self._now = now or (lambda: datetime.now(UTC))
         self._version = 1
         self._objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._history: list[tuple[int, str, str, dict[str, Any]]] = []  # version, plural, event type, object
-        self._watches: list[tuple[Resource, str, dict[str, str], FakeWatch]] = []
+        self._watches: list[tuple[Resource, str, Selection, FakeWatch]] = []
         self._muted: set[str] = set()
         self._reactions: list[Callable[[Call], None]] = []
 
@@ -125,6 +112,17 @@ class FakeApi:
 
         self.react(reaction)
 
+    def lose_answer(self, resource: Resource, namespace: str, name: str, error: Exception) -> None:
+        """Carry out the deletion of this object, and answer it with `error`."""
+
+        def reaction(call: Call) -> None:
+            wanted = (call.verb, call.resource, call.name) == ("delete", resource.plural, name)
+            if wanted and name in self.names(resource, namespace):
+                self.remove(resource, namespace, name)
+                raise error
+
+        self.react(reaction)
+
     def behave(self) -> None:
         """Forget every reaction and failure."""
         with self._lock:
@@ -140,13 +138,6 @@ class FakeApi:
         with self._lock:
             self._muted.clear()
 
-    def break_watches(self) -> None:
-        """Cut every open watch."""
-        with self._lock:
-            watches, self._watches = self._watches, []
-        for *_, watch in watches:
-            watch.break_off()
-
     def count(self, verb: str, resource: str = "", subresource: str | None = None) -> int:
         """How many such requests have arrived."""
         with self._lock:
@@ -158,16 +149,12 @@ class FakeApi:
                 and (subresource is None or subresource == call.subresource)
             )
 
-    def objects(self, resource: Resource, namespace: str = "") -> list[dict[str, Any]]:
+    def objects(self, resource: Resource, namespace: str = "") -> builtins.list[dict[str, Any]]:
         """The stored objects (copies), by name; not logged as a call."""
         with self._lock:
-            return [
-                json.loads(json.dumps(obj))
-                for (plural, ns, _), obj in sorted(self._objects.items())
-                if plural == resource.plural and namespace in ("", ns)
-            ]
+            return [_copy(obj) for obj in self._select(resource, namespace, EVERYTHING)]
 
-    def names(self, resource: Resource, namespace: str = "") -> list[str]:
+    def names(self, resource: Resource, namespace: str = "") -> builtins.list[str]:
         """The names of the stored objects."""
         return [obj["metadata"]["name"] for obj in self.objects(resource, namespace)]
 
@@ -175,60 +162,46 @@ class FakeApi:
         """Store an object as somebody else would, creating or overwriting it whole; returns what is stored."""
         with self._lock:
             meta = obj.setdefault("metadata", {})
-            key = (resource.plural, meta.get("namespace", ""), meta["name"])
-            old = self._objects.get(key)
-            new = json.loads(json.dumps(obj))
-            self._stamp(new, old)
-            self._store(resource, key, new, "MODIFIED" if old else "ADDED")
-            return json.loads(json.dumps(new))
+            old = self._objects.get((resource.plural, meta.get("namespace", ""), meta["name"]))
+            return _copy(self._store(resource, _copy(obj), old))
 
     def edit(self, resource: Resource, namespace: str, name: str, patch: dict[str, Any]) -> None:
         """Merge-patch an object as somebody else would, status included; not logged as a call."""
         with self._lock:
             obj = self._get(resource, namespace, name)
-            self.put(resource, merge(obj, patch))
+            self.put(resource, apply_merge_patch(obj, patch))
 
     def remove(self, resource: Resource, namespace: str, name: str) -> None:
         """Remove an object at once, as somebody else would; not logged as a call."""
         with self._lock:
-            self._get(resource, namespace, name)
-            self._drop(resource, (resource.plural, namespace, name))
-
-    def finish_delete(self, resource: Resource, namespace: str, name: str) -> None:
-        """What the kubelet does at the end of the grace period."""
-        self.remove(resource, namespace, name)
+            self._drop(resource, self._get(resource, namespace, name))
 
     # ApiClient.
 
     def get(self, resource: Resource, namespace: str, name: str, decode: Callable[[bytes], Any]) -> Any:
         self._arrive(Call("get", resource.plural, namespace, name))
         with self._lock:
-            return decode(json.dumps(self._get(resource, namespace, name)).encode())
+            return _decoded(self._get(resource, namespace, name), decode)
 
     def list(
         self,
         resource: Resource,
         namespace: str,
         decode: Callable[[bytes], Any],
+        options: ListOptions = LIST_ALL,
         *,
-        label_selector: str = "",
-        field_selector: str = "",
-        resource_version: str = "",
-        resource_version_match: str = "",
-        limit: int = 0,
-        continue_token: str = "",
         metadata_only: bool = False,
     ) -> ListPage[Any]:
         self._arrive(Call("list", resource.plural, namespace))
         with self._lock:
-            items = self._select(resource, namespace, _selector(label_selector))
-            start = int(continue_token or 0)
-            page = items[start : start + limit] if limit else items[start:]
-            token = str(start + limit) if limit and start + limit < len(items) else ""
+            items = self._select(resource, namespace, options)
+            start = int(options.continue_token or 0)
+            end = start + options.limit if options.limit else len(items)
+            token = str(end) if end < len(items) else ""
+            page = items[start:end]
             if metadata_only:
                 page = [{k: v for k, v in obj.items() if k in ("apiVersion", "kind", "metadata")} for obj in page]
-            decoded = tuple(decode(json.dumps(obj).encode()) for obj in page)
-            return ListPage(items=decoded, resource_version=str(self._version), continue_token=token)
+            return ListPage(tuple(_decoded(obj, decode) for obj in page), str(self._version), token)
 
     def create(self, resource: Resource, namespace: str, body: Any, decode: Callable[[bytes], Any]) -> Any:
         obj = _to_dict(body)
@@ -238,12 +211,9 @@ class FakeApi:
         self._arrive(Call("create", resource.plural, namespace, meta["name"], obj))
         with self._lock:
             meta["namespace"] = namespace
-            key = (resource.plural, namespace, meta["name"])
-            if key in self._objects:
+            if (resource.plural, namespace, meta["name"]) in self._objects:
                 raise api_error(409, "AlreadyExists", f'{resource.plural} "{meta["name"]}" already exists')
-            self._stamp(obj, None)
-            self._store(resource, key, obj, "ADDED")
-            return decode(json.dumps(obj).encode())
+            return _decoded(self._store(resource, obj, None), decode)
 
     def replace(
         self,
@@ -259,14 +229,10 @@ class FakeApi:
         self._arrive(Call("replace", resource.plural, namespace, name, obj, subresource))
         with self._lock:
             old = self._get(resource, namespace, name)
-            version = obj.get("metadata", {}).get("resourceVersion")
-            if version and version != old["metadata"]["resourceVersion"]:
-                raise api_error(409, "Conflict", "the object has been modified")
+            _check(old, version=obj.get("metadata", {}).get("resourceVersion"))
             new = {**old, "status": obj.get("status")} if subresource == "status" else obj
             new["metadata"] = {**new["metadata"], "namespace": namespace, "name": name}
-            self._stamp(new, old)
-            self._store(resource, (resource.plural, namespace, name), new, "MODIFIED")
-            return decode(json.dumps(new).encode())
+            return _decoded(self._store(resource, new, old), decode)
 
     def patch(
         self,
@@ -279,25 +245,21 @@ class FakeApi:
         patch_type: PatchType = PatchType.MERGE,
         subresource: str = "",
     ) -> Any:
-        assert patch_type is PatchType.MERGE, "the fake speaks merge patch only"
+        assert patch_type is not PatchType.JSON, "the fake speaks merge patches only"
         change = _to_dict(patch)
         self._arrive(Call("patch", resource.plural, namespace, name, change, subresource))
         with self._lock:
             old = self._get(resource, namespace, name)
-            meta = dict(change.get("metadata", {}))
+            meta = change.get("metadata", {})
             # Like kube-apiserver, which takes the metadata of a write to `status` from the stored object.
-            if subresource != "status" and meta.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
-                raise api_error(409, "Conflict", "the UID in the precondition does not match")
-            if meta.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
-                raise api_error(409, "Conflict", "the object has been modified")
+            _check(old, uid=None if subresource == "status" else meta.get("uid"), version=meta.get("resourceVersion"))
             if subresource == "status":
                 change = {"status": change.get("status", {})}
-            new = merge(old, change)
-            self._stamp(new, old)
-            if {**new, "metadata": None} == {**old, "metadata": None} and _same_meta(new, old):
-                return decode(json.dumps(old).encode())
-            self._store(resource, (resource.plural, namespace, name), new, "MODIFIED")
-            return decode(json.dumps(new).encode())
+            elif "resourceVersion" in meta:
+                change = {**change, "metadata": {**meta, "resourceVersion": old["metadata"]["resourceVersion"]}}
+            strategic = patch_type is PatchType.STRATEGIC
+            new = strategic_merge(old, change, resource.kind) if strategic else apply_merge_patch(old, change)
+            return _decoded(old if new == old else self._store(resource, new, old), decode)
 
     def delete(
         self,
@@ -314,51 +276,34 @@ class FakeApi:
         self._arrive(Call("delete", resource.plural, namespace, name, options))
         with self._lock:
             obj = self._get(resource, namespace, name)
-            if uid and uid != obj["metadata"]["uid"]:
-                raise api_error(409, "Conflict", "the UID in the precondition does not match")
-            key = (resource.plural, namespace, name)
+            _check(obj, uid=uid, version=resource_version)
             if resource.plural in self.graceful and grace_period_seconds != 0:
-                new = merge(obj, {"metadata": {"deletionTimestamp": _time(self._now())}})
-                self._stamp(new, obj)
-                self._store(resource, key, new, "MODIFIED")
+                dying = {"metadata": {"deletionTimestamp": _time(self._now())}}
+                self._store(resource, apply_merge_patch(obj, dying), obj)
             else:
-                self._drop(resource, key)
-
-    def delete_collection(self, resource: Resource, namespace: str, *, label_selector: str) -> None:
-        self._arrive(Call("deletecollection", resource.plural, namespace, body=label_selector))
-        with self._lock:
-            for obj in self._select(resource, namespace, _selector(label_selector)):
-                self._drop(resource, (resource.plural, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]))
+                self._drop(resource, obj)
 
     def watch(
         self,
         resource: Resource,
         namespace: str,
         decode: Callable[[bytes], Any],
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        resource_version: str = "",
-        resource_version_match: str = "",
-        timeout_seconds: int = 300,
-        allow_watch_bookmarks: bool = True,
-        send_initial_events: bool | None = None,
+        options: WatchOptions = WATCH_FROM_NOW,
     ) -> FakeWatch:
         self._arrive(Call("watch", resource.plural, namespace))
-        selector = _selector(label_selector)
         watch = FakeWatch(decode)
         with self._lock:
-            if send_initial_events:
-                for obj in self._select(resource, namespace, selector):
+            if options.send_initial_events:
+                for obj in self._select(resource, namespace, options):
                     watch.push("ADDED", obj)
                 done = {"resourceVersion": str(self._version), "annotations": {"k8s.io/initial-events-end": "true"}}
                 watch.push("BOOKMARK", {"metadata": done})
             else:
-                after = int(resource_version or self._version)
+                after = int(options.resource_version or self._version)
                 for version, plural, kind, obj in self._history:
-                    if version > after and plural == resource.plural and _matches(obj, namespace, selector):
+                    if version > after and plural == resource.plural and _matches(obj, namespace, options):
                         watch.push(kind, obj)
-            self._watches.append((resource, namespace, selector, watch))
+            self._watches.append((resource, namespace, options, watch))
         return watch
 
     def list_watch(
@@ -366,11 +311,9 @@ class FakeApi:
         resource: Resource,
         namespace: str,
         decode: Callable[[bytes], Any],
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-    ) -> FakeListWatch:
-        return FakeListWatch(self, resource, namespace, decode, label_selector)
+        selection: Selection = EVERYTHING,
+    ) -> ListWatch[Any]:
+        return ListWatch(self, lambda: None, resource, namespace, decode, selection)
 
     # Inside.
 
@@ -387,11 +330,12 @@ class FakeApi:
         except KeyError:
             raise api_error(404, "NotFound", f'{resource.plural} "{name}" not found') from None
 
-    def _select(self, resource: Resource, namespace: str, selector: dict[str, str]) -> list[dict[str, Any]]:
+    def _select(self, resource: Resource, namespace: str, selection: Selection) -> builtins.list[dict[str, Any]]:
         found = [obj for (plural, _, _), obj in sorted(self._objects.items()) if plural == resource.plural]
-        return [obj for obj in found if _matches(obj, namespace, selector)]
+        return [obj for obj in found if _matches(obj, namespace, selection)]
 
-    def _stamp(self, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
+    def _store(self, resource: Resource, obj: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
+        """Store what is given, completed as by a server; returns it."""
         meta = obj["metadata"]
         self._version += 1
         meta["resourceVersion"] = str(self._version)
@@ -401,57 +345,56 @@ class FakeApi:
             meta.setdefault("generation", 1)
         elif obj.get("spec") != old.get("spec"):
             meta["generation"] = old["metadata"].get("generation", 0) + 1
-
-    def _store(self, resource: Resource, key: tuple[str, str, str], obj: dict[str, Any], kind: str) -> None:
         obj.setdefault("apiVersion", resource.api_version)
         obj.setdefault("kind", resource.kind)
-        self._objects[key] = obj
-        self._publish(resource, kind, obj)
+        self._objects[(resource.plural, meta.get("namespace", ""), meta["name"])] = obj
+        self._publish(resource, "MODIFIED" if old else "ADDED", obj)
+        return obj
 
-    def _drop(self, resource: Resource, key: tuple[str, str, str]) -> None:
-        obj = json.loads(json.dumps(self._objects.pop(key)))
+    def _drop(self, resource: Resource, obj: dict[str, Any]) -> None:
+        meta = obj["metadata"]
+        del self._objects[(resource.plural, meta.get("namespace", ""), meta["name"])]
         self._version += 1
-        obj["metadata"]["resourceVersion"] = str(self._version)
-        self._publish(resource, "DELETED", obj)
+        self._publish(resource, "DELETED", {**obj, "metadata": {**meta, "resourceVersion": str(self._version)}})
 
     def _publish(self, resource: Resource, kind: str, obj: dict[str, Any]) -> None:
         if resource.plural in self._muted:
             return
-        frozen = json.loads(json.dumps(obj))
+        frozen = _copy(obj)
         self._history.append((self._version, resource.plural, kind, frozen))
-        for watched, namespace, selector, watch in self._watches:
-            if watched.plural == resource.plural and _matches(frozen, namespace, selector):
+        for watched, namespace, selection, watch in self._watches:
+            if watched.plural == resource.plural and _matches(frozen, namespace, selection):
                 watch.push(kind, frozen)
 
 
-class FakeListWatch:
-    """One selection of a resource, for a reflector."""
-
-    def __init__(self, api: FakeApi, resource: Resource, namespace: str, decode: Any, label_selector: str) -> None:
-        self._api = api
-        self._what = (resource, namespace, decode)
-        self._selector = label_selector
-
-    def list(self, **options: Any) -> ListPage[Any]:
-        return self._api.list(*self._what, label_selector=self._selector, **options)
-
-    def watch(self, **options: Any) -> FakeWatch:
-        return self._api.watch(*self._what, label_selector=self._selector, **options)
+def _check(obj: dict[str, Any], *, uid: str | None = None, version: str | None = None) -> None:
+    """Preconditions of a write; empty ones always hold."""
+    if uid and uid != obj["metadata"]["uid"]:
+        raise api_error(409, "Conflict", "the UID in the precondition does not match")
+    if version and version != obj["metadata"]["resourceVersion"]:
+        raise api_error(409, "Conflict", "the object has been modified")
 
 
-def _same_meta(new: dict[str, Any], old: dict[str, Any]) -> bool:
-    version = {"resourceVersion": ""}
-    return {**new["metadata"], **version} == {**old["metadata"], **version}
-
-
-def _selector(text: str) -> dict[str, str]:
-    return dict(part.split("=", 1) for part in text.split(",") if part)
-
-
-def _matches(obj: dict[str, Any], namespace: str, selector: dict[str, str]) -> bool:
+def _matches(obj: dict[str, Any], namespace: str, selection: Selection) -> bool:
+    """Knows labels' equality, or one set of values: nobody asks a fake for more."""
     meta = obj["metadata"]
     labels = meta.get("labels", {})
-    return namespace in ("", meta.get("namespace", "")) and all(labels.get(k) == v for k, v in selector.items())
+    if namespace not in ("", meta.get("namespace", "")):
+        return False
+    key, is_set, values = selection.label_selector.partition(" in ")
+    if is_set:
+        return labels.get(key) in values.strip("()").split(",")
+    wanted = (part.split("=", 1) for part in selection.label_selector.split(",") if part)
+    return all(labels.get(key) == value for key, value in wanted)
+
+
+def _copy(obj: dict[str, Any]) -> dict[str, Any]:
+    copied: dict[str, Any] = json.loads(json.dumps(obj))
+    return copied
+
+
+def _decoded(obj: dict[str, Any], decode: Callable[[bytes], Any]) -> Any:
+    return decode(json.dumps(obj).encode())
 
 
 def _time(moment: datetime) -> str:
@@ -459,6 +402,6 @@ def _time(moment: datetime) -> str:
 
 
 def _to_dict(body: Any) -> dict[str, Any]:
-    if isinstance(body, bytes | bytearray):
-        return json.loads(body)
-    return json.loads(msgspec.json.encode(body))
+    text = body if isinstance(body, bytes | bytearray) else msgspec.json.encode(body)
+    decoded: dict[str, Any] = json.loads(text)
+    return decoded

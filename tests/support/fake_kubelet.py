@@ -1,4 +1,4 @@
-"""The one thing that an API server asks of a kubelet in our tests: the log of a container, with times.
+"""The one thing that an API server asks of a kubelet in our tests: the log of a container, with times if asked for.
 
 A Node object that names its port makes a real kube-apiserver come here for `pods/log`.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.eventually import eventually
-from tfoperator.local.apiserver.certificates import make_certificate
+from tfoperator.local.apiserver.http import make_certificate
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Reader = Callable[..., Iterator[bytes]]
@@ -40,7 +40,7 @@ class ContainerLog:
             self._ended = True
             self._changed.notify_all()
 
-    def read(self, since: str, follow: bool, stop: Callable[[], bool]) -> Iterator[bytes]:
+    def read(self, since: str, follow: bool, stop: Callable[[], bool], *, times: bool) -> Iterator[bytes]:
         after = datetime.fromisoformat(since) if since else START
         number = 0
         while True:
@@ -51,7 +51,8 @@ class ContainerLog:
                 over = self._ended or not follow or stop()
             for when, text in lines:
                 if when >= after:
-                    yield f"{when.strftime('%Y-%m-%dT%H:%M:%S.%f')}000Z {text}\n".encode()
+                    time = f"{when.strftime('%Y-%m-%dT%H:%M:%S.%f')}000Z " if times else ""
+                    yield f"{time}{text}\n".encode()
             if over:
                 return
 
@@ -93,6 +94,7 @@ class FakeKubelet:
         return {"addresses": [address], "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
 
     def log(self, namespace: str, pod: str, container: str) -> ContainerLog:
+        """That of a container; of its previous run it is called `NAME previous`."""
         with self._lock:
             return self._logs.setdefault(f"{namespace}/{pod}/{container}", ContainerLog())
 
@@ -131,6 +133,25 @@ class FakeKubelet:
             thread.join(10)
         eventually(lambda: not any(thread.is_alive() for thread in self._threads), what="copying of logs has ended")
 
+    def _send_now(self, handler: BaseHTTPRequestHandler, name: tuple[str, ...], query: dict[str, str]) -> None:
+        """What the reader has now: all of it, which a copy that has just begun has not."""
+        assert self._reader is not None
+        tail = query.get("tailLines")
+        try:
+            chunks = self._reader(
+                *name,
+                previous=query.get("previous") == "true",
+                follow=False,
+                tail_lines=None if tail is None else int(tail),
+            )
+            text = b"".join(chunks)
+        except LookupError as error:
+            handler.send_error(404, str(error))
+            return
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(text)
+
     def _handle(self, handler: BaseHTTPRequestHandler) -> None:
         url = urlsplit(handler.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
@@ -138,11 +159,16 @@ class FakeKubelet:
         if parts[0] != "containerLogs":
             handler.send_error(404)
             return
-        log = self._find(*parts[1:4])
+        namespace, pod, container = parts[1:4]
+        follow, times = query.get("follow") == "true", query.get("timestamps") == "true"
+        if self._reader is not None and not follow and not times:
+            self._send_now(handler, (namespace, pod, container), query)
+            return
+        log = self._find(namespace, pod, f"{container} previous" if query.get("previous") == "true" else container)
         since = query.get("sinceTime", "")
         log.asked.append(since)
         handler.send_response(200)
         handler.end_headers()
-        for data in log.read(since, query.get("follow") == "true", self._stopping.is_set):
+        for data in log.read(since, follow, self._stopping.is_set, times=times):
             handler.wfile.write(data)
             handler.wfile.flush()

@@ -6,7 +6,6 @@ There is no kubelet: a pod is on a node when a scheduler has bound it, and runs 
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,23 +15,14 @@ import yaml
 
 from hack import gobuild
 from hack.controlplane import ControlPlane
-from tests.support.cluster import Cluster, Json, decode
+from hack.processes import end_process, spawn, tail
+from tests.support.cluster import Cluster, decode
 from tests.support.eventually import eventually
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
-
-__all__ = [
-    "COSCHEDULING",
-    "NODES",
-    "coscheduling_scheduler",
-    "install_coscheduling_crds",
-    "install_volcano_crds",
-    "paper_node",
-    "volcano_scheduler",
-]
 
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 
@@ -82,7 +72,7 @@ def volcano_scheduler(plane: ControlPlane) -> Iterator[Path]:
         f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", "--schedule-period=200ms", "--cache-dumper=false",
         "--listen-address=127.0.0.1:0", "--v=3", "--logtostderr=true",
     )  # fmt: skip
-    client = Client(load_config(str(plane.kubeconfig)), qps=-1)
+    client = Client(load_config(str(plane.kubeconfig)))
     try:
         with _running("vc-scheduler", flags) as log:
             # The scheduler makes the queues, and uses those that Volcano's controller, which is not there, calls open.
@@ -133,36 +123,17 @@ def coscheduling_scheduler(plane: ControlPlane) -> Iterator[Path]:
 
 @contextmanager
 def _running(program: str, flags: Sequence[str]) -> Iterator[Path]:
-    path = gobuild.ensure(program)
+    path = gobuild.find(program)
     with tempfile.TemporaryDirectory(prefix="tfoperator-scheduler-") as folder:
         log = Path(folder) / f"{program}.log"
-        with log.open("wb") as out:
-            process = subprocess.Popen([path, *flags], stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        process = spawn([path, *flags], log)
         try:
             yield log
             assert process.poll() is None, f"{program} ended"
         finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(10)
-            print(f"--- {program}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-30:]))
+            end_process(process.pid, lambda: process.poll() is not None)
+            print(f"--- {program}\n{tail(log, 30)}")
 
 
 def _install(client: ApiClient, path: Path) -> None:
-    crd: Json = yaml.safe_load(path.read_text())
-    Cluster(client).create_crd(crd)
-    names = crd["spec"]["names"]
-    version = crd["spec"]["versions"][0]["name"]
-    resource = Resource(crd["spec"]["group"], version, names["kind"], names["plural"])
-
-    def served() -> bool:
-        try:
-            client.list(resource, "", decode)
-        except NotFoundError:
-            return False
-        return True
-
-    eventually(served, within=30, what=f"{names['plural']} are served")
+    Cluster(client).install_crd(yaml.safe_load(path.read_text()))

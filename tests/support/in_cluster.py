@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Any
 
 import yaml
 
-from hack import debian, gobuild, images, node
+from hack import debian, images
 from hack.cluster import Cluster
-from tests.support import prometheus
+from tests.support import manifests, prometheus
 from tests.support.cli import Cli
 from tests.support.eventually import eventually
+from tests.support.kubectl import Kubectl
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
@@ -32,17 +32,8 @@ class InCluster:
     def __init__(self, cluster: Cluster, namespace: str, folder: Path) -> None:
         self.cluster = cluster
         self.namespace = namespace
+        self.kubectl = Kubectl(cluster.kubeconfig, namespace)
         self.cli = Cli(folder, KUBECONFIG=str(cluster.kubeconfig))
-
-    def kubectl(self, *arguments: str, stdin: str = "", timeout: float = 60) -> str:
-        """What it prints; its failure fails the test with what it says."""
-        command = [str(gobuild.ensure("kubectl")), f"--kubeconfig={self.cluster.kubeconfig}", f"-n={self.namespace}"]
-        home = {**os.environ, "HOME": str(self.cluster.folder)}  # it caches discovery below its home
-        done = subprocess.run(
-            [*command, *arguments], input=stdin, capture_output=True, text=True, timeout=timeout, env=home, check=False
-        )
-        assert done.returncode == 0, done.stderr + done.stdout
-        return done.stdout
 
     def tfoperator(self, *arguments: str, timeout: float = LIMIT) -> subprocess.CompletedProcess[str]:
         """A client command, as a user in this namespace types it."""
@@ -56,6 +47,10 @@ class InCluster:
 
     def apply(self, *manifests: Json) -> None:
         self.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+
+    def kustomized(self, folder: Path) -> list[Json]:
+        """The objects of an overlay."""
+        return list(yaml.safe_load_all(self.kubectl("kustomize", str(folder))))
 
     def wait(self, job: str, condition: str, within: float = LIMIT) -> None:
         """Wait for a condition of a job, with kubectl; what the job says instead fails the test."""
@@ -83,24 +78,18 @@ class InCluster:
 
 def shell_image(archive: Path) -> Path:
     """An image with busybox alone."""
-    program = debian.unpack(node.PACKAGES) / "bin/busybox"
+    program = debian.find(debian.NODE) / "bin/busybox"
     return images.write_image(archive, SHELL_IMAGE, images.busybox(program), command=["sh"])
 
 
 def training_image(archive: Path) -> Path:
     """An image that runs Python programs of this machine's virtual environment, once `with_packages` has mounted it."""
-    files = images.python() | images.busybox(debian.unpack(node.PACKAGES) / "bin/busybox")
+    files = images.python() | images.busybox(debian.find(debian.NODE) / "bin/busybox")
     files["app/examples"] = ROOT / "examples"
     files["usr/bin/tensorboard"] = b"#!/usr/bin/python\nfrom tensorboard.main import run_main\nrun_main()\n"
     packages = {"PYTHONPATH": "/packages", "PYTHONUNBUFFERED": "1"}
     return images.write_image(
-        archive,
-        TRAINING_IMAGE,
-        files,
-        command=["python"],
-        env=packages,
-        user="65532:65532",
-        workdir="/app",
+        archive, TRAINING_IMAGE, files, command=["python"], env=packages, user="65532:65532", workdir="/app"
     )
 
 
@@ -122,10 +111,10 @@ def with_packages(job: Json) -> Json:
         container["image"] = TRAINING_IMAGE
         container["volumeMounts"] = [*container.get("volumeMounts", []), mount]
         pod["volumes"] = [*pod.get("volumes", []), packages]
-    if board := job["spec"].get("tensorBoard"):
-        board["image"] = TRAINING_IMAGE
-        board["volumeMounts"] = [*board["volumeMounts"], mount]
-        board["volumes"] = [*board["volumes"], packages]
+    if tensorboard := job["spec"].get("tensorBoard"):
+        tensorboard["image"] = TRAINING_IMAGE
+        tensorboard["volumeMounts"] = [*tensorboard["volumeMounts"], mount]
+        tensorboard["volumes"] = [*tensorboard["volumes"], packages]
     return job
 
 
@@ -135,18 +124,32 @@ def volume_for(claim: Json, namespace: str, folder: Path) -> Json:
         path.mkdir(exist_ok=True)
         path.chmod(0o777)  # a folder of the node does not know fsGroup
     claim["spec"]["storageClassName"] = ""
+    claim["metadata"]["namespace"] = namespace
+    return volume_of(claim, folder / "volume")
+
+
+def volume_of(claim: Json, folder: Path) -> Json:
+    """A folder of the node as the volume of a claim that names its namespace."""
+    meta = claim["metadata"]
     spec = {
         "accessModes": claim["spec"]["accessModes"],
         "capacity": claim["spec"]["resources"]["requests"],
-        "claimRef": {"namespace": namespace, "name": claim["metadata"]["name"]},
-        "hostPath": {"path": str(folder / "volume")},
+        "claimRef": {"namespace": meta["namespace"], "name": meta["name"]},
+        "hostPath": {"path": str(folder)},
     }
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": namespace}, "spec": spec}
+    name = {"name": f"{meta['namespace']}-{meta['name']}"}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": name, "spec": spec}
 
 
 def example(path: str) -> Json:
-    manifest = yaml.safe_load((ROOT / "examples" / path).read_text())
-    return dict(json.loads(json.dumps(manifest)))  # what YAML's anchors share would be changed together
+    [manifest] = examples(path)
+    return manifest
+
+
+def examples(path: str) -> list[Json]:
+    """The manifests in an example's file."""
+    manifests = list(yaml.safe_load_all((ROOT / "examples" / path).read_text()))
+    return list(json.loads(json.dumps(manifests)))  # what YAML's anchors share would be changed together
 
 
 def shell_job(name: str, script: str, *, restart_policy: str = "Never", replicas: int = 1, **spec: Any) -> Json:
@@ -157,7 +160,4 @@ def shell_job(name: str, script: str, *, restart_policy: str = "Never", replicas
     }  # fmt: skip
     template = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}
     worker = {"replicas": replicas, "restartPolicy": restart_policy, "template": template}
-    return {
-        "apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name},
-        "spec": {"tfReplicaSpecs": {"Worker": worker}, **spec},
-    }  # fmt: skip
+    return manifests.job(name, {"Worker": worker}, **spec)

@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.support.cluster import Json, decode, tfjob
+from tests.support import manifests
+from tests.support.cluster import Json, decode
+from tests.support.manifests import now, owner_reference, tfjob
 from tfoperator.api.names import replica_labels
 from tfoperator.api.v1.types import TFJOBS, ReplicaType
 from tfoperator.kube.client import Client
@@ -30,6 +32,8 @@ class LogBook:
         self._lock = threading.Lock()  # guards what follows
         self._attempts: dict[str, list[bytes]] = {}
         self._open: set[str] = set()
+        self.asked: dict[str, tuple[datetime | None, bool]] = {}
+        """By pod, from when on its log was wanted the last time, and whether with times. It has none."""
 
     def begin(self, pod: str, text: str = "") -> None:
         """A new run of the pod's container, whose log stays open."""
@@ -50,9 +54,18 @@ class LogBook:
             self._open.clear()
 
     def read(
-        self, namespace: str, pod: str, container: str, previous: bool, follow: bool, tail: int | None
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        previous: bool,
+        follow: bool,
+        tail: int | None,
+        since: datetime | None,
+        timestamps: bool,
     ) -> Iterator[bytes]:
         with self._lock:
+            self.asked[pod] = (since, timestamps)
             attempts = self._attempts.get(pod, [])
         if len(attempts) < (2 if previous else 1):
             raise LookupError(f"no log of {pod}")
@@ -83,17 +96,23 @@ class JobWorld:
         if not namespace:
             client.create(NAMESPACES, "", {"metadata": {"name": self.namespace}}, decode)
 
-    def submit(self, name: str = "mnist", labels: dict[str, str] | None = None, **replicas: int) -> Json:
-        body = tfjob(name, **(replicas or {"Worker": 2}))
-        body["metadata"]["labels"] = labels or {}
-        return self.client.create(TFJOBS, self.namespace, body, decode)
+    def submit(
+        self, name: str = "mnist", labels: dict[str, str] | None = None, condition: str = "", **replicas: int
+    ) -> Json:
+        """A new job, of which this condition is true already."""
+        body = tfjob(name, **replicas)
+        body["metadata"] |= {"labels": labels or {}}
+        made = self.client.create(TFJOBS, self.namespace, body, decode)
+        if condition:
+            self.becomes(condition, name)
+        return made
 
     def job(self, name: str = "mnist") -> Json:
         return self.client.get(TFJOBS, self.namespace, name, decode)
 
     def becomes(self, condition: str, name: str = "mnist", *, message: str = "", status: str = "True") -> None:
         """The condition is now the latest; Succeeded and Failed put an end to Running."""
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = now()
         old = [c for c in self.job(name).get("status", {}).get("conditions") or () if c["type"] != condition]
         if condition in ("Succeeded", "Failed"):
             old = [{**c, "status": "False"} if c["type"] == "Running" else c for c in old]
@@ -102,8 +121,8 @@ class JobWorld:
             "status": status,
             "reason": f"TFJob{condition}",
             "message": message or f"TFJob {name} is {condition}.",
-            "lastUpdateTime": now,
-            "lastTransitionTime": now,
+            "lastUpdateTime": moment,
+            "lastTransitionTime": moment,
         }
         self.status({"conditions": [*old, new]}, name)
 
@@ -116,18 +135,8 @@ class JobWorld:
         replica_type = next(kind_ for kind_ in ReplicaType if kind_.lower() == kind)
         labels = replica_labels(job, replica_type, int(index), is_master=replica in ("worker-0", "chief-0"))
         name = f"{job}-{replica}"
-        owner = self.job(job)
-        reference = {
-            "apiVersion": TFJOBS.api_version,
-            "kind": TFJOBS.kind,
-            "name": job,
-            "uid": owner["metadata"]["uid"],
-            "controller": True,
-        }
-        body = {
-            "metadata": {"name": name, "labels": labels, "ownerReferences": [reference]},
-            "spec": {"nodeName": "node-1", "containers": [{"name": "tensorflow", "image": "example.invalid/x:1"}]},
-        }
+        owner = owner_reference(self.job(job), controller=True)
+        body = manifests.pod(name, labels, owner, nodeName="node-1")
         self.client.create(PODS, self.namespace, body, decode)
         self.pod_status(name, **status)
         return name
@@ -135,38 +144,16 @@ class JobWorld:
     def pod_status(
         self, name: str, phase: str = "Running", *, restarts: int = 0, waiting: str = "", exit_code: int | None = None
     ) -> None:
-        state: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-        if waiting:
-            state = {"waiting": {"reason": waiting, "message": "for a reason"}}
-        elif phase in ("Succeeded", "Failed"):
-            code = exit_code if exit_code is not None else int(phase == "Failed")
-            state = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
-        container = {
-            "name": "tensorflow",
-            "image": "x",
-            "imageID": "x",
-            "ready": phase == "Running" and not waiting,
-            "restartCount": restarts,
-            "state": state,
-        }
-        if restarts:
-            container["lastState"] = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
-        body = {"status": {"phase": phase, "containerStatuses": [container]}}
-        self.client.patch(PODS, self.namespace, name, body, decode, subresource="status")
+        last = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}} if restarts else None
+        message = "for a reason" if waiting else ""
+        status = manifests.pod_status(
+            phase, restarts=restarts, last_state=last, waiting=waiting, message=message, exit_code=exit_code
+        )
+        self.client.patch(PODS, self.namespace, name, {"status": status}, decode, subresource="status")
 
     def event(self, kind: str, name: str, reason: str, message: str, *, warning: bool = False, **fields: Any) -> None:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        body = {
-            "metadata": {"generateName": f"{name}."},
-            "involvedObject": {"kind": kind, "namespace": self.namespace, "name": name},
-            "type": "Warning" if warning else "Normal",
-            "reason": reason,
-            "message": message,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-            **fields,
-        }
+        about = {"kind": kind, "namespace": self.namespace, "name": name}
+        body = manifests.event(about, reason, message, warning=warning, **fields)
         self.client.create(EVENTS, self.namespace, body, decode)
 
 
@@ -179,7 +166,7 @@ def write_kubeconfig(path: Path, kubeconfig: Json, namespace: str) -> Path:
 
 def submitted_manifest(name: str = "mnist", **replicas: int) -> str:
     """A manifest as a user writes it."""
-    return yaml.safe_dump(tfjob(name, **(replicas or {"Worker": 2})))
+    return yaml.safe_dump(tfjob(name, **replicas))
 
 
 @contextmanager

@@ -1,18 +1,28 @@
-"""Launches in the background of a test, which meanwhile plays the kubelet, the user, or bad weather."""
+"""Launches in the background of a test, which meanwhile plays the kubelet and the user."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.cluster import BINDINGS, Json, decode
+import pytest
+
+from tests.support import manifests
+from tests.support.cluster import Cluster, Json, decode, find
 from tests.support.eventually import eventually
-from tfoperator.kube.client import Client
-from tfoperator.kube.errors import NotFoundError
+from tests.support.threads import InThread
 from tfoperator.kube.resources import EVENTS, PODS
-from tfoperator.launcher import BaseComponentLauncher, Component, ExecutorContainerSpec, LaunchResult, RetryPolicy
+from tfoperator.launcher import (
+    BaseComponentLauncher,
+    Component,
+    ExecutorContainerSpec,
+    LaunchContext,
+    LaunchResult,
+    RetryPolicy,
+)
+from tfoperator.launcher.core import LaunchRecord, WorkDirectory
 
 QUICK = RetryPolicy(attempts=3, initial=0.01, maximum=0.05)
 
@@ -26,6 +36,41 @@ def step(*command: str, name: str = "step", **more: Any) -> Component:
     return Component(name, ExecutorContainerSpec("example.invalid/x:1", command or ("true",)), **more)
 
 
+@contextmanager
+def in_background(folder: Path) -> Iterator[Callable[..., Background]]:
+    """Starts launches in threads, with the working directory `folder/work` unless told otherwise; ends them at last.
+
+    What is yielded takes what makes a launcher from a LaunchContext, and options of that context.
+    """
+    started: list[Background] = []
+
+    def start(make: Callable[[LaunchContext], BaseComponentLauncher], **options: Any) -> Background:
+        options = {"work_dir": folder / "work", "retry": QUICK, **options}
+        started.append(
+            Background(lambda one: make(LaunchContext(log=one.lines.append, tell=one.told.append, **options)))
+        )
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.end()
+
+
+@contextmanager
+def dies_at(state: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inside, launches die (`Killed`) when they would write down that they have come to a state."""
+    save = WorkDirectory.save
+
+    def save_or_die(work: WorkDirectory, record: LaunchRecord) -> None:
+        if record.state == state:
+            raise Killed
+        save(work, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkDirectory, "save", save_or_die)
+        yield
+
+
 class Background:
     """A launch in a thread. `lines` is what the component has logged, `told` what the launcher has said."""
 
@@ -33,45 +78,24 @@ class Background:
         self.lines: list[str] = []
         self.told: list[str] = []
         self.launcher = make(self)
-        self.result: LaunchResult | None = None
-        self.error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="launch")
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.result = self.launcher.launch()
-        except BaseException as error:  # noqa: BLE001 - `done` raises it
-            self.error = error
+        self._call = InThread(self.launcher.launch)
 
     @property
     def running(self) -> bool:
-        return self._thread.is_alive()
+        return self._call.running
 
     def done(self, within: float = 30) -> LaunchResult:
         """Its result; raises what it raised."""
-        self._thread.join(within)
-        assert not self._thread.is_alive(), f"still launching; told: {self.told}"
-        if self.error is not None:
-            raise self.error
-        assert self.result is not None
-        return self.result
+        return self._call.result(within)
 
     def end(self) -> None:
         """Cancel it if it still runs."""
         self.launcher.cancel()
-        self._thread.join(30)
+        self._call.join(30)
 
 
-class PodPlayer:
+class PodPlayer(Cluster):
     """Plays scheduler and kubelet for the launches' pods of one namespace."""
-
-    def __init__(self, client: Client, namespace: str) -> None:
-        self.client = client
-        self.namespace = namespace
-
-    def pods(self) -> dict[str, Json]:
-        return {p["metadata"]["name"]: p for p in self.client.list(PODS, self.namespace, decode).items}
 
     def the_pod(self, attempt: int = 1, within: float = 15) -> str:
         """The name of the pod of an attempt, once it is there."""
@@ -83,21 +107,15 @@ class PodPlayer:
 
         return eventually(there, within=within, every=0.02, what=f"the pod of attempt {attempt}") or ""
 
-    def bind(self, name: str, node: str = "node-of-launches") -> None:
-        self.client.create(
-            BINDINGS, self.namespace, {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}, decode
-        )
-
     def runs(self, name: str) -> None:
-        self.status(name, "Running", {"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+        self.set_phase(name, "Running", container="main", ready=False)
 
     def ends(self, name: str, code: int = 0, message: str = "", reason: str = "") -> None:
-        why = reason or ("Completed" if code == 0 else "Error")
-        terminated = {"exitCode": code, "reason": why, **({"message": message} if message else {})}
+        terminated = {"exitCode": code, "reason": reason or ("Error" if code else "Completed"), "message": message}
         self.status(name, "Failed" if code else "Succeeded", {"terminated": terminated})
 
     def waits(self, name: str, reason: str, message: str) -> None:
-        self.status(name, "Pending", {"waiting": {"reason": reason, "message": message}})
+        self.set_phase(name, "Pending", container="main", waiting=reason, message=message)
 
     def status(self, name: str, phase: str, state: Json | None = None, **more: Any) -> None:
         container: Json = {"name": "main", "image": "x", "imageID": "x@sha256:" + "a" * 64, "ready": False}
@@ -107,28 +125,15 @@ class PodPlayer:
         self.client.patch(PODS, self.namespace, name, {"status": status}, decode, subresource="status")
 
     def event(self, name: str, reason: str, message: str) -> None:
-        pod = self.pods()[name]
-        regarding = {"kind": "Pod", "namespace": self.namespace, "name": name, "uid": pod["metadata"]["uid"]}
-        body = {
-            "metadata": {"generateName": "e-"},
-            "involvedObject": {"apiVersion": "v1", **regarding},
-            "type": "Warning",
-            "reason": reason,
-            "message": message,
-            "lastTimestamp": "2026-01-01T00:00:00Z",
-        }
-        self.client.create(EVENTS, self.namespace, body, decode)
-
-    def delete(self, name: str) -> None:
-        self.client.delete(PODS, self.namespace, name, grace_period_seconds=0)
+        uid = self.pods()[name]["metadata"]["uid"]
+        about = {"apiVersion": "v1", "kind": "Pod", "namespace": self.namespace, "name": name, "uid": uid}
+        self.client.create(EVENTS, self.namespace, manifests.event(about, reason, message, warning=True), decode)
 
     def is_gone(self, name: str, within: float = 10) -> None:
         def gone() -> bool:
-            try:
-                pod = self.client.get(PODS, self.namespace, name, decode)
-            except NotFoundError:
-                return True
-            raise AssertionError(f"{name} is still there: {pod['metadata'].get('deletionTimestamp')}")
+            pod = find(self.client, PODS, self.namespace, name)
+            assert pod is None, f"{name} is still there: {pod['metadata'].get('deletionTimestamp')}"
+            return True
 
         eventually(gone, within=within, every=0.02)
 

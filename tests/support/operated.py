@@ -13,16 +13,14 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from tests.support.cluster import Cluster, Json, decode, tfjob
+from tests.support.cluster import Cluster, Json, decode, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.names import job_selector
-from tfoperator.api.rules import MANAGED_BY_OPERATOR
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import NotFoundError
+from tfoperator.api.validation import MANAGED_BY_OPERATOR
+from tfoperator.kube import ListOptions
 from tfoperator.kube.resources import PODS, SERVICES, Resource
-
-__all__ = ["HOLD", "JobOnCluster", "Operated", "parse_time", "wait_until_clock"]
 
 HOLD = "example.invalid/hold"
 """A finalizer: the deletion of a job that carries it can be read off the job itself."""
@@ -57,7 +55,7 @@ class JobOnCluster:
         conditions = self.status().get("conditions") or [{"type": ""}]
         return str(conditions[-1]["type"])
 
-    def wait(self, condition: str, within: float = 20) -> Json:
+    def wait(self, condition: str, within: float = 60) -> Json:
         return self.cluster.wait_condition(self.name, condition, within)
 
     def patch(self, change: Json) -> Json:
@@ -76,18 +74,21 @@ class JobOnCluster:
         self.cluster.client.delete(TFJOBS, self.cluster.namespace, self.name, propagation_policy="Background")
 
     def is_gone(self) -> bool:
-        try:
-            return str(self.get()["metadata"]["uid"]) != self.uid
-        except NotFoundError:
-            return True
+        found = find(self.cluster.client, TFJOBS, self.cluster.namespace, self.name)
+        return found is None or str(found["metadata"]["uid"]) != self.uid
 
-    def wait_deletion_time(self, within: float = 20) -> float:
+    def wait_deletion_time(self, within: float = 60) -> float:
         """When the API server was told to delete the job (which carries HOLD), in seconds; lets go of it."""
         deleted = eventually(
             lambda: self.get()["metadata"].get("deletionTimestamp"), within=within, every=0.05, what="the job's end"
         )
         self.patch({"metadata": {"finalizers": None}})
         return parse_time(str(deleted))
+
+    def completed(self, kind: str) -> str:
+        """The indexes of a replica type that have succeeded, as the status has them; "" for none."""
+        counts = self.status().get("replicaStatuses", {}).get(kind, {})
+        return str(counts.get("completedIndexes", ""))
 
     def restarts(self) -> int:
         return int(self.status().get("restarts") or 0)
@@ -114,7 +115,7 @@ class JobOnCluster:
     def services(self) -> dict[str, Json]:
         return self._children(SERVICES)
 
-    def wait_pods(self, *replicas: str, within: float = 20) -> dict[str, Json]:
+    def wait_pods(self, *replicas: str, within: float = 60) -> dict[str, Json]:
         """Wait until there are pods for exactly these replicas."""
 
         def there() -> bool:
@@ -125,10 +126,21 @@ class JobOnCluster:
         eventually(there, within=within, every=0.05, what=f"pods of {self.name}: {replicas}")
         return self.pods()
 
+    def wait_stopped(self, *replicas: str) -> dict[str, Json]:
+        """Wait until the job's end has stopped exactly these replicas; the pods of all that are there."""
+
+        def stopped() -> bool:
+            pods = self.pods()
+            assert {name for name in pods if pods[name]["spec"].get("activeDeadlineSeconds") == 1} == set(replicas)
+            return True
+
+        eventually(stopped, within=20, every=0.05, what=f"stopped: {replicas}")
+        return self.pods()
+
     def wait_services(self, *replicas: str) -> None:
         eventually(lambda: set(self.services()) == set(replicas), within=20, every=0.05, what=f"services {replicas}")
 
-    def wait_successor(self, replica: str, of: str, within: float = 20) -> Json:
+    def wait_successor(self, replica: str, of: str, within: float = 60) -> Json:
         """Wait until the replica has another pod than that with the UID `of`."""
 
         def there() -> Json | None:
@@ -138,20 +150,30 @@ class JobOnCluster:
 
         return eventually(there, within=within, every=0.05, what=f"a new pod of {replica}") or {}
 
+    def fail(self, replica: str, **report: Any) -> Json:
+        """Report that the replica's pod has failed; the pod that is made in its place, once it is there."""
+        failed = self.pod_uid(replica)
+        self.play("Failed", replica, **report)
+        return self.wait_successor(replica, of=failed)
+
     def pod_uid(self, replica: str) -> str:
         return str(self.pods()[replica]["metadata"]["uid"])
 
     def pod_name(self, replica: str) -> str:
         return f"{self.name}-{replica}"
 
-    def play(self, phase: str, *replicas: str, **report: Any) -> None:
-        """Report the phase of these replicas' pods; `report` as in `Cluster.set_phase`."""
+    def play(self, phase: str, *replicas: str, leads_to: str = "", **report: Any) -> None:
+        """Report the phase of these replicas' pods, `report` as in `Cluster.set_phase`; wait until that has led to this
+        condition of the job.
+        """
         for replica in replicas:
             self.cluster.set_phase(self.pod_name(replica), phase, **report)
+        if leads_to:
+            self.wait(leads_to)
 
-    def bind(self, *replicas: str) -> None:
+    def bind(self, *replicas: str, node: str = "node-1") -> None:
         for replica in replicas:
-            self.cluster.bind(self.pod_name(replica))
+            self.cluster.bind(self.pod_name(replica), node)
 
     def delete_pod(self, replica: str, **how: Any) -> None:
         self.cluster.delete_pod(self.pod_name(replica), **how)
@@ -168,7 +190,7 @@ class JobOnCluster:
 
     def _children(self, resource: Resource) -> dict[str, Json]:
         listed = self.cluster.client.list(
-            resource, self.cluster.namespace, decode, label_selector=job_selector(self.name)
+            resource, self.cluster.namespace, decode, ListOptions(label_selector=job_selector(self.name))
         )
         found = {}
         for item in listed.items:
@@ -200,8 +222,7 @@ class Operated:
         replicas = job.get()["spec"]["tfReplicaSpecs"]
         names = [f"{kind.lower()}-{i}" for kind, spec in replicas.items() for i in range(spec["replicas"])]
         job.wait_pods(*names)
-        job.play("Running", *names)
-        job.wait("Running")
+        job.play("Running", *names, leads_to="Running")
         total = len(names)
         eventually(lambda: job.status().get("ready") == f"{total}/{total}", every=0.05, what="all are seen to run")
         return job
@@ -255,4 +276,4 @@ class Operated:
 
 def wait_until_clock(moment: float) -> None:
     """Wait until the wall clock, which stamps whole seconds, has passed a moment (seconds since the epoch)."""
-    eventually(lambda: time.time() >= moment, within=10, what="the clock goes on")
+    eventually(lambda: time.time() >= moment, within=15, what="the clock goes on")

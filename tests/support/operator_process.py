@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
+from hack.processes import free_port, spawn, tail
 from tests.support.eventually import eventually
 
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+__all__ = ["OperatorProcess", "ask", "free_port"]
 
 
 class OperatorProcess:
-    """`python -m tfoperator.operator` against a kubeconfig; its log goes to a file that failures can show."""
+    """`python -m tfoperator.operator` against a kubeconfig; its log goes to a file that failures can show.
+
+    As a context manager it is started, and killed in the end if it still runs; the end of its log is printed.
+    """
 
     def __init__(self, kubeconfig: Path, folder: Path, name: str = "operator", *flags: str) -> None:
         self.log = folder / f"{name}.log"
@@ -33,9 +33,15 @@ class OperatorProcess:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> OperatorProcess:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.process = spawn(self._command, self.log)
         return self
+
+    def __enter__(self) -> OperatorProcess:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        print(f"--- {self.log.name}\n{self.tail(60)}")
 
     def wait_ready(self, within: float = 20) -> OperatorProcess:
         def ready() -> bool:
@@ -70,7 +76,7 @@ class OperatorProcess:
             raise AssertionError(f"the operator did not stop in {within} s:\n{self.tail()}") from None
 
     def tail(self, lines: int = 30) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return tail(self.log, lines)
 
     @staticmethod
     def _get(port: int, path: str) -> str | None:
@@ -79,3 +85,13 @@ class OperatorProcess:
                 return str(answer.read().decode())
         except OSError:
             return None
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    """What an endpoint on loopback answers: the code and the text."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()

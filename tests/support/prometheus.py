@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hack.debian import unpack
+from hack import debian
+from hack.processes import free_port, spawn
 from tests.support.eventually import eventually
-from tests.support.operator_process import free_port
 
 Json = dict[str, Any]
 
@@ -25,7 +25,7 @@ SELECTOR = r"\b((?:tfoperator|training_operator|workqueue|rest_client|process)_[
 
 
 def program(name: str) -> str:
-    return str(unpack(["prometheus"]) / "usr" / "bin" / name)
+    return str(debian.find(debian.PROMETHEUS) / "usr" / "bin" / name)
 
 
 def promtool(*arguments: str, folder: Path) -> str:
@@ -103,10 +103,7 @@ class Prometheus(PrometheusApi):
             program("prometheus"), "--config.file=prometheus.yaml", "--storage.tsdb.path=data", "--log.level=warn",
             f"--web.listen-address={self._address}",
         ]  # fmt: skip
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        self._process = spawn(command, self.log, cwd=self._folder)
         eventually(self._ready, within=30, every=0.1, what="Prometheus is ready")
         return self
 

@@ -15,8 +15,6 @@ from tfoperator.kube.config import load_config
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.sdk import TFJobClient
 
-__all__ = ["Served", "ServedWorld", "served", "world"]
-
 
 @dataclass(frozen=True)
 class Served:
@@ -41,7 +39,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     logs = LogBook()
     with EmbeddedApiServer(log_reader=logs.read) as server:
         kubeconfig = write_kubeconfig(tmp_path_factory.mktemp("served") / "kubeconfig", server.kubeconfig(), "default")
-        with Client(load_config(str(kubeconfig)), qps=-1) as api:
+        with Client(load_config(str(kubeconfig))) as api:
             yield Served(server, api, logs)
 
 

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
-from hack.faults.proxy import FaultProxy
-from hack.faults.weather import Weather
+from hack.faults.injection.injector import FaultInjector
+from hack.faults.injection.proxy import FaultProxy
 from tfoperator.local.apiserver import EmbeddedApiServer
-
-__all__ = ["ServerElsewhere", "server_elsewhere"]
 
 _SECONDS = 30.0
 
@@ -33,7 +31,7 @@ class ServerElsewhere:
 def _serve(pipe: Connection) -> None:
     with (
         EmbeddedApiServer() as server,
-        FaultProxy(server.url, server.token, Weather("", {}, {}), certificate=server.certificate) as proxy,
+        FaultProxy(server.url, server.token, FaultInjector("", {}, {}), certificate=server.certificate) as proxy,
     ):
         pipe.send(proxy.url)
         while pipe.recv() == "close":

@@ -1,16 +1,19 @@
-"""Proof that whatever a test started has ended."""
+"""Calls in threads of their own, and proof that whatever a test started has ended."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import pytest
 
 from tests.support.eventually import eventually
 
 
 @contextmanager
-def no_threads_left(within: float = 5.0) -> Iterator[None]:
+def no_threads_left(within: float = 30.0) -> Iterator[None]:
     """Fail if threads that were started inside the block are still alive `within` seconds after it."""
     before = set(threading.enumerate())
     yield
@@ -21,3 +24,46 @@ def no_threads_left(within: float = 5.0) -> Iterator[None]:
         return True
 
     eventually(ended, within=within, what="every thread started by the test has ended")
+
+
+@pytest.fixture(autouse=True)
+def every_thread_ends() -> Iterator[None]:
+    """For each test of a package whose conftest imports this."""
+    with no_threads_left():
+        yield
+
+
+class InThread:
+    """Runs a call in a thread; `result()` joins it and gives back what it returned or raised."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._outcome: list[Any] = []
+        self._error: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run, args=(call,), daemon=True)
+        self._thread.start()
+
+    def _run(self, call: Callable[[], Any]) -> None:
+        try:
+            self._outcome.append(call())
+        except BaseException as error:  # noqa: BLE001 - it is raised again in result()
+            self._error.append(error)
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def join(self, within: float) -> None:
+        self._thread.join(within)
+
+    def result(self, within: float = 60.0) -> Any:
+        self.join(within)
+        assert not self._thread.is_alive(), "the call has not returned"
+        if self._error:
+            raise self._error[0]
+        return self._outcome[0]
+
+
+def run_at_once(*calls: Callable[[], Any], within: float = 60.0) -> None:
+    """Make all these calls at the same time, and wait for their ends. Raises what the first that failed raised."""
+    for one in [InThread(call) for call in calls]:
+        one.result(within)

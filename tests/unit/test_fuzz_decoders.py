@@ -45,7 +45,7 @@ def test_an_undeclared_error_is_found_and_can_be_replayed(
             pass
 
     monkeypatch.setattr(fuzz_decoders, "decoders", Broken)
-    assert fuzz_decoders.main(["--seed", "unit", "--count", "5"]) == 1
+    assert fuzz_decoders.main(["--seed", "unit", "--count", "5", "--memory", "0"]) == 1
     captured = capsys.readouterr()
     assert captured.out == "seed unit\n"
     assert "seed unit, number 0, broken: IndexError('oh')" in captured.err
@@ -58,5 +58,5 @@ def test_a_decoder_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_decoder_that_is_not_there_is_answered_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
-    assert fuzz_decoders.main(["--only", "nothing", "--count", "1"]) == 1
+    assert fuzz_decoders.main(["--only", "nothing", "--count", "1", "--memory", "0"]) == 1
     assert "kubeconfig" in capsys.readouterr().err

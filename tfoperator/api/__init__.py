@@ -1,13 +1,13 @@
-"""The TFJob resource: types, names, defaults, validation, and the CRD made from the types.
+"""What is a TFJob? Its types, names and defaults, and one room for each larger question about it.
 
-`tfoperator.api.crd` (the CustomResourceDefinition) and `tfoperator.api.loading` (manifests from files) are imported by
-their own names: the operator's process needs neither.
+`v1` has the types; `validation` says what is wrong with a job, `schema` what API servers know of it (the CRD),
+`conversion` how older versions become v1, `loading` how a file becomes a manifest. The operator's process needs the
+first two only, so the others are imported by their own names.
 """
 
 from tfoperator.api.defaults import default
-from tfoperator.api.indexes import format_indexes, parse_indexes
 from tfoperator.api.problems import Problem, Severity, errors
-from tfoperator.api.templates import PodTemplate, decode_template, template_dict
+from tfoperator.api.templates import PodTemplate, decode_template
 from tfoperator.api.v1.types import (
     TFJOBS,
     CleanPodPolicy,
@@ -17,6 +17,7 @@ from tfoperator.api.v1.types import (
     ReplicaStatus,
     ReplicaType,
     RestartPolicy,
+    RestartScope,
     RunPolicy,
     SchedulingPolicy,
     SuccessPolicy,
@@ -41,6 +42,7 @@ __all__ = [
     "ReplicaStatus",
     "ReplicaType",
     "RestartPolicy",
+    "RestartScope",
     "RunPolicy",
     "SchedulingPolicy",
     "Severity",
@@ -55,9 +57,6 @@ __all__ = [
     "decode_tfjob",
     "default",
     "errors",
-    "format_indexes",
-    "parse_indexes",
-    "template_dict",
     "validate",
     "validate_manifest",
 ]

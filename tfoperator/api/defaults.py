@@ -1,6 +1,6 @@
 """Fills in what a TFJob leaves unsaid. Pure and total: odd input passes through, and validation says what is odd.
 
-The controller defaults in memory, as the Go operator does, although the CRD defaults most of it at the door: a job
+The controller defaults in memory, as the Go operator does, although API servers fill in most of it by the CRD: a job
 may be older than the CRD. The template's default port is added when a pod is made, not here, so that templates
 stay undecoded.
 """
@@ -12,9 +12,7 @@ from collections import Counter
 import msgspec
 
 from tfoperator.api.names import parse_replica_type
-from tfoperator.api.v1.types import CleanPodPolicy, ReplicaSpec, RestartPolicy, RunPolicy, SuccessPolicy, TFJob
-
-__all__ = ["default", "normalise_replica_types"]
+from tfoperator.api.v1.types import ReplicaSpec, RestartPolicy, RunPolicy, SuccessPolicy, TFJob
 
 _EMPTY_RUN_POLICY = RunPolicy()
 
@@ -22,8 +20,9 @@ _EMPTY_RUN_POLICY = RunPolicy()
 def default(job: TFJob) -> TFJob:
     """The same job with every default filled in; applying it twice changes nothing.
 
-    Replica keys get their proper case, `replicas` 1, `restartPolicy` Never, `cleanPodPolicy` None, `suspend` false,
-    `successPolicy` "". An empty string counts as unset, as in the Go operator. A null replica spec stays null.
+    Replica keys get their proper case, `replicas` 1, `restartPolicy` Never, `suspend` false, `successPolicy` "". An
+    empty string counts as unset, as in the Go operator. A null replica spec stays null. An unset `cleanPodPolicy` stays
+    unset: that means something else than each of its values. So does `network`, which the operator chooses.
     """
     spec = job.spec
     run_policy = spec.run_policy or _EMPTY_RUN_POLICY
@@ -37,12 +36,13 @@ def default(job: TFJob) -> TFJob:
             },
             run_policy=msgspec.structs.replace(
                 run_policy,
-                clean_pod_policy=run_policy.clean_pod_policy or CleanPodPolicy.NONE,
+                clean_pod_policy=run_policy.clean_pod_policy or None,
                 suspend=bool(run_policy.suspend),
             ),
             success_policy=spec.success_policy or SuccessPolicy.DEFAULT,
             enable_dynamic_worker=bool(spec.enable_dynamic_worker),
             cluster_arguments=bool(spec.cluster_arguments),
+            network=spec.network or None,
         ),
     )
 

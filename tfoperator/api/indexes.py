@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["MAX_INDEXES", "format_indexes", "parse_indexes"]
-
 MAX_INDEXES = 100_000
 """The most indexes that one string yields: `"0-2147483647"` must not eat the operator's memory."""
 

@@ -10,45 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tfoperator.api.v1.types import ReplicaType
-
-__all__ = [
-    "ANNOTATION_RESTARTS",
-    "ANNOTATION_SPEC_HASH",
-    "ANNOTATION_TENSORBOARD_URL",
-    "CHECKPOINT_VARIABLE",
-    "CHECKPOINT_VOLUME",
-    "DEFAULT_CONTAINER_NAME",
-    "DEFAULT_PORT",
-    "DEFAULT_PORT_NAME",
-    "JOB_ROLE_MASTER",
-    "LABEL_JOB_NAME",
-    "LABEL_JOB_ROLE",
-    "LABEL_OPERATOR_NAME",
-    "LABEL_PREFIX",
-    "LABEL_REPLICA_INDEX",
-    "LABEL_REPLICA_TYPE",
-    "LABEL_TENSORBOARD",
-    "MANAGED_SELECTOR",
-    "MAX_NAME_LENGTH",
-    "MAX_REPLICA_INDEX",
-    "OPERATOR_NAME",
-    "TENSORBOARD_CONTAINER",
-    "TENSORBOARD_HOST_VARIABLE",
-    "TENSORBOARD_PORT_VARIABLE",
-    "TENSORBOARD_SUFFIX",
-    "job_selector",
-    "object_name",
-    "parse_replica_index",
-    "parse_replica_type",
-    "pod_name",
-    "replica_labels",
-    "replica_of",
-    "replicas_selector",
-    "service_name",
-    "tensorboard_labels",
-    "tensorboard_name",
-    "unique_object_name",
-]
+from tfoperator.kube.objects import HasMetadata
 
 LABEL_PREFIX = "training.kubeflow.org/"
 LABEL_OPERATOR_NAME = LABEL_PREFIX + "operator-name"
@@ -61,6 +23,15 @@ JOB_ROLE_MASTER = "master"
 
 ANNOTATION_RESTARTS = LABEL_PREFIX + "restarts"
 """On a pod: how often its replica had been started again before this pod was made."""
+
+ANNOTATION_STOPPED = LABEL_PREFIX + "stopped"
+"""On a pod that was stopped because its job has ended: how the job ended, `job-succeeded` or `job-failed`."""
+
+ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
+"""On a pod: how often all replicas of its job had been started again together before this pod was made."""
+
+MAX_RESTARTS = 1_000_000
+"""What is counted at most: larger numbers in an annotation or a status are not true, and 2**n must stay finite."""
 
 LABEL_TENSORBOARD = LABEL_PREFIX + "tensorboard"
 """On a TensorBoard's deployment, service and pod: the name of the job that it belongs to. The pod has this label and
@@ -77,6 +48,9 @@ TENSORBOARD_CONTAINER = "tensorboard"
 TENSORBOARD_HOST_VARIABLE = "TENSORBOARD_HOST"
 TENSORBOARD_PORT_VARIABLE = "TENSORBOARD_PORT"
 """Where a TensorBoard listens, as variables of its container: the local control plane has another place for it."""
+
+TENSORBOARD_REPLICA = "tensorboard"
+"""What the pod of a job's TensorBoard is called among its replicas."""
 
 OPERATOR_NAME = "tfjob-controller"
 """Value of `LABEL_OPERATOR_NAME`, and the source of our events."""
@@ -99,9 +73,17 @@ MAX_NAME_LENGTH = 63
 _UID_PIECE = 8
 
 MAX_REPLICA_INDEX = 2**31 - 2
-"""The largest index that an int32 `replicas` can produce; a label beyond it is nobody's work."""
+"""The largest index that an int32 `replicas` can produce; an object whose label is beyond it belongs to no replica."""
 
 _TYPE_BY_LOWER = {replica_type.lower(): replica_type for replica_type in ReplicaType}
+
+
+def annotated_count(annotations: Mapping[str, str], key: str) -> int:
+    """The number in an annotation, at most MAX_RESTARTS; 0 if there is none, or something else."""
+    text = annotations.get(key, "")
+    if not (text.isascii() and text.isdigit()) or len(text) > 7:
+        return 0
+    return min(int(text), MAX_RESTARTS)
 
 
 def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
@@ -117,24 +99,21 @@ def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid
     return f"{job_name}-{replica_type.lower()}-{index}-{uid[:_UID_PIECE]}"
 
 
-def pod_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
-    """The name of a replica's pod."""
-    return object_name(job_name, replica_type, index)
+def unique_name(job_name: str, uid: str) -> str:
+    """The name of the one service of a job's replicas with a piece of the job's UID: `{job}-{first 8 digits}`."""
+    return f"{job_name}-{uid[:_UID_PIECE]}"
 
 
-def service_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
-    """The name of a replica's headless service: the same as its pod's."""
-    return object_name(job_name, replica_type, index)
+def job_labels(job_name: str) -> dict[str, str]:
+    """The labels that all replicas' pods have in common; the one service of a job has them, and selects by them."""
+    return {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: job_name}
 
 
 def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_master: bool) -> dict[str, str]:
     """The labels of a replica's pod; its service has the same without the role (`is_master=False`)."""
-    labels = {
-        LABEL_OPERATOR_NAME: OPERATOR_NAME,
-        LABEL_JOB_NAME: job_name,
-        LABEL_REPLICA_TYPE: replica_type.lower(),
-        LABEL_REPLICA_INDEX: str(index),
-    }
+    labels = job_labels(job_name)
+    labels[LABEL_REPLICA_TYPE] = replica_type.lower()
+    labels[LABEL_REPLICA_INDEX] = str(index)
     if is_master:
         labels[LABEL_JOB_ROLE] = JOB_ROLE_MASTER
     return labels
@@ -147,7 +126,7 @@ def tensorboard_name(job_name: str) -> str:
 
 def tensorboard_labels(job_name: str) -> dict[str, str]:
     """The labels of a TensorBoard's deployment and service."""
-    return {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: job_name, LABEL_TENSORBOARD: job_name}
+    return job_labels(job_name) | {LABEL_TENSORBOARD: job_name}
 
 
 def job_selector(job_name: str) -> str:
@@ -182,3 +161,11 @@ def replica_of(labels: Mapping[str, str]) -> tuple[ReplicaType, int] | None:
     replica_type = parse_replica_type(labels.get(LABEL_REPLICA_TYPE, ""))
     index = parse_replica_index(labels.get(LABEL_REPLICA_INDEX, ""))
     return None if replica_type is None or index is None else (replica_type, index)
+
+
+def replica_name(pod: HasMetadata) -> str:
+    """`worker-0` for the pod of a replica, `tensorboard` for a TensorBoard's, the pod's own name for any other."""
+    if LABEL_TENSORBOARD in pod.metadata.labels:
+        return TENSORBOARD_REPLICA
+    replica = replica_of(pod.metadata.labels)
+    return f"{replica[0].lower()}-{replica[1]}" if replica is not None else pod.metadata.name

@@ -10,8 +10,6 @@ from typing import Any
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 
-__all__ = ["PROGRAM", "parameter_server_template"]
-
 PROGRAM = """\
 import json, os, signal
 # Joining the server would keep Python from noticing signals, and a container's first process has no default for them.

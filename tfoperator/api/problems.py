@@ -11,8 +11,6 @@ from enum import StrEnum
 
 import msgspec
 
-__all__ = ["Problem", "Severity", "errors", "member", "shown"]
-
 
 class Severity(StrEnum):
     """An error keeps a job from running; a warning says that it may not do what its author meant."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-__all__ = ["format_quantity", "is_binary", "parse_quantity"]
-
 _NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,2})?")
 _MAX_LENGTH = 64
 

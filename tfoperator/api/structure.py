@@ -17,8 +17,6 @@ from msgspec import inspect
 
 from tfoperator.api.problems import Problem, member, shown
 
-__all__ = ["UnknownMember", "drop_nulls", "drop_wrong", "members", "type_problems", "unknown_members"]
-
 
 class UnknownMember(msgspec.Struct, frozen=True):
     """A member that its struct doesn't have: where it is, and what the struct does have."""
@@ -58,7 +56,7 @@ def unknown_members(value: object, struct: type, path: str = "") -> list[Unknown
 
 def drop_nulls(value: Any, struct: type) -> Any:
     """A copy of `value` without the members whose null the types don't admit: null means absent."""
-    return _kept(value, _type_info(struct), _not_null_unless_nullable)
+    return _filtered(value, _type_info(struct), _not_null_unless_nullable)
 
 
 def drop_wrong(value: Any, struct: type) -> Any:
@@ -66,7 +64,7 @@ def drop_wrong(value: Any, struct: type) -> Any:
 
     What it lacks then, a required member perhaps, may keep it from being decoded all the same.
     """
-    return _kept(drop_nulls(value, struct), _type_info(struct), _fits)
+    return _filtered(drop_nulls(value, struct), _type_info(struct), _fits)
 
 
 def _type_problems(value: object, info: inspect.Type, path: str) -> Iterator[Problem]:
@@ -95,22 +93,22 @@ def _unknown_members(value: object, info: inspect.Type, path: str) -> Iterator[U
         yield from _unknown_members(child, child_info, child_path)
 
 
-def _kept(value: Any, info: inspect.Type, keep: Callable[[object, inspect.Type], bool]) -> Any:
+def _filtered(value: Any, info: inspect.Type, keep: Callable[[object, inspect.Type], bool]) -> Any:
     """A copy of `value` without those of its typed parts that `keep` denies; members of unknown names stay."""
     info, _ = _unwrap(info)
     match value, info:
         case dict(), inspect.StructType():
             known = members(info.cls)
             return {
-                name: _kept(child, known[name].type, keep) if name in known else child
+                name: _filtered(child, known[name].type, keep) if name in known else child
                 for name, child in value.items()
                 if name not in known or keep(child, known[name].type)
             }
         case dict(), inspect.DictType():
             of = info.value_type
-            return {key: _kept(child, of, keep) for key, child in value.items() if keep(child, of)}
+            return {key: _filtered(child, of, keep) for key, child in value.items() if keep(child, of)}
         case list(), inspect.VarTupleType() | inspect.ListType():
-            return [_kept(child, info.item_type, keep) for child in value if keep(child, info.item_type)]
+            return [_filtered(child, info.item_type, keep) for child in value if keep(child, info.item_type)]
     return value
 
 

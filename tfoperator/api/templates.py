@@ -10,20 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT, DEFAULT_PORT_NAME
 from tfoperator.api.structure import drop_nulls
-
-__all__ = [
-    "Container",
-    "ContainerPort",
-    "PodTemplate",
-    "PodTemplateMetadata",
-    "PodTemplateSpec",
-    "VolumeSource",
-    "decode_template",
-    "is_absent",
-    "template_dict",
-]
 
 
 class ContainerPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -34,7 +21,7 @@ class ContainerPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Container(msgspec.Struct, frozen=True, gc=False):
-    """A container of the template, trimmed."""
+    """A container of the pods."""
 
     name: str = ""
     image: str = ""
@@ -63,34 +50,38 @@ class PodTemplate(msgspec.Struct, frozen=True, gc=False):
     metadata: PodTemplateMetadata = msgspec.field(default_factory=PodTemplateMetadata)
     spec: PodTemplateSpec = msgspec.field(default_factory=PodTemplateSpec)
 
-    @property
-    def training_container_index(self) -> int | None:
-        """Position of the container that trains: the one named `tensorflow`, else the first; None without any."""
-        for position, container in enumerate(self.spec.containers):
-            if container.name == DEFAULT_CONTAINER_NAME:
-                return position
-        return 0 if self.spec.containers else None
-
-    @property
-    def tfjob_port(self) -> int:
-        """The port that TF_CONFIG names for this replica: `tfjob-port` of the training container, else 2222."""
-        position = self.training_container_index
-        ports = () if position is None else self.spec.containers[position].ports
-        return next((p.container_port for p in ports if p.name == DEFAULT_PORT_NAME), DEFAULT_PORT)
-
 
 class VolumeSource(msgspec.Struct, frozen=True, gc=False):
     """Where a volume's content comes from: one member of a pod's volume, besides its name. Nothing here reads it."""
 
+
+_MAX_EMPTY = 256
+"""Bytes. What a webhook makes of no template is far shorter; a longer one need not be looked at."""
 
 _decode_view = msgspec.json.Decoder(PodTemplate).decode
 _decode_any = msgspec.json.Decoder().decode
 
 
 def is_absent(raw: msgspec.Raw) -> bool:
-    """Whether a replica has no template: none at all, or an explicit null."""
+    """Whether a replica has no template: none at all, an explicit null, or one without a word in it.
+
+    Go programs write the last. Kueue's webhook turns a replica without a template into
+    `{"metadata": {}, "spec": {"containers": null}}`, in every job of a cluster.
+    """
     data = bytes(raw)
-    return not data or data == b"null"
+    if not data or data == b"null":
+        return True
+    return len(data) <= _MAX_EMPTY and b"null" in data and _says_nothing(_decode_any(data))
+
+
+def _says_nothing(template: object) -> bool:
+    """Whether a template has null for its containers, and nothing else at all."""
+    if not isinstance(template, dict) or not template.keys() <= {"metadata", "spec"}:
+        return False
+    metadata, spec = template.get("metadata") or {}, template.get("spec")
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        return False
+    return "containers" in spec and all(value is None for value in (*metadata.values(), *spec.values()))
 
 
 def decode_template(raw: msgspec.Raw) -> PodTemplate:
@@ -105,6 +96,18 @@ def decode_template(raw: msgspec.Raw) -> PodTemplate:
     except msgspec.ValidationError:
         value = drop_nulls(_decode_any(raw), PodTemplate)
         return msgspec.convert(value, PodTemplate)
+
+
+def own_host_names(raw: msgspec.Raw) -> list[str]:
+    """Those of `hostname` and `subdomain` that a template gives its pods itself; none if it can't be read."""
+    data = bytes(raw)
+    if b"hostname" not in data and b"subdomain" not in data:
+        return []
+    try:
+        spec = template_dict(raw).get("spec")
+    except msgspec.DecodeError:
+        return []
+    return [name for name in ("hostname", "subdomain") if spec.get(name)] if isinstance(spec, dict) else []
 
 
 def template_dict(raw: msgspec.Raw) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CONVERSION_PATH", "CRD_NAME", "SYSTEM_NAMESPACE", "WEBHOOK_SECRET", "WEBHOOK_SERVICE"]
-
 CRD_NAME = "tfjobs.kubeflow.org"
 SYSTEM_NAMESPACE = "tfoperator-system"
 WEBHOOK_SERVICE = "tfoperator-webhook"

@@ -1,13 +1,15 @@
 """Where things are in an archive, and what it knows of a pod. Pure.
 
 `<root>/<namespace>/<job>-<job uid>/<pod>.<first 8 of its uid>/` holds `<container>.log`, `<container>.previous.log` for
-the run before a restart in place, and `pod.json`. The file says what the pod was, so that nobody has to take a path
-apart; a folder has it from the moment at which it has its name.
+the run before a restart in place, `<container>.stacks.txt` where stacks of its threads were taken, and `pod.json`. The
+last describes the pod, so that no reader has to parse a path; a folder is renamed to its final name after it was
+written.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from datetime import datetime
 from pathlib import Path
@@ -15,20 +17,9 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.api.names import LABEL_PREFIX
-from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod
+from tfoperator.kube.objects import ObjectMeta, Pod
 
-__all__ = [
-    "RECORD",
-    "ArchivedContainer",
-    "ArchivedPod",
-    "component",
-    "decode_record",
-    "describe",
-    "encode_record",
-    "job_folder",
-    "namespace_folder",
-    "pod_folder",
-]
+logger = logging.getLogger(__name__)
 
 RECORD = "pod.json"
 
@@ -40,8 +31,10 @@ _LONGEST = 200
 class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One container. `log` and `previous_log` are file names beside the record, empty for what there is not.
 
-    `dropped` counts the first bytes of `log` that were left out because it was too long. `problem` says why a log is
-    missing or not complete.
+    `log` is that of the restart number `restarts`, which ended as `exit_code`, `reason` and `finished` say (without an
+    exit code it went on), `previous_log` that of the run before. `dropped` counts the first bytes of `log` that were
+    left out because it was too long. `problem` says why a log is missing or not complete. `stacks` is the file with the
+    stacks of its threads, the last ones at its end.
     """
 
     name: str
@@ -49,15 +42,19 @@ class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     restarts: int = 0
     exit_code: int | None = None
     reason: str = ""
+    finished: datetime | None = None
     log: str = ""
+    previous_exit_code: int | None = None
+    previous_finished: datetime | None = None
     previous_log: str = ""
     size: int = 0
     dropped: int = 0
     problem: str = ""
+    stacks: str = ""
 
 
 class ArchivedPod(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a pod was when its logs were kept. `labels` are ours only. `folder` is where the files are."""
+    """What a pod was when its logs were kept last. `labels` are ours only. `folder` is where the files are."""
 
     namespace: str
     job: str
@@ -71,6 +68,7 @@ class ArchivedPod(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     reason: str = ""
     message: str = ""
     created: datetime | None = None
+    deletion_requested: datetime | None = None
     containers: tuple[ArchivedContainer, ...] = ()
     folder: str = ""
 
@@ -80,7 +78,7 @@ class ArchivedPod(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         return Pod(metadata=meta)
 
 
-def component(text: str) -> str:
+def path_component(text: str) -> str:
     """One part of a path, for any text: names come from an API, and `..` must not lead out of the archive.
 
     Names that Kubernetes allows stay as they are; of others, a hash keeps two apart that would look the same.
@@ -94,20 +92,25 @@ def component(text: str) -> str:
 
 def namespace_folder(root: Path, namespace: str) -> Path:
     """Where the jobs of a namespace are."""
-    return root / component(namespace)
+    return root / path_component(namespace)
 
 
 def job_folder(root: Path, namespace: str, job: str, uid: str) -> Path:
     """Where the pods of a job are."""
-    return namespace_folder(root, namespace) / component(f"{job}-{uid}")
+    return namespace_folder(root, namespace) / path_component(f"{job}-{uid}")
 
 
 def pod_folder(root: Path, namespace: str, job: str, job_uid: str, pod: ObjectMeta) -> Path:
     """Where the logs of a pod are."""
-    return job_folder(root, namespace, job, job_uid) / component(f"{pod.name}.{pod.uid[:8]}")
+    return job_folder(root, namespace, job, job_uid) / path_component(f"{pod.name}.{pod.uid[:8]}")
 
 
-def describe(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[ArchivedContainer, ...]) -> ArchivedPod:
+def stacks_name(container: str) -> str:
+    """The name of the file with a container's stacks."""
+    return f"{path_component(container)}.stacks.txt"
+
+
+def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[ArchivedContainer, ...]) -> ArchivedPod:
     """The record of a pod."""
     meta, status = pod.metadata, pod.status
     return ArchivedPod(
@@ -123,19 +126,8 @@ def describe(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[Ar
         reason=status.reason,
         message=status.message,
         created=meta.creation_timestamp,
+        deletion_requested=meta.deletion_requested,
         containers=containers,
-    )
-
-
-def container_of(status: ContainerStatus, *, init: bool) -> ArchivedContainer:
-    """What is known of a container without its log."""
-    end = status.state.terminated if status.state is not None else None
-    return ArchivedContainer(
-        name=status.name,
-        init=init,
-        restarts=status.restart_count,
-        exit_code=end.exit_code if end is not None else None,
-        reason=end.reason if end is not None else "",
     )
 
 
@@ -144,5 +136,14 @@ def encode_record(record: ArchivedPod) -> bytes:
     return msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(record, folder="")), indent=2) + b"\n"
 
 
-decode_record = msgspec.json.Decoder(ArchivedPod).decode
-"""Decodes the content of `pod.json`; raises msgspec.DecodeError if it isn't one."""
+_decode_record = msgspec.json.Decoder(ArchivedPod).decode
+
+
+def read_record(folder: Path) -> ArchivedPod | None:
+    """What is archived in the folder of a pod; None if there is nothing that can be read."""
+    try:
+        record = _decode_record((folder / RECORD).read_bytes())
+    except (OSError, msgspec.DecodeError) as error:
+        logger.debug("%s is not an archived pod: %s", folder, error)
+        return None
+    return msgspec.structs.replace(record, folder=str(folder))

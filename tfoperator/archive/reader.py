@@ -8,19 +8,14 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
-
 from tfoperator.archive.layout import (
-    RECORD,
     ArchivedContainer,
     ArchivedPod,
-    decode_record,
     job_folder,
     namespace_folder,
+    read_record,
 )
 from tfoperator.archive.retention import UNFINISHED
-
-__all__ = ["ARCHIVE_VARIABLE", "archived_pods", "read_archived"]
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +47,7 @@ def read_archived(
     try:
         with (Path(pod.folder) / name).open("rb") as stream:
             data = stream.read() if tail_lines is None else b"".join(deque(stream, maxlen=tail_lines))
-    except OSError as error:  # room was made meanwhile
+    except OSError as error:  # the archive has removed it meanwhile
         logger.debug("no log of %s: %s", pod.pod, error)
         return None
     return data.decode(errors="replace")
@@ -62,13 +57,9 @@ def _pods(folders: Iterable[Path], job: str) -> list[ArchivedPod]:
     found = []
     for folder in folders:
         for entry in _entries(folder):
-            try:
-                record = decode_record((entry / RECORD).read_bytes())
-            except (OSError, msgspec.DecodeError) as error:
-                logger.debug("%s is not an archived pod: %s", entry, error)
-                continue
-            if record.job == job:
-                found.append(msgspec.structs.replace(record, folder=str(entry)))
+            record = read_record(entry)
+            if record is not None and record.job == job:
+                found.append(record)
     return sorted(found, key=lambda pod: (pod.created or pod.archived, pod.archived))
 
 

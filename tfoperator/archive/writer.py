@@ -1,76 +1,53 @@
-"""Archives pods before they are deleted, without ever being the reason why one stays.
+"""Keeps the logs of pods: when their containers end, and at the latest before the operator deletes them.
 
-Who wants to delete pods asks `prepare()`, which never blocks: it names those that have to wait, and the logs are
-fetched by threads of the archive. A pod waits for `timeout` seconds at most; what could not be kept by then is reported
-and lost, because a replica that isn't restarted is worse than a log that is missing.
+*When containers end* somebody who watches them calls `take()`, which works in the caller's thread; nothing else waits.
+*Before a deletion* who wants to delete pods asks `unkept()`, which names those that have to wait, and calls `keep()`,
+which never blocks: what is still missing is fetched by threads of the archive. A pod waits for `timeout` seconds at
+most; what could not be kept by then is reported and lost, because a replica that isn't restarted is worse than a log
+that is missing.
+
+What a pod's containers have ended with is known for as long as the pod is there, from the archive itself after a
+restart; so an ended run is fetched once, and most deletions wait for nothing.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-import msgspec
-
-from tfoperator.api.v1.types import TFJob
-from tfoperator.archive.layout import (
-    RECORD,
-    ArchivedContainer,
-    component,
-    container_of,
-    describe,
-    encode_record,
-    pod_folder,
-)
-from tfoperator.archive.logs import LogSource, LogText, SavedLog, save_log
-from tfoperator.archive.retention import Retention
+from tfoperator.archive.log_file import LogSource
+from tfoperator.archive.pod_logs import ArchiveBounds, PodLogs, PodNow, Saved
+from tfoperator.archive.runs import NO_RUNS, Run, RunKey, ready_runs, runs_of
 from tfoperator.clock import Clock, SystemClock
-from tfoperator.kube.errors import KubeError, NotFoundError
-from tfoperator.kube.objects import ContainerStatus, Pod
-
-__all__ = ["ArchiveMetrics", "LogArchive", "NoArchiveMetrics", "ensure_writable"]
+from tfoperator.kube.objects import ObjectMeta, Pod
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE = 8  # logs being fetched
+_AT_ONCE = 8  # pods whose deletion waits for their logs
 _REMEMBERED = 60.0
-"""Seconds for which a pod counts as archived: a deletion that fails is tried again within them, and one of a pod that
-has been left alone since then is about new lines."""
+"""Seconds for which a pod that was to be deleted counts as archived: a deletion that fails is tried again within them,
+and one of a pod that has been left alone since then is about new lines."""
 
 
-class ArchiveMetrics(Protocol):
-    """Hooks, called from the archive's threads; they must not raise."""
+class ArchiveMetrics:
+    """Hooks that do nothing here: override what you need. Called from the archive's threads; they must not raise."""
 
-    def archived(self, size: int) -> None:
-        """The logs of a pod were kept, so many bytes."""
-        ...
+    def archived(self, size: int, *, new: bool) -> None:
+        """Logs of a pod were archived: `size` bytes; `new` says that they are the first of the pod."""
 
     def archive_failed(self) -> None:
         """A log of a pod, or all, could not be kept."""
-        ...
-
-
-class NoArchiveMetrics:
-    """Counts nothing; the default."""
-
-    def archived(self, size: int) -> None:
-        """See `ArchiveMetrics`."""
-
-    def archive_failed(self) -> None:
-        """See `ArchiveMetrics`."""
 
 
 @dataclass
 class _Entry:
-    """A pod that is being archived or was: times on the monotonic clock."""
+    """A pod that is archived before its deletion, or was: times on the monotonic clock."""
 
     deadline: float
     finished: float | None = None
@@ -84,204 +61,201 @@ class _Batch:
     done: Callable[[], object]
 
 
-class LogArchive:
-    """Thread-safe. `close()` ends its threads; it costs none until the first pod is archived.
+@dataclass
+class _Known:
+    """What was found out about the runs of a pod: those that are kept, and those that no attempt will bring."""
 
-    `max_bytes` bounds the archive, `max_log_bytes` each log, `timeout` (seconds) how long a pod's deletion may wait.
-    `report(job, message)` is told what could not be kept, from a thread of the archive.
+    kept: frozenset[RunKey] = NO_RUNS
+    lost: frozenset[RunKey] = NO_RUNS
+
+
+class LogArchive:
+    """Thread-safe. `close()` ends its threads; it costs none until the first deletion waits for a log.
+
+    `report(job, message)` is told what could not be kept, from any thread. `pod_now` keeps the logs of two pods of one
+    name apart, and what is remembered to the pods that there are.
     """
 
     def __init__(
         self,
         source: LogSource,
         root: Path,
+        bounds: ArchiveBounds,
         *,
-        max_bytes: int,
-        max_log_bytes: int,
-        timeout: float,
-        report: Callable[[TFJob, str], object] = lambda _job, _message: None,
+        report: Callable[[ObjectMeta, str], object] = lambda _job, _message: None,
         metrics: ArchiveMetrics | None = None,
         clock: Clock | None = None,
+        pod_now: PodNow = lambda pod: pod,
     ) -> None:
-        self.timeout = timeout
-        self._source = source
-        self._root = root
-        self._max_log = max_log_bytes
+        self.timeout = bounds.timeout
         self._report = report
-        self._metrics = metrics or NoArchiveMetrics()
+        self._metrics = metrics or ArchiveMetrics()
         self._clock = clock or SystemClock()
-        self._retention = Retention(root, max_bytes)
+        self._pod_now = pod_now
+        self._logs = PodLogs(source, root, bounds, clock=self._clock, pod_now=pod_now)
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="log-archive")
-        self._lock = threading.Lock()  # guards what follows, and batches
+        self._changed = threading.Condition()  # guards what follows, and batches; a pod was taken
         self._entries: dict[str, _Entry] = {}  # by pod uid
-        self._streams: set[LogText] = set()
+        self._known: dict[str, _Known] = {}  # by pod uid
+        self._taking: set[str] = set()  # pod uids
         self._running: set[Future[None]] = set()
         self._closed = False
 
-    def prepare(self, job: TFJob, pods: Sequence[Pod], done: Callable[[], object]) -> frozenset[str]:
-        """The UIDs of those pods that have to wait; the others may be deleted. Does not block.
+    # Stacks.
 
-        `done` is called, from another thread, once those that this call began with need wait no longer.
+    def keep_stacks(self, job: ObjectMeta, pod: Pod, container: str, text: str) -> None:
+        """Keep the stacks of a container's threads beside its logs; may block for `timeout`. Raises OSError."""
+        if self._closed:
+            raise OSError("the operator is stopping")
+        self._logs.save_stacks(job, pod, container, text)
+
+    # Before deletions.
+
+    def unkept(self, pods: Sequence[Pod]) -> frozenset[str]:
+        """The UIDs of those pods that have to wait; the others may be deleted. Does not block."""
+        now = self._clock.monotonic()
+        with self._changed:
+            return frozenset(pod.metadata.uid for pod in pods if self._is_unkept(pod, now))
+
+    def keep(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
+        """Begin to keep the logs of those pods that have to wait and are not being archived yet. Does not block.
+
+        `done` is called, from another thread, once those that this call began with need wait no longer. A closed
+        archive does nothing: it leaves the deletion to the next leader, who archives first.
         """
         now = self._clock.monotonic()
-        fresh: list[Pod] = []
-        waiting: set[str] = set()
-        with self._lock:
-            for pod in pods:
-                uid = pod.metadata.uid
-                entry = self._entries.get(uid)
-                if entry is None or (entry.finished is not None and now - entry.finished > _REMEMBERED):
-                    if _has_logs(pod):
-                        fresh.append(pod)
-                elif entry.finished is None and now < entry.deadline:
-                    waiting.add(uid)
-            if self._closed:
-                # Who stops leaves the deletion to the next leader, who archives first.
-                return frozenset(waiting) | {pod.metadata.uid for pod in fresh}
-            if fresh:
-                self._forget_old(now)
-                batch = _Batch(len(fresh), done)
-                for pod in fresh:
-                    self._entries[pod.metadata.uid] = entry = _Entry(now + self.timeout)
-                    running = self._pool.submit(self._run, job, pod, entry, batch)
-                    self._running.add(running)
-                    running.add_done_callback(self._running.discard)
-        return frozenset(waiting) | {pod.metadata.uid for pod in fresh}
+        with self._changed:
+            fresh = [pod for pod in pods if self._is_fresh(pod, now)]
+            if self._closed or not fresh:
+                return
+            self._forget_old(now)
+            batch = _Batch(len(fresh), done)
+            for pod in fresh:
+                self._entries[pod.metadata.uid] = entry = _Entry(now + self.timeout)
+                running = self._pool.submit(self._run, job, pod, entry, batch)
+                self._running.add(running)
+                running.add_done_callback(self._running.discard)
 
-    def close(self, timeout: float = 2.0) -> None:
-        """Give up what is under way, and wait up to `timeout` real seconds for the threads. Idempotent.
+    def _is_unkept(self, pod: Pod, now: float) -> bool:
+        entry = self._entries.get(pod.metadata.uid)
+        if entry is not None and entry.finished is None:
+            return now < entry.deadline
+        return self._is_fresh(pod, now)
 
-        One that waits for an answer, because a node is gone perhaps, ends when the source's client is closed.
-        """
-        with self._lock:
-            self._closed = True
-            streams = tuple(self._streams)
-        for stream in streams:
-            stream.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        if not wait(tuple(self._running), timeout).not_done:  # those that were cancelled are not among them
-            self._pool.shutdown(wait=True)
+    def _is_fresh(self, pod: Pod, now: float) -> bool:
+        """Whether there are logs of the pod that nobody has kept, nor begun to keep for its deletion."""
+        entry = self._entries.get(pod.metadata.uid)
+        if entry is not None and (entry.finished is None or now - entry.finished <= _REMEMBERED):
+            return False
+        kept = self._known.get(pod.metadata.uid, _Known()).kept
+        return any(run.end is None or run.key not in kept for run in runs_of(pod))
 
     def _forget_old(self, now: float) -> None:
         old = [uid for uid, entry in self._entries.items() if now - (entry.finished or entry.deadline) > _REMEMBERED]
         for uid in old:
             del self._entries[uid]
 
-    # In the archive's threads.
+    # When containers end.
 
-    def _run(self, job: TFJob, pod: Pod, entry: _Entry, batch: _Batch) -> None:
+    def wants(self, pod: Pod) -> bool:
+        """Whether `take` could keep something of the pod. Does not block."""
+        with self._changed:
+            return not self._closed and bool(self._to_take(pod))
+
+    def take(self, job: ObjectMeta, pod: Pod, *, last: bool) -> bool:
+        """Keep what has ended of the pod, and all of one that is being deleted; blocks for about `timeout` at most.
+
+        Returns whether that is settled: kept, already there, or lost, which is reported. If not, it is worth another
+        try, unless this was the `last`. A pod whose deletion waits for its logs is left to those who fetch them.
+        """
+        uid = pod.metadata.uid
+        with self._changed:
+            entry = self._entries.get(uid)
+            if self._closed or uid in self._taking or (entry is not None and entry.finished is None):
+                return True
+            self._taking.add(uid)
+            runs = self._to_take(pod)
         try:
-            self._archive(job, pod, entry.deadline)
-        except Exception as error:
-            logger.exception("archiving the logs of %s failed", pod.metadata.name, extra={"job": job.metadata.key})
-            self._failed(job, pod, [str(error)])
+            return self._archive(job, pod, runs, self._clock.monotonic() + self.timeout, last=last)
         finally:
-            with self._lock:
+            with self._changed:
+                self._taking.discard(uid)
+                self._changed.notify_all()
+
+    def _to_take(self, pod: Pod) -> list[Run]:
+        known = self._known.get(pod.metadata.uid, _Known())
+        return [run for run in ready_runs(pod) if run.key not in known.kept and run.key not in known.lost]
+
+    def forget(self, pod: Pod) -> None:
+        """The pod is gone: remember nothing more of it."""
+        with self._changed:
+            self._known.pop(pod.metadata.uid, None)
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Give up what is under way, and wait up to `timeout` real seconds for the threads. Idempotent.
+
+        One that waits for an answer, because a node is gone perhaps, ends when the source's client is closed.
+        """
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._logs.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if not wait(tuple(self._running), timeout).not_done:  # those that were cancelled are not among them
+            self._pool.shutdown(wait=True)
+
+    # In the archive's threads, or the caller's of `take`.
+
+    def _run(self, job: ObjectMeta, pod: Pod, entry: _Entry, batch: _Batch) -> None:
+        try:
+            with self._changed:
+                # What is being fetched need not be fetched twice.
+                while pod.metadata.uid in self._taking and not self._closed:
+                    if not self._clock.wait_until(self._changed, entry.deadline):
+                        break
+            self._archive(job, pod, runs_of(pod), entry.deadline, last=True)
+        finally:
+            with self._changed:
                 entry.finished = self._clock.monotonic()
                 batch.open -= 1
-                last = batch.open == 0
-            if last:
+                over = batch.open == 0
+            if over:
                 batch.done()
 
-    def _archive(self, job: TFJob, pod: Pod, deadline: float) -> None:
+    def _archive(self, job: ObjectMeta, pod: Pod, runs: Sequence[Run], deadline: float, *, last: bool) -> bool:
+        """Whether that is settled; what was lost is reported."""
         meta = pod.metadata
-        target = pod_folder(self._root, meta.namespace, job.metadata.name, job.metadata.uid, meta)
-        problems: list[str] = []
+        with self._changed:
+            known = self._known.get(meta.uid, _Known()).kept
         try:
-            folder = self._retention.scratch(target)
-            try:
-                containers = tuple(
-                    self._save_container(pod, status, folder, deadline, init=init)
-                    for init, statuses in (
-                        (True, pod.status.init_container_statuses),
-                        (False, pod.status.container_statuses),
-                    )
-                    for status in statuses
-                )
-                problems += [f"{one.name}: {one.problem}" for one in containers if one.problem]
-                if any(one.log or one.previous_log for one in containers):
-                    record = describe(job.metadata, pod, self._clock.now(), containers)
-                    (folder / RECORD).write_bytes(encode_record(record))
-                    self._retention.admit(folder, target)
-                    self._metrics.archived(sum(one.size for one in containers))
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+            saved = self._logs.save(job, pod, runs, known, deadline)
         except OSError as error:
-            problems.append(f"the archive can't be written: {error.strerror or error}")
-        if problems:
-            self._failed(job, pod, problems)
-        else:
-            logger.debug("archived the logs of %s", meta.name, extra={"job": job.metadata.key})
+            saved = Saved(known, (f"the archive can't be written: {error.strerror or error}",), worth_another=True)
+        except Exception as error:
+            logger.exception("archiving the logs of %s failed", meta.name, extra={"job": job.key})
+            saved = Saved(known, (str(error),))
+        if saved.size is not None:
+            self._metrics.archived(saved.size, new=saved.new)
+        again = saved.worth_another and not last
+        self._learn(pod, saved.kept, NO_RUNS if again else frozenset(run.key for run in runs))
+        if saved.problems and not again and not self._closed:
+            self._lost(job, pod, saved.problems)
+        return not again
 
-    def _save_container(
-        self, pod: Pod, status: ContainerStatus, folder: Path, deadline: float, *, init: bool
-    ) -> ArchivedContainer:
-        """Save what a container has logged. Raises OSError; what the API server refuses is in the answer."""
-        known = container_of(status, init=init)
-        ended_before = status.last_state is not None and status.last_state.terminated is not None
-        runs = [True] if ended_before else []
-        if status.state is not None and status.state.waiting is None:
-            runs.append(False)
-        changes: dict[str, object] = {}
-        problems: list[str] = []
-        for previous in runs:
-            path = folder / f"{component(status.name)}{'.previous' if previous else ''}.log"
-            try:
-                saved = self._save(pod, status.name, path, deadline, previous=previous)
-            except KubeError as error:
-                if _has_gone(error, pod):
-                    logger.debug("%s has gone, and its log with it: %s", pod.metadata.name, error)
-                    continue
-                problems.append(str(error))
-                if not path.exists() or not path.stat().st_size:
-                    path.unlink(missing_ok=True)
-                    continue
-            else:
-                if saved.dropped and not previous:
-                    changes["dropped"] = saved.dropped
-                if not saved.complete:
-                    problems.append(f"cut off after {self.timeout:.0f} s")
-            path.chmod(0o640)
-            changes["previous_log" if previous else "log"] = path.name
-        size = sum(file.stat().st_size for file in folder.glob(f"{component(status.name)}*.log"))
-        changed: ArchivedContainer = msgspec.structs.replace(known, size=size, problem="; ".join(problems), **changes)
-        return changed
+    def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey]) -> None:
+        uid = pod.metadata.uid
+        with self._changed:
+            known = self._known.setdefault(uid, _Known())
+            known.kept |= kept
+            known.lost |= tried - known.kept
+        if self._pod_now(pod) is None:  # and whoever calls `forget` may have come too early
+            self.forget(pod)
 
-    def _save(self, pod: Pod, container: str, path: Path, deadline: float, *, previous: bool) -> SavedLog:
-        def in_time() -> bool:
-            return self._clock.monotonic() < deadline
-
-        if not in_time():
-            raise _OutOfTime(f"no time was left after {self.timeout:.0f} s")
-        meta = pod.metadata
-        with self._source.pod_log(meta.namespace, meta.name, container, previous=previous) as stream:
-            with self._lock:
-                self._streams.add(stream)
-                if self._closed:
-                    raise _OutOfTime("the operator is stopping")
-            try:
-                return save_log(stream, path, limit=self._max_log, in_time=in_time)
-            finally:
-                with self._lock:
-                    self._streams.discard(stream)
-
-    def _failed(self, job: TFJob, pod: Pod, problems: Sequence[str]) -> None:
+    def _lost(self, job: ObjectMeta, pod: Pod, problems: Sequence[str]) -> None:
         self._metrics.archive_failed()
         message = f"The log of pod {pod.metadata.name} was not archived: {'; '.join(problems)}"
-        logger.warning("%s", message, extra={"job": job.metadata.key})
+        logger.warning("%s", message, extra={"job": job.key})
         self._report(job, message)
-
-
-class _OutOfTime(KubeError):
-    """A log was not asked for any more."""
-
-
-def _has_gone(error: KubeError, pod: Pod) -> bool:
-    """Whether the pod is what was not found; its node may be (as `pods "node-1" not found`), and then a log is lost."""
-    if not isinstance(error, NotFoundError):
-        return False
-    details = error.status.details
-    return details is None or details.name in ("", pod.metadata.name)
 
 
 def ensure_writable(root: Path) -> None:
@@ -290,12 +264,3 @@ def ensure_writable(root: Path) -> None:
     handle, name = tempfile.mkstemp(prefix=".writable-", dir=root)
     os.close(handle)
     Path(name).unlink()
-
-
-def _has_logs(pod: Pod) -> bool:
-    """Whether a container has run, so that there can be a log."""
-    return any(
-        (status.state is not None and status.state.waiting is None)
-        or (status.last_state is not None and status.last_state.terminated is not None)
-        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    )

@@ -1,11 +1,9 @@
-"""The way in. `tfoperator operator` goes straight to the operator, which needs none of the command line's libraries."""
+"""Starts the command. `tfoperator operator` is dispatched before the libraries of the command line are imported."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-
-__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,33 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 import tfoperator
-from tfoperator.cli import (
-    convert,
-    crd,
-    delete,
-    describe,
-    events,
-    get,
-    launch,
-    local,
-    logs,
-    run,
-    scale,
-    submit,
-    suspend,
-    validate,
-    wait,
-)
-from tfoperator.cli.errors import EXIT_INTERRUPTED, complain
-from tfoperator.cli.stdio import prepare
+from tfoperator.cli.commands import local, pipeline
+from tfoperator.cli.commands.convert import convert
+from tfoperator.cli.commands.crd import print_crd
+from tfoperator.cli.commands.delete import delete
+from tfoperator.cli.commands.describe import describe
+from tfoperator.cli.commands.events import events
+from tfoperator.cli.commands.get import get
+from tfoperator.cli.commands.launch import launch
+from tfoperator.cli.commands.logs import logs
+from tfoperator.cli.commands.migrate import migrate
+from tfoperator.cli.commands.report import report
+from tfoperator.cli.commands.run import run
+from tfoperator.cli.commands.scale import scale
+from tfoperator.cli.commands.stacks import stacks
+from tfoperator.cli.commands.submit import submit
+from tfoperator.cli.commands.suspend import resume, suspend
+from tfoperator.cli.commands.ui import ui
+from tfoperator.cli.commands.validate import validate
+from tfoperator.cli.commands.wait import wait
+from tfoperator.cli.program_job import is_program
+from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, EXIT_USAGE, complain
+from tfoperator.cli.terminal.output import note
+from tfoperator.cli.terminal.stdio import prepare
 
-__all__ = ["make_app", "run_app"]
+_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "run": run,
+    "submit": submit,
+    "get": get,
+    "describe": describe,
+    "logs": logs,
+    "report": report,
+    "stacks": stacks,
+    "events": events,
+    "ui": ui,
+    "wait": wait,
+    "suspend": suspend,
+    "resume": resume,
+    "scale": scale,
+    "delete": delete,
+    "launch": launch,
+    "validate": validate,
+    "convert": convert,
+    "migrate": migrate,
+    "crd": print_crd,
+}
+"""By name, in the order in which the help lists them."""
+
+_LOCAL_COMMANDS: Mapping[str, Callable[..., None]] = {"up": local.up, "down": local.down, "status": local.status}
+"""Those of `tfoperator local`."""
+
+_PIPELINE_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "run": pipeline.run,
+    "runs": pipeline.runs,
+    "show": pipeline.show,
+    "logs": pipeline.logs,
+    "lineage": pipeline.lineage,
+    "graph": pipeline.graph,
+    "ui": pipeline.ui,
+    "stop": pipeline.stop,
+    "clean": pipeline.clean,
+    "compile": pipeline.compile_pipeline,
+    "step": pipeline.step,
+    "finish": pipeline.finish,
+}
+"""Those of `tfoperator pipeline`."""
 
 
 def make_app() -> typer.Typer:
@@ -42,9 +86,16 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    client = (submit, get, describe, logs, events, wait, suspend, scale, delete)
-    for command in (run, *client, launch, local, validate, convert, crd):
-        command.register(app)
+    for name, command in _COMMANDS.items():
+        app.command(name)(command)
+    group = typer.Typer(help="A control plane in the background, for kubectl and friends.", no_args_is_help=True)
+    for name, command in _LOCAL_COMMANDS.items():
+        group.command(name)(command)
+    app.add_typer(group, name="local")
+    pipelines = typer.Typer(help="Pipelines of components, and what came from what.", no_args_is_help=True)
+    for name, command in _PIPELINE_COMMANDS.items():
+        pipelines.command(name)(command)
+    app.add_typer(pipelines, name="pipeline")
     # `tfoperator operator` itself never comes here (see __main__); this puts it into the help.
     app.command(
         "operator",
@@ -61,12 +112,21 @@ def run_app(arguments: Sequence[str]) -> int:
         # Typer itself words usage errors, aborts and broken pipes, and ends all of them with SystemExit.
         make_app()(list(arguments), prog_name="tfoperator")
     except SystemExit as done:
+        if done.code == EXIT_USAGE:
+            _explain(arguments)
         return done.code if isinstance(done.code, int) else 0
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last stop before a user would see a traceback
         return complain(error, debug="--debug" in arguments)
     return 0
+
+
+def _explain(arguments: Sequence[str]) -> None:
+    """A hint after a usage error that Typer has told."""
+    programs = [word for word in arguments if is_program(word)]
+    if "run" in arguments and programs and "--" not in arguments:
+        note(f"Options of {programs[0]} itself come after --: tfoperator run {programs[0]} --workers 2 -- --epochs 3")
 
 
 def _version(wanted: bool) -> None:

@@ -5,36 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import typer
 
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.cli.cluster import plain
-from tfoperator.cli.errors import EXIT_FAILED, complain
-from tfoperator.cli.output import ObjectFormat, as_list, print_object, say, without_noise
+from tfoperator.cli.terminal.errors import EXIT_FAILED, complain
+from tfoperator.cli.terminal.output import ObjectFormat, as_list, print_object, say, without_noise
 
 if TYPE_CHECKING:
     from tfoperator.sdk import TFJobClient
 
-__all__ = ["Change", "apply_to_each"]
 
-
-class Change(msgspec.Struct, frozen=True):
-    """What is done to a job of some name, and the word for it."""
-
-    done: str
-    apply: Callable[[str], TFJob]
-
-
-def apply_to_each(client: TFJobClient, names: Sequence[str], change: Change, output: ObjectFormat) -> None:
-    """Apply and print. Raises typer.Exit if one of them failed."""
+def apply_to_each(
+    client: TFJobClient, names: Sequence[str], change: Callable[[str], TFJob], output: ObjectFormat, *, done: str
+) -> None:
+    """Change each job and print it; `done` is the word for the change. Raises typer.Exit if one of them failed."""
     from tfoperator.sdk import TFJobError
 
     changed: list[dict[str, Any]] = []
     code = 0
     for name in names:
         try:
-            change.apply(name)
+            change(name)
         except TFJobError as error:
             complain(error)
             code = EXIT_FAILED
@@ -42,7 +34,7 @@ def apply_to_each(client: TFJobClient, names: Sequence[str], change: Change, out
         if output is ObjectFormat.NAME:
             say(f"tfjob.kubeflow.org/{name}")
         elif output is ObjectFormat.TEXT:
-            say(f"tfjob.kubeflow.org/{name} {change.done}")
+            say(f"tfjob.kubeflow.org/{name} {done}")
         else:
             changed.append(without_noise(client.api.get(TFJOBS, client.namespace, name, plain)))
     if changed:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tfoperator.sdk import TFJobClient
-
-__all__ = ["AllNamespaces", "Context", "Kubeconfig", "Namespace", "Selector", "connect", "plain"]
 
 _PANEL = "Cluster"
 
@@ -36,6 +33,21 @@ Context = Annotated[
 AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look into every namespace.")]
 Selector = Annotated[
     str, typer.Option("--selector", "-l", help="Only those with these labels, e.g. team=vision.", metavar="LABELS")
+]
+
+JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job.")]
+Replica = Annotated[
+    str | None,
+    typer.Option("--replica", "-r", help="Of this one (worker-1), or of this type (worker).", metavar="REPLICA"),
+]
+ArchiveDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--archive-dir",
+        envvar="TFOPERATOR_ARCHIVE_DIR",
+        help="The operator's log archive, for pods that were deleted.",
+        metavar="DIR",
+    ),
 ]
 
 

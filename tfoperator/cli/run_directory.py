@@ -10,17 +10,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfoperator.cli.errors import EXIT_FAILED, CliError
-from tfoperator.cli.output import note
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.output import note
+from tfoperator.local.private_files import private_opener, write_private
 
 if TYPE_CHECKING:
-    from tfoperator.local.results import RunResult
-    from tfoperator.local.run import JobRun
-
-__all__ = ["RUNS", "as_dict", "keep_records", "logging_to", "make_run_dir"]
+    from tfoperator.local.run import JobRun, RunResult
 
 RUNS = Path(".tfoperator", "runs")
 """Where run directories are made, in the current directory."""
@@ -29,10 +28,13 @@ _ELSEWHERE = "A run keeps its logs; choose a directory for them with --logs-dir.
 
 
 def make_run_dir(wanted: Path | None, job: str) -> Path:
-    """The directory `wanted`, or a fresh one named by time and job. Raises CliError."""
+    """The directory `wanted`, or a fresh one named by time and job. Raises CliError.
+
+    What is made is closed to other users. One that is there already stays as it is: only its content will be closed.
+    """
     try:
         if wanted is not None:
-            wanted.mkdir(parents=True, exist_ok=True)
+            wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
             return wanted
         return _new_run_dir(job)
     except (FileExistsError, NotADirectoryError) as error:
@@ -43,14 +45,15 @@ def make_run_dir(wanted: Path | None, job: str) -> Path:
 
 def _new_run_dir(job: str) -> Path:
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    RUNS.mkdir(parents=True, exist_ok=True)
+    for folder in (RUNS.parent, RUNS):
+        folder.mkdir(mode=0o755, exist_ok=True)  # whatever the umask: nobody else may put something in a run's place
     ignore = RUNS.parent / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")  # logs are nobody's source code
+    with suppress(FileExistsError), open(ignore, "x", opener=private_opener) as stream:
+        stream.write("*\n")  # logs don't belong into a repository
     for attempt in range(1, 1000):
         path = RUNS / (f"{stamp}-{job.rstrip('-')}" + (f"-{attempt}" if attempt > 1 else ""))
         try:
-            path.mkdir()
+            path.mkdir(mode=0o700)
         except FileExistsError:
             continue
         _point_latest_to(path)
@@ -65,12 +68,15 @@ def _point_latest_to(path: Path) -> None:
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(path.name)
         fresh.replace(latest)
-    except OSError:  # a convenience; not every file system has links
+    except OSError:  # `latest` is optional; not every file system has links
         fresh.unlink(missing_ok=True)
 
 
 class _RunLog(logging.FileHandler):
-    """The log of a run. A full disk costs its lines, and is no news to be printed over what the job says."""
+    """The log of a run. On a full disk its lines are lost without a message, which would cover the job's output."""
+
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "a", encoding=self.encoding, opener=private_opener)
 
     def close(self) -> None:
         """Close the file, whether or not its last lines find room."""
@@ -84,13 +90,16 @@ class _RunLog(logging.FileHandler):
 
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """The operator's own log goes to a file: on the terminal it would drown what the user's code says.
+    """The operator's own log goes to a file: on the terminal it would hide what the user's code prints.
 
     Raises CliError if another run has its log there.
     """
     from tfoperator.operator.logging import TextFormatter
 
-    handler = _RunLog(path, encoding="utf-8")
+    try:
+        handler = _RunLog(path, encoding="utf-8")
+    except OSError as error:
+        raise CliError(f"{path}: {error.strerror}", _ELSEWHERE, exit_code=EXIT_FAILED) from None
     handler.setFormatter(TextFormatter())
     assert handler.stream is not None
     try:
@@ -115,7 +124,7 @@ def keep_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
     """Write the final jobs, the events and the result; on a full disk as far as that goes."""
     try:
         _write_records(run_dir, engine, result)
-    except OSError as error:  # the job has ended, and how is what matters
+    except OSError as error:  # the job has ended, and its result matters more
         note(f"warning: can't keep all records of the run in {run_dir}: {error.strerror}")
 
 
@@ -126,13 +135,13 @@ def _write_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
         job = json.loads(raw)
         job["metadata"].pop("managedFields", None)
         name = f"{job['metadata']['namespace']}.{job['metadata']['name']}.yaml"
-        (run_dir / name).write_text(yaml.safe_dump(job, sort_keys=False), encoding="utf-8")
+        write_private(run_dir / name, yaml.safe_dump(job, sort_keys=False).encode())
     lines = []
     for event in engine.events:
         when = event.last_timestamp.isoformat() if event.last_timestamp else "-"
         lines.append(f"{when} {event.type} {event.reason} {event.subject}: {event.message}\n")
-    (run_dir / "events.txt").write_text("".join(lines), encoding="utf-8")
-    (run_dir / "result.json").write_text(json.dumps(as_dict(result), indent=2) + "\n", encoding="utf-8")
+    write_private(run_dir / "events.txt", "".join(lines).encode())
+    write_private(run_dir / "result.json", (json.dumps(as_dict(result), indent=2) + "\n").encode())
 
 
 def as_dict(result: RunResult) -> dict[str, Any]:

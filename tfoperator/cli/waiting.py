@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tfoperator.cli.progress import Progress
-from tfoperator.cli.run import parse_duration
+from tfoperator.cli.terminal.progress import Progress
+from tfoperator.durations import parse_duration
 
 if TYPE_CHECKING:
     from tfoperator.api.v1.types import TFJob
-    from tfoperator.sdk import TFJobClient
-
-__all__ = ["Deadline", "await_conditions", "await_deletion", "optional_deadline"]
+    from tfoperator.sdk import JobQueue, TFJobClient
 
 
 class Deadline:
@@ -30,27 +28,41 @@ class Deadline:
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
 
+def timeout_seconds(text: str, option: str = "--timeout") -> float:
+    """Seconds of `90`, `90s`, `1.5h` or `1h30m`, given with an option. Raises typer.BadParameter."""
+    try:
+        seconds = parse_duration(text.lower())
+    except ValueError:
+        message = f"{text!r} is no duration; write it like 90s, 10m or 1h30m"
+        raise typer.BadParameter(message, param_hint=option) from None
+    if seconds <= 0:
+        raise typer.BadParameter("must be more than nothing", param_hint=option)
+    return seconds
+
+
 def optional_deadline(wait: bool, timeout: str | None) -> Deadline:
     """What --wait and --timeout say together. Raises typer.BadParameter for a timeout of nothing."""
     if timeout and not wait:
         raise typer.BadParameter("is for --wait, which is not given", param_hint="--timeout")
-    return Deadline(parse_duration(timeout) if timeout else None)
+    return Deadline(timeout_seconds(timeout) if timeout else None)
 
 
 def await_conditions(
     client: TFJobClient, name: str, namespace: str, expected: Collection[str], deadline: Deadline
 ) -> TFJob:
     """The job once one of the conditions is true, showing meanwhile how it stands. Raises what the SDK raises."""
-    from tfoperator.cli.job_view import ready_text, state_message
+    from tfoperator.cli.queue_watch import QueueWatch
+    from tfoperator.cli.views.jobs import ready_text, state_message
     from tfoperator.sdk.states import job_state
 
     with Progress(f"waiting for {name}") as progress:
 
-        def show(job: TFJob) -> None:
-            said = state_message(job)
+        def show(job: TFJob, queue: JobQueue | None) -> None:
+            said = f"queue {queue}" if queue is not None and queue.waits else state_message(job)
             progress.update(f"{name} is {job_state(job)}, {ready_text(job)} ready" + (f": {said}" if said else ""))
 
-        return client.wait_for_job_conditions(name, namespace, expected, deadline.left, show)
+        with QueueWatch(client.api, show) as watch:
+            return client.wait_for_job_conditions(name, namespace, expected, deadline.left, watch.saw_job)
 
 
 def await_deletion(client: TFJobClient, name: str, namespace: str, deadline: Deadline) -> None:

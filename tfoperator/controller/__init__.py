@@ -1,67 +1,105 @@
-"""The TFJob controller: observe (caches), plan (pure), execute (API calls)."""
+"""The TFJob controller: what is observed of a job, what is planned for it, what goes into its pods, and the API calls.
 
-from tfoperator.controller.accelerators import Accelerator
-from tfoperator.controller.actions import (
-    DEFAULT_TENSORBOARD_IMAGE,
-    BoardAction,
-    BoardCreate,
-    BoardDelete,
-    BoardPatch,
+`TFJobController` runs the syncs; its rooms are `observe`, `plan`, `pods` and `execute`, and each may use those before
+it in the order pods, plan, observe, execute. What is exported here is all that the rest of the program uses.
+"""
+
+from tfoperator.controller.controller import ControllerOptions, TFJobController
+from tfoperator.controller.execute import status_patch
+from tfoperator.controller.kinds import OwnedKind, expectation_key
+from tfoperator.controller.metrics import ControllerMetrics
+from tfoperator.controller.observe import (
+    NO_WITNESSES,
+    ControllerInformers,
+    LogLooks,
+    PodArchive,
+    PodWitnesses,
+    StackKeeper,
+    StaleCache,
+    is_older,
+)
+from tfoperator.controller.plan import (
+    MAX_REQUEUE,
+    Action,
+    Comparison,
+    Create,
+    Delete,
     DeleteReason,
+    KeepLogs,
+    LogLines,
+    NewestLine,
     Observed,
+    Patch,
     Plan,
     PlannedEvent,
     PlanOptions,
-    PodCreate,
-    PodDelete,
-    ServiceCreate,
-    ServiceDelete,
+    is_managed_by_others,
+    new_line,
+    plan,
 )
-from tfoperator.controller.caches import ControllerInformers
-from tfoperator.controller.controller import ControllerOptions, TFJobController
-from tfoperator.controller.execute import PlanExecutor
-from tfoperator.controller.gang import GangScheduler, PodGroup, gang_scheduler
-from tfoperator.controller.job_events import Recorder
-from tfoperator.controller.memory import ReconcileNote, is_older
-from tfoperator.controller.metrics import ControllerMetrics, NoControllerMetrics
-from tfoperator.controller.naming import peer_object_name, unique_object_name
-from tfoperator.controller.outcome import Outcome
-from tfoperator.controller.plan import plan
-from tfoperator.controller.stale_cache import StaleCache
-from tfoperator.controller.status_patch import status_patch
+from tfoperator.controller.pods import (
+    ANY,
+    COSCHEDULING_POD_GROUPS,
+    DEFAULT_TENSORBOARD_IMAGE,
+    NAMINGS,
+    PLAIN_NAMES,
+    UNIQUE_NAMES,
+    VOLCANO_POD_GROUPS,
+    Accelerator,
+    AllowedNames,
+    GangScheduler,
+    PodGroup,
+    ProgressAccess,
+    SchedulingRules,
+    decode_pod_group,
+    gang_scheduler,
+)
 
 __all__ = [
+    "ANY",
+    "COSCHEDULING_POD_GROUPS",
     "DEFAULT_TENSORBOARD_IMAGE",
+    "MAX_REQUEUE",
+    "NAMINGS",
+    "NO_WITNESSES",
+    "PLAIN_NAMES",
+    "UNIQUE_NAMES",
+    "VOLCANO_POD_GROUPS",
     "Accelerator",
-    "BoardAction",
-    "BoardCreate",
-    "BoardDelete",
-    "BoardPatch",
+    "Action",
+    "AllowedNames",
+    "Comparison",
     "ControllerInformers",
     "ControllerMetrics",
     "ControllerOptions",
+    "Create",
+    "Delete",
     "DeleteReason",
     "GangScheduler",
-    "NoControllerMetrics",
+    "KeepLogs",
+    "LogLines",
+    "LogLooks",
+    "NewestLine",
     "Observed",
-    "Outcome",
+    "OwnedKind",
+    "Patch",
     "Plan",
-    "PlanExecutor",
     "PlanOptions",
     "PlannedEvent",
-    "PodCreate",
-    "PodDelete",
+    "PodArchive",
     "PodGroup",
-    "ReconcileNote",
-    "Recorder",
-    "ServiceCreate",
-    "ServiceDelete",
+    "PodWitnesses",
+    "ProgressAccess",
+    "SchedulingRules",
+    "StackKeeper",
     "StaleCache",
     "TFJobController",
+    "decode_pod_group",
+    "expectation_key",
     "gang_scheduler",
+    "is_managed_by_others",
     "is_older",
-    "peer_object_name",
+    "new_line",
     "plan",
     "status_patch",
-    "unique_object_name",
 ]

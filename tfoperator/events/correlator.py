@@ -15,8 +15,6 @@ from cachetools import LRUCache
 
 from tfoperator.events.reference import ObjectReference
 
-__all__ = ["MAX_MESSAGE", "CorrelatedEvent", "Correlator", "Occurrence", "bounded"]
-
 MAX_MESSAGE = 1024
 """Characters that a message may have; longer ones are cut, as the events API does not take more."""
 

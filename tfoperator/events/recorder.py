@@ -10,7 +10,6 @@ import logging
 import random
 import threading
 from collections import deque
-from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
@@ -18,12 +17,17 @@ import msgspec
 from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.events.correlator import CorrelatedEvent, Correlator, Occurrence, bounded
 from tfoperator.events.reference import ObjectReference
-from tfoperator.kube.errors import AlreadyExistsError, ApiError, KubeError, NotFoundError, TransportError
-from tfoperator.kube.objects import decode_nothing
+from tfoperator.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    KubeError,
+    NotFoundError,
+    TransportError,
+    namespace_is_ending,
+)
+from tfoperator.kube.objects import decode_nothing, timestamp
 from tfoperator.kube.resources import EVENTS
 from tfoperator.kube.verbs import ApiClient
-
-__all__ = ["EventRecorder", "EventType"]
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +153,7 @@ class EventRecorder:
                 # The answer to an earlier try was lost: the event is there.
                 return
             except ApiError as error:
-                log = logger.debug if _namespace_ends(error) else logger.warning
+                log = logger.debug if namespace_is_ending(error) else logger.warning
                 log("the server refuses event %s about %s: %s", event.reason, event.regarding, error)
                 return
             except KubeError as error:
@@ -157,7 +161,7 @@ class EventRecorder:
                 return
             pause = _RETRY_SECONDS * self._rng.random() if attempt == 1 else _RETRY_SECONDS
             if attempt < _MAX_TRIES and self._stop.wait(self._clock, pause):
-                # The server is away, so each further event would cost another time-out.
+                # The server does not answer, so each further event would cost another time-out.
                 self._discard_queue(also=1)
                 return
         logger.warning("event %s about %s is given up: %s", event.reason, event.regarding, last)
@@ -165,7 +169,7 @@ class EventRecorder:
     def _send(self, event: CorrelatedEvent) -> None:
         namespace = event.regarding.namespace or _NAMESPACE_OF_CLUSTER_OBJECTS
         if event.count > 1:
-            change = {"count": event.count, "lastTimestamp": _timestamp(event.last_seen), "message": event.message}
+            change = {"count": event.count, "lastTimestamp": timestamp(event.last_seen), "message": event.message}
             try:
                 self._client.patch(EVENTS, namespace, event.name, change, decode_nothing)
                 return
@@ -185,8 +189,8 @@ class EventRecorder:
             "message": event.message,
             "type": event.type,
             "count": event.count,
-            "firstTimestamp": _timestamp(event.first_seen),
-            "lastTimestamp": _timestamp(event.last_seen),
+            "firstTimestamp": timestamp(event.first_seen),
+            "lastTimestamp": timestamp(event.last_seen),
             "source": source,
             "reportingComponent": self._component,
             "reportingInstance": self._host,
@@ -199,14 +203,3 @@ class EventRecorder:
             self._queue.clear()
         if lost:
             logger.warning("%d events are not written: the recorder is stopping", lost)
-
-
-def _timestamp(time: datetime) -> str:
-    """`metav1.Time` has whole seconds."""
-    return f"{time:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _namespace_ends(error: ApiError) -> bool:
-    """Whether the write was refused because its namespace is being deleted, which is nobody's fault."""
-    details = error.status.details
-    return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes)

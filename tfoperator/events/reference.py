@@ -6,8 +6,6 @@ import msgspec
 
 from tfoperator.kube.objects import ObjectMeta
 
-__all__ = ["ObjectReference"]
-
 
 class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """`core/v1 ObjectReference`: names one object, or with `field_path` a part of one. Encodes as its JSON."""

@@ -17,16 +17,15 @@ from cachetools import TTLCache
 
 from tfoperator.clock import Clock, SystemClock
 
-__all__ = ["DEFAULT_MAX_KEYS", "DEFAULT_TTL", "ExpectationKey", "Expectations"]
-
 logger = logging.getLogger(__name__)
 
 DEFAULT_TTL = 300.0
 """Seconds after which an expectation no longer counts; the value of Kubernetes' controllers."""
 
 DEFAULT_MAX_KEYS = 1 << 20
-"""Bound on the keys held. A job uses at most eleven (five replica types, two kinds, and its PodGroup), so this is
-95,000 jobs that all created something within one TTL: reaching it means a leak, not load."""
+"""Bound on the keys held. A job uses at most thirteen (two kinds for each of five replica types, its PodGroup, and the
+two objects of its TensorBoard), so this is 80,000 jobs that all created something within one TTL: reaching it means a
+leak, not load."""
 
 
 class ExpectationKey(NamedTuple):
@@ -35,7 +34,7 @@ class ExpectationKey(NamedTuple):
     owner_uid: str
     replica_type: str
     kind: str
-    """`pods`, `services` or `podgroups`."""
+    """What kind of objects: the plural name of their resource, such as `pods`."""
 
 
 class _Outstanding:
@@ -142,14 +141,6 @@ class Expectations:
             if outstanding is not None:
                 outstanding.creations += count
 
-    def raise_deletions(self, key: ExpectationKey, uids: Iterable[str]) -> None:
-        """Expect more deletions under a key that is set; no-op otherwise. The TTL runs on."""
-        more = tuple(uids)
-        with self._lock:
-            outstanding = self._cache.get(key)
-            if outstanding is not None:
-                outstanding.deletions.update(more)
-
     def creation_observed(self, key: ExpectationKey) -> None:
         """One creation was seen, or failed and won't be. No-op under a key that isn't set; may go below zero."""
         self.raise_creations(key, -1)
@@ -170,6 +161,15 @@ class Expectations:
         """Whether every key of this owner is satisfied. O(keys of the owner)."""
         with self._lock:
             return all(self._satisfied(key) for key in self._cache.keys_of(owner_uid))
+
+    def outstanding(self, owner_uid: str) -> dict[ExpectationKey, frozenset[str]]:
+        """The keys of this owner that are not satisfied, each with the UIDs that are still to vanish.
+
+        Ask before reading the caches: what is satisfied now, they show. O(keys of the owner).
+        """
+        with self._lock:
+            found = ((key, self._cache.get(key)) for key in self._cache.keys_of(owner_uid))
+            return {key: frozenset(one.deletions) for key, one in found if one is not None and not one.fulfilled}
 
     def pending(self, key: ExpectationKey) -> tuple[int, frozenset[str]] | None:
         """The creations (negative if over-observed) and deletions outstanding; None if not set or expired."""

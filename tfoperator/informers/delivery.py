@@ -1,4 +1,4 @@
-"""Telling one handler about changes: its own unbounded buffer, its own thread, its own count of what is left to do.
+"""Delivers changes to one handler: its own unbounded buffer, its own thread, its own count of what is left to do.
 
 The buffer is unbounded on purpose: a bound would make one slow handler stall the cache and every other handler. Its
 length is a metric instead.
@@ -17,8 +17,6 @@ from tfoperator.clock import Clock
 from tfoperator.informers.metrics import InformerMetrics
 from tfoperator.informers.protocols import ResourceEventHandler
 from tfoperator.kube.objects import HasMetadata
-
-__all__ = ["Delivery", "Notice", "Notification", "Registration"]
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -44,7 +42,7 @@ class Notification(NamedTuple, Generic[T]):
 
 
 class Delivery(Generic[T]):
-    """The line to one handler. `push` from any thread; the handler is called from the delivery's own.
+    """Calls one handler, from a thread of its own; `push` may be called from any.
 
     `next_resync` (on the clock's `monotonic()`, None: never) belongs to the informer, under the informer's lock.
     """
@@ -178,25 +176,20 @@ class Registration(Generic[T]):
     """A handler's place in an informer (or a group of them). Thread-safe."""
 
     def __init__(self, deliveries: Sequence[Delivery[T]], *, clock: Clock) -> None:
-        self._deliveries = tuple(deliveries)
+        self.deliveries = tuple(deliveries)  # for the informers of this package
         self._clock = clock
-
-    @property
-    def deliveries(self) -> tuple[Delivery[T], ...]:
-        """For the informers of this package."""
-        return self._deliveries
 
     @property
     def synced(self) -> bool:
         """Whether the caches are complete and the handler has been through every object of that first state."""
-        return all(delivery.synced for delivery in self._deliveries)
+        return all(delivery.synced for delivery in self.deliveries)
 
     @property
     def backlog(self) -> int:
         """How many notifications wait for the handler."""
-        return sum(delivery.backlog for delivery in self._deliveries)
+        return sum(delivery.backlog for delivery in self.deliveries)
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
         """Wait up to `timeout` seconds (None: without limit) until `synced`, or removed; returns `synced`."""
         deadline = None if timeout is None else self._clock.monotonic() + timeout
-        return all(delivery.wait_for_sync(deadline) for delivery in self._deliveries)
+        return all(delivery.wait_for_sync(deadline) for delivery in self.deliveries)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["IndexConflict", "IndexFunctionError", "InformerError", "InformerStopped", "ObjectNotFound", "UnknownIndex"]
-
 
 class InformerError(Exception):
     """Root of the errors of `tfoperator.informers`."""
@@ -28,7 +26,7 @@ class IndexConflict(InformerError, ValueError):
 
 
 class IndexFunctionError(InformerError):
-    """An index function raised. Fatal: an object that can't be indexed would be missed for ever, without a word."""
+    """An index function raised. Fatal: an object that can't be indexed would be missing for ever, unnoticed."""
 
 
 class InformerStopped(InformerError, RuntimeError):

@@ -1,4 +1,4 @@
-"""Changes on their way from the reflector to the cache, strictly in the order in which the server told them.
+"""Changes on their way from the reflector to the cache, strictly in the order in which the server sent them.
 
 Each change is queued by itself: nothing is merged or reordered, and a whole new state (`Replaced`) is one entry that
 is compared with the cache when its turn comes. So no entry can go stale in the queue, and an object that vanishes
@@ -15,8 +15,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.kube.objects import HasMetadata
-
-__all__ = ["Delta", "DeltaFifo", "DeltaType", "FifoClosed"]
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -91,7 +89,7 @@ class DeltaFifo(Generic[T]):
         return True
 
     def poke(self) -> None:
-        """Make a waiting `pop`, or else the next one, return empty-handed, for another deadline."""
+        """Make a waiting `pop`, or else the next one, return False, so that it is called with another deadline."""
         with self._condition:
             self._poked = True
             self._condition.notify_all()
@@ -104,7 +102,7 @@ class DeltaFifo(Generic[T]):
             self._condition.notify_all()
 
     def _take(self) -> Delta[T] | None:
-        """The next delta, if there is one and nobody has poked. One atomic step without the lock."""
+        """The next delta, if there is one and `poke` was not called. One atomic step without the lock."""
         try:
             return None if self._poked else self._deltas.popleft()
         except IndexError:

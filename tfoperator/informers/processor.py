@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 from tfoperator.informers.delivery import Delivery, Notice, Notification
 from tfoperator.kube.objects import HasMetadata
 
-__all__ = ["Processor"]
-
 T = TypeVar("T", bound=HasMetadata)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
-__all__ = ["Cancellable", "ResourceEventHandler", "Sink", "Transform"]
-
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 

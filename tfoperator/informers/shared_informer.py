@@ -17,18 +17,15 @@ from tfoperator.clock import Clock, SystemClock
 from tfoperator.informers.delivery import Delivery, Notice, Notification, Registration
 from tfoperator.informers.errors import InformerStopped
 from tfoperator.informers.fifo import Delta, DeltaFifo, DeltaType, FifoClosed
-from tfoperator.informers.indexer import Indexer
-from tfoperator.informers.indexes import IndexFunction
-from tfoperator.informers.lister import Lister
-from tfoperator.informers.metrics import InformerMetrics, NoMetrics
-from tfoperator.informers.mutation import MutationDetector
+from tfoperator.informers.metrics import InformerMetrics
 from tfoperator.informers.processor import Processor
 from tfoperator.informers.protocols import ResourceEventHandler, Transform
-from tfoperator.informers.reflector import Reflector
+from tfoperator.informers.reflector.reflector import Reflector
+from tfoperator.informers.store.indexer import Indexer
+from tfoperator.informers.store.indexes import IndexFunction
+from tfoperator.informers.store.lister import Lister
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.verbs import ListerWatcher
-
-__all__ = ["MIN_RESYNC_PERIOD", "SharedInformer"]
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -56,18 +53,15 @@ class SharedInformer(Generic[T]):
         rng: random.Random | None = None,
         metrics: InformerMetrics | None = None,
         use_watch_list: bool = True,
-        detect_mutation: bool = False,
     ) -> None:
-        """`name` stands in logs, thread names and metrics; `resync_period` (seconds) is the default of handlers.
-
-        With `detect_mutation`, a cached object found changed by somebody else makes the informer fail (`failure`).
-        """
-        self._name = name
+        """`name` stands in logs, thread names and metrics; `resync_period` (seconds) is the default of handlers."""
+        self.name = name
         self._resync_period = resync_period
         self._clock = clock or SystemClock()
-        self._metrics = metrics or NoMetrics()
-        self._indexer: Indexer[T] = Indexer(indexers)
-        self._lister = Lister([self._indexer], resource=name)
+        self._metrics = metrics or InformerMetrics()
+        self.indexer: Indexer[T] = Indexer(indexers)
+        """The cache. Only the informer writes to it."""
+        self.lister = Lister([self.indexer], resource=name)
         self._fifo: DeltaFifo[T] = DeltaFifo(clock=self._clock)
         self._reflector = Reflector(
             list_watch,
@@ -92,25 +86,9 @@ class SharedInformer(Generic[T]):
         self._started = False
         self._stopped = False
         self._failure: Exception | None = None
-        self._metrics.store_size(name, self._indexer.__len__)
-        self._detector: MutationDetector[T] | None = MutationDetector(name) if detect_mutation else None
+        self._metrics.store_size(name, self.indexer.__len__)
 
     # --- reading
-
-    @property
-    def name(self) -> str:
-        """As given."""
-        return self._name
-
-    @property
-    def indexer(self) -> Indexer[T]:
-        """The cache. Only the informer writes to it."""
-        return self._indexer
-
-    @property
-    def lister(self) -> Lister[T]:
-        """The cache, read as by namespace and name."""
-        return self._lister
 
     @property
     def has_synced(self) -> bool:
@@ -141,8 +119,8 @@ class SharedInformer(Generic[T]):
         """Add indexes, also to a filled cache. Raises IndexConflict if a name is taken, InformerStopped after stop."""
         with self._state:
             if self._stopped:
-                raise InformerStopped(f"informer {self._name} has been stopped: no index can be added")
-            self._indexer.add_indexers(indexers)
+                raise InformerStopped(f"informer {self.name} has been stopped: no index can be added")
+            self.indexer.add_indexers(indexers)
 
     # --- handlers
 
@@ -156,22 +134,22 @@ class SharedInformer(Generic[T]):
         """
         period = self._resync_period if resync_period is None else resync_period
         if 0 < period < MIN_RESYNC_PERIOD:
-            logger.warning("%s: resync period %s s raised to %s s", self._name, period, MIN_RESYNC_PERIOD)
+            logger.warning("%s: resync period %s s raised to %s s", self.name, period, MIN_RESYNC_PERIOD)
             period = MIN_RESYNC_PERIOD
         with self._state:
             if self._stopped:
-                raise InformerStopped(f"informer {self._name} has been stopped: no handler can be added")
+                raise InformerStopped(f"informer {self.name} has been stopped: no handler can be added")
             self._registered += 1
             delivery = Delivery(
                 handler,
-                informer=self._name,
+                informer=self.name,
                 name=name or f"{type(handler).__name__}-{self._registered}",
                 resync_period=period,
                 clock=self._clock,
                 metrics=self._metrics,
             )
             if self._started:
-                for obj in self._indexer.list():
+                for obj in self.indexer.list():
                     delivery.push(Notification(Notice.INITIAL, obj))
                 if self._fifo.synced:
                     delivery.upstream_synced()
@@ -191,7 +169,7 @@ class SharedInformer(Generic[T]):
         """Start following the server. A second start, or one after `stop()`, is ignored with a warning."""
         with self._state:
             if self._started or self._stopped:
-                logger.warning("%s: informer was %s before", self._name, "stopped" if self._stopped else "started")
+                logger.warning("%s: informer was %s before", self.name, "stopped" if self._stopped else "started")
                 return
             self._started = True
             self._processor.start()
@@ -225,7 +203,7 @@ class SharedInformer(Generic[T]):
         for delivery in deliveries:
             ended = delivery.join(deadline - time.monotonic()) and ended
         if not ended:
-            logger.warning("%s: informer did not stop within %s s", self._name, timeout)
+            logger.warning("%s: informer did not stop within %s s", self.name, timeout)
         return ended
 
     def relist(self) -> None:
@@ -258,8 +236,8 @@ class SharedInformer(Generic[T]):
         except FifoClosed:
             return
         except Exception as error:
-            # Going on would leave an object out of the cache for ever: better to be seen failing.
-            logger.critical("%s: the cache can't be kept any longer: %s", self._name, error, exc_info=True)
+            # Going on would leave an object out of the cache for ever: a failure, which health checks show, is better.
+            logger.critical("%s: the cache can't be kept any longer: %s", self.name, error, exc_info=True)
             self._reflector.stop()
             self._fifo.close()
             with self._state:
@@ -272,42 +250,35 @@ class SharedInformer(Generic[T]):
                 self._replace(delta.objects)
             elif delta.type is DeltaType.UPSERTED:
                 (obj,) = delta.objects
-                old = self._indexer.add(obj)
-                self._look_at(old, obj)
+                old = self.indexer.add(obj)
                 self._processor.upserted(old, obj, initial=False)
             else:
                 (obj,) = delta.objects
-                self._look_at(self._indexer.delete(obj.metadata.key), None)
+                self.indexer.delete(obj.metadata.key)
                 self._processor.deleted(obj, final_state_unknown=False)
 
     def _replace(self, objects: Sequence[T]) -> None:
-        old = self._indexer.replace(objects)
+        old = self.indexer.replace(objects)
         for key, obj in old.items():
-            if self._indexer.get(key) is None:
-                self._look_at(obj, None)
+            if self.indexer.get(key) is None:
                 self._processor.deleted(obj, final_state_unknown=True)
         # A relist shows every object, so it does for a resync that is due.
         resyncing = self._processor.take_due(self._clock.monotonic())
         initial = not self._fifo.synced
-        for obj in self._indexer.list():
+        for obj in self.indexer.list():
             before = old.get(obj.metadata.key)
-            self._look_at(before, obj)
             self._processor.upserted(before, obj, initial=initial, resyncing=resyncing)
-
-    def _look_at(self, old: T | None, new: T | None) -> None:
-        if self._detector is not None:
-            self._detector.replaced(old, new)
 
     def _announce_sync(self) -> None:
         with self._state:
             self._announced = True
             self._processor.upstream_synced()
             self._state.notify_all()
-        logger.debug("%s: cache synced with %d objects", self._name, len(self._indexer))
+        logger.debug("%s: cache synced with %d objects", self.name, len(self.indexer))
 
     def _resync(self) -> float | None:
         """Resync those whose time has come; returns when the next one is due."""
-        # Out of the cache as it is now, in turn with the deltas: a resync can't bring old news after new.
+        # Out of the cache as it is now, in turn with the deltas: a resync never shows an older state after a newer one.
         with self._state:
-            self._processor.resync(self._indexer.list, self._clock.monotonic())
+            self._processor.resync(self.indexer.list, self._clock.monotonic())
             return self._processor.next_resync()

@@ -1,11 +1,11 @@
 """Talking to an API server: configuration, transport, verbs, watch, errors, rate limit.
 
-`Client(load_config())` is the way in; components that use one depend on the protocol `ApiClient` instead.
+`Client(load_config())` is the way in; components that use one depend on the protocol `verbs.ApiClient` instead.
 """
 
 from tfoperator.kube.client import Client
-from tfoperator.kube.cluster import ClusterConfig
-from tfoperator.kube.config import load_config, load_in_cluster_config
+from tfoperator.kube.config import load_config
+from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import (
     AlreadyExistsError,
     ApiError,
@@ -22,59 +22,25 @@ from tfoperator.kube.errors import (
     MalformedResponse,
     NotFoundError,
     ServerError,
-    Status,
-    StatusCause,
-    StatusDetails,
     TooManyRequestsError,
     TransportError,
     UnauthorizedError,
     UnsupportedMediaTypeError,
-    error_from_status,
 )
-from tfoperator.kube.following import Change, Follower
-from tfoperator.kube.log_stream import LogStream
-from tfoperator.kube.objects import (
-    HasMetadata,
-    ObjectMeta,
-    OwnerReference,
-    PartialObject,
-    Pod,
-    Service,
-    decode_partial,
-    decode_pod,
-    decode_service,
-)
-from tfoperator.kube.observer import NoObserver, RequestObserver
-from tfoperator.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NAMESPACES, PODS, SECRETS, SERVICES, Resource
-from tfoperator.kube.retry import retry_on_conflict
-from tfoperator.kube.strategic_merge import StrategicMergeError, strategic_merge
-from tfoperator.kube.verbs import (
-    ApiClient,
-    Body,
-    Decoder,
-    ListerWatcher,
-    ListPage,
-    PatchType,
-    WatchEvent,
-    WatchEventType,
-    WatchStream,
-    decoder,
-)
+from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.observer import RequestObserver
+from tfoperator.kube.options import EVERYTHING, ListOptions, Selection, WatchOptions, by_name
+from tfoperator.kube.paging import list_pages
+from tfoperator.kube.patches.merge_patch import apply_merge_patch
+from tfoperator.kube.resources import PODS, Resource
+from tfoperator.kube.verbs import ListPage
 
 __all__ = [
-    "CONFIG_MAPS",
-    "EVENTS",
-    "LEASES",
-    "NAMESPACES",
+    "EVERYTHING",
     "PODS",
-    "SECRETS",
-    "SERVICES",
     "AlreadyExistsError",
-    "ApiClient",
     "ApiError",
     "BadRequestError",
-    "Body",
-    "Change",
     "Client",
     "ClientClosed",
     "ClusterConfig",
@@ -82,46 +48,27 @@ __all__ = [
     "ConflictError",
     "ConnectionRefused",
     "DeadlineExceeded",
-    "Decoder",
-    "Follower",
     "ForbiddenError",
     "GoneError",
-    "HasMetadata",
     "InvalidError",
     "KubeError",
+    "ListOptions",
     "ListPage",
-    "ListerWatcher",
-    "LogStream",
     "MalformedResponse",
-    "NoObserver",
     "NotFoundError",
     "ObjectMeta",
-    "OwnerReference",
-    "PartialObject",
-    "PatchType",
     "Pod",
     "RequestObserver",
     "Resource",
+    "Selection",
     "ServerError",
-    "Service",
-    "Status",
-    "StatusCause",
-    "StatusDetails",
-    "StrategicMergeError",
     "TooManyRequestsError",
     "TransportError",
     "UnauthorizedError",
     "UnsupportedMediaTypeError",
-    "WatchEvent",
-    "WatchEventType",
-    "WatchStream",
-    "decode_partial",
-    "decode_pod",
-    "decode_service",
-    "decoder",
-    "error_from_status",
+    "WatchOptions",
+    "apply_merge_patch",
+    "by_name",
+    "list_pages",
     "load_config",
-    "load_in_cluster_config",
-    "retry_on_conflict",
-    "strategic_merge",
 ]

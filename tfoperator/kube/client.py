@@ -5,31 +5,33 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from tfoperator.clock import Clock, SystemClock
-from tfoperator.kube.cluster import ClusterConfig
+from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import UNDECODABLE, MalformedResponse
+from tfoperator.kube.http.requests import describe, encode, list_query, name_in, object_path, query_string, watch_query
+from tfoperator.kube.http.session import Call, Session
+from tfoperator.kube.http.transport import MAX_RESPONSE_BYTES, Response, Transport
 from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.log_stream import LogStream
-from tfoperator.kube.observer import NoObserver, RequestObserver
-from tfoperator.kube.ratelimit import TokenBucket
-from tfoperator.kube.requests import describe, encode, name_in, object_path, query_string
+from tfoperator.kube.observer import RequestObserver
+from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import PODS, Resource
-from tfoperator.kube.session import Call, Session
-from tfoperator.kube.transport import MAX_RESPONSE_BYTES, Response, Transport
 from tfoperator.kube.verbs import Body, Decoder, ListerWatcher, ListPage, PatchType
 from tfoperator.kube.watch import MAX_LINE_BYTES, HttpWatch
+from tfoperator.token_bucket import TokenBucket
 
-__all__ = ["DEFAULT_BURST", "DEFAULT_QPS", "Client"]
+if TYPE_CHECKING:
+    from tfoperator.kube.http.exec import Executed
 
 T = TypeVar("T")
 
-DEFAULT_QPS = 50.0
 DEFAULT_BURST = 100
-"""More than client-go's 5 and 10, which were chosen before API servers had priority and fairness (429) of their own."""
+"""Requests at once before a rate limit holds, where one is asked for."""
 
 REQUEST_TIMEOUT = 60.0
 """Seconds without a byte of an answer; an API server itself gives up after 60."""
@@ -60,7 +62,9 @@ _decode_page = msgspec.json.Decoder(_Page).decode
 class Client:
     """An `tfoperator.kube.verbs.ApiClient` over HTTP; also a context manager. Thread-safe: one per process will do.
 
-    Requests wait for a client-side rate limit of `qps` with bursts (a negative `qps`: no limit); watches don't.
+    There is no client-side rate limit, as in controller-runtime since 0.21: API servers have priority and fairness, and
+    when they ask for patience (429 with `Retry-After`) they get it. With a positive `qps` requests, watches apart, wait
+    for such a limit.
     `request_timeout` is how long a request may go without a byte of an answer: leader election wants it short.
     With a `watch_batch_period` (seconds) busy watches wake that often only, for all events that have come meanwhile.
     """
@@ -69,7 +73,7 @@ class Client:
         self,
         config: ClusterConfig,
         *,
-        qps: float = DEFAULT_QPS,
+        qps: float = 0.0,
         burst: int = DEFAULT_BURST,
         user_agent: str = "",
         request_timeout: float = REQUEST_TIMEOUT,
@@ -90,7 +94,7 @@ class Client:
         self._session = Session(
             config,
             limiter=TokenBucket(qps, burst, clock=self._clock),
-            observer=observer or NoObserver(),
+            observer=observer or RequestObserver(),
             transport=Transport(
                 config.server,
                 config.tls,
@@ -138,27 +142,14 @@ class Client:
         resource: Resource,
         namespace: str,
         decode: Decoder[T],
+        options: ListOptions = LIST_ALL,
         *,
-        label_selector: str = "",
-        field_selector: str = "",
-        resource_version: str = "",
-        resource_version_match: str = "",
-        limit: int = 0,
-        continue_token: str = "",
         metadata_only: bool = False,
     ) -> ListPage[T]:
         """GET one page. With `metadata_only` the server sends PartialObjectMetadata items."""
-        query = query_string(
-            labelSelector=label_selector,
-            fieldSelector=field_selector,
-            resourceVersion=resource_version,
-            resourceVersionMatch=resource_version_match,
-            limit=str(limit or ""),
-            **{"continue": continue_token},
-        )
         call = Call(
             "GET",
-            resource.path(namespace) + query,
+            resource.path(namespace) + list_query(options),
             describe("list", resource, namespace),
             accept=_METADATA_ONLY if metadata_only else "application/json",
         )
@@ -254,34 +245,18 @@ class Client:
         resource: Resource,
         namespace: str,
         decode: Decoder[T],
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        resource_version: str = "",
-        resource_version_match: str = "",
-        timeout_seconds: int = 300,
-        allow_watch_bookmarks: bool = True,
-        send_initial_events: bool | None = None,
+        options: WatchOptions = WATCH_FROM_NOW,
     ) -> HttpWatch[T]:
         """Open a watch on a connection of its own. Without bookmarks, silence is no sign of a broken connection."""
-        query = query_string(
-            watch="true",
-            labelSelector=label_selector,
-            fieldSelector=field_selector,
-            resourceVersion=resource_version,
-            resourceVersionMatch=resource_version_match,
-            timeoutSeconds=str(timeout_seconds),
-            allowWatchBookmarks="true" if allow_watch_bookmarks else "",
-            sendInitialEvents="" if send_initial_events is None else str(send_initial_events).lower(),
-        )
         what = describe("watch", resource, namespace)
-        stream = self._session.stream(Call("GET", resource.path(namespace) + query, what, limited=False))
+        target = resource.path(namespace) + watch_query(options)
+        stream = self._session.stream(Call("GET", target, what, limited=False))
         return HttpWatch(
             stream,
             decode,
             what=what,
-            read_deadline=self._watch_read_deadline if allow_watch_bookmarks else None,
-            total_deadline=timeout_seconds + self._watch_grace,
+            read_deadline=self._watch_read_deadline if options.allow_watch_bookmarks else None,
+            total_deadline=options.timeout_seconds + self._watch_grace,
             clock=self._clock,
             max_line_bytes=self._max_watch_line_bytes,
             batch_period=self._watch_batch_period,
@@ -292,9 +267,7 @@ class Client:
         resource: Resource,
         namespace: str,
         decode: Decoder[T],
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
+        selection: Selection = EVERYTHING,
     ) -> ListerWatcher[T]:
         """A ListerWatcher for one selection of a resource, for a reflector.
 
@@ -307,7 +280,7 @@ class Client:
             closed = self._closed
         if closed:
             own._session.close()
-        return ListWatch(own, own._session.close, resource, namespace, decode, label_selector, field_selector)
+        return ListWatch(own, own._session.close, resource, namespace, decode, selection)
 
     # Beyond ApiClient.
 
@@ -324,13 +297,14 @@ class Client:
         follow: bool = False,
         previous: bool = False,
         tail_lines: int | None = None,
-        since_seconds: int | None = None,
         since_time: str = "",
+        since_seconds: int | None = None,
         timestamps: bool = False,
     ) -> LogStream:
         """The log of a container (that of a pod's only one if not named), as far as it is there or, with `follow`, on.
 
-        `previous` is the log of the container's last run. `since_time` (RFC 3339) excludes `since_seconds`.
+        `previous` is the log of the container's last run. `since_time` is in RFC 3339; instead of it `since_seconds`
+        is counted back by the server's clock.
         With `timestamps` each line begins with the time at which it was written. Raises KubeError, e.g. 400 if the
         container has not started.
         """
@@ -339,14 +313,46 @@ class Client:
             follow="true" if follow else "",
             previous="true" if previous else "",
             tailLines="" if tail_lines is None else str(tail_lines),
-            sinceSeconds="" if since_seconds is None else str(since_seconds),
             sinceTime=since_time,
+            sinceSeconds="" if since_seconds is None else str(since_seconds),
             timestamps="true" if timestamps else "",
         )
         target = object_path(PODS, namespace, name, "log") + query
         stream = self._session.stream(Call("GET", target, describe("get", PODS, namespace, name, "log"), accept="*/*"))
         # A program may be silent for hours: with `follow`, only TCP keepalive tells that the server is gone.
         return LogStream(stream, None if follow else self._request_timeout)
+
+    def pod_exec(
+        self,
+        namespace: str,
+        name: str,
+        container: str,
+        command: Sequence[str],
+        *,
+        timeout: float = 60.0,
+        max_bytes: int = 16 << 20,
+    ) -> Executed:
+        """Run a command in a container, and return what it wrote and how it ended. Raises KubeError.
+
+        It has no input and no terminal. `timeout` (seconds) is for all of it, `max_bytes` for each of its two outputs.
+        """
+        query = query_string(container=container, stdout="true", stderr="true")
+        query += "".join(f"&command={quote(word, safe='')}" for word in command)
+        target = object_path(PODS, namespace, name, "exec") + query
+        call = Call("GET", target, describe("run a command in", PODS, namespace, name, "exec"), accept="*/*")
+        return self._session.execute(call, timeout=timeout, max_bytes=max_bytes)
+
+    def pod_stacks(self, namespace: str, name: str, container: str) -> str:
+        """The stacks of a container's Python threads, from the control plane of `tfoperator local up`; others say 404.
+
+        Raises KubeError.
+        """
+        target = object_path(PODS, namespace, name, "stacks") + query_string(container=container)
+        stream = self._session.stream(
+            Call("GET", target, describe("get", PODS, namespace, name, "stacks"), accept="*/*")
+        )
+        with LogStream(stream, None) as pieces:
+            return b"".join(pieces).decode(errors="replace")
 
     def _decoded(self, call: Call, decode: Decoder[T]) -> T:
         answer: Response = self._session.call(call)

@@ -9,35 +9,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = [
-    "UNDECODABLE",
-    "AlreadyExistsError",
-    "ApiError",
-    "BadRequestError",
-    "ClientClosed",
-    "ConfigError",
-    "ConflictError",
-    "ConnectionRefused",
-    "DeadlineExceeded",
-    "ForbiddenError",
-    "GoneError",
-    "InvalidError",
-    "KubeError",
-    "MalformedResponse",
-    "NotFoundError",
-    "ServerError",
-    "Status",
-    "StatusCause",
-    "StatusDetails",
-    "TooManyRequestsError",
-    "TransportError",
-    "UnauthorizedError",
-    "UnsupportedMediaTypeError",
-    "error_from_status",
-    "namespace_is_ending",
-]
-
-
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that it can't decode: not JSON or of other types, not UTF-8, nested too deeply."""
 

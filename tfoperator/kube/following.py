@@ -1,7 +1,7 @@
-"""List, then watch, for as long as somebody wants to know: the base of everything here that waits.
+"""List, then watch, until a deadline: the base of everything here that waits.
 
 A watch alone is not enough: it ends after minutes, connections break, and old resource versions expire. A follower
-goes on through all that until its deadline, and reports each state of an object once.
+continues after each of these until its deadline, and reports each state of an object once.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ from tfoperator.kube.errors import (
     error_from_status,
 )
 from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.options import EVERYTHING, Selection, WatchOptions, select
+from tfoperator.kube.paging import list_pages
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient, Decoder, WatchEvent, WatchEventType, WatchStream
-
-__all__ = ["Change", "Follower"]
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=HasMetadata)
 
-_PAGE = 500  # objects per list request, as client-go's
 _WATCH_SECONDS = 300
 _BACKOFF = (0.5, 8.0)  # seconds before the first repetition, and at most
 _SOUND = 1.0  # seconds that a watch without events has to last not to count as a failure
@@ -41,7 +40,7 @@ _HELD = 10.0  # seconds after which no outage goes on, whatever ends the watch: 
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """ADDED, MODIFIED or DELETED with the object; BOOKMARK, without one, when the first list is through."""
+    """ADDED, MODIFIED or DELETED with the object; BOOKMARK, without one, after the first list."""
 
     type: WatchEventType
     object: T | None = None
@@ -52,7 +51,7 @@ class Follower(Generic[T]):
 
     Iteration ends normally at `deadline` (on the clock's `monotonic()`; None: never) or when closed. It raises
     KubeError if the first list fails, and later only if the server refuses for good: broken connections, server errors
-    and expired versions are gone over, with backoff. Who leaves the iteration early closes the iterator.
+    and expired versions are retried, with backoff. Who leaves the iteration early closes the iterator.
     """
 
     def __init__(
@@ -61,9 +60,8 @@ class Follower(Generic[T]):
         resource: Resource,
         namespace: str,
         decode: Decoder[T],
+        selection: Selection = EVERYTHING,
         *,
-        label_selector: str = "",
-        field_selector: str = "",
         deadline: float | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -71,8 +69,7 @@ class Follower(Generic[T]):
         self._resource = resource
         self._namespace = namespace
         self._decode = decode
-        self._labels = label_selector
-        self._fields = field_selector
+        self._selection = selection
         self._deadline = deadline
         self._clock = clock or SystemClock()
         self._stop = StopSignal()
@@ -109,7 +106,7 @@ class Follower(Generic[T]):
                 timer.join()
 
     def _changes(self) -> Iterator[Change[T]]:
-        # The first list is made even if there is no time at all: who waits zero seconds wants to know how it stands.
+        # The first list is made even if there is no time at all: a wait of zero seconds reports the present state.
         while not self._synced or not self._stop.is_set():
             try:
                 if self._version:
@@ -129,22 +126,11 @@ class Follower(Generic[T]):
 
     def _list(self) -> Iterator[Change[T]]:
         items: list[T] = []
-        token = ""
-        while True:
-            page = self._client.list(
-                self._resource,
-                self._namespace,
-                self._decode,
-                label_selector=self._labels,
-                field_selector=self._fields,
-                limit=_PAGE,
-                continue_token=token,
-            )
+        version = ""
+        for page in list_pages(self._client, self._resource, self._namespace, self._decode, self._selection):
             items += page.items
-            token = page.continue_token
-            if not token:
-                break
-        self._version = page.resource_version
+            version = page.resource_version
+        self._version = version
         present = {item.metadata.uid for item in items}
         for gone in [item for uid, item in self._known.items() if uid not in present]:
             del self._known[gone.metadata.uid]
@@ -157,15 +143,8 @@ class Follower(Generic[T]):
 
     def _watch(self) -> Iterator[Change[T]]:
         began = self._clock.monotonic()
-        stream = self._client.watch(
-            self._resource,
-            self._namespace,
-            self._decode,
-            label_selector=self._labels,
-            field_selector=self._fields,
-            resource_version=self._version,
-            timeout_seconds=_WATCH_SECONDS,
-        )
+        options = WatchOptions(resource_version=self._version, timeout_seconds=_WATCH_SECONDS)
+        stream = self._client.watch(self._resource, self._namespace, self._decode, select(options, self._selection))
         with self._lock:
             self._stream = stream
         if self._stop.is_set():  # closed while the watch was being opened

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfoperator.kube.stream import ByteStream
-
-__all__ = ["LogStream"]
+from tfoperator.kube.http.stream import ByteStream
 
 
 class LogStream:

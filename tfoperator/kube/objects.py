@@ -10,38 +10,17 @@ To *write* an object send a dict or bytes; never re-encode a trimmed view, for i
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from sys import intern
 from typing import TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr
 
-__all__ = [
-    "GROUP_NAME_ANNOTATION",
-    "ContainerState",
-    "ContainerStateTerminated",
-    "ContainerStateWaiting",
-    "ContainerStatus",
-    "Deployment",
-    "DeploymentStatus",
-    "HasMetadata",
-    "ObjectMeta",
-    "OwnerReference",
-    "PartialObject",
-    "Pod",
-    "PodCondition",
-    "PodSpec",
-    "PodStatus",
-    "Service",
-    "ServicePort",
-    "ServiceSpec",
-    "decode_deployment",
-    "decode_nothing",
-    "decode_partial",
-    "decode_pod",
-    "decode_service",
-]
+
+def timestamp(moment: datetime) -> str:
+    """A `metav1.Time`: RFC 3339 in UTC, whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -73,12 +52,24 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
     finalizers: tuple[str, ...] = ()
 
     @property
+    def deletion_requested(self) -> datetime | None:
+        """When somebody asked for its deletion: the API server's timestamp is that plus the grace period."""
+        if self.deletion_timestamp is None:
+            return None
+        return self.deletion_timestamp - timedelta(seconds=self.deletion_grace_period_seconds or 0)
+
+    @property
     def controller(self) -> OwnerReference | None:
         """The owner reference with `controller: true`, if any; the API server allows at most one."""
         for reference in self.owner_references:
             if reference.controller:
                 return reference
         return None
+
+    def is_controlled_by(self, uid: str) -> bool:
+        """Whether the owner with this UID is in charge of the object."""
+        controller = self.controller
+        return controller is not None and controller.uid == uid
 
     @property
     def key(self) -> str:
@@ -142,9 +133,12 @@ class PodCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What the controller reads of a pod's spec."""
+    """What the operator reads of a pod's spec."""
 
     node_name: str = ""
+    restart_policy: str = ""
+    active_deadline_seconds: int | None = None
+    subdomain: str = ""
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -205,7 +199,7 @@ GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 
 _KEPT_ANNOTATIONS = ("training.kubeflow.org/", GROUP_NAME_ANNOTATION)
 
-# Equal values seen before. They stay alive until the table is full and starts anew; views that hold them don't mind.
+# Equal values seen before. They stay alive until the table is full and starts anew; views keep what they refer to.
 _SHARED_MAX = 4096
 _shared: dict[object, object] = {}
 

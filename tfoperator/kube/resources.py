@@ -6,21 +6,6 @@ from urllib.parse import quote
 
 import msgspec
 
-__all__ = [
-    "CONFIG_MAPS",
-    "CUSTOM_RESOURCE_DEFINITIONS",
-    "DEPLOYMENTS",
-    "EVENTS",
-    "LEASES",
-    "NAMESPACES",
-    "PODS",
-    "PRIORITY_CLASSES",
-    "SECRETS",
-    "SERVICES",
-    "Resource",
-]
-
-
 _DOTS = frozenset((".", ".."))
 
 
@@ -64,6 +49,10 @@ EVENTS = Resource("", "v1", "Event", "events")
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 SECRETS = Resource("", "v1", "Secret", "secrets")
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
+)
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
 CUSTOM_RESOURCE_DEFINITIONS = Resource(

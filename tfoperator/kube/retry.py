@@ -9,8 +9,6 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixe
 
 from tfoperator.kube.errors import AlreadyExistsError, ConflictError
 
-__all__ = ["retry_on_conflict"]
-
 T = TypeVar("T")
 
 _ATTEMPTS = 5
@@ -18,7 +16,7 @@ _DELAY = 0.010  # seconds; both as in client-go's DefaultRetry: conflicts are sh
 
 
 def _is_conflict(error: BaseException) -> bool:
-    # A taken name stays taken: only an outdated resourceVersion is worth another look.
+    # A taken name stays taken: only an outdated resourceVersion is worth another try.
     return isinstance(error, ConflictError) and not isinstance(error, AlreadyExistsError)
 
 

@@ -13,20 +13,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from tfoperator.kube.errors import Status
+from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
-
-__all__ = [
-    "ApiClient",
-    "Body",
-    "Decoder",
-    "ListPage",
-    "ListerWatcher",
-    "PatchType",
-    "WatchEvent",
-    "WatchEventType",
-    "WatchStream",
-    "decoder",
-]
 
 T = TypeVar("T")
 
@@ -101,28 +89,13 @@ class WatchStream(Protocol[T]):
 
 
 class ListerWatcher(Protocol[T]):
-    """What a reflector needs of one resource (with namespace and selectors already chosen)."""
+    """What a reflector needs of one resource, whose namespace and selection are chosen: that of options is ignored."""
 
-    def list(
-        self,
-        *,
-        resource_version: str = "",
-        resource_version_match: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-    ) -> ListPage[T]:
-        """GET one page of the collection. `limit` 0 means all. Raises KubeError."""
+    def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:
+        """GET one page of the collection. Raises KubeError."""
         ...
 
-    def watch(
-        self,
-        *,
-        resource_version: str = "",
-        resource_version_match: str = "",
-        timeout_seconds: int = 300,
-        allow_watch_bookmarks: bool = True,
-        send_initial_events: bool | None = None,
-    ) -> WatchStream[T]:
+    def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> WatchStream[T]:
         """Open a watch; returns once the server has accepted it. Raises KubeError if it refuses."""
         ...
 
@@ -144,13 +117,8 @@ class ApiClient(Protocol):
         resource: Resource,
         namespace: str,
         decode: Decoder[T],
+        options: ListOptions = LIST_ALL,
         *,
-        label_selector: str = "",
-        field_selector: str = "",
-        resource_version: str = "",
-        resource_version_match: str = "",
-        limit: int = 0,
-        continue_token: str = "",
         metadata_only: bool = False,
     ) -> ListPage[T]:
         """GET one page. With `metadata_only` the server sends PartialObjectMetadata items."""
@@ -201,23 +169,12 @@ class ApiClient(Protocol):
         """DELETE one object; `uid` and `resource_version` are preconditions (409 when they don't hold)."""
         ...
 
-    def delete_collection(self, resource: Resource, namespace: str, *, label_selector: str) -> None:
-        """DELETE every object that the (non-empty) selector matches."""
-        ...
-
     def watch(
         self,
         resource: Resource,
         namespace: str,
         decode: Decoder[T],
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        resource_version: str = "",
-        resource_version_match: str = "",
-        timeout_seconds: int = 300,
-        allow_watch_bookmarks: bool = True,
-        send_initial_events: bool | None = None,
+        options: WatchOptions = WATCH_FROM_NOW,
     ) -> WatchStream[T]:
         """Open a watch on a connection of its own."""
         ...
@@ -227,9 +184,7 @@ class ApiClient(Protocol):
         resource: Resource,
         namespace: str,
         decode: Decoder[T],
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
+        selection: Selection = EVERYTHING,
     ) -> ListerWatcher[T]:
         """A ListerWatcher for one selection of a resource, for a reflector."""
         ...

@@ -1,6 +1,6 @@
 """A watch: events from an answer that goes on, one JSON document per line.
 
-What makes watches hang for ever in practice is a connection that died without a word. So a watch has two
+What makes watches hang for ever in practice is a connection that broke unnoticed. So a watch has two
 deadlines: for the next event or bookmark (API servers send a bookmark about once a minute), and for the whole.
 """
 
@@ -13,10 +13,8 @@ import msgspec
 
 from tfoperator.clock import Clock, StopSignal
 from tfoperator.kube.errors import UNDECODABLE, DeadlineExceeded, KubeError, MalformedResponse, Status, TransportError
-from tfoperator.kube.stream import ByteStream
+from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.verbs import Decoder, WatchEvent, WatchEventType
-
-__all__ = ["MAX_LINE_BYTES", "HttpWatch", "LineSplitter"]
 
 T = TypeVar("T")
 
@@ -26,7 +24,7 @@ MAX_LINE_BYTES = 16 << 20
 _BATCH_BYTES = 1 << 20
 """What is read at once, about: some hundred events. (One that is longer comes in pieces, as ever.)"""
 _FLOOD_BYTES = 1 << 16
-"""A read of so many bytes was worth its wake-up, and the server has more: initial events are not to wait."""
+"""A read of so many bytes shows that the server has more to send: the next read does not wait for the batch period."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -105,7 +103,7 @@ class HttpWatch(Generic[T]):
         max_line_bytes: int = MAX_LINE_BYTES,
         batch_period: float = 0.0,
     ) -> None:
-        """With a `batch_period` it reads about once in so many seconds, and then all that has come."""
+        """With a `batch_period` (seconds) it reads about once per period, and then all that has come."""
         self._stream = stream
         self._decode = decode
         self._what = what

@@ -1,7 +1,7 @@
 """Runs one containerised component of a pipeline anywhere: as a Docker container, a Kubernetes pod, a TFJob, or here.
 
-A component says what runs, platform configs say where and how, a launcher does it: reliably, over crashes of its own.
-The design is the TFX RFC 20190829 (container component execution).
+A component says what runs, platform configs say where and how, a launcher runs it, and a new launcher goes on after a
+crash of the first. The design is the TFX RFC 20190829 (container component execution).
 
 >>> from tfoperator.launcher import Artifact, Component, ExecutorContainerSpec
 >>> step = Component(
@@ -11,40 +11,48 @@ The design is the TFX RFC 20190829 (container component execution).
 ... )
 """
 
-from tfoperator.launcher.base import BaseComponentLauncher, LaunchResult
-from tfoperator.launcher.component import Artifact, Component
-from tfoperator.launcher.context import CleanUp, LaunchContext, PendingLimits
-from tfoperator.launcher.docker import DockerComponentLauncher
-from tfoperator.launcher.errors import (
+from tfoperator.launcher.core import (
     AlreadyFailed,
+    Artifact,
+    BaseComponentLauncher,
+    BaseComponentRunner,
+    CleanUp,
+    Component,
     ComponentError,
+    ComponentLaunchInfo,
+    Driver,
+    Execution,
     ExecutionFailed,
+    Executor,
+    ExecutorClassSpec,
+    ExecutorContainerSpec,
+    ExecutorSpec,
     LaunchCancelled,
+    LaunchContext,
     LauncherError,
     LaunchInProgress,
+    LaunchResult,
+    LocalComponentRunner,
+    LocalMetadata,
+    LocalOutputStore,
     NoLauncherError,
+    OutputStore,
+    OwnershipLost,
+    PendingLimits,
     PermanentFailure,
+    PlatformConfig,
     PlatformConfigError,
     PlatformUnavailable,
+    Publisher,
     RetryableFailure,
+    RetryPolicy,
     TemplateError,
     WorkDirectoryError,
 )
-from tfoperator.launcher.executor_specs import Executor, ExecutorClassSpec, ExecutorContainerSpec, ExecutorSpec
-from tfoperator.launcher.in_process import InProcessComponentLauncher
-from tfoperator.launcher.kubernetes_pod import KubernetesPodComponentLauncher
-from tfoperator.launcher.metadata import Driver, Execution, LocalMetadata, Publisher
-from tfoperator.launcher.output import LocalOutputStore, OutputStore
-from tfoperator.launcher.platform_configs import (
-    DockerPlatformConfig,
-    KubernetesPodPlatformConfig,
-    PlatformConfig,
-    TFJobPlatformConfig,
-)
-from tfoperator.launcher.pod_builder import Pod
-from tfoperator.launcher.retry import RetryPolicy
-from tfoperator.launcher.runner import BaseComponentRunner, ComponentLaunchInfo, LocalComponentRunner
-from tfoperator.launcher.tfjob import TFJobComponentLauncher
+from tfoperator.launcher.platforms.docker import DockerComponentLauncher, DockerPlatformConfig
+from tfoperator.launcher.platforms.in_process import InProcessComponentLauncher
+from tfoperator.launcher.platforms.kubernetes import KubernetesPodComponentLauncher, KubernetesPodPlatformConfig, Pod
+from tfoperator.launcher.platforms.tfjob import TFJobComponentLauncher, TFJobPlatformConfig
 
 __all__ = [
     "AlreadyFailed",
@@ -77,6 +85,7 @@ __all__ = [
     "LocalOutputStore",
     "NoLauncherError",
     "OutputStore",
+    "OwnershipLost",
     "PendingLimits",
     "PermanentFailure",
     "PlatformConfig",

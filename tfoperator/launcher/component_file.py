@@ -16,27 +16,26 @@ Everything unknown is an error: a misspelt field that is ignored is a run that d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
-from tfoperator.launcher.component import Artifact, Component
-from tfoperator.launcher.errors import ComponentError, PlatformConfigError
-from tfoperator.launcher.executor_specs import ExecutorClassSpec, ExecutorContainerSpec, ExecutorSpec
-from tfoperator.launcher.platform_configs import (
-    DockerPlatformConfig,
-    KubernetesPodPlatformConfig,
+from tfoperator.launcher.core import (
+    Artifact,
+    Component,
+    ComponentError,
+    ExecutorClassSpec,
+    ExecutorContainerSpec,
+    ExecutorSpec,
     PlatformConfig,
-    TFJobPlatformConfig,
+    PlatformConfigError,
 )
-
-__all__ = ["ComponentFile", "load_component_file"]
+from tfoperator.launcher.platforms.docker import DockerPlatformConfig
+from tfoperator.launcher.platforms.kubernetes import KubernetesPodPlatformConfig
+from tfoperator.launcher.platforms.tfjob import TFJobPlatformConfig
+from tfoperator.yamldata import YamlError, read_value_of_file
 
 Json = dict[str, Any]
-
-_MAX_BYTES = 4 << 20
 
 
 class _Container(msgspec.Struct, forbid_unknown_fields=True):
@@ -96,7 +95,7 @@ class ComponentFile(msgspec.Struct, frozen=True):
         problems: list[str] = []
         arguments = (("input", self.inputs, inputs or {}), ("output", self.outputs, outputs or {}))
         chosen = [_artifacts(kind, known, given, problems) for kind, known, given in arguments]
-        values = _values(self.parameters, parameters or {}, problems)
+        values = parameter_values(self.parameters, parameters or {}, problems)
         if problems:
             raise ComponentError("\n".join([f"{self.source}: component {self.name} can't be launched:", *problems]))
         return Component(self.name, self.executor_spec, chosen[0], chosen[1], values)
@@ -104,16 +103,13 @@ class ComponentFile(msgspec.Struct, frozen=True):
 
 def load_component_file(path: str) -> ComponentFile:
     """Read a file. Raises ComponentError, which names the file and the field; OSError if it can't be read."""
-    data = Path(path).read_bytes()
-    if len(data) > _MAX_BYTES:
-        raise ComponentError(f"{path}: is larger than {_MAX_BYTES} bytes")
     try:
-        loaded = yaml.safe_load(data)
+        loaded = read_value_of_file(path, path)
         if isinstance(loaded, dict) and "apiVersion" in loaded and "kind" in loaded:
             raise ComponentError(f"is no component, but a {loaded['kind']}; `tfoperator run` and `submit` take TFJobs")
         return _component_file(path, msgspec.convert(loaded, _Document))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ComponentError(f"{path}: is no YAML: {error}") from error
+    except YamlError as error:
+        raise ComponentError(str(error)) from None
     except msgspec.ValidationError as error:
         raise ComponentError(f"{path}: {str(error).replace('`$.', '`').replace('`$`', 'the document')}") from error
     except ComponentError as error:
@@ -128,7 +124,7 @@ def _component_file(path: str, document: _Document) -> ComponentFile:
     if container is not None:
         spec = ExecutorContainerSpec(container.image, tuple(container.command), tuple(container.args))
     else:
-        spec = ExecutorClassSpec.named(document.class_ or "")
+        spec = ExecutorClassSpec(document.class_ or "")
     file = ComponentFile(
         path,
         document.name,
@@ -188,7 +184,8 @@ def _artifacts(
     return found
 
 
-def _values(known: Mapping[str, Any], given: Mapping[str, str], problems: list[str]) -> Json:
+def parameter_values(known: Mapping[str, Any], given: Mapping[str, str], problems: list[str]) -> Json:
+    """Parameters that were given as text: as they are, or JSON of the type that the default has. Adds to `problems`."""
     _check_names("parameter", known, given, problems)
     values: Json = {}
     for name, default in known.items():

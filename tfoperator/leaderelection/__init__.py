@@ -1,6 +1,6 @@
 """One leader among several replicas, by a Lease."""
 
 from tfoperator.leaderelection.elector import LeaderElector
-from tfoperator.leaderelection.lease import Lease, LeaseLock, LeaseRecord
+from tfoperator.leaderelection.lease import LeaseLock, LeaseRecord
 
-__all__ = ["LeaderElector", "Lease", "LeaseLock", "LeaseRecord"]
+__all__ = ["LeaderElector", "LeaseLock", "LeaseRecord"]

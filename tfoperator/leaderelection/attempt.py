@@ -12,8 +12,6 @@ from typing import Generic, TypeVar
 
 from tfoperator.clock import Clock
 
-__all__ = ["call_with_deadline"]
-
 R = TypeVar("R")
 
 

@@ -16,8 +16,6 @@ from tfoperator.clock import Clock
 from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.leaderelection.lease import Lease, LeaseLock, LeaseRecord
 
-__all__ = ["Candidate", "Seen"]
-
 logger = logging.getLogger(__name__)
 
 _RELEASE_TRIES = 5
@@ -37,7 +35,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Candidate:
-    """Competes for one lease. Keeps no state between attempts, so one that hangs can be abandoned safely.
+    """Tries to hold one lease. Keeps no state between attempts, so one that hangs can be abandoned safely.
 
     Methods don't raise KubeError: a server that fails is a reason to try again, and logged.
     """
@@ -82,8 +80,8 @@ class Candidate:
     def release(self) -> bool:
         """Give the lease up if it is ours, so that another can take it at once; whether it is not ours any more.
 
-        The holder that counts is the one *fetched*: the one last seen may be outdated, and releasing on its word
-        would take the lease from a new leader.
+        The holder that counts is the one *fetched*: the one last seen may be outdated, and releasing because
+        of it would take the lease from a new leader.
         """
         for _ in range(_RELEASE_TRIES):
             try:

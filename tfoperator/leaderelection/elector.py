@@ -17,8 +17,6 @@ from tfoperator.leaderelection.attempt import call_with_deadline
 from tfoperator.leaderelection.candidate import Candidate, Seen
 from tfoperator.leaderelection.lease import LeaseLock
 
-__all__ = ["LeaderElector"]
-
 logger = logging.getLogger(__name__)
 
 _JITTER = 1.2  # candidates wait retry_period * (1 to 2.2), so that they don't ask in step
@@ -117,11 +115,6 @@ class LeaderElector:
             and self._clock.monotonic() < seen.since + self._lease_duration
         )
 
-    @property
-    def leader_identity(self) -> str:
-        """Who was last seen to lead; empty if nobody was."""
-        return self._seen.holder
-
     def run(self, stop: StopSignal) -> None:
         """Wait for the lease, lead, and return when stopped or when the lease is lost.
 
@@ -147,7 +140,7 @@ class LeaderElector:
 
     def _lead(self, stop: StopSignal) -> None:
         work = _Work(self._on_started_leading)
-        # The lease is kept while the work winds down: another leader must not start before this one has ended.
+        # The lease is renewed until the work has ended, too: no other leader may start before that.
         kept = self._keep(stop, work)
         work.stop.set()
         kept = kept and self._keep(work.ended, work)

@@ -1,6 +1,6 @@
 """The Lease object that candidates compete for, and how it is read and written.
 
-Optimistic concurrency is the whole trick: every write carries the resourceVersion that was read, so of two
+Optimistic concurrency decides: every write carries the resourceVersion that was read, so of two
 candidates that want the same lease the API server lets exactly one win. `LeaseLock` keeps no state; what was
 read travels in a `Lease`, so an attempt that was given up on can't disturb a later one.
 """
@@ -14,8 +14,6 @@ import msgspec
 
 from tfoperator.kube.resources import LEASES
 from tfoperator.kube.verbs import ApiClient
-
-__all__ = ["Lease", "LeaseLock", "LeaseRecord"]
 
 
 class LeaseRecord(msgspec.Struct, frozen=True):
@@ -61,12 +59,7 @@ class LeaseLock:
         self._client = client
         self._namespace = namespace
         self._name = name
-        self._identity = identity
-
-    @property
-    def identity(self) -> str:
-        """Who this candidate is."""
-        return self._identity
+        self.identity = identity
 
     def __str__(self) -> str:
         return f"{self._namespace}/{self._name}"

@@ -1,6 +1,6 @@
-"""The embedded control plane: an API server in memory, the operator, and a node agent that runs pods as processes.
+"""The embedded control plane: an API server in memory, the operator, and a node agent that runs pods on this machine.
 
-Import the modules: `local.apiserver` (the server), `local.nodeagent` and `local.process_runtime` (the node),
-`local.controlplane` (all of it wired together), `local.run` (one job from start to end), `local.daemon` (the
-background process). Nothing is imported here, so that each command pays only for what it uses.
+`apiserver` is the Kubernetes API, `controllers` and `node` work against it as in a cluster, `runtime` runs containers,
+and `controlplane` starts all of them. On that stand `run` (`tfoperator run`) and `daemon` (`tfoperator local up`).
+Nothing is imported here, so that each command pays only for what it uses.
 """

@@ -1,46 +1,69 @@
 """The embedded control plane, wired: API server, operator, node agent and deployments, in one process over real HTTP.
 
-Nothing here knows about one job or one terminal; `run` and the background process of `local up` stand on it.
+Nothing here knows about one job or one terminal; `run` and the background process of `local up` use it.
 """
 
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.progress_names import PROGRESS_SERVICE
 from tfoperator.kube.client import Client
-from tfoperator.kube.cluster import ClusterConfig
-from tfoperator.kube.credentials import StaticCredentials, bearer
-from tfoperator.kube.tls import TlsOptions
+from tfoperator.kube.config import ClusterConfig, StaticCredentials, TlsOptions, bearer
+from tfoperator.kube.objects import Pod
 from tfoperator.local.apiserver import EmbeddedApiServer
-from tfoperator.local.deployment_controller import DeploymentController
-from tfoperator.local.nodeagent import NodeAgent
-from tfoperator.local.runtimes import RuntimeName, make_runtime
-from tfoperator.operator import Operator, Options
-
-__all__ = ["RECORDS", "ControlPlane"]
+from tfoperator.local.controllers import DeploymentController
+from tfoperator.local.gpus import GpuManager
+from tfoperator.local.node import NodeAgent
+from tfoperator.local.runtime import LOOPBACK, RECORDS, HostService, RuntimeName, is_stopped, make_runtime
+from tfoperator.local.usage import UsageMeter
+from tfoperator.operator import Address, Operator, Options, Seen
 
 logger = logging.getLogger(__name__)
 
-RECORDS = "processes"
-"""The folder of the run directory in which living process groups are recorded; see `process_runtime`."""
-
 _ARCHIVE_BYTES = 1 << 30
 
+_SYSTEM_NAMESPACE = "kube-system"
+_PROGRESS_WRITES = 50.0
+"""A second, of which there is one replica here."""
+
 _STOCK_IMAGE = "tensorflow/tensorflow"
+
+
+class Page(Protocol):
+    """A page that shows the jobs: of a room above this one. `start()` and `stop()` once each."""
+
+    def start(self) -> None:
+        """Begin to serve it."""
+        ...
+
+    def stop(self) -> None:
+        """End it, and close the client that it was given."""
+        ...
+
+
+PageMaker = Callable[[Client, Callable[[str], object], Path | None], Page]
+"""Makes one of a client, what to call with each link that opens it, and the log archive, if there is one."""
 
 
 class ControlPlane:
     """Starts and stops everything in order. `start()` and `stop()` once each, from one thread.
 
     `run_dir` gets logs, volumes and process records. `port` 0 takes a free one. `work_dir` is where containers start,
-    by default the current directory. In `archive_dir` the operator keeps the logs of pods that it deletes.
-    `runtime` is what pods run as; making it raises RuntimeUnavailable. `on_failure(reason)` is called, from another
-    thread, if the operator can't go on.
+    by default the current directory. In `archive_dir` the operator keeps the logs of containers.
+    `runtime` is what pods run as; making it raises RuntimeUnavailable. With `allow_privileged` its containers may have
+    power over this machine, with `enforce_limits` processes have limits, as containers do. With `progress` jobs that
+    ask for it can report theirs. `on_failure(reason)` is called, from another thread, if the operator can't go on.
+    With `make_page` what it makes is served beside it, and `on_page_link` gets each link to that, from any thread.
     """
 
     def __init__(
@@ -53,23 +76,63 @@ class ControlPlane:
         work_dir: Path | None = None,
         archive_dir: Path | None = None,
         runtime: RuntimeName = RuntimeName.PROCESS,
+        allow_privileged: bool = False,
+        enforce_limits: bool = False,
+        progress: bool = False,
         on_failure: Callable[[str], None] | None = None,
+        make_page: PageMaker | None = None,
+        on_page_link: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.run_dir = run_dir
-        self.server = EmbeddedApiServer(port=port, token=token)
-        # No rate limit: the only one who could be overwhelmed is this process.
-        self.client = Client(_config(self.server), qps=-1)
-        self.runtime = make_runtime(runtime, records=run_dir / RECORDS, work_dir=work_dir)
         in_containers = runtime is not RuntimeName.PROCESS
+        # A name, for it has another address in each network of containers.
+        host = f"{PROGRESS_SERVICE}.{_SYSTEM_NAMESPACE}.svc" if in_containers else LOOPBACK
+        self.runtime = make_runtime(
+            runtime,
+            records=run_dir / RECORDS,
+            work_dir=work_dir,
+            allow_privileged=allow_privileged,
+            enforce_limits=enforce_limits,
+            host_service=HostService(host, self._progress_port, self._take_reports_at) if progress else None,
+        )
+        self._gpus = GpuManager()
+        self.meter = UsageMeter(self.runtime, gpus=self._gpus.use)
+        """What containers use."""
+        self.server = EmbeddedApiServer(port=port, token=token, usage=self.meter.read)
+        self.client = Client(_config(self.server))
         self.agent = NodeAgent(
-            self.client, run_dir=run_dir, runtime=self.runtime, keep_volumes=keep_volumes, mount_volumes=in_containers
+            self.client,
+            run_dir=run_dir,
+            runtime=self.runtime,
+            keep_volumes=keep_volumes,
+            mount_volumes=in_containers,
+            gpus=self._gpus,
         )
         self._deployments = DeploymentController(self.client, port=self.runtime.network.port, publish=in_containers)
         # For processes an image is only a name: the stock parameter server runs with this machine's TensorFlow.
         options = Options(default_ps_image=_STOCK_IMAGE)
+        if progress:
+            options = msgspec.structs.replace(
+                options,
+                progress_bind_address=Address(LOOPBACK, 0),
+                progress_url=f"https://{host}:{{port}}",
+                progress_namespace=_SYSTEM_NAMESPACE,
+                progress_writes_per_second=_PROGRESS_WRITES,
+            )
         if archive_dir is not None:
             options = msgspec.structs.replace(options, archive_dir=str(archive_dir), archive_max_bytes=_ARCHIVE_BYTES)
-        self._operator = Operator(self.client, options, log_source=self.client, on_failure=on_failure)
+        self._operator = Operator(
+            self.client,
+            options,
+            log_source=self.client,
+            newest_line=self._newest_line,
+            stacks=self.agent.stacks,
+            fetch=partial(self.client.get_raw, accept="*/*"),
+            on_failure=on_failure,
+        )
+        self._make_page = make_page
+        self._on_page_link = on_page_link
+        self._archive_dir = archive_dir
         self._cleanup = ExitStack()
 
     def start(self) -> None:
@@ -82,17 +145,41 @@ class ControlPlane:
             undo.callback(self._quietly, "client", self.client.close)
             self.server.start()
             self.server.set_log_reader(self.agent.logs.read)
+            self.server.set_command_opener(self.agent.beside)
+            self.server.set_stacks_reader(self.agent.read_stacks)
             undo.callback(self._quietly, "node agent", self.agent.stop)
             self.agent.start()
+            undo.callback(self._quietly, "usage meter", self.meter.stop)
+            self.meter.start()
             undo.callback(self._quietly, "deployment controller", self._deployments.stop)
             self._deployments.start()
             undo.callback(self._quietly, "operator", self._operator.stop)
             self._operator.start()
+            if self._make_page is not None:
+                # A client of its own: it watches as long as there are pages, and ends with them.
+                page = self._make_page(Client(_config(self.server)), self._on_page_link, self._archive_dir)
+                undo.callback(self._quietly, "page", page.stop)
+                page.start()
             self._cleanup = undo.pop_all()
 
     def stop(self) -> None:
         """Stop in the opposite order: nobody restarts what is being stopped. Idempotent."""
         self._cleanup.close()
+
+    def _progress_port(self) -> int:
+        port = self._operator.progress_port
+        assert port is not None, "asked for only where the operator takes reports"
+        return port
+
+    def _take_reports_at(self, listening: socket.socket) -> None:
+        self._operator.take_reports_at(listening)
+
+    def _newest_line(self, pod: Pod) -> Seen:
+        """When the container that trains last wrote something: its log is a file here, without times in it."""
+        where = (pod.metadata.namespace, pod.metadata.name, DEFAULT_CONTAINER_NAME)
+        logs = self.agent.logs.attempts(*where)
+        pid = logs[-1].pid if logs else None
+        return Seen(self.agent.logs.written(*where), stopped=pid is not None and is_stopped(pid))
 
     def _quietly(self, what: str, stop: Callable[[], object]) -> None:
         try:

@@ -1,7 +1,7 @@
 """Which process is meant: a process id alone is not enough, since the system uses it again after its end.
 
-The id together with the process's start time is unique for as long as the machine runs. That pair is what gets
-written down for `tfoperator local down`, so that it can never kill a stranger that inherited an id.
+The id together with the process's start time is unique for as long as the machine runs. That pair is what
+`tfoperator local up` records, so that `down` can never kill another process that inherited the id.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ import subprocess
 from pathlib import Path
 
 import msgspec
-
-__all__ = ["ProcessIdentity", "identify", "is_alive", "signal_process"]
-
 
 _PROC = Path("/proc/self/stat")
 

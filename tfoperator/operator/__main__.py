@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from tfoperator.operator.process import run
 
-__all__ = ["MAX_NESTING", "main"]
-
 MAX_NESTING = 25_000
 """API servers take JSON of up to 10,000 levels, so an object can be that deep. Python's own bound of 1000 would let
 whoever may create a TFJob keep the operator from reading any; decoding takes one level each, on the C stack of a few

@@ -16,8 +16,7 @@ from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import drop_nulls, type_problems, unknown_members
 from tfoperator.controller import Accelerator
-
-__all__ = ["parse_accelerators"]
+from tfoperator.operator.option_parsers import refuse
 
 _RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -26,7 +25,6 @@ _MOUNT_TEXTS = frozenset({"mountPropagation", "recursiveReadOnly", "subPath", "s
 _MOUNT_MEMBERS = _MOUNT_TEXTS | {"mountPath", "name", "readOnly"}
 _VARIABLE_MEMBERS = frozenset({"name", "value", "valueFrom"})
 _OURS = ("TF_CONFIG", CHECKPOINT_VARIABLE)
-_SHOWN = 5  # problems in one message
 
 
 def parse_accelerators(value: object) -> dict[str, Accelerator]:
@@ -35,11 +33,7 @@ def parse_accelerators(value: object) -> dict[str, Accelerator]:
         return {}
     if not isinstance(value, dict):
         raise ValueError(f"must be a mapping of resource names such as nvidia.com/gpu, is {value!r}")
-    problems = [problem for name, one in value.items() for problem in _problems(f"accelerators[{name}]", name, one)]
-    if problems:
-        listed = "; ".join(f"{problem.field} {problem.message}" for problem in problems[:_SHOWN])
-        more = len(problems) - _SHOWN
-        raise ValueError(f"is wrong: {listed}" + (f"; and {more} more" if more > 0 else ""))
+    refuse(problem for name, one in value.items() for problem in _problems(f"accelerators[{name}]", name, one))
     return {name: msgspec.convert(drop_nulls(one, Accelerator), Accelerator) for name, one in value.items()}
 
 

@@ -1,30 +1,30 @@
-"""Notices when the configuration file changes, and passes on what may change while the operator runs: accelerators.
+"""Notices when the configuration file changes, and passes on what may change while the operator runs.
 
-The file is looked at every few seconds instead of being watched by the kernel: a ConfigMap's file is a symbolic link
-that is changed elsewhere, and network file systems tell nobody.
+That is `accelerators` and `scheduling`.
+
+The file is read every few seconds instead of being watched by the kernel: a ConfigMap's file is a symbolic link whose
+target is replaced, and network file systems send no notifications.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tfoperator.clock import Clock, StopSignal, SystemClock
-from tfoperator.controller import Accelerator
-from tfoperator.operator.options import Options, OptionsError, read_config
+import msgspec
 
-__all__ = ["ConfigWatcher"]
+from tfoperator.clock import Clock, Repetition, SystemClock
+from tfoperator.operator.options import Options, OptionsError, read_config
 
 logger = logging.getLogger(__name__)
 
-_RELOADED = "accelerators"
+_LOOK_SECONDS = 5.0
 
 
-class ConfigWatcher:
-    """Calls `on_accelerators`, from its own thread, each time the file says something else. `start`, `stop` once each.
+class ConfigWatcher(Repetition):
+    """Calls `on_change`, from its own thread, each time the file says something else. `start`, `stop` once each.
 
     A file that is wrong changes nothing: the error is logged, once, and what was read before holds. That other options
     have changed is logged, too, for they take effect at the next start.
@@ -33,39 +33,18 @@ class ConfigWatcher:
     def __init__(
         self,
         options: Options,
-        on_accelerators: Callable[[Mapping[str, Accelerator]], None],
+        on_change: Callable[[Options], None],
         *,
-        period: float = 5.0,
         clock: Clock | None = None,
     ) -> None:
-        """`options` are those in use, read from the file that they name."""
+        """`options` are those in use, read from the file that they name; with what has changed they are passed on."""
         self._path = options.config
-        self._accelerators = options.accelerators
-        self._on_accelerators = on_accelerators
-        self._period = period
-        self._clock = clock or SystemClock()
-        self._stop = StopSignal()
-        self._thread = threading.Thread(target=self._run, name="config-watcher", daemon=True)
+        self._options = options
+        self._on_change = on_change
+        super().__init__(self._look, seconds=_LOOK_SECONDS, clock=clock or SystemClock(), name="config-watcher")
         # Nothing yet: the file may have changed since the options were read.
         self._signature: tuple[int, ...] | None = None
         self._others: dict[str, Any] | None = None
-
-    def start(self) -> None:
-        """Start watching."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop watching. Idempotent."""
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._clock, self._period):
-            try:
-                self._look()
-            except Exception:
-                logger.exception("looking at %s failed unexpectedly", self._path)
 
     def _look(self) -> None:
         signature = _signature(self._path)
@@ -77,11 +56,19 @@ class ConfigWatcher:
         except OptionsError as error:
             logger.error("the changed configuration is not used: %s", error)
             return
-        accelerators = read.pop(_RELOADED, {})
-        if accelerators != self._accelerators:
-            self._accelerators = accelerators
-            self._on_accelerators(accelerators)
-            logger.info("new pods are made with the accelerators: %s", ", ".join(accelerators) or "none")
+        before_change, default = self._options, Options()
+        options = msgspec.structs.replace(
+            before_change,
+            accelerators=read.pop("accelerators", default.accelerators),
+            scheduling=read.pop("scheduling", default.scheduling),
+        )
+        if options != before_change:
+            self._options = options
+            self._on_change(options)
+        if options.accelerators != before_change.accelerators:
+            logger.info("new pods are made with the accelerators: %s", ", ".join(options.accelerators) or "none")
+        if options.scheduling != before_change.scheduling:
+            logger.info("new PodGroups may name the priority classes and queues that the changed file allows")
         before, self._others = self._others, read
         if before is not None and before != read:
             changed = sorted(dict(before.items() ^ read.items()))

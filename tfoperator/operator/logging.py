@@ -1,16 +1,17 @@
 """Log lines: one per fact, text for people or JSON for machines, always with the job it is about.
 
+What strangers have written (a name, a message) may be part of a line: none holds a character that controls a terminal.
+
 Records about a job carry `extra={"job": "namespace/name"}`. Nothing here knows where the lines go but stderr.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from datetime import UTC, datetime
 
-__all__ = ["JsonFormatter", "TextFormatter", "configure_logging"]
+from tfoperator.controlchars import json_text, printable
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -28,7 +29,7 @@ class TextFormatter(logging.Formatter):
         line = f"{_time(record)} {record.levelname:<7} {where} {f'{job}: ' if job else ''}{message}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
-        return line
+        return printable(line)
 
 
 class JsonFormatter(logging.Formatter):
@@ -47,7 +48,7 @@ class JsonFormatter(logging.Formatter):
             entry["job"] = job
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+        return json_text(entry)
 
 
 def configure_logging(log_format: str = "text", level: str = "info") -> None:

@@ -1,7 +1,7 @@
 """The operator as an object: everything wired, with `start()` and `stop()`. No process, no signals, no ports.
 
-`process` wraps it for a cluster; the local runner starts the very same object in its own process. Order is what this
-file is about. Starting: the API server serves TFJobs, caches fill, this replica leads (if there is an election),
+`process` wraps it for a cluster; the local runner starts the same object in its own process. This file is about
+order. Starting: the API server serves TFJobs, caches fill, this replica leads (if there is an election),
 workers start. Stopping: no new key is taken, running syncs finish, the lease is released, the informers end.
 """
 
@@ -12,57 +12,64 @@ import os
 import socket
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
+from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.names import OPERATOR_NAME
-from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.archive import LogArchive, LogSource, ensure_writable
+from tfoperator.api.v1.types import TFJOBS, ConditionType, Network
+from tfoperator.archive import ArchiveBounds, LogArchive, LogSource, ensure_writable
 from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.controller import (
-    Accelerator,
+    PLAIN_NAMES,
+    UNIQUE_NAMES,
     ControllerInformers,
     ControllerOptions,
     PlanOptions,
+    PodWitnesses,
+    ProgressAccess,
+    StackKeeper,
     TFJobController,
     gang_scheduler,
-    peer_object_name,
-    unique_object_name,
 )
 from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.expectations import Expectations
-from tfoperator.informers import SharedInformerFactory
+from tfoperator.informers import ObjectNotFound, SharedInformerFactory
+from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.leaderelection import LeaderElector, LeaseLock
+from tfoperator.operator.ended_logs import EndedLogs
+from tfoperator.operator.log_looks import LogLooker, NewestLineOf
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
 from tfoperator.operator.preflight import await_resources, needed_resources
+from tfoperator.operator.progress import make_progress_server
+from tfoperator.operator.stall_stacks import CommandRunner, StackTaker
 from tfoperator.reconciler import Reconciler
-from tfoperator.workqueue import (
-    BucketRateLimiter,
-    ExponentialFailureRateLimiter,
-    MaxOfRateLimiter,
-    RateLimitingQueue,
-)
-
-__all__ = ["WATCH_BATCH_PERIOD", "Operator"]
+from tfoperator.workqueue import BucketRateLimiter, ExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimitingQueue
 
 logger = logging.getLogger(__name__)
 
 _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
-"""Seconds. A job that can't be synced (a name taken, a quota used up) is tried at least every two minutes: nobody tells
-us when such an obstacle goes away."""
+"""Seconds. A job that can't be synced (a name taken, a quota used up) is tried at least every two minutes: no event
+tells that the reason is gone."""
 
 WATCH_BATCH_PERIOD = 0.05
-"""Seconds. So long, at most, a watch's news wait for more; the first after a pause don't. The jobs of a burst cost less
-than two thirds of the CPU that way (0.02 saves half as much), and nobody sees that pods are noticed a blink later.
+"""Seconds. A watch's events wait so long, at most, to be handled together with later ones; the first event after a
+pause does not wait. For a burst of jobs that saves more than a third of the CPU (0.02 s saves half as much).
 """
 
 _FIRST_STATUS_SECONDS = 1.0
-"""As long as users may wait to see that a job is Created, while its pods have not started."""
+"""How long users may wait to see that a job is Created, while its pods have not started."""
+
+_CERTIFICATE_SECONDS = 10.0
+"""How long work waits for the progress server's certificate, which mostly is there within a tenth of a second: pods
+that are made without it can't report."""
 
 _EVENT_FLUSH_SECONDS = 3.0
 _IDLE_STOP_SECONDS = 2.0
@@ -83,14 +90,21 @@ class Operator:
         *,
         lease_client: ApiClient | None = None,
         log_source: LogSource | None = None,
+        newest_line: NewestLineOf | None = None,
+        stacks: StackKeeper | None = None,
+        commands: CommandRunner | None = None,
+        fetch: Callable[[str], bytes] | None = None,
         metrics: OperatorMetrics | None = None,
         clock: Clock | None = None,
         on_failure: Callable[[str], None] | None = None,
     ) -> None:
         """`lease_client`, if given, is used for the lease alone, so that renewing it never queues behind other work.
 
-        `log_source` is where the logs come from that the option `archive_dir` has kept. Raises OSError if nothing can
-        be written there.
+        `log_source` is where the logs come from that the option `archive_dir` has kept. For jobs with a deadline for
+        their progress `newest_line` tells of logs and `stacks` takes stacks; without it, and if the option
+        `stall_stacks` says so, they are taken by `commands`, into the archive. Raises OSError if the archive can't be
+        written. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the
+        keys by which tokens are verified. Raises ListenError if that address is taken.
         """
         self._client = client
         self._lease_client = lease_client or client
@@ -111,11 +125,28 @@ class Operator:
             client, namespaces=self._namespaces, clock=self._clock, metrics=self.metrics.informers
         )
         self._recorder = EventRecorder(client, component=OPERATOR_NAME, host=host, clock=self._clock)
+        self._plan_lock = threading.Lock()  # guards _plan_options
         self._plan_options = _plan_options(self._options)
+        self._informers = ControllerInformers.of(self._factory, self._plan_options.gang)
         self._archive = self._make_archive(log_source)
+        self._ended_logs = None if self._archive is None else self._follow_ends(self._archive)
+        self._progress = make_progress_server(
+            self._options,
+            client,
+            self._informers,
+            fetch=fetch,
+            on_authorities=self._trust,
+            metrics=self.metrics,
+            is_leader=lambda: self.is_leader,
+            clock=self._clock,
+        )
+        self._log_looker = None if newest_line is None else LogLooker(newest_line, clock=self._clock)
+        self._stack_taker = None if stacks is not None else self._make_stack_taker(commands)
+        self._witnesses = PodWitnesses(logs=self._log_looker, stacks=stacks or self._stack_taker)
         self._controller, self._reconciler = self._wire()
         self._elector = self._make_elector() if self._options.leader_elect else None
         self.metrics.watch_leadership(lambda: self.is_leader)
+        self.metrics.watch_stalls(self._stalled_jobs)
 
     # What health checks ask.
 
@@ -123,6 +154,23 @@ class Operator:
     def is_ready(self) -> bool:
         """Whether the caches are complete and it isn't stopping; a standby is ready, too."""
         return self._caches_complete and not self._stop.is_set() and not self.failure
+
+    @property
+    def takes_reports(self) -> bool:
+        """Whether programs can report their progress, if that is what the options ask for."""
+        return self._progress is None or self._progress.is_ready
+
+    @property
+    def progress_port(self) -> int | None:
+        """Where reports are taken; None if they are not."""
+        return None if self._progress is None else self._progress.port
+
+    def take_reports_at(self, listening: socket.socket) -> None:
+        """Take reports at this socket, too, until it stops. The socket is closed then, or now if none are taken."""
+        if self._progress is None:
+            listening.close()
+        else:
+            self._progress.listen_also(listening)
 
     @property
     def is_leader(self) -> bool:
@@ -137,10 +185,20 @@ class Operator:
 
     # Life.
 
-    def equip(self, accelerators: Mapping[str, Accelerator]) -> None:
-        """Give the containers of pods that are made from now on these accelerators' parts."""
-        self._plan_options = msgspec.structs.replace(self._plan_options, accelerators=accelerators)
-        self._controller.plan_with(self._plan_options)
+    def reload(self, options: Options) -> None:
+        """Make pods and PodGroups from now on by the accelerators and the scheduling rules of these options."""
+        self._plan_with(accelerators=options.accelerators, scheduling=options.scheduling)
+
+    def _plan_with(self, **changes: object) -> None:
+        with self._plan_lock:
+            self._plan_options = msgspec.structs.replace(self._plan_options, **changes)
+            self._controller.plan_with(self._plan_options)
+
+    def _trust(self, authorities: str) -> None:
+        """Have pods from now on trust these authorities of the progress server."""
+        if self._progress is not None:
+            access = ProgressAccess(self._progress.url, authorities, for_all=self._options.progress_default)
+            self._plan_with(progress=access)
 
     def start(self) -> None:
         """Start, in the background. Raises RuntimeError if called twice."""
@@ -157,14 +215,22 @@ class Operator:
         if not self._caches_complete:
             self._factory.stop(grace)
         if self._thread.ident is not None:
-            # Only work is worth the whole grace: what else holds the thread up is a request without an answer.
+            # Only running syncs get the whole grace period: otherwise the thread waits for a request without an answer.
             self._thread.join(grace if self._working else min(grace, _IDLE_STOP_SECONDS))
         ended = self._drained and not (self._working and self._thread.is_alive())
         if not self._working:
             # The queue's own thread and the pool run even if the workers never did.
             self._controller.stop(0)
-        if self._archive is not None:
+        if self._archive is not None and self._ended_logs is not None:
+            self._ended_logs.stop(0)
             self._archive.close()
+            self._ended_logs.stop(_IDLE_STOP_SECONDS)
+        if self._log_looker is not None:
+            self._log_looker.close()
+        if self._stack_taker is not None:
+            self._stack_taker.close()
+        if self._progress is not None:
+            self._progress.stop()
         ended = self._recorder.stop(_EVENT_FLUSH_SECONDS) and ended
         return self._factory.stop(max(grace, 1.0)) and ended
 
@@ -188,12 +254,23 @@ class Operator:
             return
         self._caches_complete = True
         logger.info("the caches are complete")
+        if self._progress is not None:
+            self._progress.start()
+            self._await_certificate()
         if self._elector is None:
             self._work(self._stop)
             return
         self._elector.run(self._stop)
         if not self._stop.is_set():
             self._fail("the lease was lost: another replica may lead by now")
+
+    def _await_certificate(self) -> None:
+        deadline = self._clock.monotonic() + _CERTIFICATE_SECONDS
+        while not self.takes_reports and self._clock.monotonic() < deadline:
+            if self._stop.wait(self._clock, 0.02):
+                return
+        if not self.takes_reports:
+            logger.warning("the progress server has no certificate yet: pods that are made now can't report")
 
     def _work(self, stop: StopSignal) -> None:
         """Work until `stop`, then until running syncs have finished. What the elector calls while we lead.
@@ -205,9 +282,13 @@ class Operator:
         self._recorder.start()
         self._controller.start()
         self._reconciler.start()
+        if self._ended_logs is not None:
+            self._ended_logs.start()
         logger.info("working on TFJobs")
         stop.wait(self._clock, None)
         logger.info("finishing running syncs")
+        if self._ended_logs is not None:
+            self._ended_logs.stop(0)
         # The reconciler may be amid a long list; its end is waited for while the workers finish.
         drained = self._controller.stop(self._options.shutdown_grace_period)
         self._drained = self._reconciler.stop(1.0) and drained
@@ -225,7 +306,7 @@ class Operator:
 
     def _wire(self) -> tuple[TFJobController, Reconciler]:
         options = self._options
-        informers = ControllerInformers.of(self._factory, self._plan_options.gang)
+        informers = self._informers
         expectations = Expectations(clock=self._clock)
         queue: RateLimitingQueue[str] = RateLimitingQueue(
             MaxOfRateLimiter(
@@ -245,11 +326,12 @@ class Operator:
             options=ControllerOptions(
                 threadiness=options.threadiness,
                 parallelism=options.create_parallelism,
-                first_status_period=_FIRST_STATUS_SECONDS,
                 plan=self._plan_options,
             ),
             metrics=self.metrics.jobs,
             archive=self._archive,
+            witnesses=self._witnesses,
+            progress_of=None if self._progress is None else self._progress.progress_of,
         )
         reconciler = Reconciler(
             self._client,
@@ -273,17 +355,41 @@ class Operator:
         return LogArchive(
             source,
             root,
-            max_bytes=options.archive_max_bytes,
-            max_log_bytes=options.archive_max_log_bytes,
-            timeout=options.archive_timeout,
+            ArchiveBounds(options.archive_max_bytes, options.archive_max_log_bytes, options.archive_timeout),
             report=self._log_was_lost,
             metrics=self.metrics.archive,
             clock=self._clock,
+            pod_now=self._pod_now,
         )
 
-    def _log_was_lost(self, job: TFJob, message: str) -> None:
-        reference = ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job.metadata)
-        self._recorder.event(reference, "Warning", "LogsNotArchived", message)
+    def _follow_ends(self, archive: LogArchive) -> EndedLogs:
+        pods, jobs = self._informers.pods, self._informers.jobs.lister
+        return EndedLogs(archive, pods, jobs, clock=self._clock, metrics=self.metrics.queues)
+
+    def _pod_now(self, pod: Pod) -> Pod | None:
+        try:
+            now = self._informers.pods.lister.get(pod.metadata.namespace, pod.metadata.name)
+        except ObjectNotFound:
+            return None
+        return now if now.metadata.uid == pod.metadata.uid else None
+
+    def _stalled_jobs(self) -> Mapping[str, int]:
+        """How many jobs make no progress, by namespace; nothing where another replica tells."""
+        if not self.is_leader:
+            return {}
+        jobs = self._informers.jobs.lister.list()
+        return Counter(job.metadata.namespace for job in jobs if has_condition(job, ConditionType.STALLED))
+
+    def _make_stack_taker(self, commands: CommandRunner | None) -> StackTaker | None:
+        if not self._options.stall_stacks or commands is None or self._archive is None:
+            return None
+        return StackTaker(commands, self._archive.keep_stacks, self._tell, clock=self._clock)
+
+    def _log_was_lost(self, job: ObjectMeta, message: str) -> None:
+        self._tell(job, "Warning", "LogsNotArchived", message)
+
+    def _tell(self, job: ObjectMeta, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        self._recorder.event(ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job), kind, reason, message)
 
     def _make_elector(self) -> LeaderElector:
         options = self._options
@@ -307,8 +413,12 @@ def _plan_options(options: Options) -> PlanOptions:
         restart_delay_base=options.restart_delay_base,
         restart_delay_cap=options.restart_delay_cap,
         accelerators=options.accelerators,
+        scheduling=options.scheduling,
+        default_clean_pod_policy=options.default_clean_pod_policy,
         default_ps_image=options.default_ps_image,
         default_tensorboard_image=options.default_tensorboard_image,
         gang=gang_scheduler(options.gang_scheduler_name),
-        object_name=unique_object_name if options.unique_names else peer_object_name,
+        naming=UNIQUE_NAMES if options.unique_names else PLAIN_NAMES,
+        network=Network(options.default_network),
+        first_status_period=_FIRST_STATUS_SECONDS,
     )

@@ -12,19 +12,20 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
 import tfoperator
+from tfoperator.api.progress_names import PROGRESS_SECRET, PROGRESS_SERVICE
+from tfoperator.api.v1.types import CleanPodPolicy, Network
 from tfoperator.api.webhook_names import WEBHOOK_SECRET, WEBHOOK_SERVICE
-from tfoperator.controller import DEFAULT_TENSORBOARD_IMAGE, Accelerator
-from tfoperator.operator import values
+from tfoperator.controller import DEFAULT_TENSORBOARD_IMAGE, Accelerator, SchedulingRules
+from tfoperator.durations import format_duration
+from tfoperator.operator import option_parsers as parse
 from tfoperator.operator.accelerators import parse_accelerators
-from tfoperator.operator.values import Address
-
-__all__ = ["Options", "OptionsError", "parse_options", "read_config"]
+from tfoperator.operator.option_parsers import Address
+from tfoperator.operator.scheduling import parse_scheduling
 
 
 class OptionsError(ValueError):
@@ -34,8 +35,8 @@ class OptionsError(ValueError):
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The operator's options. Times are seconds, sizes bytes. `tfoperator operator --help` explains each.
 
-    `config` is the path of the file that some of them were read from; empty if there is none. `accelerators` can only
-    be said there.
+    `config` is the path of the file that some of them were read from; empty if there is none. `accelerators` and
+    `scheduling` can only be said there.
 
     The lease is tried for every second, twice as often as Go controllers do, because that is what a standby needs to
     notice that the leader has stepped down: with its jitter, 2.2 s at the latest.
@@ -47,6 +48,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     threadiness: int = 8
     create_parallelism: int = 16
     metrics_bind_address: Address | None = Address("127.0.0.1", 8080)
+    metrics_secure: bool = False
+    metrics_cert_dir: str = ""
     health_probe_bind_address: Address | None = Address("127.0.0.1", 8081)
     leader_elect: bool = False
     leader_elect_namespace: str = ""
@@ -54,13 +57,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     leader_elect_lease_duration: float = 15.0
     leader_elect_renew_deadline: float = 10.0
     leader_elect_retry_period: float = 1.0
-    kube_api_qps: float = 50.0
+    kube_api_qps: float = 0.0
     kube_api_burst: int = 100
     resync_period: float = 15.0
     reconcile_max_period: float = 300.0
     gang_scheduler_name: str = ""
     cluster_domain: str = ""
     evaluator_in_cluster: bool = True
+    default_clean_pod_policy: str = ""
+    default_network: str = Network.PER_REPLICA.value
     default_ps_image: str = ""
     default_tensorboard_image: str = DEFAULT_TENSORBOARD_IMAGE
     unique_names: bool = False
@@ -68,6 +73,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     archive_max_bytes: int = 10 << 30
     archive_max_log_bytes: int = 64 << 20
     archive_timeout: float = 30.0
+    stall_stacks: bool = False
     restart_delay_base: float = 1.0
     restart_delay_cap: float = 300.0
     shutdown_grace_period: float = 25.0
@@ -79,9 +85,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     webhook_cert_dir: str = ""
     webhook_certificate_validity: float = 90 * 86400.0
     webhook_shutdown_delay: float = 0.0
+    progress_bind_address: Address | None = None
+    progress_default: bool = False
+    progress_namespace: str = ""
+    progress_service: str = PROGRESS_SERVICE
+    progress_secret: str = PROGRESS_SECRET
+    progress_url: str = ""
+    progress_writes_per_second: float = 25.0
     log_format: str = "text"
     log_level: str = "info"
     accelerators: Mapping[str, Accelerator] = {}
+    scheduling: SchedulingRules = SchedulingRules()
     config: str = ""
 
 
@@ -101,50 +115,70 @@ class _Setting(NamedTuple):
 
 
 _SETTINGS = (
-    _Setting("kubeconfig", values.text, "PATH", "kubeconfig file; else KUBECONFIG, ~/.kube/config, in-cluster"),
-    _Setting("context", values.text, "NAME", "context of the kubeconfig"),
-    _Setting("namespace", values.namespaces, "NS", "look after these namespaces only (default: all)"),
-    _Setting("threadiness", values.integer(1, 256), "N", "jobs synced at a time"),
-    _Setting("create-parallelism", values.integer(1, 256), "N", "creates and deletes in flight, of all jobs together"),
-    _Setting("metrics-bind-address", values.address, "ADDR", "/metrics; :8080 for every interface, 0 for none"),
-    _Setting("health-probe-bind-address", values.address, "ADDR", "/healthz and /readyz; as above"),
-    _Setting("leader-elect", values.boolean, "BOOL", "run several replicas, of which one leads"),
-    _Setting("leader-elect-namespace", values.text, "NS", "namespace of the lease (default: our own)"),
-    _Setting("leader-elect-id", values.text, "NAME", "name of the lease"),
-    _Setting("leader-elect-lease-duration", values.duration, "TIME", "when a silent leader may be replaced"),
-    _Setting("leader-elect-renew-deadline", values.duration, "TIME", "when a leader that can't renew gives up"),
-    _Setting("leader-elect-retry-period", values.duration, "TIME", "between two tries to get or renew the lease"),
-    _Setting("kube-api-qps", values.number, "N", "requests per second to the API server; negative for no limit"),
-    _Setting("kube-api-burst", values.integer(1, 100_000), "N", "requests at once before that limit holds"),
-    _Setting("resync-period", values.duration, "TIME", "shortest interval of the comparison with the live state"),
-    _Setting("reconcile-max-period", values.duration, "TIME", "longest interval of that comparison"),
-    _Setting("gang-scheduler-name", values.text, "NAME", "volcano, or a scheduler with the coscheduling plugin"),
-    _Setting("cluster-domain", values.text, "DOMAIN", "appended to host names in TF_CONFIG, e.g. cluster.local"),
-    _Setting("evaluator-in-cluster", values.boolean, "BOOL", "list evaluators in TF_CONFIG's cluster"),
+    _Setting("kubeconfig", parse.text, "PATH", "kubeconfig file; else KUBECONFIG, ~/.kube/config, in-cluster"),
+    _Setting("context", parse.text, "NAME", "context of the kubeconfig"),
+    _Setting("namespace", parse.namespaces, "NS", "look after these namespaces only (default: all)"),
+    _Setting("threadiness", parse.integer(1, 256), "N", "jobs synced at a time"),
+    _Setting("create-parallelism", parse.integer(1, 256), "N", "creates and deletes in flight, of all jobs together"),
+    _Setting("metrics-bind-address", parse.address, "ADDR", "/metrics; :8080 for every interface, 0 for none"),
+    _Setting("metrics-secure", parse.boolean, "BOOL", "/metrics over HTTPS, for whom the API server lets get it"),
+    _Setting("metrics-cert-dir", parse.text, "DIR", "its tls.crt and tls.key (default: one of its own making)"),
+    _Setting("health-probe-bind-address", parse.address, "ADDR", "/healthz and /readyz; as above"),
+    _Setting("leader-elect", parse.boolean, "BOOL", "run several replicas, of which one leads"),
+    _Setting("leader-elect-namespace", parse.text, "NS", "namespace of the lease (default: our own)"),
+    _Setting("leader-elect-id", parse.text, "NAME", "name of the lease"),
+    _Setting("leader-elect-lease-duration", parse.duration, "TIME", "when a silent leader may be replaced"),
+    _Setting("leader-elect-renew-deadline", parse.duration, "TIME", "when a leader that can't renew gives up"),
+    _Setting("leader-elect-retry-period", parse.duration, "TIME", "between two tries to get or renew the lease"),
     _Setting(
-        "default-ps-image", values.text, "IMAGE", "image with TensorFlow for parameter servers without a template"
+        "kube-api-qps",
+        parse.number,
+        "N",
+        "at most so many requests per second to the API server; 0 or less for no limit",
     ),
-    _Setting("default-tensorboard-image", values.text, "IMAGE", "image for TensorBoards that name none of their own"),
-    _Setting("unique-names", values.boolean, "BOOL", "end the names of pods and services in a piece of the job's UID"),
-    _Setting("archive-dir", values.text, "DIR", "keep the logs of pods there before they are deleted (default: don't)"),
-    _Setting("archive-max-bytes", values.size, "SIZE", "of the whole archive; the oldest pods' logs go first"),
-    _Setting("archive-max-log-bytes", values.size, "SIZE", "of one container's log; its end is kept"),
-    _Setting("archive-timeout", values.duration, "TIME", "how long a pod's deletion waits for its logs"),
-    _Setting("restart-delay-base", values.seconds, "TIME", "delay of a replica's first restart; it doubles"),
-    _Setting("restart-delay-cap", values.seconds, "TIME", "longest delay of a restart"),
-    _Setting("shutdown-grace-period", values.duration, "TIME", "for running syncs to finish after SIGTERM"),
-    _Setting("webhook-bind-address", values.address, "ADDR", "conversion webhook for v1alpha2; :9443, 0 for none"),
-    _Setting("webhook-namespace", values.text, "NS", "namespace of its Service and Secret (default: our own)"),
-    _Setting("webhook-service", values.text, "NAME", "Service by which API servers reach it"),
-    _Setting("webhook-secret", values.text, "NAME", "Secret in which replicas keep its certificate"),
-    _Setting("webhook-url", values.https_url, "URL", "address of the webhook, instead of a Service"),
-    _Setting("webhook-cert-dir", values.text, "DIR", "read tls.crt and tls.key here instead of making them"),
-    _Setting("webhook-certificate-validity", values.duration, "TIME", "life of a certificate; it is renewed after 2/3"),
-    _Setting("webhook-shutdown-delay", values.seconds, "TIME", "after SIGTERM the webhook answers at least so long"),
-    _Setting("log-format", values.choice("text", "json"), "FORMAT", "text or json"),
-    _Setting("log-level", values.choice("debug", "info", "warning", "error"), "LEVEL", "debug, info, warning or error"),
+    _Setting("kube-api-burst", parse.integer(1, 100_000), "N", "requests at once before that limit holds"),
+    _Setting("resync-period", parse.duration, "TIME", "shortest interval of the comparison with the live state"),
+    _Setting("reconcile-max-period", parse.duration, "TIME", "longest interval of that comparison"),
+    _Setting("gang-scheduler-name", parse.text, "NAME", "volcano, or a scheduler with the coscheduling plugin"),
+    _Setting("cluster-domain", parse.text, "DOMAIN", "appended to host names in TF_CONFIG, e.g. cluster.local"),
+    _Setting("evaluator-in-cluster", parse.boolean, "BOOL", "list evaluators in TF_CONFIG's cluster"),
+    _Setting("default-clean-pod-policy", parse.choice(*CleanPodPolicy), "POLICY", "for jobs that leave theirs unset"),
+    _Setting("default-network", parse.choice(*Network), "NETWORK", "of new jobs that leave theirs unset"),
+    _Setting("default-ps-image", parse.text, "IMAGE", "image with TensorFlow for parameter servers without a template"),
+    _Setting("default-tensorboard-image", parse.text, "IMAGE", "image for TensorBoards that name none of their own"),
+    _Setting("unique-names", parse.boolean, "BOOL", "end the names of pods and services in a piece of the job's UID"),
+    _Setting("archive-dir", parse.text, "DIR", "keep the logs of containers there when they end (default: don't)"),
+    _Setting("archive-max-bytes", parse.size, "SIZE", "of the whole archive; the namespace with most loses first"),
+    _Setting("archive-max-log-bytes", parse.size, "SIZE", "of one container's log; its end is kept"),
+    _Setting("archive-timeout", parse.duration, "TIME", "how long a pod's logs may take, and its deletion waits"),
+    _Setting("stall-stacks", parse.boolean, "BOOL", "keep stacks of stalled jobs there, by a command in their pods"),
+    _Setting("restart-delay-base", parse.seconds, "TIME", "delay of a replica's first restart; it doubles"),
+    _Setting("restart-delay-cap", parse.seconds, "TIME", "longest delay of a restart"),
+    _Setting("shutdown-grace-period", parse.duration, "TIME", "for running syncs to finish after SIGTERM"),
+    _Setting("webhook-bind-address", parse.address, "ADDR", "conversion webhook for v1alpha2; :9443, 0 for none"),
+    _Setting("webhook-namespace", parse.text, "NS", "namespace of its Service and Secret (default: our own)"),
+    _Setting("webhook-service", parse.text, "NAME", "Service by which API servers reach it"),
+    _Setting("webhook-secret", parse.text, "NAME", "Secret in which replicas keep its certificate"),
+    _Setting("webhook-url", parse.https_url, "URL", "address of the webhook, instead of a Service"),
+    _Setting("webhook-cert-dir", parse.text, "DIR", "read tls.crt and tls.key here instead of making them"),
+    _Setting("webhook-certificate-validity", parse.duration, "TIME", "life of a certificate; it is renewed after 2/3"),
+    _Setting("webhook-shutdown-delay", parse.seconds, "TIME", "after SIGTERM the webhook answers at least so long"),
+    _Setting("progress-bind-address", parse.address, "ADDR", "take reports of training programs; :9444, 0 for none"),
+    _Setting("progress-default", parse.boolean, "BOOL", "tell jobs where to report that leave spec.progress unset"),
+    _Setting("progress-namespace", parse.text, "NS", "namespace of its Service and Secret (default: our own)"),
+    _Setting("progress-service", parse.text, "NAME", "Service by which pods reach it"),
+    _Setting("progress-secret", parse.text, "NAME", "Secret in which replicas keep its certificate"),
+    _Setting("progress-url", parse.https_url, "URL", "its address for pods, instead of a Service"),
+    _Setting(
+        "progress-writes-per-second", parse.number, "N", "statuses that this replica writes because of reports, at most"
+    ),
+    _Setting("log-format", parse.choice("text", "json"), "FORMAT", "text or json"),
+    _Setting("log-level", parse.choice("debug", "info", "warning", "error"), "LEVEL", "debug, info, warning or error"),
 )
-_FILE_ONLY = (_Setting("accelerators", parse_accelerators, "", "what containers that ask for an accelerator get"),)
+_FILE_ONLY = (
+    _Setting("accelerators", parse_accelerators, "", "what containers that ask for an accelerator get"),
+    _Setting("scheduling", parse_scheduling, "", "priority classes and queues that jobs' PodGroups may name"),
+)
 _BY_NAME = {setting.name: setting for setting in (*_SETTINGS, *_FILE_ONLY)}
 
 
@@ -190,13 +224,13 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"tfoperator {tfoperator.__version__}")
-    parser.add_argument("--config", metavar="FILE", help="YAML file with options, and with accelerators")
+    parser.add_argument("--config", metavar="FILE", help="YAML file with options, accelerators and scheduling")
     defaults = Options()
     for setting in _SETTINGS:
         shape: dict[str, Any] = {}
-        if setting.parse is values.boolean:
+        if setting.parse is parse.boolean:
             shape = {"nargs": "?", "const": "true"}
-        elif setting.parse is values.namespaces:
+        elif setting.parse is parse.namespaces:
             shape = {"nargs": "+", "action": "extend"}
         shown = _shown(setting, getattr(defaults, setting.field))
         parser.add_argument(
@@ -209,9 +243,11 @@ def _shown(setting: _Setting, default: object) -> str:
     if default in ("", (), None):
         return ""
     if setting.metavar == "SIZE" and isinstance(default, int):
-        return f" (default {values.shown_size(default)})"
+        return f" (default {parse.shown_size(default)})"
     if setting.metavar == "TIME" and isinstance(default, float):
-        return f" (default {values.shown_duration(default)})"
+        return f" (default {format_duration(default)})"
+    if isinstance(default, float):
+        return f" (default {default:g})"
     return f" (default {str(default).lower() if isinstance(default, bool) else default})"
 
 
@@ -223,16 +259,14 @@ def _parse(setting: _Setting, value: object, source: str) -> Any:
 
 
 def _read_file(path: str) -> dict[str, object]:
-    import yaml  # only who has a file pays for it
+    from tfoperator.yamldata import YamlError, read_value_of_file  # only who has a file pays for PyYAML
 
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = read_value_of_file(path, path)
     except OSError as error:
         raise OptionsError(f"--config {path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise OptionsError(f"--config {path}: is no YAML: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise OptionsError(f"--config {path}: is nested too deeply") from None
+    except YamlError as error:
+        raise OptionsError(f"--config {error}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -255,13 +289,26 @@ def _check(options: Options) -> None:
             f"--reconcile-max-period ({options.reconcile_max_period:g}s) must not be less than "
             f"--resync-period ({options.resync_period:g}s)"
         )
+    if options.stall_stacks and not options.archive_dir:
+        raise OptionsError("--stall-stacks needs --archive-dir: that is where stacks are kept")
     if not options.default_tensorboard_image:
         raise OptionsError("--default-tensorboard-image must not be empty")
-    if options.kube_api_qps == 0:
-        raise OptionsError("--kube-api-qps must not be 0: choose a rate, or -1 for no limit")
     if options.leader_elect:
         _check_election(options)
     _check_webhook(options)
+    _check_metrics(options)
+    _check_progress(options)
+
+
+def _check_metrics(options: Options) -> None:
+    if options.metrics_cert_dir and not options.metrics_secure:
+        raise OptionsError("--metrics-cert-dir is of no use without --metrics-secure")
+    address = options.metrics_bind_address
+    if options.metrics_secure and address is not None and address == options.health_probe_bind_address and address.port:
+        raise OptionsError(
+            "--metrics-secure needs a --metrics-bind-address of its own: a kubelet that probes "
+            "--health-probe-bind-address has no token"
+        )
 
 
 def _check_webhook(options: Options) -> None:
@@ -275,6 +322,15 @@ def _check_webhook(options: Options) -> None:
             "--webhook-url is written into the CRD with the authority of our own certificate, so with "
             "--webhook-cert-dir it is of no use: put both into the CRD yourself"
         )
+
+
+def _check_progress(options: Options) -> None:
+    if options.progress_writes_per_second <= 0:
+        raise OptionsError("--progress-writes-per-second must be more than 0")
+    if options.progress_bind_address is None:
+        for name, given in (("--progress-default", options.progress_default), ("--progress-url", options.progress_url)):
+            if given:
+                raise OptionsError(f"{name} is of no use without --progress-bind-address, for example :9444")
 
 
 def _check_election(options: Options) -> None:

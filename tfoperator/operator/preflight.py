@@ -12,7 +12,8 @@ from typing import NamedTuple
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.clock import Clock, StopSignal
 from tfoperator.controller import GangScheduler
-from tfoperator.informers.backoff import LONGEST_WISH
+from tfoperator.informers.reflector import LONGEST_WISH
+from tfoperator.kube import ListOptions
 from tfoperator.kube.errors import (
     ApiError,
     ConfigError,
@@ -26,8 +27,6 @@ from tfoperator.kube.objects import decode_partial
 from tfoperator.kube.resources import PRIORITY_CLASSES, Resource
 from tfoperator.kube.verbs import ApiClient
 
-__all__ = ["Need", "await_resources", "needed_resources"]
-
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.5
@@ -36,7 +35,7 @@ _REPEAT = 300.0
 
 
 class Need(NamedTuple):
-    """A resource that must be served: what people call it, what to do if it isn't, and which file grants the rights."""
+    """A resource that must be served: its name in messages, the remedy if it isn't, and the file with the rights."""
 
     resource: Resource
     name: str
@@ -91,7 +90,7 @@ def await_resources(
         try:
             for need in needs:
                 for namespace in namespaces if need.resource.namespaced else ("",):
-                    client.list(need.resource, namespace, decode_partial, limit=1, metadata_only=True)
+                    client.list(need.resource, namespace, decode_partial, ListOptions(limit=1), metadata_only=True)
         except KubeError as error:
             message = _explain(error, need)
             now = clock.monotonic()

@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from http import HTTPStatus
 from types import FrameType
 
@@ -21,35 +22,34 @@ import msgspec
 from prometheus_client import disable_created_metrics
 
 import tfoperator
+from tfoperator.http_server import Answer, ListenError
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.operator.config_watcher import ConfigWatcher
-from tfoperator.operator.endpoints import Answer, Endpoint
-from tfoperator.operator.happenings import next_happening
+from tfoperator.operator.endpoints import Endpoint
+from tfoperator.operator.log_looks import newest_line_from
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
 from tfoperator.operator.options import Options, OptionsError, parse_options
+from tfoperator.operator.signal_queue import next_item
 from tfoperator.operator.webhook import ServedWebhook, make_webhook
-
-__all__ = ["run"]
 
 logger = logging.getLogger(__name__)
 
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-
-_LEASE_QPS = 10.0
-_LEASE_BURST = 10
+ACCESS_REVIEW_SECONDS = 5.0
+"""Without a byte of an answer to a question about who may read metrics."""
 
 
 class _Signals:
-    """Turns SIGTERM and SIGINT into items of a queue; the second one ends the process on the spot."""
+    """Puts "" into the queue for SIGTERM and SIGINT; the second signal ends the process at once."""
 
-    def __init__(self, happenings: queue.SimpleQueue[str]) -> None:
-        self._happenings = happenings
+    def __init__(self, stop_reasons: queue.SimpleQueue[str]) -> None:
+        self._stop_reasons = stop_reasons
         self._seen = False
 
     def __enter__(self) -> None:
@@ -63,7 +63,7 @@ class _Signals:
         if self._seen:
             os._exit(128 + number)
         self._seen = True
-        self._happenings.put("")
+        self._stop_reasons.put("")
 
 
 def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
@@ -75,17 +75,17 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
     except SystemExit as done:  # --help, --version
         return done.code if isinstance(done.code, int) else EXIT_OK
     configure_logging(options.log_format, options.log_level)
-    # When a counter began is of no use to anybody here, and would double the number of samples.
+    # The time at which each counter began would double the number of samples, and no rule or dashboard reads it.
     disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client leaves it unannotated
-    happenings: queue.SimpleQueue[str] = queue.SimpleQueue()
-    with _Signals(happenings), ExitStack() as cleanup:
+    stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
+    with _Signals(stop_reasons), ExitStack() as cleanup:
         try:
-            client, operator, webhook = _assemble(options, environ, cleanup, happenings.put)
+            client, operator, webhook = _assemble(options, environ, cleanup, stop_reasons.put)
         except (KubeError, OSError, OptionsError) as error:
             return _complain(str(error))
         logger.info("tfoperator %s starts as %s", tfoperator.__version__, operator.identity)
         operator.start()
-        failure = next_happening(happenings)
+        failure = next_item(stop_reasons)
         if failure:
             # Another replica may lead by now: what a running sync still wants to write must not reach the API server.
             client.close()
@@ -95,7 +95,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
             logger.info("stopping: up to %.0f s for running syncs", options.shutdown_grace_period)
         stopped = operator.stop()
         if not stopped:
-            # As above, and before the webhook takes its time: nobody waits for the sync any more.
+            # As above, and before the webhook's delay: the sync that is still running is not waited for.
             client.close()
     if failure:
         return EXIT_FAILED
@@ -134,31 +134,64 @@ def _assemble(
     if options.leader_elect:
         lease_client = Client(
             config,
-            qps=_LEASE_QPS,
-            burst=_LEASE_BURST,
             user_agent=f"{agent} leader-election",
             request_timeout=options.leader_elect_renew_deadline / 2,
             observer=metrics.client,
         )
         cleanup.callback(lease_client.close)
         options = msgspec.structs.replace(options, leader_elect_namespace=options.leader_elect_namespace or namespace)
+    options = msgspec.structs.replace(options, progress_namespace=options.progress_namespace or namespace)
+    log_client: Client | None = None
+    if options.archive_dir:
+        # Of its own: where requests are limited, the logs of a thousand pods that end must not hold up the syncs.
+        log_client = Client(
+            config,
+            qps=options.kube_api_qps,
+            burst=options.kube_api_burst,
+            user_agent=f"{agent} log-archive",
+            observer=metrics.client,
+        )
+        cleanup.callback(log_client.close)
     try:
         operator = Operator(
-            client, options, lease_client=lease_client, log_source=client, metrics=metrics, on_failure=on_failure
+            client,
+            options,
+            lease_client=lease_client,
+            log_source=log_client,
+            newest_line=newest_line_from(log_client or client),
+            commands=log_client,
+            fetch=partial(client.get_raw, accept="*/*"),
+            metrics=metrics,
+            on_failure=on_failure,
         )
+    except ListenError:
+        raise
     except OSError as error:
         raise OptionsError(f"--archive-dir {options.archive_dir}: {error.strerror or error}") from None
-    _serve(options, operator, cleanup, webhook)
+    reviewer: Client | None = None
+    if options.metrics_secure and options.metrics_bind_address is not None:
+        # Of its own, and impatient: whoever scrapes waits for its answers, and no sync waits behind them.
+        reviewer = Client(
+            config, user_agent=f"{agent} access-review", request_timeout=ACCESS_REVIEW_SECONDS, observer=metrics.client
+        )
+        cleanup.callback(reviewer.close)
+    _serve(options, operator, cleanup, webhook, reviewer)
     if webhook is not None:
         webhook.start()
     if options.config:
-        watcher = ConfigWatcher(options, operator.equip)
+        watcher = ConfigWatcher(options, operator.reload)
         cleanup.callback(watcher.stop)
         watcher.start()
     return client, operator, webhook
 
 
-def _serve(options: Options, operator: Operator, cleanup: ExitStack, webhook: ServedWebhook | None = None) -> None:
+def _serve(
+    options: Options,
+    operator: Operator,
+    cleanup: ExitStack,
+    webhook: ServedWebhook | None = None,
+    reviewer: Client | None = None,
+) -> None:
     def healthy() -> Answer:
         return Answer(b"ok\n") if not operator.failure else _unavailable(operator.failure)
 
@@ -167,6 +200,8 @@ def _serve(options: Options, operator: Operator, cleanup: ExitStack, webhook: Se
             return _unavailable(operator.failure or "the caches are not complete")
         if webhook is not None and not webhook.is_ready:
             return _unavailable("the webhook has no certificate yet")
+        if not operator.takes_reports:
+            return _unavailable("the progress server has no certificate yet")
         return Answer(b"ok\n")
 
     def metrics() -> Answer:
@@ -179,7 +214,12 @@ def _serve(options: Options, operator: Operator, cleanup: ExitStack, webhook: Se
         return
     if health is not None:
         _start(Endpoint(health, probes, name="health"), cleanup)
-    if scraped is not None:
+    if scraped is not None and reviewer is not None:
+        from tfoperator.operator.endpoints.secure_metrics import SecureEndpoint  # with it come certificates
+
+        pages = {"/metrics": metrics}
+        _start(SecureEndpoint(scraped, pages, reviewer, name="metrics", cert_dir=options.metrics_cert_dir), cleanup)
+    elif scraped is not None:
         _start(Endpoint(scraped, {"/metrics": metrics}, name="metrics"), cleanup)
 
 

@@ -6,63 +6,16 @@ Nothing of it is imported unless the webhook is asked for: an operator for v1 al
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.operator.options import Options
 
 if TYPE_CHECKING:
     from tfoperator.webhook import ConversionWebhook
-
-__all__ = ["ServedWebhook", "WebhookMetrics", "make_webhook"]
-
-_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5)
-
-
-class WebhookMetrics:
-    """A `tfoperator.webhook.WebhookMetrics`."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._objects = Counter(
-            "tfoperator_webhook_objects", "Objects converted, by the version asked for.", ("version",),
-            registry=registry,
-        )  # fmt: skip
-        self._seconds = Histogram(
-            "tfoperator_webhook_review_duration_seconds", "Seconds of one conversion review.", buckets=_SECONDS,
-            registry=registry,
-        )  # fmt: skip
-        self._failures = Counter(
-            "tfoperator_webhook_failures", "Reviews that failed, and requests that were none.", ("reason",),
-            registry=registry,
-        )  # fmt: skip
-        self._registrations = Counter(
-            "tfoperator_webhook_registrations", "Times the CRD was told where we are and whom to trust.",
-            registry=registry,
-        )  # fmt: skip
-        self._expiry = Gauge(
-            "tfoperator_webhook_certificate_expiry_timestamp_seconds", "When the certificate shown expires.",
-            registry=registry,
-        )  # fmt: skip
-
-    def reviewed(self, version: str, objects: int, seconds: float) -> None:
-        """See `WebhookMetrics`."""
-        self._objects.labels(version.rpartition("/")[2]).inc(objects)
-        self._seconds.observe(seconds)
-
-    def review_failed(self, reason: str) -> None:
-        """See `WebhookMetrics`."""
-        self._failures.labels(reason).inc()
-
-    def certificate(self, expires: datetime) -> None:
-        """See `WebhookMetrics`."""
-        self._expiry.set(expires.timestamp())
-
-    def registered(self) -> None:
-        """See `WebhookMetrics`."""
-        self._registrations.inc()
 
 
 class ServedWebhook:
@@ -95,6 +48,7 @@ class ServedWebhook:
 
 def make_webhook(options: Options, client: ApiClient, registry: CollectorRegistry, namespace: str) -> ServedWebhook:
     """The webhook that the options ask for; `namespace` is our own. Raises OSError if its address is taken."""
+    from tfoperator.operator.metrics.webhook_metrics import WebhookMetrics
     from tfoperator.webhook import ConversionWebhook, WebhookConfig
 
     address = options.webhook_bind_address

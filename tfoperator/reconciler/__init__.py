@@ -2,7 +2,7 @@
 
 from tfoperator.reconciler.compare import Difference, Version, confirmed, differences
 from tfoperator.reconciler.live import LiveObjects, LiveState, look
-from tfoperator.reconciler.reconciler import NoReconcilerMetrics, Reconcilable, Reconciler, ReconcilerMetrics
+from tfoperator.reconciler.reconciler import Reconcilable, Reconciler, ReconcilerMetrics
 from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "Difference",
     "LiveObjects",
     "LiveState",
-    "NoReconcilerMetrics",
     "Reconcilable",
     "Reconciler",
     "ReconcilerMetrics",

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from tfoperator.controller import is_older
 
-__all__ = ["Difference", "Version", "confirmed", "differences"]
-
 
 class Version(NamedTuple):
     """One state of one object."""

@@ -12,15 +12,12 @@ import msgspec
 
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube import Selection, list_pages
 from tfoperator.kube.errors import ForbiddenError
 from tfoperator.kube.objects import decode_partial
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.reconciler.compare import Version
-
-__all__ = ["PAGE_SIZE", "LiveObjects", "LiveState", "look"]
-
-PAGE_SIZE = 500
 
 
 class LiveObjects(msgspec.Struct, frozen=True):
@@ -35,18 +32,18 @@ class LiveObjects(msgspec.Struct, frozen=True):
 
 
 class LiveState(msgspec.Struct, frozen=True):
-    """One look. `jobs` are by key, all under the owner ""; `children` are what jobs own, by the resource's plural.
+    """One look. `jobs` are by key, all under the owner ""; `owned` are what jobs own, by the resource's plural.
 
     Of namespaces that are `closed` nothing is known: we have no right to read them (any more).
     """
 
     jobs: LiveObjects
-    children: dict[str, LiveObjects]
+    owned: dict[str, LiveObjects]
     closed: frozenset[str] = frozenset()
 
 
 def look(
-    client: ApiClient, namespaces: Sequence[str], children: Sequence[Resource], *, stopped: Callable[[], bool]
+    client: ApiClient, namespaces: Sequence[str], owned: Sequence[Resource], *, stopped: Callable[[], bool]
 ) -> LiveState | None:
     """Read the live state of these namespaces ("" is all of them). None if stopped meanwhile. Raises KubeError.
 
@@ -57,7 +54,7 @@ def look(
     closed: set[str] = set()
     for namespace in namespaces:
         try:
-            one = _look_into(client, namespace, children, stopped)
+            one = _look_into(client, namespace, owned, stopped)
         except ForbiddenError:
             closed.add(namespace)
             if len(closed) == len(namespaces):
@@ -67,16 +64,16 @@ def look(
             return None
         looks.append(one)
     jobs = _joined([jobs for jobs, _ in looks])
-    found = {resource.plural: _joined([found[resource.plural] for _, found in looks]) for resource in children}
+    found = {resource.plural: _joined([found[resource.plural] for _, found in looks]) for resource in owned}
     return LiveState(jobs, found, frozenset(closed))
 
 
 def _look_into(
-    client: ApiClient, namespace: str, children: Sequence[Resource], stopped: Callable[[], bool]
+    client: ApiClient, namespace: str, owned: Sequence[Resource], stopped: Callable[[], bool]
 ) -> tuple[LiveObjects, dict[str, LiveObjects]] | None:
     jobs = _list(client, TFJOBS, namespace, "")
     found: dict[str, LiveObjects] = {}
-    for resource in children:
+    for resource in owned:
         if stopped():
             return None
         found[resource.plural] = _list(client, resource, namespace, MANAGED_SELECTOR)
@@ -96,23 +93,13 @@ def _joined(parts: Sequence[LiveObjects]) -> LiveObjects:
 
 def _list(client: ApiClient, resource: Resource, namespace: str, selector: str) -> LiveObjects:
     by_owner: dict[str, dict[str, Version]] = {}
-    version = token = ""
-    while True:
-        page = client.list(
-            resource,
-            namespace,
-            decode_partial,
-            label_selector=selector,
-            limit=PAGE_SIZE,
-            continue_token=token,
-            metadata_only=True,
-        )
+    version = ""
+    selection = Selection(label_selector=selector)
+    for page in list_pages(client, resource, namespace, decode_partial, selection, metadata_only=True):
         version = version or page.resource_version
         for item in page.items:
             meta = item.metadata
             owner = meta.controller if resource is not TFJOBS else None
             group = by_owner.setdefault(owner.uid if owner is not None else "", {})
             group[meta.key] = Version(meta.uid, meta.resource_version)
-        token = page.continue_token
-        if not token:
-            return LiveObjects(version, by_owner)
+    return LiveObjects(version, by_owner)

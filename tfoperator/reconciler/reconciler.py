@@ -8,6 +8,11 @@ spec.
 The set of jobs as such has a place of its own in the schedule, and the thread wakes for it by itself: a job that the
 cache has never heard of has no resync, and if there is no other, nothing else would ask for a look.
 
+A new leader goes on where the old one was (`last_comparison`): after a restart of the operator, quiet jobs are compared
+when they are due, and not all of them after 15 s. Its caches are fresh lists then, so nothing was missed before. Those
+of a standby that has waited for long are not: it looks at all jobs after the shortest interval, once, and each then
+goes on with the interval that it had.
+
 What it costs when nothing happens, N jobs: per look three paged, metadata-only lists, one more with gangs, and one with
 TensorBoards; one look per `base` (15 s) at most, and one per `cap` (5 min) once all jobs have been quiet for ten
 minutes. Each job's `status.lastReconcileTime` is written with other changes of its status, or else at most once per
@@ -25,19 +30,19 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.v1.types import TFJob
 from tfoperator.clock import Clock, StopSignal, SystemClock
-from tfoperator.controller import ControllerInformers, ReconcileNote
+from tfoperator.controller import Comparison, ControllerInformers
 from tfoperator.expectations import Expectations
 from tfoperator.informers import CONTROLLER_UID_INDEX, InformerGroup, Lister
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.reconciler.compare import Difference, Version, confirmed, differences
+from tfoperator.reconciler.last_comparison import last_comparison, recorded_ago
 from tfoperator.reconciler.live import LiveObjects, LiveState, look
 from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
-
-__all__ = ["NoReconcilerMetrics", "Reconcilable", "Reconciler", "ReconcilerMetrics"]
 
 logger = logging.getLogger(__name__)
 
@@ -56,38 +61,22 @@ class Reconcilable(Protocol):
         """Sync a job after a while."""
         ...
 
-    def note_reconciled(self, uid: str, note: ReconcileNote) -> None:
+    def note_comparison(self, uid: str, comparison: Comparison) -> None:
         """Record the time of a comparison with the job's next status write."""
         ...
 
 
-class ReconcilerMetrics(Protocol):
-    """Hooks; quick, and never raising."""
+class ReconcilerMetrics:
+    """Hooks; they must be quick and must not raise. Here each does nothing."""
 
     def looked(self, seconds: float, jobs: int) -> None:
         """A look at the live state took so long, and so many jobs were compared with it."""
-        ...
 
     def look_failed(self) -> None:
         """The live state could not be read."""
-        ...
 
     def repaired(self, resource: str, objects: int) -> None:
         """A cache had missed changes of so many objects; `expectations` as resource for events that never came."""
-        ...
-
-
-class NoReconcilerMetrics:
-    """Counts nothing; the default."""
-
-    def looked(self, seconds: float, jobs: int) -> None:
-        """See `ReconcilerMetrics`."""
-
-    def look_failed(self) -> None:
-        """See `ReconcilerMetrics`."""
-
-    def repaired(self, resource: str, objects: int) -> None:
-        """See `ReconcilerMetrics`."""
 
 
 class _Suspicion(msgspec.Struct):
@@ -116,9 +105,9 @@ class Reconciler:
         """`base` (seconds) is also the informer's resync period and the shortest time between two looks."""
         self._client = client
         self._informers = informers
-        self._children: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
+        self._owned: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
         if informers.gang is not None and informers.pod_groups is not None:
-            self._children[informers.gang.pod_groups] = informers.pod_groups
+            self._owned[informers.gang.pod_groups] = informers.pod_groups
         self._jobs: Lister[TFJob] = informers.jobs.lister
         self._controller = controller
         self._expectations = expectations
@@ -126,10 +115,11 @@ class Reconciler:
         self._base = base
         self._cap = cap
         self._clock = clock or SystemClock()
-        self._metrics = metrics or NoReconcilerMetrics()
+        self._metrics = metrics or ReconcilerMetrics()
         self._lock = threading.Condition()  # guards _schedule and _wanted
         self._schedule = Schedule(base=base, cap=cap)
-        self._schedule.track(_JOBS, self._clock.monotonic())
+        self._created = self._clock.monotonic()
+        self._schedule.track(_JOBS, self._created)
         self._wanted = False
         self._stop = StopSignal()
         self._thread: threading.Thread | None = None
@@ -141,9 +131,9 @@ class Reconciler:
     # The resync handler.
 
     def on_add(self, obj: TFJob, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
-        """A job is there: look at it after the shortest interval."""
+        """A job is there: look at it after the shortest interval, or when it was due before we came."""
         with self._lock:
-            self._schedule.track(obj.metadata.uid, self._clock.monotonic())
+            self._begin(obj, self._clock.monotonic())
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
         """A job changed: its backoff begins anew. Or this is a resync: see whether it is due."""
@@ -152,7 +142,8 @@ class Reconciler:
         with self._lock:
             if old.metadata.uid != uid:
                 self._schedule.forget(old.metadata.uid)
-            self._schedule.track(uid, now)
+            if self._schedule.due_at(uid) is None:
+                self._begin(new, now)
             if old.metadata.resource_version != new.metadata.resource_version:
                 if _has_changed(old, new):
                     self._schedule.reset(uid, now)
@@ -165,14 +156,28 @@ class Reconciler:
         with self._lock:
             self._schedule.forget(obj.metadata.uid)
 
+    def _begin(self, job: TFJob, now: float, within: float | None = None) -> None:
+        last = last_comparison(job, self._clock.now())
+        if last is None:
+            self._schedule.forget(job.metadata.uid)
+            self._schedule.track(job.metadata.uid, now)
+        else:
+            self._schedule.resume(job.metadata.uid, now, ago=last.ago, quiet=last.quiet, within=within)
+
     # Life.
 
     def start(self) -> None:
         """Begin to compare. Raises RuntimeError if called twice."""
+        jobs = self._jobs.list()
         with self._lock:
             if self._thread is not None:
                 raise RuntimeError("this reconciler has been started before")
-            self._schedule.again(_JOBS, self._clock.monotonic())
+            now = self._clock.monotonic()
+            self._schedule.again(_JOBS, now)
+            # What was known when a job was first seen is old by now: until today another process has compared it.
+            waited_long = now - self._created >= self._cap
+            for job in jobs:
+                self._begin(job, now, within=self._base if waited_long else None)
             self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
             self._thread.start()
 
@@ -221,8 +226,8 @@ class Reconciler:
             due = set(self._schedule.due(started, slack=self._base / 2))
         if not due:
             return 0
-        children = self._children_to_compare() if due != {_JOBS} else {}
-        live = look(self._client, self._namespaces, tuple(children), stopped=self._stop.is_set)
+        owned = self._caches_to_compare() if due != {_JOBS} else {}
+        live = look(self._client, self._namespaces, tuple(owned), stopped=self._stop.is_set)
         if live is None:
             return 0
         jobs = self._jobs.list()
@@ -231,8 +236,8 @@ class Reconciler:
         lost: Counter[str] = Counter()
         compared = [job for job in known if job.metadata.uid in due]
         for job in compared:
-            self._compare(job, live, children, lost)
-        for resource, group in children.items():
+            self._compare(job, live, owned, lost)
+        for resource, group in owned.items():
             self._repair(group, lost[resource.plural])
         self._forget_gone(jobs)
         if live.closed:
@@ -247,11 +252,11 @@ class Reconciler:
             for job in unseen:
                 self._schedule.checked(job.metadata.uid, now)
 
-    def _children_to_compare(self) -> dict[Resource, InformerGroup[Any]]:
+    def _caches_to_compare(self) -> dict[Resource, InformerGroup[Any]]:
         """The caches to compare: that of deployments only where a job has a TensorBoard, or once had."""
         boards = self._informers.deployments
         wanted = any(job.spec.tensor_board is not None for job in self._jobs.list()) or bool(boards.lister.list())
-        return self._children | {DEPLOYMENTS: boards} if wanted else self._children
+        return self._owned | {DEPLOYMENTS: boards} if wanted else self._owned
 
     def _compare_jobs(self, jobs: Sequence[TFJob], live: LiveObjects) -> None:
         """The set of jobs as such: one that the cache lacks has no other way to be noticed."""
@@ -268,15 +273,15 @@ class Reconciler:
         self._repair(self._informers.jobs, len(lost))
 
     def _compare(
-        self, job: TFJob, live: LiveState, children: Mapping[Resource, InformerGroup[Any]], lost: Counter[str]
+        self, job: TFJob, live: LiveState, owned: Mapping[Resource, InformerGroup[Any]], lost: Counter[str]
     ) -> None:
         uid, key = job.metadata.uid, job.metadata.key
         before = self._suspicions.pop(uid, _Suspicion())
         found: dict[str, dict[str, Difference]] = {}
         missed: set[str] = set()
-        for resource, group in children.items():
+        for resource, group in owned.items():
             kind = resource.plural
-            found[kind] = _differences(job, live.children[kind], group.lister)
+            found[kind] = _differences(job, live.owned[kind], group.lister)
             certain = confirmed(before.found.get(kind, {}), found[kind])
             lost[kind] += len(certain)
             missed |= certain
@@ -304,10 +309,10 @@ class Reconciler:
 
     def _record(self, job: TFJob) -> None:
         """Note the time, and sync the job: that is its comparison with the spec."""
-        meta, status, now = job.metadata, job.status, self._clock.now()
-        recorded = status.last_reconcile_time or status.start_time or meta.creation_timestamp or now
-        overdue = (now - recorded).total_seconds() >= self._cap and not _is_finished(job)
-        self._controller.note_reconciled(meta.uid, ReconcileNote(time=now, write=overdue))
+        meta, now = job.metadata, self._clock.now()
+        # A time in the future, of a clock that was wrong, would otherwise stand for as long as nothing else is written.
+        overdue = abs(recorded_ago(job, now)) >= self._cap and final_condition(job) is None
+        self._controller.note_comparison(meta.uid, Comparison(time=now, write=overdue))
         if overdue:
             spread = zlib.crc32(meta.uid.encode()) / 2**32
             self._controller.enqueue_after(meta.key, spread * self._cap / 5)
@@ -340,8 +345,3 @@ def _has_changed(old: TFJob, new: TFJob) -> bool:
     if old.metadata.generation != new.metadata.generation or old.spec != new.spec:
         return True
     return old.status != msgspec.structs.replace(new.status, last_reconcile_time=old.status.last_reconcile_time)
-
-
-def _is_finished(job: TFJob) -> bool:
-    ends = (ConditionType.SUCCEEDED, ConditionType.FAILED)
-    return any(one.type in ends and one.status == "True" for one in job.status.conditions)

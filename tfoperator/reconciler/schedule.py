@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["BASE_INTERVAL", "MAX_INTERVAL", "Schedule"]
-
 BASE_INTERVAL = 15.0
 """Seconds until the first look at a job."""
 
@@ -41,6 +39,16 @@ class Schedule:
         """Begin with a job; no-op for one that is known."""
         if uid not in self._jobs:
             self._jobs[uid] = _Job(self._base, now + self._base)
+
+    def resume(self, uid: str, now: float, *, ago: float, quiet: float, within: float | None = None) -> None:
+        """Go on where another process stood, which compared the job `ago` seconds ago when it was quiet for `quiet`.
+
+        Whatever these are, the job is due after `within` seconds at most (by default the cap), and not before the
+        shortest interval is over.
+        """
+        interval = min(max(quiet, 0.0) + self._base, self._cap)
+        latest = self._cap if within is None else within
+        self._jobs[uid] = _Job(interval, now + min(max(interval - ago, self._base), latest))
 
     def reset(self, uid: str, now: float) -> None:
         """The job was changed: begin anew with the shortest interval. One that is due, or soon will be, stays so."""

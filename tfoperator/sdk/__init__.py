@@ -16,6 +16,7 @@ from tfoperator.sdk.errors import (
     JobFailed,
     JobInvalid,
     JobNotFound,
+    JobQueued,
     NamespaceNotFound,
     NoSuchReplica,
     NotInstalled,
@@ -26,9 +27,12 @@ from tfoperator.sdk.events import JobEvent
 from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE
 from tfoperator.sdk.history import ReplicaLog
 from tfoperator.sdk.log_stream import JobLogStream
-from tfoperator.sdk.logs import LogLine
 from tfoperator.sdk.manifests import JobSource
+from tfoperator.sdk.pod_logs import LogLine
+from tfoperator.sdk.queues import JobQueue, QueueState, job_queues
 from tfoperator.sdk.reader import DEFAULT_WAIT_TIMEOUT
+from tfoperator.sdk.stacks import ReplicaStacks
+from tfoperator.sdk.usage import MeasuredPod, PodUsage, measured_pods, total
 
 __all__ = [
     "DEFAULT_BASE_IMAGE",
@@ -44,13 +48,22 @@ __all__ = [
     "JobInvalid",
     "JobLogStream",
     "JobNotFound",
+    "JobQueue",
+    "JobQueued",
     "JobSource",
     "LogLine",
+    "MeasuredPod",
     "NamespaceNotFound",
     "NoSuchReplica",
     "NotInstalled",
+    "PodUsage",
+    "QueueState",
     "ReplicaLog",
+    "ReplicaStacks",
     "TFJobClient",
     "TFJobError",
     "WaitTimeout",
+    "job_queues",
+    "measured_pods",
+    "total",
 ]

@@ -1,19 +1,23 @@
-"""`TFJobClient`: everything one does with TFJobs, by the method names that users of TrainingClient know."""
+"""`TFJobClient`: what programs do with TFJobs, with the method names of the Go operator's TrainingClient."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.kube.retry import retry_on_conflict
-from tfoperator.sdk.errors import JobEnded, NoSuchReplica, job_errors
+from tfoperator.sdk.errors import JobEnded, JobQueued, NoSuchReplica, job_errors
 from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, function_job
 from tfoperator.sdk.manifests import JobSource, job_manifest
+from tfoperator.sdk.queues import QueueState, job_queue
 from tfoperator.sdk.reader import JobReader
-from tfoperator.sdk.states import final_condition, replica_key
+from tfoperator.sdk.states import replica_key
 
-__all__ = ["TFJobClient"]
+if TYPE_CHECKING:
+    from tfoperator.sdk.local import LocalPlane
 
 
 class TFJobClient(JobReader):
@@ -27,6 +31,31 @@ class TFJobClient(JobReader):
     Errors that have to do with a job are `TFJobError`s that name it; others (no connection, no rights) are
     `tfoperator.kube.KubeError`s. The constructor raises `tfoperator.kube.ConfigError`.
     """
+
+    _local: LocalPlane | None = None
+
+    @classmethod
+    def local(
+        cls, run_dir: str | os.PathLike[str] | None = None, *, work_dir: str | os.PathLike[str] | None = None
+    ) -> TFJobClient:
+        """A client with a control plane of its own in this process: jobs run as processes of this machine.
+
+        No cluster and no kubeconfig are needed. `run_dir` keeps logs and volumes; without it they are gone after
+        `close()`, which stops what still runs. Processes start in `work_dir`, by default the current directory.
+        Raises OSError.
+        """
+        from tfoperator.sdk.local import LocalPlane
+
+        plane = LocalPlane(run_dir, work_dir)
+        client = cls(client=plane.client, namespace="default")
+        client._local = plane
+        return client
+
+    def close(self) -> None:
+        """As for any client; one made by `local` stops its jobs and its control plane."""
+        super().close()
+        if self._local is not None:
+            self._local.stop()
 
     def __enter__(self) -> TFJobClient:
         return self
@@ -66,10 +95,15 @@ class TFJobClient(JobReader):
         `tfoperator.api.loading.ManifestError` for an unreadable file, ValueError if the arguments make no sense.
         """
         if (job is None) == (train_func is None):
-            raise ValueError("give either a job or a train_func")
+            raise ValueError("give either a job or a train_func: the function (train), not what it returns (train())")
         if train_func is not None:
             if not name:
                 raise ValueError("a job from a function needs a name")
+            if self._local is not None and packages_to_install:
+                raise ValueError(
+                    "packages_to_install would change your own Python environment: install them yourself, or use "
+                    "tfoperator.notebook.run_locally, which makes an environment for the run"
+                )
             job = function_job(
                 name,
                 train_func,
@@ -115,11 +149,14 @@ class TFJobClient(JobReader):
             self._client.delete(TFJOBS, where, name, propagation_policy=propagation_policy)
 
     def suspend_job(self, name: str, namespace: str | None = None) -> TFJob:
-        """Stop the job's pods until it is resumed. Raises JobNotFound, JobEnded."""
+        """Stop the job's pods until it is resumed. Raises JobNotFound, JobEnded, JobQueued.
+
+        Kueue would undo it: a job in one of its queues is stopped through its Workload, which JobQueued names.
+        """
         return self._set_suspend(name, namespace, True)
 
     def resume_job(self, name: str, namespace: str | None = None) -> TFJob:
-        """Have a suspended job run. Raises JobNotFound, JobEnded."""
+        """Have a suspended job run. Raises JobNotFound, JobEnded, JobQueued as above."""
         return self._set_suspend(name, namespace, False)
 
     def scale_job(self, name: str, replicas: int | Mapping[str, int], namespace: str | None = None) -> TFJob:
@@ -146,10 +183,17 @@ class TFJobClient(JobReader):
         return self._change_spec(name, namespace, change)
 
     def _set_suspend(self, name: str, namespace: str | None, suspend: bool) -> TFJob:
-        return self._change_spec(name, namespace, lambda _: {"runPolicy": {"suspend": suspend}})
+        def change(job: TFJob) -> dict[str, Any]:
+            queue = job_queue(self._client, job)
+            # Without Kueue a queue's name is but a label.
+            if queue is not None and queue.state is not QueueState.NO_KUEUE:
+                raise JobQueued(job, queue, active=not suspend)
+            return {"runPolicy": {"suspend": suspend}}
+
+        return self._change_spec(name, namespace, change)
 
     def _change_spec(self, name: str, namespace: str | None, change: Callable[[TFJob], Mapping[str, Any]]) -> TFJob:
-        """Patch the spec of a job that has not ended, and that nobody changes in between."""
+        """Patch the spec of a job that has not ended; read and patch again if it was changed in between."""
 
         def attempt() -> TFJob:
             job = self.get_job(name, namespace)

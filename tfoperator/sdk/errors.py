@@ -12,22 +12,8 @@ from contextlib import contextmanager
 
 from tfoperator.api.v1.types import JobCondition, TFJob
 from tfoperator.kube.errors import AlreadyExistsError, InvalidError, NotFoundError, StatusCause
-
-__all__ = [
-    "FunctionSourceError",
-    "JobAlreadyExists",
-    "JobDeleted",
-    "JobEnded",
-    "JobFailed",
-    "JobInvalid",
-    "JobNotFound",
-    "NamespaceNotFound",
-    "NoSuchReplica",
-    "NotInstalled",
-    "TFJobError",
-    "WaitTimeout",
-    "job_errors",
-]
+from tfoperator.sdk.culprit import Culprit
+from tfoperator.sdk.queues import JobQueue
 
 
 class TFJobError(Exception):
@@ -104,13 +90,37 @@ class JobEnded(_AboutJob):
         super().__init__(job.metadata.namespace, job.metadata.name, message)
 
 
-class JobFailed(JobEnded):
-    """The job has failed while something else was waited for; `condition` says why."""
+class JobQueued(_AboutJob):
+    """The job is in a queue of Kueue, which alone suspends and resumes it. `queue` is how it stands there.
 
-    def __init__(self, job: TFJob, condition: JobCondition) -> None:
+    `active` is what has to become of its Workload's member of that name for what was asked for.
+    """
+
+    def __init__(self, job: TFJob, queue: JobQueue, *, active: bool) -> None:
+        self.job = job
+        self.queue = queue
+        self.active = active
+        meta = job.metadata
+        said = f"TFJob {meta.name} in namespace {meta.namespace} is in queue {queue.title}"
+        why = "Kueue decides when it runs, and undoes what others write into its runPolicy.suspend"
+        super().__init__(meta.namespace, meta.name, f"{said}: {why} ({queue})")
+
+
+class JobFailed(JobEnded):
+    """The job has failed while something else was waited for; `condition` says why.
+
+    `culprit` is the replica whose failure came first, with its last log lines, where they can still be had.
+    """
+
+    def __init__(self, job: TFJob, condition: JobCondition, culprit: Culprit | None = None) -> None:
         self.condition = condition
+        self.culprit = culprit
         why = f" ({condition.reason}): {condition.message}" if condition.message else f": {condition.reason}"
-        super().__init__(job, f"TFJob {job.metadata.name} in namespace {job.metadata.namespace} has failed{why}")
+        said = f"TFJob {job.metadata.name} in namespace {job.metadata.namespace} has failed{why}"
+        if culprit is not None and culprit.last_lines:
+            said += f"\nThe last log lines of {culprit.replica}, which ended with {culprit.exit_code}:"
+            said += "".join(f"\n  | {line}" for line in culprit.last_lines)
+        super().__init__(job, said)
 
 
 class WaitTimeout(_AboutJob, TimeoutError):

@@ -14,18 +14,17 @@ import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, Literal
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.types import TFJOBS, ReplicaType
+from tfoperator.kube.pod_spec import GPU, verbatim
 from tfoperator.sdk.errors import FunctionSourceError
-
-__all__ = ["DEFAULT_BASE_IMAGE", "function_job", "function_script"]
 
 DEFAULT_BASE_IMAGE = "tensorflow/tensorflow:2.18.0"
 """What a function runs in unless the caller says otherwise."""
 
-_RESOURCES = {"gpu": "nvidia.com/gpu", "storage": "ephemeral-storage"}
+_RESOURCES = {"gpu": GPU, "storage": "ephemeral-storage"}
 """Short names for resources, as TrainingClient has them."""
 
 # A file, because tracebacks and child processes need one. Backquotes, because $( ) is the kubelet's.
@@ -56,8 +55,8 @@ def function_job(
     container: dict[str, Any] = {
         "name": DEFAULT_CONTAINER_NAME,
         "image": base_image,
-        "command": ["sh", "-ec", _verbatim(install + _START.format(name=train_func.__name__)), "sh"],
-        "args": [_verbatim(script)],
+        "command": ["sh", "-ec", verbatim(install + _START.format(name=train_func.__name__)), "sh"],
+        "args": [verbatim(script)],
     }
     if env_vars:
         container["env"] = _env(env_vars)
@@ -90,6 +89,12 @@ def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any
 
     Raises FunctionSourceError if there is no source, or the function can't stand alone.
     """
+    if not callable(train_func):
+        raise FunctionSourceError(
+            f"train_func is {textwrap.shorten(repr(train_func), 60)}, what a function returns, and no function: pass "
+            "the function itself, without calling it (train_func=train, not train_func=train(...)), and its argument "
+            "in `parameters`"
+        )
     name = getattr(train_func, "__name__", repr(train_func))
     train_func = inspect.unwrap(train_func)
     if not inspect.isfunction(train_func) or name == "<lambda>":
@@ -99,7 +104,7 @@ def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any
     source, node = _source(train_func)
     _check_stands_alone(train_func, node)
     argument = "" if parameters is None else _literal(name, parameters)
-    # Annotations may name types that only the caller's module knows; this way nobody evaluates them.
+    # Annotations may name types that only the caller's module knows; so they are not evaluated.
     return f"from __future__ import annotations\n\n{source}\n\n{name}({argument})\n"
 
 
@@ -122,13 +127,13 @@ def _source(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
 
 def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> None:
     code, known = function.__code__, function.__globals__
-    loaded = set(_globals_loaded(code)) | {
+    loaded = set(_globals(code, "LOAD")) | {
         found.id
         for default in (*node.args.defaults, *filter(None, node.args.kw_defaults))
         for found in ast.walk(default)
         if isinstance(found, ast.Name)
     }
-    own = {function.__name__, *_globals_stored(code)}
+    own = {function.__name__, *_globals(code, "STORE")}
     outside = set(code.co_freevars) - own
     outside |= {
         name for name in loaded - own if name in known and not hasattr(builtins, name) and not name.startswith("__")
@@ -148,15 +153,10 @@ def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
             yield from _instructions(constant)
 
 
-def _globals_loaded(code: CodeType) -> Iterator[str]:
+def _globals(code: CodeType, verb: Literal["LOAD", "STORE"]) -> Iterator[str]:
+    """The names outside of a function that it reads or sets."""
     for instruction in _instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield str(instruction.argval)
-
-
-def _globals_stored(code: CodeType) -> Iterator[str]:
-    for instruction in _instructions(code):
-        if instruction.opname in ("STORE_GLOBAL", "STORE_NAME"):
+        if instruction.opname in (f"{verb}_GLOBAL", f"{verb}_NAME"):
             yield str(instruction.argval)
 
 
@@ -179,8 +179,3 @@ def _env(env_vars: Mapping[str, str] | Sequence[Mapping[str, Any]]) -> list[dict
     if isinstance(env_vars, Mapping):
         return [{"name": name, "value": str(value)} for name, value in env_vars.items()]
     return [dict(entry) for entry in env_vars]
-
-
-def _verbatim(text: str) -> str:
-    # In a command the kubelet replaces $(NAME), and writes $ for $$.
-    return text.replace("$", "$$")

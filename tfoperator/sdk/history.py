@@ -10,25 +10,25 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
 from tfoperator.archive import ArchivedContainer, ArchivedPod, read_archived
 from tfoperator.kube.objects import Pod
-from tfoperator.sdk.states import pod_order, replica_name
-
-__all__ = ["ReplicaLog", "add_archived"]
+from tfoperator.sdk.states import pod_order
 
 
 class ReplicaLog(msgspec.Struct, frozen=True):
     """The log of one run of a replica's container.
 
     `text` is None if there is none: it has not started, or there was no such run. `archived` is where it was found if
-    that is the archive. `pod` is trimmed; of an archived one there are only name and labels.
+    that is the archive, and `container` the part of it, of which it is the `previous_log` if `is_previous`. `pod` is
+    trimmed; of an archived one there are only name and labels.
     """
 
     pod: Pod
     text: str | None
     archived: ArchivedPod | None = None
     container: ArchivedContainer | None = None
+    is_previous: bool = False
 
     @property
     def replica(self) -> str:
@@ -47,19 +47,24 @@ def add_archived(
 ) -> list[ReplicaLog]:
     """One log per replica, in the order of `pod_order`.
 
-    `texts` is what the pods that are there have logged, by name; `archived` pods come oldest first.
+    `texts` is what the pods that are there have logged, by name; `archived` pods come oldest first. A pod whose node
+    can't tell its log (any more) has it in the archive perhaps.
     """
     present = {pod.metadata.uid for pod in pods}
+    kept: dict[str, ArchivedPod] = {}
     old: dict[str, list[ArchivedPod]] = {}
     for record in archived:
-        if record.pod_uid not in present:
+        if record.pod_uid in present:
+            kept[record.pod_uid] = record
+        else:
             old.setdefault(replica_name(record.as_pod()), []).append(record)
     logs = []
     for pod in pods:
         found = ReplicaLog(pod, texts.get(pod.metadata.name))
         before = old.pop(replica_name(pod), [])
-        if found.text is None and previous:
-            found = _find(before, 0, container, tail_lines) or found
+        if found.text is None:
+            mine = [kept[pod.metadata.uid]] if pod.metadata.uid in kept else []
+            found = _find(before if previous else mine, 0, container, tail_lines) or found
         logs.append(found)
     for records in old.values():
         last = ReplicaLog(records[-1].as_pod(), None)
@@ -79,7 +84,7 @@ def _find(records: Sequence[ArchivedPod], back: int, container: str, tail_lines:
     for record, one, in_previous in runs[back:]:
         text = read_archived(record, one, previous=in_previous, tail_lines=tail_lines)
         if text is not None:
-            return ReplicaLog(record.as_pod(), text, record, one)
+            return ReplicaLog(record.as_pod(), text, record, one, is_previous=in_previous)
     return None
 
 

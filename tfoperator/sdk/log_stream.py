@@ -1,4 +1,4 @@
-"""Follows the logs of a whole job: containers that start later or again, pods that are made anew, until its end."""
+"""Follows the logs of a job to its end: also containers that start later or again, and pods that are recreated."""
 
 from __future__ import annotations
 
@@ -9,29 +9,22 @@ from contextlib import closing
 
 import msgspec
 
-from tfoperator.api.names import job_selector
+from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.names import job_selector, replica_name
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.kube import ListOptions, Selection, by_name
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.following import Follower
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import WatchEventType
-from tfoperator.sdk.log_reader import Attempt, LogReader, is_running
-from tfoperator.sdk.logs import LogLine
-from tfoperator.sdk.states import (
-    container_status,
-    final_condition,
-    has_started,
-    pod_order,
-    replica_name,
-    waiting_reason,
-)
+from tfoperator.sdk.pod_logs import LogLine
+from tfoperator.sdk.run_log import ContainerRun, RunLogReader, is_running
+from tfoperator.sdk.states import container_status, has_started, pod_order, waiting_reason
 
-__all__ = ["JobLogStream"]
-
-_QUEUED = 256  # pieces of log read ahead of who shows them
+_QUEUED = 256  # messages, mostly batches of lines, that the iterating thread has not taken yet
 _GRACE = 5.0  # seconds for what still runs when the job has ended: parameter servers may run for ever
 
 
@@ -46,19 +39,19 @@ class _JobOver(msgspec.Struct, frozen=True):
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """A thread has come to its end: a reader its attempt's; `error` if the server refuses."""
+    """A thread has ended, that of a reader with its run; `error` if the server refuses."""
 
-    attempt: Attempt | None = None
+    run: ContainerRun | None = None
     error: KubeError | None = None
 
 
 class JobLogStream:
-    """The log lines of a job's pods as they are written; iterate in one thread, once; also a context manager.
+    """The `LogLine`s of a job's pods as they are written; iterate in one thread, once; also a context manager.
 
     Iteration ends when the job has ended and its logs are read, with `single` when a pod has succeeded, or when
     `close()` is called (from any thread); it raises KubeError if the server refuses. `select` says which pods count.
-    `on_wait` is called, in the iterating thread, when what is waited for changes, and with "" when it has come.
-    Lines of one container come in order. After a broken connection its last ones may come twice.
+    `on_wait` is called in the iterating thread with what is waited for, when that changes; "" when it is there.
+    Lines of one container come in order, each once, also over broken connections.
     """
 
     def __init__(
@@ -70,6 +63,8 @@ class JobLogStream:
         single: bool = False,
         container: str = "",
         tail_lines: int | None = None,
+        since_seconds: int | None = None,
+        timestamps: bool = False,
         on_wait: Callable[[str], object] | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -79,19 +74,21 @@ class JobLogStream:
         self._single = single
         self._container = container
         self._tail = tail_lines
+        self._since_seconds = since_seconds
+        self._timestamps = timestamps
         self._on_wait = on_wait
         self._clock = clock or SystemClock()
         self._stop = StopSignal()
         self._queue: queue.Queue[Pod | _Gone | _JobOver | _Done | list[LogLine]] = queue.Queue(_QUEUED)
         meta = job.metadata
-        labels, by_name = job_selector(meta.name), f"metadata.name={meta.name}"
-        self._pod_changes = Follower(client, PODS, meta.namespace, decode_pod, label_selector=labels, clock=clock)
-        self._job_changes = Follower(client, TFJOBS, meta.namespace, decode_tfjob, field_selector=by_name, clock=clock)
+        pods = Selection(label_selector=job_selector(meta.name))
+        self._pod_changes = Follower(client, PODS, meta.namespace, decode_pod, pods, clock=clock)
+        self._job_changes = Follower(client, TFJOBS, meta.namespace, decode_tfjob, by_name(meta.name), clock=clock)
         # Only the iterating thread uses what follows.
         self._threads: list[threading.Thread] = []
         self._pods: dict[str, Pod] = {}  # by uid
-        self._begun: set[Attempt] = set()
-        self._active: dict[Attempt, LogReader] = {}
+        self._begun: set[ContainerRun] = set()
+        self._active: dict[ContainerRun, RunLogReader] = {}
         self._over_at: float | None = None
         self._cut = False
         self._waiting = ""
@@ -107,7 +104,7 @@ class JobLogStream:
         self._stop.set()
 
     def __iter__(self) -> Iterator[LogLine]:
-        """Yield lines."""
+        """Yield each line with its replica, pod and container."""
         try:
             self._start("log-watch-pods", self._watch_pods)
             self._start("log-watch-job", self._watch_job)
@@ -148,8 +145,8 @@ class JobLogStream:
                 for pod in self._present():  # the watch of pods may be behind that of the job
                     self._begin(pod)
             case _Done():
-                if item.attempt is not None:
-                    self._active.pop(item.attempt, None)
+                if item.run is not None:
+                    self._active.pop(item.run, None)
                 if item.error is not None:
                     raise item.error
         self._tell(self._wanted())
@@ -158,13 +155,22 @@ class JobLogStream:
         status = container_status(pod, self._container)
         if status is None or not has_started(status):
             return
-        attempt = Attempt(pod.metadata.uid, status.name, status.restart_count)
-        if attempt in self._begun:
+        run = ContainerRun(pod.metadata.uid, status.name, status.restart_count)
+        if run in self._begun:
             return
-        self._begun.add(attempt)
-        reader = LogReader(self._client, pod, attempt, self._put, tail_lines=self._tail, clock=self._clock)
-        self._active[attempt] = reader
-        self._start(f"log-{pod.metadata.name}", reader.read, attempt)
+        self._begun.add(run)
+        reader = RunLogReader(
+            self._client,
+            pod,
+            run,
+            self._put,
+            tail_lines=self._tail,
+            since_seconds=self._since_seconds,
+            timestamps=self._timestamps,
+            clock=self._clock,
+        )
+        self._active[run] = reader
+        self._start(f"log-{pod.metadata.name}", reader.read, run)
 
     def _is_done(self) -> bool:
         if self._stop.is_set():
@@ -179,13 +185,13 @@ class JobLogStream:
     def _cut_running(self) -> None:
         self._cut = True
         pods = self._present()
-        for attempt, reader in self._active.items():
-            if any(is_running(pod, attempt) for pod in pods):
+        for run, reader in self._active.items():
+            if any(is_running(pod, run) for pod in pods):
                 reader.close()
 
     def _present(self) -> list[Pod]:
         meta = self._job.metadata
-        page = self._client.list(PODS, meta.namespace, decode_pod, label_selector=job_selector(meta.name))
+        page = self._client.list(PODS, meta.namespace, decode_pod, ListOptions(label_selector=job_selector(meta.name)))
         return [pod for pod in page.items if self._is_meant(pod)]
 
     def _wanted(self) -> str:
@@ -203,17 +209,17 @@ class JobLogStream:
             if self._on_wait is not None:
                 self._on_wait(waiting)
 
-    def _start(self, name: str, work: Callable[[], None], attempt: Attempt | None = None) -> None:
-        def run() -> None:
+    def _start(self, name: str, work: Callable[[], None], run: ContainerRun | None = None) -> None:
+        def work_and_report() -> None:
             failure: KubeError | None = None
             try:
                 work()
             except KubeError as error:
                 failure = error
             finally:
-                self._put(_Done(attempt, failure))
+                self._put(_Done(run, failure))
 
-        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread = threading.Thread(target=work_and_report, name=name, daemon=True)
         self._threads = [other for other in self._threads if other.is_alive()]
         self._threads.append(thread)
         thread.start()
@@ -244,8 +250,7 @@ class JobLogStream:
         return job.metadata.uid != self._job.metadata.uid or final_condition(job) is not None
 
     def _is_meant(self, pod: Pod) -> bool:
-        owner = pod.metadata.controller
-        return owner is not None and owner.uid == self._job.metadata.uid and self._select(pod)
+        return pod.metadata.is_controlled_by(self._job.metadata.uid) and self._select(pod)
 
     def _put(self, item: Pod | _Gone | _JobOver | _Done | list[LogLine]) -> None:
         """Hand something to the iterating thread; waits while that is behind."""

@@ -1,4 +1,4 @@
-"""What people hand over as a job (a dictionary, a TFJob, a file, YAML text) becomes the plain data to send."""
+"""Turns whatever a caller has as a job (a dictionary, a TFJob, a file, YAML text) into the plain data to send."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import msgspec
 
 from tfoperator.api.loading import ManifestError, load_manifests, parse_manifests
 from tfoperator.api.v1.types import TFJOBS, TFJob
-
-__all__ = ["JobSource", "job_manifest"]
 
 JobSource = Mapping[str, Any] | TFJob | str | Path
 """A manifest as a mapping, a typed TFJob, the path of a YAML or JSON file, or such text (with more than one line)."""

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, JOB_ROLE_MASTER, LABEL_JOB_ROLE, parse_replica_type, replica_of
-from tfoperator.api.v1.types import ConditionType, JobCondition, ReplicaType, TFJob
-from tfoperator.kube.objects import ContainerStatus, Pod
+import msgspec
 
-__all__ = [
-    "condition_of",
-    "container_status",
-    "final_condition",
-    "has_condition",
-    "has_started",
-    "job_state",
-    "pod_order",
-    "replica_key",
-    "replica_name",
-    "select_pods",
-    "waiting_reason",
-]
+from tfoperator.api.job_conditions import has_condition
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, JOB_ROLE_MASTER, LABEL_JOB_ROLE, parse_replica_type, replica_of
+from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
+from tfoperator.kube.objects import ContainerStatus, Pod
 
 _BY_WEIGHT = (
     ConditionType.FAILED,
@@ -31,25 +20,6 @@ _BY_WEIGHT = (
     ConditionType.CREATED,
 )
 _STARTING = frozenset(("", "ContainerCreating", "PodInitializing"))
-
-
-def condition_of(job: TFJob, condition: str) -> JobCondition | None:
-    """The condition of that type, whatever its status, or None."""
-    return next((found for found in job.status.conditions if found.type == condition), None)
-
-
-def has_condition(job: TFJob, condition: str) -> bool:
-    """Whether the condition is true."""
-    found = condition_of(job, condition)
-    return found is not None and found.status == "True"
-
-
-def final_condition(job: TFJob) -> JobCondition | None:
-    """The condition that says how the job ended; None while it has not."""
-    for condition in (ConditionType.FAILED, ConditionType.SUCCEEDED):
-        if has_condition(job, condition):
-            return condition_of(job, condition)
-    return None
 
 
 def job_state(job: TFJob) -> str:
@@ -64,12 +34,6 @@ def replica_key(specs: Mapping[str, object], replica_type: str) -> str | None:
     return next((key for key in specs if key.lower() == replica_type.lower()), None)
 
 
-def replica_name(pod: Pod) -> str:
-    """`worker-0` for the pod of a replica, the pod's own name for any other."""
-    replica = replica_of(pod.metadata.labels)
-    return f"{replica[0].lower()}-{replica[1]}" if replica is not None else pod.metadata.name
-
-
 def pod_order(pod: Pod) -> tuple[int, int, str]:
     """Sorts pods as people think of them: chief, workers by number, evaluator, parameter servers."""
     replica = replica_of(pod.metadata.labels)
@@ -81,35 +45,47 @@ def pod_order(pod: Pod) -> tuple[int, int, str]:
 _ORDER = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER, ReplicaType.EVALUATOR, ReplicaType.PS)
 
 
-def select_pods(
-    pods: Iterable[Pod],
-    *,
-    is_master: bool = False,
-    replica_type: str | None = None,
-    replica_index: int | None = None,
-) -> list[Pod]:
-    """Those pods that match every filter given, in the order of `pod_order`.
+class ReplicaFilter(msgspec.Struct, frozen=True):
+    """Picks pods of one job: those that match whatever is given.
 
-    `is_master` picks the one that leads the job (chief or master, else worker 0). Raises ValueError for a replica
-    type that does not exist.
+    `is_master` means the one that leads the job (chief or master, else worker 0). Raises ValueError for a replica type
+    that does not exist.
     """
-    wanted = None if replica_type is None else parse_replica_type(replica_type)
-    if replica_type is not None and wanted is None:
-        known = ", ".join(ReplicaType)
-        raise ValueError(f"{replica_type!r} is no replica type; there are {known}")
-    return sorted((pod for pod in pods if _matches(pod, is_master, wanted, replica_index)), key=pod_order)
 
+    is_master: bool = False
+    replica_type: str | None = None
+    replica_index: int | None = None
 
-def _matches(pod: Pod, is_master: bool, replica_type: ReplicaType | None, index: int | None) -> bool:
-    labels = pod.metadata.labels
-    if is_master and labels.get(LABEL_JOB_ROLE) != JOB_ROLE_MASTER:
-        return False
-    if replica_type is None and index is None:
-        return True
-    replica = replica_of(labels)
-    if replica is None:
-        return False
-    return replica_type in (None, replica[0]) and index in (None, replica[1])
+    def __post_init__(self) -> None:
+        if self.replica_type is not None and parse_replica_type(self.replica_type) is None:
+            raise ValueError(f"{self.replica_type!r} is no replica type; there are {', '.join(ReplicaType)}")
+
+    @classmethod
+    def or_master(cls, is_master: bool, replica_type: str | None, replica_index: int | None) -> ReplicaFilter:
+        """As logs are asked for: `is_master` counts only where neither type nor index is given."""
+        return cls(is_master and replica_type is None and replica_index is None, replica_type, replica_index)
+
+    @property
+    def single(self) -> bool:
+        """Whether it can match one replica only."""
+        return self.is_master or (self.replica_type is not None and self.replica_index is not None)
+
+    def select(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Those pods that match, in the order of `pod_order`."""
+        return sorted(filter(self.matches, pods), key=pod_order)
+
+    def matches(self, pod: Pod) -> bool:
+        """Whether this pod is meant."""
+        labels = pod.metadata.labels
+        if self.is_master and labels.get(LABEL_JOB_ROLE) != JOB_ROLE_MASTER:
+            return False
+        if self.replica_type is None and self.replica_index is None:
+            return True
+        replica = replica_of(labels)
+        if replica is None:
+            return False
+        wanted = None if self.replica_type is None else parse_replica_type(self.replica_type)
+        return wanted in (None, replica[0]) and self.replica_index in (None, replica[1])
 
 
 def container_status(pod: Pod, container: str = "") -> ContainerStatus | None:

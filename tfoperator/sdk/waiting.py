@@ -1,21 +1,21 @@
-"""Waiting for a job to get somewhere, by watching it."""
+"""Waits for a job's condition, or for its deletion, by watching the job."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import closing
 
+from tfoperator.api.job_conditions import condition_of, final_condition, has_condition
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
 from tfoperator.clock import Clock, SystemClock
+from tfoperator.kube import by_name
 from tfoperator.kube.following import Follower
 from tfoperator.kube.verbs import ApiClient, WatchEventType
 from tfoperator.sdk.errors import JobDeleted, JobEnded, JobFailed, JobNotFound, WaitTimeout, job_errors
-from tfoperator.sdk.states import condition_of, final_condition, has_condition, job_state
-
-__all__ = ["checked_conditions", "wait_for_conditions", "wait_for_deletion"]
+from tfoperator.sdk.states import job_state
 
 _PASSED_BY_SUCCESS = frozenset((ConditionType.CREATED, ConditionType.RUNNING))
-"""What a job that has succeeded has been: a short one may be through before anybody looks."""
+"""Conditions that a succeeded job had before: a short job may have passed them before its first state was seen."""
 
 
 def checked_conditions(conditions: Collection[str]) -> frozenset[ConditionType]:
@@ -79,15 +79,7 @@ def _follow(
 ) -> Follower[TFJob]:
     clock = clock or SystemClock()
     deadline = None if timeout is None else clock.monotonic() + timeout
-    return Follower(
-        client,
-        TFJOBS,
-        namespace,
-        decode_tfjob,
-        field_selector=f"metadata.name={name}",
-        deadline=deadline,
-        clock=clock,
-    )
+    return Follower(client, TFJOBS, namespace, decode_tfjob, by_name(name), deadline=deadline, clock=clock)
 
 
 def _is_reached(job: TFJob, expected: frozenset[ConditionType]) -> bool:

@@ -3,8 +3,7 @@
 An operator imports this package only if it is told to serve the webhook.
 """
 
-from tfoperator.webhook.metrics import NoMetrics, WebhookMetrics
-from tfoperator.webhook.server import ServerError
+from tfoperator.webhook.metrics import WebhookMetrics
 from tfoperator.webhook.webhook import ConversionWebhook, WebhookConfig
 
-__all__ = ["ConversionWebhook", "NoMetrics", "ServerError", "WebhookConfig", "WebhookMetrics"]
+__all__ = ["ConversionWebhook", "WebhookConfig", "WebhookMetrics"]

@@ -1,9 +1,9 @@
-"""Keeps three things in step: the Secret with the keyring, the CRD's trust in it, and the certificate that is shown.
+"""Makes three things agree: the keyring in the Secret, the authorities that the CRD trusts, and what the server shows.
 
 One thread does it all, woken by every change of the CRD (which each renewal changes, so replicas learn of each other's)
 and by time. The order is what keeps requests from failing: a certificate is shown only when its issuer has been in the
-CRD for some seconds, in which API servers take note, unless there is none to show meanwhile. Replicas need no leader:
-they agree by the Secret, and what they write to the CRD is read from it.
+CRD for some seconds, in which API servers learn of it, unless there is none to show meanwhile. Replicas need no leader:
+what is in the Secret holds for all of them, and what they write to the CRD comes from it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 from tfoperator.api.webhook_names import CRD_NAME
+from tfoperator.certificates import CertificateError, KeyPair, split
 from tfoperator.clock import Clock
 from tfoperator.informers import Reflector
+from tfoperator.keyring import ForeignSecret, Keyring, KeyringSecret, is_due, new_keyring, renewed
+from tfoperator.kube import by_name
 from tfoperator.kube.errors import ConflictError, KubeError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.webhook.certificates import CertificateError, KeyPair, split
-from tfoperator.webhook.keyring import Keyring, is_due, new_keyring, renewed
 from tfoperator.webhook.metrics import WebhookMetrics
 from tfoperator.webhook.registration import (
     CrdView,
@@ -30,14 +31,11 @@ from tfoperator.webhook.registration import (
     registration_patch,
     trusted_by,
 )
-from tfoperator.webhook.secret import ForeignSecret, KeyringSecret
-
-__all__ = ["CertificateKeeper"]
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 300.0
-"""Between two looks at the Secret, if nothing happens: somebody may have deleted it."""
+"""Seconds between two reads of the Secret, if nothing happens: somebody may have deleted it."""
 
 _SETTLE_SECONDS = 5.0
 """In which API servers, which watch CRDs, have certainly taken up a changed one."""
@@ -84,9 +82,7 @@ class CertificateKeeper:
         self._pace = _FIRST_PAUSE
         self._written_at = float("-inf")
         self._complaint = ""
-        list_watch = client.list_watch(
-            CUSTOM_RESOURCE_DEFINITIONS, "", decode_crd, field_selector=f"metadata.name={CRD_NAME}"
-        )
+        list_watch = client.list_watch(CUSTOM_RESOURCE_DEFINITIONS, "", decode_crd, by_name(CRD_NAME))
         self._reflector = Reflector(list_watch, _Latest(self._take), name="crd", clock=clock)
         self._threads = (
             threading.Thread(target=self._reflector.run, name="webhook-crd", daemon=True),
@@ -227,13 +223,10 @@ class _Latest:
         self._take = take
 
     def upsert(self, obj: CrdView) -> None:
-        """See `Sink`."""
         self._take(obj)
 
     def delete(self, obj: CrdView) -> None:  # noqa: ARG002 - the protocol's
-        """See `Sink`."""
         self._take(None)
 
     def replace(self, objects: Sequence[CrdView]) -> None:
-        """See `Sink`."""
         self._take(objects[0] if objects else None)

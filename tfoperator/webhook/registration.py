@@ -1,4 +1,4 @@
-"""What the CRD has to say about the webhook: its address and the authorities to trust. Pure.
+"""What the CRD must contain about the webhook: its address and the authorities to trust. Pure.
 
 Only a CRD that serves more than v1 needs a conversion, so one of v1 alone is left as it is. The webhook of any other is
 made ours, whatever it was: a CRD that somebody applies anew comes without authorities, and one that converts by doing
@@ -17,8 +17,6 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.webhook_names import CONVERSION_PATH
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.verbs import decoder
-
-__all__ = ["CrdView", "Target", "decode_crd", "needs_conversion", "registration_patch", "trusted_by"]
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -12,11 +12,9 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.conversion import v1_to_v1alpha2, v1alpha2_to_v1
+from tfoperator.api.conversion import ConversionError, checked_v1alpha2_to_v1, v1_to_v1alpha2
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import UNDECODABLE
-
-__all__ = ["MalformedReview", "Reviewed", "answer"]
 
 _API_VERSION = "apiextensions.k8s.io/v1"
 _KIND = "ConversionReview"
@@ -26,8 +24,19 @@ _Object = dict[str, Any]
 
 _CONVERSIONS: Mapping[tuple[str, str], Callable[[_Object], _Object]] = {
     (TFJOBS.api_version, _V1ALPHA2): lambda obj: v1_to_v1alpha2(obj).obj,
-    (_V1ALPHA2, TFJOBS.api_version): lambda obj: v1alpha2_to_v1(obj).obj,
+    (_V1ALPHA2, TFJOBS.api_version): checked_v1alpha2_to_v1,
 }
+
+
+_VERSIONS = frozenset({TFJOBS.api_version, _V1ALPHA2})
+
+_KNOWN = "versions are v1 and v1alpha2"
+
+_SHOWN = 100
+"""Characters. The names of objects have up to 253, but they only have to be recognised."""
+
+_SHOWN_PROBLEM = 300
+"""Characters of what is wrong in an object: the annotation, the field in it (a key of anybody's, perhaps) and why."""
 
 
 class MalformedReview(ValueError):
@@ -35,7 +44,10 @@ class MalformedReview(ValueError):
 
 
 class Reviewed(msgspec.Struct, frozen=True):
-    """The answer as JSON; how many objects were converted, to which version; what kept them from it, if anything."""
+    """The answer as JSON; how many objects were converted, to which version; what kept them from it, if anything.
+
+    Without a failure the version is one of those that are served, and nobody else's text.
+    """
 
     body: bytes
     version: str
@@ -68,13 +80,16 @@ def answer(body: bytes) -> Reviewed:
     try:
         review = _decode(body)
     except UNDECODABLE as error:
-        raise MalformedReview(f"this is no {_KIND} of {_API_VERSION}: {error}") from None
+        raise MalformedReview(f"this is no {_KIND} of {_API_VERSION}: {_shown(str(error))}") from None
     if (review.api_version, review.kind) != (_API_VERSION, _KIND):
         raise MalformedReview(
-            f"only a {_KIND} of {_API_VERSION} is answered here, not a {review.kind} of {review.api_version}"
+            f"only a {_KIND} of {_API_VERSION} is answered here, not a {_shown(review.kind)} of "
+            f"{_shown(review.api_version)}"
         )
     request = review.request
     try:
+        if request.desired_version not in _VERSIONS:
+            raise _Unconvertible(f"nothing can be converted to {_shown(request.desired_version)}: {_KNOWN}")
         converted = [_convert(obj, request.desired_version) for obj in request.objects]
         # Encoded here, since this can fail, too: on what is nested more deeply than decoding has room for.
         return _reviewed(request, {"convertedObjects": converted, "result": {"status": "Success"}}, len(converted))
@@ -99,11 +114,21 @@ def _convert(obj: _Object, desired: str) -> _Object:
         return obj
     conversion = _CONVERSIONS.get((version, desired)) if isinstance(version, str) else None
     if conversion is None:
-        raise _Unconvertible(f"{_named(obj)} can't be converted to {desired}: versions are v1 and v1alpha2")
-    return conversion(obj)
+        raise _Unconvertible(f"{_named(obj)} can't be converted to {desired}: {_KNOWN}")
+    try:
+        return conversion(obj)
+    except ConversionError as error:
+        raise _Unconvertible(f"{_named(obj)}: {_shown(str(error), _SHOWN_PROBLEM)}") from None
 
 
 def _named(obj: _Object) -> str:
     metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    return f"{obj.get('apiVersion')} {obj.get('kind')} {name or '(unnamed)'}"
+    return f"{_shown(obj.get('apiVersion'))} {_shown(obj.get('kind'))} {_shown(name or '(unnamed)')}"
+
+
+def _shown(value: Any, limit: int = _SHOWN) -> str:
+    """Some of a stranger's text, on one line: it goes into messages and logs."""
+    text = str(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+    text = text if len(text) <= limit else f"{text[:limit]}..."
+    return text if text.isprintable() else ascii(text)

@@ -1,4 +1,4 @@
-"""The conversion webhook as a thing to start and stop: its server, and whoever keeps its certificate."""
+"""The conversion webhook: its server, started and stopped together with whoever keeps its certificate."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from tfoperator.certificates import CertificateFiles
 from tfoperator.clock import Clock, SystemClock
+from tfoperator.keyring import KeyringSecret
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.webhook.files import CertificateFiles
 from tfoperator.webhook.keeper import CertificateKeeper
-from tfoperator.webhook.metrics import NoMetrics, WebhookMetrics
+from tfoperator.webhook.metrics import WebhookMetrics
 from tfoperator.webhook.registration import Target
-from tfoperator.webhook.secret import KeyringSecret
 from tfoperator.webhook.server import ReviewServer
-
-__all__ = ["ConversionWebhook", "WebhookConfig"]
 
 
 class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,13 +47,17 @@ class ConversionWebhook:
         metrics: WebhookMetrics | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Listens at once. Raises ServerError if the address is taken."""
-        clock, metrics = clock or SystemClock(), metrics or NoMetrics()
+        """Listens at once. Raises ListenError if the address is taken."""
+        clock, metrics = clock or SystemClock(), metrics or WebhookMetrics()
         self._server = ReviewServer(config.host, config.port, metrics)
         self._keeper: CertificateKeeper | CertificateFiles
         if config.cert_dir:
             self._keeper = CertificateFiles(
-                Path(config.cert_dir), on_certificate=self._server.show, metrics=metrics, clock=clock
+                Path(config.cert_dir),
+                owner="webhook",
+                on_certificate=self._server.show,
+                on_expiry=metrics.certificate,
+                clock=clock,
             )
         else:
             self._keeper = CertificateKeeper(
@@ -85,7 +87,7 @@ class ConversionWebhook:
         self._keeper.start()
 
     def drain(self) -> None:
-        """Prepare clients for the end: answer on, but close each connection after its next answer."""
+        """Before a stop: answer on, but close each connection after its next answer."""
         self._server.drain()
 
     def stop(self) -> None:

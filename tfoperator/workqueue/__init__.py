@@ -1,16 +1,16 @@
 """Queues for controllers: deduplicating, delaying, rate-limited, observable. Knows nothing of Kubernetes."""
 
 from tfoperator.workqueue.delaying_queue import DelayingQueue
-from tfoperator.workqueue.metrics import DURATION_BUCKETS, Counter, Histogram, MetricsProvider, NoMetrics
+from tfoperator.workqueue.metrics import DURATION_BUCKETS, Counter, Histogram, MetricsProvider
 from tfoperator.workqueue.queue import Queue, ShutDown
 from tfoperator.workqueue.rate_limiters import (
     BucketRateLimiter,
     ExponentialFailureRateLimiter,
     MaxOfRateLimiter,
-    RateLimiter,
     default_rate_limiter,
 )
 from tfoperator.workqueue.rate_limiting_queue import RateLimitingQueue
+from tfoperator.workqueue.workers import Workers
 
 __all__ = [
     "DURATION_BUCKETS",
@@ -21,10 +21,9 @@ __all__ = [
     "Histogram",
     "MaxOfRateLimiter",
     "MetricsProvider",
-    "NoMetrics",
     "Queue",
-    "RateLimiter",
     "RateLimitingQueue",
     "ShutDown",
+    "Workers",
     "default_rate_limiter",
 ]

@@ -16,8 +16,6 @@ from tfoperator.clock import Clock
 from tfoperator.workqueue.metrics import MetricsProvider
 from tfoperator.workqueue.queue import Queue
 
-__all__ = ["DelayingQueue"]
-
 T = TypeVar("T", bound=Hashable)
 
 _MIN_COMPACTION = 64  # below this many outdated heap entries, rebuilding the heap is not worth it
@@ -84,7 +82,7 @@ class DelayingQueue(Queue[T]):
             heapq.heapify(self._heap)
         if self._thread is None:
             self._thread = threading.Thread(
-                target=self._deliver, name=f"workqueue-delay-{self._name or 'unnamed'}", daemon=True
+                target=self._deliver, name=f"workqueue-delay-{self.name or 'unnamed'}", daemon=True
             )
             self._thread.start()
         if self._heap[0][1] == entry[1]:
@@ -97,7 +95,7 @@ class DelayingQueue(Queue[T]):
             self._due.clear()
             self._changed.notify_all()
             thread = self._thread
-        # The thread takes no lock but ours and calls nobody's code: the join is a matter of microseconds.
+        # The thread takes no lock but ours and calls no code from outside: the join takes microseconds.
         if thread is not None:
             thread.join()
 

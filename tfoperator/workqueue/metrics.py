@@ -1,4 +1,4 @@
-"""What a queue reports about itself, and the protocol through which somebody else publishes it.
+"""What a queue reports about itself, and the class through which somebody else publishes it.
 
 Counters and histograms are pushed as things happen. Gauges are *pulled*: the provider gets a function to call
 when it is scraped. A pulled gauge is exact at the moment it is read, and it needs neither a thread that
@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
-
-__all__ = ["DURATION_BUCKETS", "Counter", "Histogram", "MetricsProvider", "NoMetrics"]
 
 DURATION_BUCKETS: tuple[float, ...] = tuple(10.0**exponent for exponent in range(-6, 4))
 """Upper bounds in seconds for both duration histograms: ten buckets from 1 microsecond, each ten times the last."""
@@ -36,8 +34,21 @@ class Histogram(Protocol):
         ...
 
 
-class MetricsProvider(Protocol):
-    """Makes the metrics of one queue; every method is called once, when a queue with a name is built.
+class _Nothing:
+    def inc(self, amount: float = 1) -> None:
+        pass
+
+    def observe(self, amount: float) -> None:
+        pass
+
+
+_NOTHING = _Nothing()
+
+
+class MetricsProvider:
+    """Makes the metrics of one queue, here none: override what you need.
+
+    Every method is called once, when a queue with a name is built.
 
     The functions given for gauges are thread-safe, take microseconds for an ordinary queue, and keep the queue
     alive for as long as the provider keeps them. No metric is ever updated while a queue's lock is held.
@@ -45,70 +56,25 @@ class MetricsProvider(Protocol):
 
     def depth(self, name: str, read: Callable[[], int]) -> None:
         """Items that wait, those marked again while being processed included (so it may exceed `len`)."""
-        ...
 
-    def adds(self, name: str) -> Counter:
+    def adds(self, name: str) -> Counter:  # noqa: ARG002 - for who overrides it
         """Items accepted; an add that found its item waiting already does not count."""
-        ...
+        return _NOTHING
 
-    def queue_duration(self, name: str) -> Histogram:
+    def queue_duration(self, name: str) -> Histogram:  # noqa: ARG002 - for who overrides it
         """Seconds from an item's add to its `get`."""
-        ...
+        return _NOTHING
 
-    def work_duration(self, name: str) -> Histogram:
+    def work_duration(self, name: str) -> Histogram:  # noqa: ARG002 - for who overrides it
         """Seconds from an item's `get` to its `done`."""
-        ...
+        return _NOTHING
 
     def unfinished_work(self, name: str, read: Callable[[], float]) -> None:
         """Seconds that the items now being processed have taken so far, summed. Growing steadily: stuck workers."""
-        ...
 
     def longest_running_processor(self, name: str, read: Callable[[], float]) -> None:
         """Seconds that the longest-running item now being processed has taken so far."""
-        ...
 
-    def retries(self, name: str) -> Counter:
+    def retries(self, name: str) -> Counter:  # noqa: ARG002 - for who overrides it
         """Delayed adds, rate-limited ones included."""
-        ...
-
-
-class _Nothing:
-    """A counter and histogram that forgets."""
-
-    def inc(self, amount: float = 1) -> None:
-        """Do nothing."""
-
-    def observe(self, amount: float) -> None:
-        """Do nothing."""
-
-
-_NOTHING = _Nothing()
-
-
-class NoMetrics:
-    """A `MetricsProvider` that publishes nothing: for tests, and for queues without a name."""
-
-    def depth(self, name: str, read: Callable[[], int]) -> None:
-        """Drop the gauge."""
-
-    def adds(self, name: str) -> Counter:  # noqa: ARG002 - the protocol's signature
-        """A counter that forgets."""
-        return _NOTHING
-
-    def queue_duration(self, name: str) -> Histogram:  # noqa: ARG002 - the protocol's signature
-        """A histogram that forgets."""
-        return _NOTHING
-
-    def work_duration(self, name: str) -> Histogram:  # noqa: ARG002 - the protocol's signature
-        """A histogram that forgets."""
-        return _NOTHING
-
-    def unfinished_work(self, name: str, read: Callable[[], float]) -> None:
-        """Drop the gauge."""
-
-    def longest_running_processor(self, name: str, read: Callable[[], float]) -> None:
-        """Drop the gauge."""
-
-    def retries(self, name: str) -> Counter:  # noqa: ARG002 - the protocol's signature
-        """A counter that forgets."""
         return _NOTHING

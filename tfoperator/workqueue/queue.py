@@ -13,9 +13,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from tfoperator.clock import Clock, SystemClock
-from tfoperator.workqueue.metrics import MetricsProvider, NoMetrics
-
-__all__ = ["Queue", "ShutDown"]
+from tfoperator.workqueue.metrics import MetricsProvider
 
 T = TypeVar("T", bound=Hashable)
 
@@ -32,7 +30,7 @@ class Queue(Generic[T]):
     """
 
     def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: MetricsProvider | None = None) -> None:
-        self._name = name
+        self.name = name
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards all fields below down to the metrics; held for O(1) work only
         self._available = threading.Condition(self._lock)  # an item was pushed, or shutdown began
@@ -42,7 +40,7 @@ class Queue(Generic[T]):
         self._processing: dict[T, float] = {}  # to the time it was taken
         self._shutting_down = False
         self._draining = False
-        provider: MetricsProvider = metrics if metrics is not None and name else NoMetrics()
+        provider = metrics if metrics is not None and name else MetricsProvider()
         self._adds = provider.adds(name)
         self._queue_duration = provider.queue_duration(name)
         self._work_duration = provider.work_duration(name)
@@ -50,11 +48,6 @@ class Queue(Generic[T]):
         provider.depth(name, self.depth)
         provider.unfinished_work(name, self.unfinished_work_seconds)
         provider.longest_running_processor(name, self.longest_running_processor_seconds)
-
-    @property
-    def name(self) -> str:
-        """The name given at construction; may be empty."""
-        return self._name
 
     def add(self, item: T) -> None:
         """Mark an item for processing. Never blocks.
@@ -79,7 +72,7 @@ class Queue(Generic[T]):
         with self._lock:
             while not self._fifo:
                 if self._shutting_down:
-                    raise ShutDown(f"queue {self._name or '(unnamed)'} is shut down")
+                    raise ShutDown(f"queue {self.name or '(unnamed)'} is shut down")
                 self._clock.wait_until(self._available, None)
             item = self._fifo.popleft()
             now = self._clock.monotonic()

@@ -1,8 +1,8 @@
 """How long an item waits before its next attempt: per item exponentially, and for all items together a budget.
 
-The two answer different questions. Exponential backoff keeps one broken job from spinning; the bucket keeps an
-outage, in which every job fails at once, from becoming a storm of retries. Defaults are client-go's, so that
-operators who know one controller know this one.
+The two answer different questions. Exponential backoff keeps one item that always fails from taking all attempts; the
+bucket keeps an outage, in which all items fail at once, from causing as many retries at once. Defaults are client-go's,
+so that operators who know one controller know this one.
 """
 
 from __future__ import annotations
@@ -11,15 +11,8 @@ import threading
 from collections.abc import Hashable
 from typing import Generic, Protocol, TypeVar
 
-from tfoperator.clock import Clock, SystemClock
-
-__all__ = [
-    "BucketRateLimiter",
-    "ExponentialFailureRateLimiter",
-    "MaxOfRateLimiter",
-    "RateLimiter",
-    "default_rate_limiter",
-]
+from tfoperator.clock import Clock
+from tfoperator.token_bucket import TokenBucket
 
 T = TypeVar("T", bound=Hashable)
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -75,27 +68,17 @@ class ExponentialFailureRateLimiter(Generic[T]):
 class BucketRateLimiter:
     """A token bucket over all items: `burst` at once, then `qps` a second.
 
-    It *reserves*: a call that finds no token takes a future one and answers with the time until that token
-    exists, so a crowd of callers is spread out evenly instead of all being told to come back at the same time.
+    A call that finds no token takes a future one and answers with the time until that token exists.
     """
 
     def __init__(self, qps: float = 10.0, burst: int = 100, *, clock: Clock | None = None) -> None:
         if qps <= 0 or burst < 1:
             raise ValueError(f"need qps > 0 and burst >= 1, got qps={qps} and burst={burst}")
-        self._qps = qps
-        self._burst = burst
-        self._clock: Clock = clock or SystemClock()
-        self._lock = threading.Lock()  # guards _tokens and _updated
-        self._tokens = float(burst)  # negative: so many are reserved ahead
-        self._updated = self._clock.monotonic()
+        self._bucket = TokenBucket(qps, burst, clock=clock)
 
     def when(self, item: object) -> float:  # noqa: ARG002 - the budget is shared by all items
         """Take a token; seconds until it is there."""
-        with self._lock:
-            now = self._clock.monotonic()
-            self._tokens = min(float(self._burst), self._tokens + (now - self._updated) * self._qps) - 1
-            self._updated = now
-            return max(0.0, -self._tokens / self._qps)
+        return self._bucket.reserve()
 
     def forget(self, item: object) -> None:
         """Nothing is remembered about single items."""

@@ -10,8 +10,6 @@ from tfoperator.workqueue.delaying_queue import DelayingQueue
 from tfoperator.workqueue.metrics import MetricsProvider
 from tfoperator.workqueue.rate_limiters import RateLimiter
 
-__all__ = ["RateLimitingQueue"]
-
 T = TypeVar("T", bound=Hashable)
 
 

@@ -6,13 +6,14 @@ from hypothesis import strategies as st
 
 from tfoperator.api import names
 from tfoperator.api.v1.types import ReplicaType
+from tfoperator.kube.objects import ObjectMeta, Pod
 
 replicas = st.tuples(st.sampled_from(ReplicaType), st.integers(0, names.MAX_REPLICA_INDEX))
 
 
 def test_a_replica_is_called_job_type_index() -> None:
     assert names.object_name("mnist", ReplicaType.PS, 0) == "mnist-ps-0"
-    assert names.pod_name("mnist", ReplicaType.WORKER, 11) == names.service_name("mnist", ReplicaType.WORKER, 11)
+    assert names.object_name("mnist", ReplicaType.WORKER, 11) == "mnist-worker-11"
 
 
 def test_labels_are_those_that_other_programs_select_by() -> None:
@@ -59,3 +60,15 @@ def test_an_unknown_type_or_missing_label_is_nobodys() -> None:
 @given(labels=st.dictionaries(st.sampled_from([names.LABEL_REPLICA_INDEX, names.LABEL_REPLICA_TYPE]), st.text()))
 def test_reading_labels_never_raises(labels: dict[str, str]) -> None:
     names.replica_of(labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        (names.replica_labels("job", ReplicaType.PS, 3, is_master=False), "ps-3"),
+        ({}, "other"),
+        ({names.LABEL_TENSORBOARD: "mnist"}, "tensorboard"),
+    ],
+)
+def test_a_replica_is_named_by_type_and_index_and_other_pods_by_their_name(labels: dict[str, str], name: str) -> None:
+    assert names.replica_name(Pod(metadata=ObjectMeta(name="other", labels=labels))) == name

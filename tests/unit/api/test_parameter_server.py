@@ -64,4 +64,4 @@ def test_with_dynamic_workers_it_knows_its_own_address_by_its_index(folder: Path
 def test_the_template_has_the_container_that_trains() -> None:
     template = decode_template(msgspec.Raw(json.dumps(parameter_server_template("example.com/tf:2")).encode()))
     assert [(c.name, c.image) for c in template.spec.containers] == [("tensorflow", "example.com/tf:2")]
-    assert template.tfjob_port == 2222
+    assert template.spec.containers[0].ports == ()  # so the default port is added

@@ -20,21 +20,7 @@ def test_the_view_holds_what_is_read() -> None:
     assert template.metadata.labels == {"a": "b"}
     assert template.spec.scheduler_name == "s"
     assert (template.spec.containers[0].name, template.spec.containers[0].image) == ("tensorflow", "i")
-    assert template.tfjob_port == 99
-
-
-@pytest.mark.parametrize(
-    ("containers", "index", "port"),
-    [
-        ("[]", None, 2222),
-        ('[{"name":"a"},{"name":"tensorflow"}]', 1, 2222),
-        ('[{"name":"a","ports":[{"name":"tfjob-port","containerPort":1}]},{"name":"b"}]', 0, 1),
-        ('[{"name":"tensorflow","ports":[{"name":"http","containerPort":80}]}]', 0, 2222),
-    ],
-)
-def test_the_container_named_tensorflow_trains_else_the_first(containers: str, index: int | None, port: int) -> None:
-    template = decode_template(raw(f'{{"spec":{{"containers":{containers}}}}}'))
-    assert (template.training_container_index, template.tfjob_port) == (index, port)
+    assert [(port.name, port.container_port) for port in template.spec.containers[0].ports] == [("tfjob-port", 99)]
 
 
 @pytest.mark.parametrize("text", ["", "null"])
@@ -42,6 +28,39 @@ def test_an_absent_template_is_empty(text: str) -> None:
     assert is_absent(raw(text))
     assert decode_template(raw(text)) == PodTemplate()
     assert template_dict(raw(text)) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"metadata":{},"spec":{"containers":null}}',
+        '{"metadata":{"creationTimestamp":null},"spec":{"containers":null}}',
+        '{"metadata":null,"spec":{"containers":null,"volumes":null}}',
+        '{"spec":{"containers":null}}',
+    ],
+)
+def test_what_a_webhook_in_go_makes_of_no_template_is_absent(text: str) -> None:
+    assert is_absent(raw(text))
+    assert template_dict(raw(text)) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '{"spec":{}}',
+        '{"spec":null}',
+        '{"spec":{"containers":[]}}',
+        '{"spec":{"containers":null,"nodeSelector":{"a":"b"}}}',
+        '{"metadata":{"labels":{"a":"b"}},"spec":{"containers":null}}',
+        '{"metadata":[null],"spec":{"containers":null}}',
+        '{"spec":{"containers":null},"more":null}',
+        '{"spec":{"containers":null,"volumes":[null]}}',
+        "[null]",
+    ],
+)
+def test_a_template_that_says_anything_is_there(text: str) -> None:
+    assert not is_absent(raw(text))
 
 
 def test_nulls_count_as_absent() -> None:

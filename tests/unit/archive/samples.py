@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from tfoperator.api.names import replica_labels
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.v1.types import ReplicaType
 from tfoperator.archive.layout import ArchivedContainer, ArchivedPod
 from tfoperator.kube.objects import (
     ContainerState,
@@ -22,7 +22,7 @@ from tfoperator.kube.objects import (
 )
 
 JOB_UID = "0a0b0c0d-1111-2222-3333-444455556666"
-JOB = TFJob(metadata=ObjectMeta(name="mnist", namespace="vision", uid=JOB_UID))
+JOB = ObjectMeta(name="mnist", namespace="vision", uid=JOB_UID)
 
 
 def ended(code: int = 137) -> ContainerState:

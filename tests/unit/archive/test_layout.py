@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.archive.samples import JOB, JOB_UID, pod, record
-from tfoperator.archive.layout import component, decode_record, encode_record, pod_folder
+from tfoperator.archive.layout import RECORD, encode_record, path_component, pod_folder, read_record
 
 
 def test_names_of_kubernetes_stay_as_they_are() -> None:
@@ -16,7 +16,7 @@ def test_names_of_kubernetes_stay_as_they_are() -> None:
 
 @given(st.text(max_size=400))
 def test_no_name_leads_out_of_its_folder_or_is_too_long(text: str) -> None:
-    part = component(text)
+    part = path_component(text)
     assert (Path("/root") / part).parent == Path("/root")
     assert part not in ("", ".", "..")
     assert not part.startswith(".")
@@ -25,10 +25,12 @@ def test_no_name_leads_out_of_its_folder_or_is_too_long(text: str) -> None:
 
 @given(st.text(max_size=250), st.text(max_size=250))
 def test_two_names_have_two_folders(one: str, other: str) -> None:
-    assert (component(one) == component(other)) == (one == other)
+    assert (path_component(one) == path_component(other)) == (one == other)
 
 
-def test_a_record_can_be_read_again() -> None:
-    before = record(2, uid="u", previous=True)
-    assert decode_record(encode_record(before)) == before
-    assert JOB.metadata.name == before.job
+def test_a_record_can_be_read_again(tmp_path: Path) -> None:
+    before = record(2, uid="u", previous=True, folder=str(tmp_path))
+    assert read_record(tmp_path) is None
+    (tmp_path / RECORD).write_bytes(encode_record(before))
+    assert read_record(tmp_path) == before
+    assert JOB.name == before.job

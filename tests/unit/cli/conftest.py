@@ -8,7 +8,7 @@ import pytest
 from tests.support.served import ServedWorld, served, world
 from tfoperator.cli.__main__ import main
 
-__all__ = ["Said", "Tell", "served", "world"]
+__all__ = ["Run", "Said", "Tell", "served", "world"]
 
 
 class Said(NamedTuple):
@@ -19,17 +19,24 @@ class Said(NamedTuple):
     err: str
 
 
-Tell = Callable[..., Said]
+Run = Callable[..., Said]
+Tell = Run
 
 
 @pytest.fixture
-def tell(world: ServedWorld, capsys: pytest.CaptureFixture[str]) -> Tell:
-    """Runs a command against the test's namespace."""
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command; with `code`, it has to end with this exit code."""
 
-    def run(command: str, *arguments: str) -> Said:
-        code = main([command, *arguments, "--kubeconfig", str(world.kubeconfig)])
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return Said(code, captured.out, captured.err)
+    def run(*arguments: str, code: int | None = None) -> Said:
+        said = Said(main(list(arguments)), *capsys.readouterr())
+        assert "Traceback" not in said.err
+        assert code in (None, said.code), said
+        return said
 
     return run
+
+
+@pytest.fixture
+def tell(world: ServedWorld, run: Run) -> Tell:
+    """As `run`, against the test's namespace."""
+    return lambda *arguments, code=None: run(*arguments, "--kubeconfig", str(world.kubeconfig), code=code)

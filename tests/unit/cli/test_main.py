@@ -9,19 +9,21 @@ import pytest
 import typer
 
 import tfoperator
+from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import ManifestError
 from tfoperator.cli import app as cli_app
 from tfoperator.cli.__main__ import main
-from tfoperator.cli.errors import CliError, explained, printable
+from tfoperator.cli.terminal.errors import CliError, explained
+from tfoperator.controlchars import printable
 from tfoperator.kube.errors import ConfigError, Status, TransportError, error_from_status
 
 
 @pytest.fixture
-def run_failing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Runs a command that raises the given error."""
+def run_failing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Runs a command that raises the given error; returns the exit code and what is said."""
     make_app = cli_app.make_app
 
-    def run(error: BaseException, *flags: str) -> int:
+    def run(error: BaseException, *flags: str) -> tuple[int, str]:
         def with_failure() -> typer.Typer:
             app = make_app()
 
@@ -32,73 +34,59 @@ def run_failing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
             return app
 
         monkeypatch.setattr(cli_app, "make_app", with_failure)
-        return main([*flags, "fail"])
+        return main([*flags, "fail"]), capsys.readouterr().err
 
     return run
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"tfoperator {tfoperator.__version__}\n"
+def test_the_version_is_told(run: Run) -> None:
+    assert run("--version", code=0).out == f"tfoperator {tfoperator.__version__}\n"
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_lists_the_commands(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([flag]) == 0
-    text = capsys.readouterr().out
+def test_help_lists_the_commands(flag: str, run: Run) -> None:
+    text = run(flag, code=0).out
     for command in ("run", "local", "validate", "crd", "operator"):
         assert command in text
 
 
-def test_help_uses_the_width_of_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_uses_the_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    assert main(["run", "--help"]) == 0
-    assert "0: all jobs succeeded. 1: a job failed. 2: bad input." in capsys.readouterr().out
+    assert "0: all jobs succeeded. 1: a job failed. 2: bad input." in run("run", "--help", code=0).out
 
 
 @pytest.mark.parametrize(
     "arguments", [["vlidate"], ["validate"], ["validate", "--wrong", "x"], ["crd", "-o", "xml"], []]
 )
-def test_wrong_usage_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert "Usage" in captured.err + captured.out
-    assert "Traceback" not in captured.err
+def test_wrong_usage_is_exit_code_2(arguments: list[str], run: Run) -> None:
+    said = run(*arguments, code=2)
+    assert "Usage" in said.err + said.out
 
 
-def test_a_users_mistake_is_told_with_what_to_do_next(
-    run_failing: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_failing(CliError("no job named x", "Try: tfoperator get")) == 2
-    assert capsys.readouterr().err == "tfoperator: no job named x\nTry: tfoperator get\n"
+def test_a_users_mistake_is_told_with_what_to_do_next(run_failing: Callable[..., tuple[int, str]]) -> None:
+    said = run_failing(CliError("no job named x", "Try: tfoperator get"))
+    assert said == (2, "tfoperator: no job named x\nTry: tfoperator get\n")
 
 
 def test_a_bug_is_one_line_and_a_file_with_the_traceback(
-    run_failing: Callable[..., int],
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run_failing: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert run_failing(KeyError("replicas")) == 70
-    text = capsys.readouterr().err
+    code, text = run_failing(KeyError("replicas"))
     (log,) = tmp_path.iterdir()
-    assert text == (
-        f"tfoperator: internal error: KeyError: 'replicas'\nThis is a bug in tfoperator. The details are in {log}\n"
-    )
+    told = f"tfoperator: internal error: KeyError: 'replicas'\nThis is a bug in tfoperator. The details are in {log}\n"
+    assert (code, text) == (70, told)
     assert "Traceback (most recent call last)" in log.read_text()
 
 
-def test_debug_shows_the_traceback_at_once(run_failing: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_failing(KeyError("replicas"), "--debug") == 70
-    assert "Traceback (most recent call last)" in capsys.readouterr().err
+def test_debug_shows_the_traceback_at_once(run_failing: Callable[..., tuple[int, str]]) -> None:
+    code, text = run_failing(KeyError("replicas"), "--debug")
+    assert (code, "Traceback (most recent call last)" in text) == (70, True)
 
 
-def test_an_interrupt_is_130(run_failing: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_failing(KeyboardInterrupt()) == 130
-    assert "Traceback" not in capsys.readouterr().err
+def test_an_interrupt_is_130(run_failing: Callable[..., tuple[int, str]]) -> None:
+    code, text = run_failing(KeyboardInterrupt())
+    assert (code, "Traceback" in text) == (130, False)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tfoperator.cli import run_directory
-from tfoperator.cli.errors import CliError
 from tfoperator.cli.run_directory import logging_to
+from tfoperator.cli.terminal.errors import CliError
 
 
 def test_a_run_keeps_the_log_of_the_operator(tmp_path: Path) -> None:

@@ -10,17 +10,11 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.defaults import default
-from tfoperator.api.names import ANNOTATION_RESTARTS, object_name, replica_labels
-from tfoperator.api.v1.types import (
-    ConditionType,
-    JobCondition,
-    ReplicaType,
-    TFJob,
-    TFJobStatus,
-    decode_tfjob,
-)
-from tfoperator.controller.conditions import find_condition
-from tfoperator.controller.plan import Observed, Plan, PlanOptions, plan
+from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS, job_labels, object_name, replica_labels
+from tfoperator.api.v1.types import ConditionType, JobCondition, ReplicaType, TFJob, TFJobStatus, decode_tfjob
+from tfoperator.controller import Action, Create, Delete, Observed, OwnedKind, Patch, Plan, PlanOptions, plan
+from tfoperator.controller.plan import ReplicaId
+from tfoperator.controller.plan.status.conditions import find_condition
 from tfoperator.kube.objects import (
     ContainerState,
     ContainerStateTerminated,
@@ -30,6 +24,7 @@ from tfoperator.kube.objects import (
     OwnerReference,
     Pod,
     PodCondition,
+    PodSpec,
     PodStatus,
     Service,
 )
@@ -101,6 +96,7 @@ def make_pod(
     exit_code: int | None = None,
     finished: datetime | None = NOW,
     restarts_before: int = 0,
+    job_restarts: int = 0,
     in_place: int = 0,
     ready: bool = True,
     deleted: datetime | None = None,
@@ -109,6 +105,9 @@ def make_pod(
     containers: tuple[ContainerStatus, ...] | None = None,
     init_containers: tuple[ContainerStatus, ...] = (),
     conditions: tuple[PodCondition, ...] = (),
+    node: str = "",
+    deadline: int | None = None,
+    subdomain: str = "",
     created: datetime | None = NOW,
     start: datetime | None = NOW,
     uid: str = "",
@@ -119,6 +118,7 @@ def make_pod(
     """A pod of a replica such as `Worker-1`. `deleted` is when its deletion was asked for."""
     kind, _, index = replica.rpartition("-")
     replica_type = ReplicaType(kind)
+    annotations = {ANNOTATION_RESTARTS: restarts_before, ANNOTATION_JOB_RESTARTS: job_restarts}
     own_name = name or object_name(job, replica_type, int(index))
     if containers is None:
         if exit_code is not None:
@@ -136,9 +136,10 @@ def make_pod(
             deletion_timestamp=None if deleted is None else deleted + timedelta(seconds=grace),
             deletion_grace_period_seconds=None if deleted is None else grace,
             labels=replica_labels(job, replica_type, int(index), is_master=False) if labels is None else labels,
-            annotations={ANNOTATION_RESTARTS: str(restarts_before)} if restarts_before else {},
+            annotations={key: str(count) for key, count in annotations.items() if count},
             owner_references=(OwnerReference("kubeflow.org/v1", "TFJob", job, "job-uid", True, True),),
         ),
+        spec=PodSpec(node, active_deadline_seconds=deadline, subdomain=subdomain),
         status=PodStatus(
             phase=phase,
             reason=reason,
@@ -168,6 +169,20 @@ def make_service(
     )
 
 
+def job_service(*, name: str = "mnist", deleted: datetime | None = None) -> Service:
+    """The one service of a job whose network is PerJob."""
+    return Service(
+        metadata=ObjectMeta(
+            name=name,
+            namespace="ns",
+            uid=name + "-service-uid",
+            creation_timestamp=NOW,
+            deletion_timestamp=deleted,
+            labels=job_labels("mnist"),
+        )
+    )
+
+
 def services_of(job: TFJob) -> tuple[Service, ...]:
     """A service for every replica of the job."""
     return tuple(
@@ -178,44 +193,79 @@ def services_of(job: TFJob) -> tuple[Service, ...]:
     )
 
 
-def observed(job: TFJob, *pods: Pod, services: tuple[Service, ...] | None = None) -> Observed:
-    return Observed(job, pods, services_of(job) if services is None else services)
+class ReadablePlan(Plan, frozen=True):
+    """A plan, and what tests ask about one."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether carrying the plan out would change anything."""
+        return bool(self.changes_objects or self.write_status or self.events)
+
+    @property
+    def created_pods(self) -> list[str]:
+        return [label(one.replica) for one in self.creations("pods")]
+
+    @property
+    def deleted_pods(self) -> list[str]:
+        return [label(one.replica) for one in self.deletions("pods")]
+
+    @property
+    def stops(self) -> list[Patch]:
+        return [one for one in self.actions if isinstance(one, Patch) and one.kind == "pods"]
+
+    @property
+    def stopped_pods(self) -> list[str]:
+        return [label(one.replica) for one in self.stops]
+
+    @property
+    def deletes_job(self) -> bool:
+        return any(isinstance(one, Delete) and one.kind == "tfjobs" for one in self.actions)
+
+    @property
+    def tensorboard_actions(self) -> tuple[Action, ...]:
+        return tuple(one for one in self.actions if not one.required and one.kind != "pods")
+
+    @property
+    def reasons(self) -> list[str]:
+        return [event.reason for event in self.events]
+
+    def creations(self, kind: OwnedKind) -> list[Create]:
+        """What the plan creates of a kind, but for its TensorBoard."""
+        return [one for one in self.actions if isinstance(one, Create) and one.kind == kind and one.required]
+
+    def deletions(self, kind: OwnedKind) -> list[Delete]:
+        """What the plan deletes of a kind, but for its TensorBoard."""
+        return [one for one in self.actions if isinstance(one, Delete) and one.kind == kind and one.required]
+
+    def condition(self, condition_type: ConditionType) -> JobCondition:
+        """The condition of this type, which must be there."""
+        found = find_condition(self.status.conditions, condition_type)
+        assert found is not None, f"no condition {condition_type}"
+        return found
+
+    def has_condition(self, condition_type: ConditionType) -> bool:
+        return find_condition(self.status.conditions, condition_type) is not None
+
+    def is_true(self, condition_type: ConditionType) -> bool:
+        return self.has_condition(condition_type) and self.condition(condition_type).status == "True"
 
 
-def planned(job: TFJob, *pods: Pod, now: datetime = NOW, options: PlanOptions = OPTIONS) -> Plan:
-    """The plan for a job that has all its services."""
-    return plan(observed(job, *pods), now, options)
+def plan_for(seen: Observed, now: datetime = NOW, options: PlanOptions = OPTIONS) -> ReadablePlan:
+    return ReadablePlan(**msgspec.structs.asdict(plan(seen, now, options)))
 
 
-def condition(result: Plan, condition_type: ConditionType) -> JobCondition | None:
-    return find_condition(result.status.conditions, condition_type)
+def planned(
+    job: TFJob,
+    *pods: Pod,
+    services: tuple[Service, ...] | None = None,
+    problems: tuple[str, ...] = (),
+    now: datetime = NOW,
+    options: PlanOptions = OPTIONS,
+) -> ReadablePlan:
+    """The plan for a job that has all its services, if none are given."""
+    return plan_for(Observed(job, pods, services_of(job) if services is None else services, problems), now, options)
 
 
-def is_true(result: Plan, condition_type: ConditionType) -> bool:
-    found = condition(result, condition_type)
-    return found is not None and found.status == "True"
-
-
-def created_pods(result: Plan) -> list[str]:
-    return [f"{create.replica_type}-{create.index}" for create in result.create_pods]
-
-
-def deleted_pods(result: Plan) -> list[str]:
-    return [f"{delete.replica_type}-{delete.index}" for delete in result.delete_pods]
-
-
-def reasons(result: Plan) -> list[str]:
-    return [event.reason for event in result.events]
-
-
-def acts(result: Plan) -> bool:
-    """Whether carrying the plan out would change anything."""
-    return bool(
-        result.delete_job
-        or result.write_status
-        or result.create_pods
-        or result.create_services
-        or result.delete_pods
-        or result.delete_services
-        or result.events
-    )
+def label(replica: ReplicaId | None) -> str:
+    assert replica is not None
+    return f"{replica[0]}-{replica[1]}"

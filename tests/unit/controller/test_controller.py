@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -9,162 +10,130 @@ from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
-from tfoperator.controller import ControllerOptions, ReconcileNote
-from tfoperator.controller.metrics import NoControllerMetrics
+from tfoperator.controller import Comparison, ControllerMetrics, ControllerOptions
 from tfoperator.informers import ObjectNotFound
 from tfoperator.kube.resources import PODS, SERVICES
 
 
-def test_a_job_goes_from_created_over_running_to_succeeded() -> None:
-    with Harness() as harness:
-        harness.submit(PS=1, Worker=2)
-        harness.sync()
-        assert harness.api.names(PODS) == ["job-ps-0", "job-worker-0", "job-worker-1"] == harness.api.names(SERVICES)
-        assert harness.condition("Created")["status"] == "True"
-        for pod in harness.api.names(PODS):
-            harness.play_kubelet(pod, "Running")
-        harness.sync()
-        assert harness.condition("Running")["status"] == "True"
-        for pod in ("job-worker-0", "job-worker-1"):
-            harness.play_kubelet(pod, "Succeeded", exit_code=0)
-        harness.sync()
-        assert harness.condition("Succeeded")["status"] == "True"
+def test_a_job_goes_from_created_over_running_to_succeeded(harness: Harness) -> None:
+    harness.submit_and_sync(PS=1, Worker=2)
+    assert harness.api.names(PODS) == ["job-ps-0", "job-worker-0", "job-worker-1"] == harness.api.names(SERVICES)
+    assert harness.condition("Created")["status"] == "True"
+    harness.run_all()
+    assert harness.condition("Running")["status"] == "True"
+    for pod in ("job-worker-0", "job-worker-1"):
+        harness.play_kubelet(pod, "Succeeded", exit_code=0)
+    harness.sync()
+    assert harness.condition("Succeeded")["status"] == "True"
 
 
-def test_a_sync_makes_no_read_call_and_no_write_but_those_of_its_plan() -> None:
-    with Harness() as harness:
-        harness.submit(PS=1, Worker=2)
-        harness.forget_calls()
-        harness.sync()
-        assert sorted(harness.calls()) == [("create", "pods")] * 3 + [("create", "services")] * 3 + [
-            ("patch", "tfjobs")
-        ]
-        harness.forget_calls()
-        harness.sync()
-        assert harness.calls() == []
+def test_a_sync_makes_no_read_call_and_no_write_but_those_of_its_plan(harness: Harness) -> None:
+    harness.submit(PS=1, Worker=2)
+    harness.forget_calls()
+    harness.sync()
+    assert sorted(harness.calls()) == [("create", "pods")] * 3 + [("create", "services")] * 3 + [("patch", "tfjobs")]
+    assert harness.calls_of_sync() == []
 
 
-def test_each_service_is_made_before_its_pod_and_one_event_tells_of_all() -> None:
-    with Harness() as harness:
-        harness.submit(Worker=5)
-        harness.forget_calls()
-        harness.sync()
-        made = [(call.resource, call.name) for call in harness.api.calls if call.verb == "create"]
-        assert len(made) == len(set(made)) == 10
-        for index in range(5):
-            assert made.index(("services", f"job-worker-{index}")) < made.index(("pods", f"job-worker-{index}"))
-        assert harness.recorder.reasons == ["SuccessfulCreatePod"]
+def test_each_service_is_made_before_its_pod_and_one_event_tells_of_all(harness: Harness) -> None:
+    harness.submit(Worker=5)
+    harness.forget_calls()
+    harness.sync()
+    made = [(call.resource, call.name) for call in harness.api.calls if call.verb == "create"]
+    assert len(made) == len(set(made)) == 10
+    for index in range(5):
+        assert made.index(("services", f"job-worker-{index}")) < made.index(("pods", f"job-worker-{index}"))
+    assert harness.recorder.reasons == ["SuccessfulCreatePod"]
 
 
-def test_a_status_can_be_written_again_before_the_cache_shows_the_last_one() -> None:
-    with Harness() as harness:
-        harness.submit(Worker=1)
-        harness.sync()
-        harness.api.mute("tfjobs")
-        for phase in ("Running", "Succeeded"):
-            harness.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": phase}})
-            eventually(lambda p=phase: harness.informers.pods.lister.get("ns", "job-worker-0").status.phase == p)
-            harness.controller.sync_tfjob("ns/job")
-            assert harness.status()["phase"] == phase
-        assert harness.queue.num_requeues("ns/job") == 0
+def test_a_status_can_be_written_again_before_the_cache_shows_the_last_one(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=1)
+    harness.api.mute("tfjobs")
+    for phase in ("Running", "Succeeded"):
+        harness.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": phase}})
+        eventually(lambda p=phase: harness.informers.pods.lister.get("ns", "job-worker-0").status.phase == p)
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.status()["phase"] == phase
+    assert harness.queue.num_requeues("ns/job") == 0
 
 
-def test_a_pod_that_vanished_is_made_again_and_counted_as_a_restart() -> None:
-    with Harness() as harness:
-        harness.submit(Worker=2, restart_policy="OnFailure")
-        harness.sync()
-        for pod in harness.api.names(PODS):
-            harness.play_kubelet(pod, "Running")
-        harness.sync()
-        harness.api.remove(PODS, "ns", "job-worker-1")
-        harness.catch_up()
-        harness.sync()
-        assert len(harness.api.names(PODS)) == 2
-        harness.sync()
-        assert harness.status()["replicaStatuses"]["Worker"]["restarts"] == 1
+def test_a_pod_that_vanished_is_made_again_and_counted_as_a_restart(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
+    harness.run_all()
+    harness.api.remove(PODS, "ns", "job-worker-1")
+    harness.sync()
+    assert len(harness.api.names(PODS)) == 2
+    harness.sync()
+    assert harness.status()["replicaStatuses"]["Worker"]["restarts"] == 1
 
 
-def test_a_stale_job_in_the_cache_does_not_take_back_a_restart_count() -> None:
-    with Harness() as harness:
-        harness.submit(Worker=2, restart_policy="OnFailure")
-        harness.sync()
-        harness.play_kubelet("job-worker-1", "Failed", exit_code=1)
-        harness.api.mute("tfjobs")
+def test_a_stale_job_in_the_cache_does_not_take_back_a_restart_count(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
+    harness.play_kubelet("job-worker-1", "Failed", exit_code=1)
+    harness.api.mute("tfjobs")
 
-        def synced() -> bool:
-            harness.controller.sync_tfjob("ns/job")
-            return harness.status()["replicaStatuses"]["Worker"].get("restarts") == 1
+    def synced() -> bool:
+        harness.controller.sync_tfjob("ns/job")
+        return harness.status()["replicaStatuses"]["Worker"].get("restarts") == 1
 
-        eventually(synced, what="the restart is counted")
-        for _ in range(3):
-            harness.controller.sync_tfjob("ns/job")
-        assert harness.status()["replicaStatuses"]["Worker"]["restarts"] == 1
+    eventually(synced, what="the restart is counted")
+    for _ in range(3):
+        harness.controller.sync_tfjob("ns/job")
+    assert harness.status()["replicaStatuses"]["Worker"]["restarts"] == 1
 
 
-def test_an_invalid_job_gets_a_condition_and_makes_nothing() -> None:
-    with Harness() as harness:
-        harness.submit(Worker=-1)
-        harness.sync()
-        assert "spec.tfReplicaSpecs[Worker].replicas" in harness.condition("Failed")["message"]
-        assert harness.api.names(PODS) == []
+def test_an_invalid_job_gets_a_condition_and_makes_nothing(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=-1)
+    assert "spec.tfReplicaSpecs[Worker].replicas" in harness.condition("Failed")["message"]
+    assert harness.api.names(PODS) == []
 
 
 @pytest.mark.parametrize("manager", ["kueue.x-k8s.io/multikueue"])
-def test_a_job_that_somebody_else_manages_is_left_alone(manager: str) -> None:
-    with Harness() as harness:
-        harness.submit(Worker=1, run_policy={"managedBy": manager})
-        harness.forget_calls()
-        harness.sync()
-        assert harness.calls() == []
+def test_a_job_that_somebody_else_manages_is_left_alone(harness: Harness, manager: str) -> None:
+    harness.submit(Worker=1, run_policy={"managedBy": manager})
+    assert harness.calls_of_sync() == []
 
 
-def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
-    with Harness() as harness:
-        harness.submit(Worker=1)
-        harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
-        harness.catch_up()
-        harness.forget_calls()
-        harness.sync()
-        assert harness.calls() == []
+def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector(harness: Harness) -> None:
+    harness.submit(Worker=1)
+    harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    assert harness.calls_of_sync() == []
 
 
-def test_a_deleted_job_leaves_nothing_behind_in_memory() -> None:
-    with Harness() as harness:
-        job = harness.submit(Worker=2)
-        harness.sync()
-        harness.queue.add_rate_limited("ns/job")
-        for name in harness.api.names(PODS):
-            harness.api.remove(PODS, "ns", name)
-        harness.api.remove(TFJOBS, "ns", "job")
-        eventually(lambda: len(harness.expectations) == 0, what="expectations are forgotten")
-        eventually(lambda: len(harness.controller._memory) == 0, what="the memory is empty")
-        eventually(lambda: harness.queue.num_requeues("ns/job") == 0, what="the backoff is forgotten")
-        harness.controller.sync_tfjob("ns/job")
-        assert harness.expectations.owner_satisfied(job["metadata"]["uid"])
+def test_a_deleted_job_leaves_nothing_behind_in_memory(harness: Harness) -> None:
+    job = harness.submit_and_sync(Worker=2)
+    harness.queue.add_rate_limited("ns/job")
+    for name in harness.api.names(PODS):
+        harness.api.remove(PODS, "ns", name)
+    harness.api.remove(TFJOBS, "ns", "job")
+    eventually(lambda: len(harness.expectations) == 0, what="expectations are forgotten")
+    eventually(lambda: len(harness.controller._memory) == 0, what="the memory is empty")
+    eventually(lambda: harness.queue.num_requeues("ns/job") == 0, what="the backoff is forgotten")
+    harness.controller.sync_tfjob("ns/job")
+    assert harness.expectations.owner_satisfied(job["metadata"]["uid"])
 
 
-def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either() -> None:
-    with Harness() as harness:
-        job = harness.submit(Worker=2)
-        uid = job["metadata"]["uid"]
+def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either(harness: Harness) -> None:
+    job = harness.submit(Worker=2)
+    uid = job["metadata"]["uid"]
 
-        def vanish(call: Call) -> None:
-            if call.verb == "create" and call.resource == "pods" and harness.api.names(TFJOBS):
-                harness.api.remove(TFJOBS, "ns", "job")
-                eventually(lambda: not harness.informers.jobs.lister.list())
-                eventually(lambda: len(harness.controller._memory) == 0, what="the handler has run")
+    def vanish(call: Call) -> None:
+        if call.verb == "create" and call.resource == "pods" and harness.api.names(TFJOBS):
+            harness.api.remove(TFJOBS, "ns", "job")
+            eventually(lambda: not harness.informers.jobs.lister.list())
+            eventually(lambda: len(harness.controller._memory) == 0, what="the handler has run")
 
-        harness.api.react(vanish)
-        harness.controller.sync_tfjob("ns/job")
-        assert harness.api.count("create", "pods") > 0
-        assert len(harness.expectations) == 0
-        # And one whose deletion comes between the look into the cache and everything else.
-        cached = decode_tfjob(json.dumps(job).encode())
-        harness.controller._jobs = OneLook(cached)  # type: ignore[assignment]
-        harness.controller.sync_tfjob("ns/job")
-        assert len(harness.controller._memory) == 0
-        assert harness.expectations.owner_satisfied(uid)
-        assert len(harness.expectations) == 0
+    harness.api.react(vanish)
+    harness.controller.sync_tfjob("ns/job")
+    assert harness.api.count("create", "pods") > 0
+    assert len(harness.expectations) == 0
+    # And one whose deletion comes between the look into the cache and everything else.
+    cached = decode_tfjob(json.dumps(job).encode())
+    harness.controller._jobs = OneLook(cached)  # type: ignore[assignment]
+    harness.controller.sync_tfjob("ns/job")
+    assert len(harness.controller._memory) == 0
+    assert harness.expectations.owner_satisfied(uid)
+    assert len(harness.expectations) == 0
 
 
 class OneLook:
@@ -179,20 +148,52 @@ class OneLook:
         return self._jobs.pop()
 
 
-def test_a_standby_keeps_no_keys_and_looks_at_every_job_once_it_leads() -> None:
-    with Harness() as harness:
-        for number in range(3):
-            harness.submit(f"job-{number}", Worker=1)
-        harness.api.remove(TFJOBS, "ns", "job-0")
-        harness.catch_up()
-        assert len(harness.queue) == 0
-        harness.controller.start()
-        eventually(lambda: harness.api.names(PODS) == ["job-1-worker-0", "job-2-worker-0"], what="all pods")
+def test_who_edits_the_template_of_running_pods_is_told_once_that_they_keep_the_old_one(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=2, PS=1)
+    harness.run_all()
+
+    def template(image: str) -> dict[str, Any]:
+        return {"template": {"spec": {"containers": [{"name": "tensorflow", "image": image}]}}}
+
+    def told() -> list[str]:
+        return [message for _, reason, message in harness.recorder.events if reason == "TemplateChanged"]
+
+    harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": {"PS": {"restartPolicy": "Never"}}}})
+    harness.sync()
+    assert told() == [], "no template was changed"
+    for number, image in enumerate(("new", "newer"), 1):
+        harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": {"Worker": template(image)}}})
+        harness.forget_calls()
+        harness.sync(times=3)
+        assert len(told()) == number
+        assert set(harness.calls()) <= {("patch", "tfjobs")}, "it costs no call but that of the event"
+    assert told()[0].startswith("The pod template of Worker was changed. Pods that are there keep the old one")
+
+
+def test_a_template_that_is_edited_while_no_pod_runs_needs_no_word(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=1, run_policy={"suspend": True})
+    spec = {
+        "tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}}}}
+    }
+    harness.api.edit(TFJOBS, "ns", "job", {"spec": spec | {"runPolicy": {"suspend": False}}})
+    harness.sync(times=3)
+    assert "SuccessfulCreatePod" in harness.recorder.reasons
+    assert "TemplateChanged" not in harness.recorder.reasons
+
+
+def test_a_standby_keeps_no_keys_and_looks_at_every_job_once_it_leads(harness: Harness) -> None:
+    for number in range(3):
+        harness.submit(f"job-{number}", Worker=1)
+    harness.api.remove(TFJOBS, "ns", "job-0")
+    harness.catch_up()
+    assert len(harness.queue) == 0
+    harness.controller.start()
+    eventually(lambda: harness.api.names(PODS) == ["job-1-worker-0", "job-2-worker-0"], what="all pods")
 
 
 def test_a_standby_counts_no_deleted_jobs() -> None:
     counted: list[str] = []
-    metrics = NoControllerMetrics()
+    metrics = ControllerMetrics()
     metrics.job_deleted = counted.append  # type: ignore[method-assign]
     with Harness(metrics=metrics) as harness:
         for namespace in ("earlier", "later"):
@@ -207,78 +208,61 @@ def test_a_standby_counts_no_deleted_jobs() -> None:
         assert counted == ["later"]
 
 
-def test_a_job_made_anew_under_its_old_name_does_not_inherit_the_old_pods() -> None:
-    with Harness() as harness:
-        harness.submit(Worker=1)
-        harness.sync()
-        old = harness.api.objects(PODS)[0]["metadata"]["uid"]
-        harness.api.remove(TFJOBS, "ns", "job")
-        harness.submit(Worker=1)
-        harness.controller.sync_tfjob("ns/job")
-        assert [pod["metadata"]["uid"] for pod in harness.api.objects(PODS)] == [old]
-        # The garbage collector comes.
-        harness.api.remove(PODS, "ns", "job-worker-0")
-        harness.api.remove(SERVICES, "ns", "job-worker-0")
-        harness.catch_up()
-        harness.sync()
-        [pod] = harness.api.objects(PODS)
-        assert pod["metadata"]["uid"] != old
+def test_a_job_made_anew_under_its_old_name_does_not_inherit_the_old_pods(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=1)
+    old = harness.api.objects(PODS)[0]["metadata"]["uid"]
+    harness.api.remove(TFJOBS, "ns", "job")
+    harness.submit(Worker=1)
+    harness.controller.sync_tfjob("ns/job")
+    assert [pod["metadata"]["uid"] for pod in harness.api.objects(PODS)] == [old]
+    # The garbage collector comes.
+    harness.api.remove(PODS, "ns", "job-worker-0")
+    harness.api.remove(SERVICES, "ns", "job-worker-0")
+    harness.sync()
+    [pod] = harness.api.objects(PODS)
+    assert pod["metadata"]["uid"] != old
 
 
-def test_the_time_of_a_comparison_rides_on_another_status_write() -> None:
-    clock = FakeClock()
-    with Harness(clock=clock) as harness:
-        job = harness.submit(Worker=1)
-        harness.sync()
-        uid = job["metadata"]["uid"]
-        harness.controller.note_reconciled(uid, ReconcileNote(time=clock.now(), write=False))
-        harness.forget_calls()
-        harness.sync()
-        assert harness.calls() == []
-        harness.play_kubelet("job-worker-0", "Running")
-        harness.sync()
-        assert harness.calls() == [("patch", "tfjobs")]
-        assert harness.status()["lastReconcileTime"] == "2026-01-01T00:00:00Z"
+def test_the_time_of_a_comparison_rides_on_another_status_write(clocked: Harness, clock: FakeClock) -> None:
+    job = clocked.submit_and_sync(Worker=1)
+    uid = job["metadata"]["uid"]
+    clocked.controller.note_comparison(uid, Comparison(time=clock.now(), write=False))
+    assert clocked.calls_of_sync() == []
+    clocked.play_kubelet("job-worker-0", "Running")
+    clocked.sync()
+    assert clocked.calls() == [("patch", "tfjobs")]
+    assert clocked.status()["lastReconcileTime"] == "2026-01-01T00:00:00Z"
 
 
-def test_the_time_of_a_comparison_is_written_by_itself_once_when_asked_for() -> None:
-    clock = FakeClock()
-    with Harness(clock=clock) as harness:
-        job = harness.submit(Worker=1)
-        harness.sync()
-        harness.controller.note_reconciled(job["metadata"]["uid"], ReconcileNote(time=clock.now(), write=True))
-        harness.forget_calls()
-        harness.sync()
-        harness.sync()
-        assert harness.calls() == [("patch", "tfjobs")]
+def test_the_time_of_a_comparison_is_written_by_itself_once_when_asked_for(clocked: Harness, clock: FakeClock) -> None:
+    job = clocked.submit_and_sync(Worker=1)
+    clocked.controller.note_comparison(job["metadata"]["uid"], Comparison(time=clock.now(), write=True))
+    clocked.forget_calls()
+    clocked.sync()
+    clocked.sync()
+    assert clocked.calls() == [("patch", "tfjobs")]
 
 
-def test_the_time_of_a_comparison_survives_a_conflict() -> None:
-    clock = FakeClock()
-    with Harness(clock=clock) as harness:
-        job = harness.submit(Worker=1)
-        harness.sync()
-        harness.controller.note_reconciled(job["metadata"]["uid"], ReconcileNote(time=clock.now(), write=True))
-        harness.api.fail("patch", "tfjobs", api_error(409, "Conflict"))
-        harness.sync()
-        assert "lastReconcileTime" not in harness.status()
-        harness.sync()
-        assert harness.status()["lastReconcileTime"] == "2026-01-01T00:00:00Z"
+def test_the_time_of_a_comparison_survives_a_conflict(clocked: Harness, clock: FakeClock) -> None:
+    job = clocked.submit_and_sync(Worker=1)
+    clocked.controller.note_comparison(job["metadata"]["uid"], Comparison(time=clock.now(), write=True))
+    clocked.api.fail("patch", "tfjobs", api_error(409, "Conflict"))
+    clocked.sync()
+    assert "lastReconcileTime" not in clocked.status()
+    clocked.sync()
+    assert clocked.status()["lastReconcileTime"] == "2026-01-01T00:00:00Z"
 
 
-def test_a_job_past_its_time_to_live_is_deleted() -> None:
-    clock = FakeClock()
-    with Harness(clock=clock) as harness:
-        harness.submit(Worker=1, run_policy={"ttlSecondsAfterFinished": 60})
-        harness.sync()
-        harness.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
-        harness.sync()
-        clock.advance(61)
-        harness.sync()
-        assert harness.api.names(TFJOBS) == []
-        [delete] = [call for call in harness.api.calls if call.verb == "delete" and call.resource == "tfjobs"]
-        assert delete.body["uid"]
-        assert delete.body["propagation"] == "Background"
+def test_a_job_past_its_time_to_live_is_deleted(clocked: Harness, clock: FakeClock) -> None:
+    clocked.submit_and_sync(Worker=1, run_policy={"ttlSecondsAfterFinished": 60})
+    clocked.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
+    clocked.sync()
+    clock.advance(61)
+    clocked.sync()
+    assert clocked.api.names(TFJOBS) == []
+    [delete] = [call for call in clocked.api.calls if call.verb == "delete" and call.resource == "tfjobs"]
+    assert delete.body["uid"]
+    assert delete.body["propagation"] == "Background"
 
 
 def test_a_crash_half_way_through_fifty_creates_ends_with_exactly_fifty() -> None:
@@ -297,7 +281,6 @@ def test_a_crash_half_way_through_fifty_creates_ends_with_exactly_fifty() -> Non
         first.api.behave()
     with Harness(api=first.api) as second:
         second.forget_calls()
-        second.catch_up()
         second.sync()
         assert second.api.names(PODS) == sorted(f"job-worker-{index}" for index in range(50))
         assert len(second.api.names(SERVICES)) == 50

@@ -6,21 +6,23 @@ It keeps its own account of what happened, so that what the status says can be c
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from tests.unit.controller.builders import NOW, OPTIONS
+from hack.simulated_objects import GRACE, SimulatedObjects
+from tests.unit.controller.builders import OPTIONS, ReadablePlan, plan_for
 from tfoperator.api.indexes import parse_indexes
 from tfoperator.api.names import replica_of
-from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, TFJobStatus
-from tfoperator.controller.conditions import find_condition, is_finished
-from tfoperator.controller.plan import Observed, Plan, PlanOptions, plan
-from tfoperator.controller.status_patch import status_patch
+from tfoperator.api.v1.types import ConditionType, ReplicaProgress, ReplicaType, TFJob, TrainingProgress
+from tfoperator.controller import Action, Create, Delete, DeleteReason, Observed, Patch, Plan, PlanOptions
+from tfoperator.controller.plan import TakeStacks
+from tfoperator.controller.plan.restart import job_restarts_before
+from tfoperator.controller.plan.status.conditions import find_condition, is_finished
+from tfoperator.controller.pods import restarts_together
 from tfoperator.kube.objects import (
     ContainerState,
     ContainerStateTerminated,
@@ -28,13 +30,14 @@ from tfoperator.kube.objects import (
     ObjectMeta,
     Pod,
     PodCondition,
-    PodSpec,
     PodStatus,
     Service,
 )
 
-GRACE = 30
 Replica = tuple[ReplicaType, int]
+
+
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Lost(Exception):
@@ -51,25 +54,22 @@ class View:
 
 
 @dataclass
-class World:
+class World(SimulatedObjects):
     """The truth. `losses` counts, per replica, restarts in place and pods that ended or went against our will."""
 
-    job: TFJob
     options: PlanOptions = OPTIONS
-    now: datetime = NOW
-    pods: dict[str, Pod] = field(default_factory=dict)
-    services: dict[str, Service] = field(default_factory=dict)
     lost_nodes: set[str] = field(default_factory=set)
     losses: Counter[Replica] = field(default_factory=Counter)
-    job_deleted: bool = False
+    lost_numbers: set[int] = field(default_factory=set)  # of the restarts of all after which a pod was lost
     drop: set[str] = field(default_factory=set)  # kinds of requests that get lost
-    _uids: Any = field(default_factory=itertools.count)
+    stacks: str = ""  # who takes stacks: nobody, "prompt", or somebody who never ends
+    stacks_taken: datetime = NEVER
     _charged: set[str] = field(default_factory=set)  # pods (by uid) that `losses` has counted already
     _history: list[View] = field(default_factory=list)
     _seen: int = 0  # the operator's cache is never older than this
 
     def __post_init__(self) -> None:
-        self._changed()
+        self.changed()
 
     # The operator
 
@@ -78,14 +78,18 @@ class World:
         self._seen = max(self._seen, len(self._history) - 1 - lag)
         return self._history[self._seen]
 
-    def plan(self, lag: int = 0) -> Plan:
-        view = self.look(lag)
-        return plan(Observed(view.job, view.pods, view.services), self.now, self.options)
+    def plan(self, lag: int = 0) -> ReadablePlan:
+        return self._plan(self.look(lag))
 
-    def sync(self, lag: int = 0) -> Plan:
+    def _plan(self, view: View) -> ReadablePlan:
+        taken = self.stacks_taken if self.stacks else None
+        return plan_for(Observed(view.job, view.pods, view.services, stacks_taken=taken), self.now, self.options)
+
+    def sync(self, lag: int = 0) -> ReadablePlan:
         """One sync of the operator; requests whose kind is in `drop` get lost, which ends the sync."""
         view = self.look(lag)
-        result = plan(Observed(view.job, view.pods, view.services), self.now, self.options)
+        result = self._plan(view)
+        self._charge_stall(result, view)
         try:
             self._execute(result, view)
         except Lost:
@@ -93,60 +97,79 @@ class World:
         return result
 
     def _execute(self, result: Plan, view: View) -> None:
-        if result.delete_job:
-            self._request("delete")
-            self.job_deleted = True
-            return
         if result.write_status_first:
-            self._write_status(result.status, view)
-        for deletion in result.delete_pods:
-            self._request("delete")
-            if deletion.name in self.pods and self.pods[deletion.name].metadata.uid == deletion.uid:
-                self._charged.add(deletion.uid)  # our own doing is no loss
-                self.remove_pod(deletion.name, grace=deletion.grace_period_seconds)
-                self._acted()
-        for service in result.delete_services:
-            self._request("delete")
-            if self.services.pop(service.name, None) is not None:
-                self._acted()
-        for creation in result.create_services:
-            self._request("create")
-            if creation.name not in self.services:
-                meta = msgspec.convert(creation.body["metadata"], ObjectMeta)
-                self.services[creation.name] = Service(metadata=self._born(meta))
-                self._acted()
-        for pod in result.create_pods:
-            self._request("create")
-            if pod.name not in self.pods:
-                meta = msgspec.convert(pod.body["metadata"], ObjectMeta)
-                self.lost_nodes.discard(pod.name)
-                self.pods[pod.name] = Pod(
-                    metadata=self._born(meta), spec=PodSpec("node"), status=PodStatus(phase="Pending")
-                )
-                self._acted()
+            self._write(result, view)
+        for action in result.actions:
+            if isinstance(action, TakeStacks):
+                self.stacks_taken = self.now if self.stacks == "prompt" else self.stacks_taken
+                continue
+            self._request("create" if isinstance(action, Create) else "delete")
+            self.carry_out(action)
+            self._saw_it()
         if result.write_status and not result.write_status_first:
-            self._write_status(result.status, view)
+            self._write(result, view)
 
-    def _write_status(self, status: TFJobStatus, view: View) -> None:
+    def _charge_stall(self, result: ReadablePlan, view: View) -> None:
+        """Whoever restarts what runs, because it has stalled, causes a loss that is to be counted."""
+        pods = {pod.metadata.uid: pod for pod in view.pods}
+        stalled = [
+            pods[one.uid]
+            for one in result.deletions("pods")
+            if one.reason is DeleteReason.RESTART and result.is_true(ConditionType.STALLED)
+        ]
+        policy = self.job.spec.run_policy
+        for pod in stalled[:1] if restarts_together(self.job) else stalled:
+            if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None:
+                assert policy is not None
+                assert policy.on_stall == "Restart", "what runs is restarted, and nobody asked for it"
+                self._charge(pod)
+
+    def _write(self, result: Plan, view: View) -> None:
         self._request("status")
         if view.job.metadata.resource_version != self.job.metadata.resource_version:
             raise Lost("conflict")
-        patch = status_patch(view.job.status, status)
-        assert patch is not None, "a status to write must differ"
-        merged = merge(msgspec.to_builtins(self.job.status), patch["status"])
-        new = msgspec.convert(merged, TFJobStatus)
-        assert new == status, "the patch must lead to the planned status"
-        self._put_job(msgspec.structs.replace(self.job, status=new))
-        self._acted()
+        self.write_status(result, view.job.status)
+        self._put_job(self.job)
+        self.changed()
+        self._saw_it()
 
     def _request(self, kind: str) -> None:
         if kind in self.drop:
             raise Lost(kind)
 
-    def _acted(self) -> None:
+    def _saw_it(self) -> None:
         """Expectations: the operator doesn't plan again before its cache shows what it did."""
-        self._changed()
         self._seen = len(self._history) - 1
+
+    def refuses(self, creation: Create) -> bool:
+        """The operator may not have heard of what it made."""
+        there = creation.name in (self.pods if creation.kind == "pods" else self.services)
+        if creation.kind == "pods" and not there:
+            self.lost_nodes.discard(creation.name)
+        return there
+
+    def take_away(self, kind: str, name: str, deletion: Delete) -> None:
+        if kind != "pods":
+            super().take_away(kind, name, deletion)
+            return
+        if deletion.resource_version not in ("", self.pods[name].metadata.resource_version):
+            return  # 409
+        self._charged.add(deletion.uid)  # our own doing is no loss
+        self.remove_pod(name, grace=deletion.grace_period_seconds)
+
+    def carry_out(self, action: Action) -> None:
+        """A patch of a pod that has gone or changed is refused."""
+        if isinstance(action, Patch):
+            pod = self.pods.get(action.name)
+            seen = action.body["metadata"]["resourceVersion"]
+            if pod is None or (pod.metadata.uid, pod.metadata.resource_version) != (action.uid, seen):
+                return
+        super().carry_out(action)
+        if isinstance(action, Patch):
+            self._update(self.pods[action.name])
+
+    def born(self, metadata: ObjectMeta) -> ObjectMeta:
+        return msgspec.structs.replace(super().born(metadata), resource_version="1")
 
     # The user
 
@@ -155,7 +178,7 @@ class World:
         self._put_job(
             msgspec.structs.replace(self.job, metadata=meta, spec=msgspec.structs.replace(self.job.spec, **spec))
         )
-        self._changed()
+        self.changed()
 
     def suspend(self, on: bool) -> None:
         policy = self.job.spec.run_policy
@@ -180,11 +203,27 @@ class World:
         if self.pods[name].metadata.deletion_timestamp is None:
             self._take(self.pods[name])
         del self.pods[name]
-        self._changed()
+        self.changed()
 
     def delete_service(self, name: str) -> None:
         del self.services[name]
-        self._changed()
+        self.changed()
+
+    def forget_deadline(self) -> None:
+        """Nobody minds any more whether there is progress."""
+        policy = self.job.spec.run_policy
+        assert policy is not None
+        self.edit(run_policy=msgspec.structs.replace(policy, progress_deadline_seconds=None))
+
+    def report(self, behind: str = "") -> None:
+        """The job reports progress now; the replica `behind` is some steps back."""
+        at = self._second()
+        late = (ReplicaProgress(behind, 5, at),) if behind else ()
+        progress = TrainingProgress(step=10, percentage=10, last_updated_time=at, behind=late)
+        self._put_job(
+            msgspec.structs.replace(self.job, status=msgspec.structs.replace(self.job.status, progress=progress))
+        )
+        self.changed()
 
     # The kubelet, the scheduler, the node controller
 
@@ -202,9 +241,15 @@ class World:
                     "deletion_grace_period_seconds": seconds,
                 },
             )
-        self._changed()
+        self.changed()
+
+    def schedule(self, name: str) -> None:
+        pod = self.pods[name]
+        if pod.status.phase == "Pending" and not pod.spec.node_name:
+            self._update(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="node")))
 
     def run(self, name: str) -> None:
+        self.schedule(name)
         if self.pods[name].status.phase == "Pending" and name not in self.lost_nodes:
             ready = (ContainerStatus(name="tensorflow", ready=True),)
             self._update(self.pods[name], phase="Running", start_time=self._second(), container_statuses=ready)
@@ -241,6 +286,13 @@ class World:
         if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None:
             self._end(pod, 0)
 
+    def expire(self, name: str) -> None:
+        """The kubelet ends a pod whose deadline is over, which is soon after it was set."""
+        pod = self.pods[name]
+        on_a_node = pod.spec.node_name and name not in self.lost_nodes
+        if pod.spec.active_deadline_seconds is not None and on_a_node and pod.status.phase in ("Pending", "Running"):
+            self._update(pod, phase="Failed", reason="DeadlineExceeded")
+
     def evict(self, name: str) -> None:
         pod = self.pods[name]
         if pod.status.phase in ("Pending", "Running") and pod.metadata.deletion_timestamp is None:
@@ -251,7 +303,7 @@ class World:
         """The kubelet finishes a deletion."""
         if self.pods[name].metadata.deletion_timestamp is not None and name not in self.lost_nodes:
             del self.pods[name]
-            self._changed()
+            self.changed()
 
     def lose_node(self, name: str) -> None:
         """The pod's node is lost: the taint manager deletes the pod, and no kubelet ever confirms."""
@@ -274,9 +326,10 @@ class World:
         pod = self.pods[name]
         twin = f"{name}-twin"
         if twin not in self.pods:
+            self.lost_nodes.discard(twin)
             meta = msgspec.structs.replace(pod.metadata, name=twin)
-            self.pods[twin] = Pod(metadata=self._born(meta), spec=pod.spec, status=PodStatus(phase="Pending"))
-            self._changed()
+            self.pods[twin] = Pod(metadata=self.born(meta), spec=pod.spec, status=PodStatus(phase="Pending"))
+            self.changed()
 
     # Looking at the truth
 
@@ -289,6 +342,8 @@ class World:
         return found is not None and found.status == "True"
 
     def policy_of(self, pod: Pod) -> str:
+        if restarts_together(self.job):
+            return "Never"
         spec = self.job.spec.tf_replica_specs.get(self.replica(pod)[0])
         return (spec.restart_policy if spec else None) or "Never"
 
@@ -331,17 +386,15 @@ class World:
         if pod.metadata.uid not in self._charged:
             self._charged.add(pod.metadata.uid)
             self.losses[self.replica(pod)] += 1
+            self.lost_numbers.add(job_restarts_before(pod))
 
     def _update(self, pod: Pod, *, meta: dict[str, Any] | None = None, **status: Any) -> None:
         self.pods[pod.metadata.name] = Pod(
-            metadata=msgspec.structs.replace(pod.metadata, **(meta or {})),
+            metadata=msgspec.structs.replace(pod.metadata, **(meta or {}), resource_version=_next(pod)),
             spec=pod.spec,
             status=msgspec.structs.replace(pod.status, **status),
         )
-        self._changed()
-
-    def _born(self, meta: ObjectMeta) -> ObjectMeta:
-        return msgspec.structs.replace(meta, uid=f"uid-{next(self._uids)}", creation_timestamp=self._second())
+        self.changed()
 
     def _second(self) -> datetime:
         return self.now.replace(microsecond=0)
@@ -352,18 +405,9 @@ class World:
             job, metadata=msgspec.structs.replace(job.metadata, resource_version=version)
         )
 
-    def _changed(self) -> None:
+    def changed(self) -> None:
         self._history.append(View(self.job, tuple(self.pods.values()), tuple(self.services.values())))
 
 
-def merge(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merge(result.get(key), value)
-    return result
+def _next(pod: Pod) -> str:
+    return str(int(pod.metadata.resource_version) + 1)

@@ -4,27 +4,20 @@ import logging
 import random
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
+from tests.support.threads import run_at_once
 from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.kube.errors import ConfigError, ForbiddenError, Status, StatusCause, StatusDetails, TransportError
 from tfoperator.kube.resources import EVENTS
 
 JOB = ObjectReference("kubeflow.org/v1", "TFJob", "team", "mnist", "uid-1")
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def api(clock: FakeClock) -> FakeApi:
-    return FakeApi(clock.now)
+NAMES = {"namespace": "team", "name": "mnist", "uid": "uid-1"}
 
 
 @pytest.fixture
@@ -32,6 +25,23 @@ def recorder(api: FakeApi, clock: FakeClock) -> Iterator[EventRecorder]:
     recorder = EventRecorder(api, component="tfjob-controller", host="host-1", clock=clock, rng=random.Random(1))
     yield recorder
     assert recorder.stop()
+
+
+def begin(recorder: EventRecorder, *reasons: str) -> None:
+    """Start it, and report an event about the job for each reason."""
+    recorder.start()
+    for reason in reasons:
+        recorder.event(JOB, "Normal", reason, reason.lower())
+
+
+def write(recorder: EventRecorder, *reasons: str) -> None:
+    """As `begin`, and stop it when all has been written."""
+    begin(recorder, *reasons)
+    assert recorder.stop()
+
+
+def seen(recorder: EventRecorder, pod: str) -> None:
+    recorder.event(ObjectReference("v1", "Pod", "team", f"pod-{pod}", pod), "Normal", "Seen", "seen")
 
 
 class Gate:
@@ -44,7 +54,7 @@ class Gate:
 
     def _pass(self, call: Call) -> None:
         self.reached.set()
-        assert self._open.wait(10)
+        assert self._open.wait(60)
 
     def open(self) -> None:
         self._open.set()
@@ -53,8 +63,7 @@ class Gate:
 def test_an_event_is_written_as_core_v1(recorder: EventRecorder, api: FakeApi, clock: FakeClock) -> None:
     clock.advance(0.75)
     recorder.event(JOB, "Warning", "JobFailed", "worker 1 exited with 1")
-    recorder.start()
-    assert recorder.stop()
+    write(recorder)
     [event] = api.objects(EVENTS)
     name = event["metadata"]["name"]
     assert name.startswith("mnist.")
@@ -64,13 +73,7 @@ def test_an_event_is_written_as_core_v1(recorder: EventRecorder, api: FakeApi, c
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": "team"},
-        "involvedObject": {
-            "apiVersion": "kubeflow.org/v1",
-            "kind": "TFJob",
-            "namespace": "team",
-            "name": "mnist",
-            "uid": "uid-1",
-        },
+        "involvedObject": {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", **NAMES},
         "type": "Warning",
         "reason": "JobFailed",
         "message": "worker 1 exited with 1",
@@ -86,8 +89,7 @@ def test_an_event_is_written_as_core_v1(recorder: EventRecorder, api: FakeApi, c
 def test_a_repeated_event_is_patched_with_its_count_and_time(
     recorder: EventRecorder, api: FakeApi, clock: FakeClock
 ) -> None:
-    recorder.start()
-    recorder.event(JOB, "Normal", "Created", "created")
+    begin(recorder, "Created")
     clock.advance(90)
     recorder.event(JOB, "Normal", "Created", "created")
     assert recorder.stop()
@@ -101,8 +103,7 @@ def test_a_repeated_event_is_patched_with_its_count_and_time(
 def test_an_event_that_the_server_has_expired_is_created_again_with_its_count(
     recorder: EventRecorder, api: FakeApi
 ) -> None:
-    recorder.start()
-    recorder.event(JOB, "Normal", "Created", "created")
+    begin(recorder, "Created")
     name = eventually(lambda: api.names(EVENTS))[0]
     api.remove(EVENTS, "team", name)
     recorder.event(JOB, "Normal", "Created", "created")
@@ -113,26 +114,21 @@ def test_an_event_that_the_server_has_expired_is_created_again_with_its_count(
 
 def test_an_event_about_a_cluster_scoped_object_lives_in_default(recorder: EventRecorder, api: FakeApi) -> None:
     recorder.event(ObjectReference("v1", "Node", name="node-1"), "Normal", "Seen", "seen")
-    recorder.start()
-    assert recorder.stop()
+    write(recorder)
     [event] = api.objects(EVENTS)
     assert event["metadata"]["namespace"] == "default"
 
 
 def test_a_long_message_is_cut(recorder: EventRecorder, api: FakeApi) -> None:
     recorder.event(JOB, "Normal", "Created", "x" * 5000)
-    recorder.start()
-    assert recorder.stop()
+    write(recorder)
     assert len(api.objects(EVENTS)[0]["message"]) == 1024
 
 
 @pytest.mark.parametrize("code", [400, 403, 404, 409, 422, 429, 500, 503])
 def test_any_answer_of_the_server_is_final(recorder: EventRecorder, api: FakeApi, code: int) -> None:
     api.fail("create", "events", api_error(code), times=100)
-    recorder.start()
-    recorder.event(JOB, "Normal", "Created", "created")
-    recorder.event(JOB, "Normal", "Other", "other")
-    assert recorder.stop()
+    write(recorder, "Created", "Other")
     assert api.count("create") == 2
 
 
@@ -140,9 +136,7 @@ def test_a_broken_configuration_is_final(
     recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.fail("create", "events", ConfigError("the exec plugin is gone"))
-    recorder.start()
-    recorder.event(JOB, "Normal", "Created", "created")
-    assert recorder.stop()
+    write(recorder, "Created")
     assert "exec plugin is gone" in caplog.text
     assert api.count("create") == 1
 
@@ -153,10 +147,7 @@ def test_a_namespace_that_is_being_deleted_is_not_worth_a_warning(
     details = StatusDetails(causes=(StatusCause(reason="NamespaceTerminating"),))
     api.fail("create", "events", ForbiddenError(Status(403, "Forbidden", "being terminated", details)))
     api.fail("create", "events", api_error(403, "Forbidden", "no rights"), times=2)
-    recorder.start()
-    recorder.event(JOB, "Normal", "Created", "created")
-    recorder.event(JOB, "Normal", "Other", "other")
-    assert recorder.stop()
+    write(recorder, "Created", "Other")
     [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert "no rights" in record.message
     assert "TFJob team/mnist" in record.message
@@ -166,8 +157,7 @@ def test_a_write_without_an_answer_is_tried_12_times_10_seconds_apart_the_first_
     recorder: EventRecorder, api: FakeApi, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.fail("create", "events", TransportError("connection reset"), times=100)
-    recorder.start()
-    recorder.event(JOB, "Normal", "Created", "created")
+    begin(recorder, "Created")
     due = 10 * random.Random(1).random()
     for tries in range(1, 12):
         clock.wait_for_deadline(due)
@@ -184,10 +174,8 @@ def test_a_write_that_succeeds_at_the_second_try_is_not_tried_again(
     recorder: EventRecorder, api: FakeApi, clock: FakeClock
 ) -> None:
     api.fail("create", "events", TransportError("connection reset"), times=1)
-    recorder.start()
-    recorder.event(JOB, "Normal", "Created", "created")
-    clock.wait_for_waiters(1)
-    clock.advance(10)
+    begin(recorder, "Created")
+    clock.pass_time(10)
     eventually(lambda: api.names(EVENTS))
     assert recorder.stop()
     assert api.count("create") == 2
@@ -197,9 +185,7 @@ def test_an_event_whose_creation_was_not_acknowledged_is_not_reported_as_a_failu
     recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.fail("create", "events", api_error(409, "AlreadyExists"))
-    recorder.start()
-    recorder.event(JOB, "Normal", "Created", "created")
-    assert recorder.stop()
+    write(recorder, "Created")
     assert caplog.records == []
 
 
@@ -207,9 +193,7 @@ def test_stopping_ends_the_pause_between_tries_and_drops_the_rest(
     recorder: EventRecorder, api: FakeApi, clock: FakeClock
 ) -> None:
     api.fail("create", "events", TransportError("connection reset"), times=100)
-    recorder.start()
-    for reason in ("One", "Two", "Three"):
-        recorder.event(JOB, "Normal", reason, "something")
+    begin(recorder, "One", "Two", "Three")
     clock.wait_for_waiters(1)
     assert recorder.stop()
     assert api.count("create") == 1
@@ -218,19 +202,16 @@ def test_stopping_ends_the_pause_between_tries_and_drops_the_rest(
 
 def test_stopping_writes_what_is_queued(recorder: EventRecorder, api: FakeApi) -> None:
     for number in range(50):
-        recorder.event(ObjectReference("v1", "Pod", "team", f"pod-{number}", str(number)), "Normal", "Seen", "seen")
-    recorder.start()
-    assert recorder.stop()
+        seen(recorder, str(number))
+    write(recorder)
     assert len(api.names(EVENTS)) == 50
     assert recorder.dropped == 0
 
 
 def test_flushing_ends_at_the_timeout(recorder: EventRecorder, api: FakeApi, clock: FakeClock) -> None:
     gate = Gate(api)
-    recorder.start()
-    for reason in ("One", "Two", "Three"):
-        recorder.event(JOB, "Normal", reason, "something")
-    assert gate.reached.wait(10)
+    begin(recorder, "One", "Two", "Three")
+    assert gate.reached.wait(60)
     assert not recorder.stop(timeout=0.01)
     clock.advance(1)
     gate.open()
@@ -244,8 +225,7 @@ def test_a_full_queue_drops_events_counts_them_and_says_so_once_per_burst(
 ) -> None:
     for burst in (1, 2):
         for number in range(1010):
-            pod = ObjectReference("v1", "Pod", "team", f"pod-{burst}-{number}", f"{burst}-{number}")
-            recorder.event(pod, "Normal", "Seen", "seen")
+            seen(recorder, f"{burst}-{number}")
         assert recorder.dropped == 10 * burst
         assert caplog.text.count("1000 events wait") == burst
         if burst == 1:
@@ -254,7 +234,7 @@ def test_a_full_queue_drops_events_counts_them_and_says_so_once_per_burst(
             gate = Gate(api)
             # One event is on its way, so exactly a thousand fit into the queue behind it.
             recorder.event(JOB, "Normal", "Created", "created")
-            assert gate.reached.wait(10)
+            assert gate.reached.wait(60)
     gate.open()
     assert recorder.stop()
     assert len(api.names(EVENTS)) == 2001
@@ -265,14 +245,9 @@ def test_a_thousand_events_from_many_threads_are_all_written(recorder: EventReco
 
     def report(worker: int) -> None:
         for number in range(100):
-            pod = ObjectReference("v1", "Pod", "team", f"pod-{worker}-{number}", f"{worker}-{number}")
-            recorder.event(pod, "Normal", "Seen", "seen")
+            seen(recorder, f"{worker}-{number}")
 
-    threads = [threading.Thread(target=report, args=(worker,)) for worker in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(*[partial(report, worker) for worker in range(10)])
     assert recorder.stop()
     assert len(set(api.names(EVENTS))) == 1000
 
@@ -280,8 +255,7 @@ def test_a_thousand_events_from_many_threads_are_all_written(recorder: EventReco
 def test_a_flood_about_one_object_is_cut_off(recorder: EventRecorder, api: FakeApi) -> None:
     for _ in range(1000):
         recorder.event(JOB, "Normal", "Created", "created")
-    recorder.start()
-    assert recorder.stop()
+    write(recorder)
     assert api.count("create") + api.count("patch") == 25
 
 
@@ -289,17 +263,13 @@ def test_an_unexpected_error_loses_one_event_and_not_the_recorder(
     recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.fail("create", "events", ZeroDivisionError("a bug"))
-    recorder.start()
-    recorder.event(JOB, "Normal", "One", "one")
-    recorder.event(JOB, "Normal", "Two", "two")
-    assert recorder.stop()
+    write(recorder, "One", "Two")
     assert [event["reason"] for event in api.objects(EVENTS)] == ["Two"]
     assert "event One about TFJob team/mnist is lost" in caplog.text
 
 
 def test_reporting_after_the_stop_is_counted_and_does_no_harm(recorder: EventRecorder, api: FakeApi) -> None:
-    recorder.start()
-    assert recorder.stop()
+    write(recorder)
     recorder.event(JOB, "Normal", "Created", "created")
     assert recorder.dropped == 1
     assert api.calls == []

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 
 import pytest
 
 from tests.support.clock import FakeClock
+from tests.support.threads import run_at_once
 from tfoperator.expectations import DEFAULT_TTL, ExpectationKey, Expectations
 
 WORKERS = ExpectationKey("uid-1", "Worker", "pods")
@@ -15,21 +15,8 @@ OTHER_JOB = ExpectationKey("uid-2", "Worker", "pods")
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def expectations(clock: FakeClock) -> Expectations:
     return Expectations(clock=clock)
-
-
-def in_threads(count: int, call) -> None:
-    threads = [threading.Thread(target=call) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def test_nothing_expected_is_satisfied(expectations: Expectations) -> None:
@@ -48,7 +35,7 @@ def test_creations_are_awaited_until_all_were_observed(expectations: Expectation
 
 def test_concurrent_over_observation_goes_below_zero_and_is_satisfied(expectations: Expectations) -> None:
     expectations.expect_creations(WORKERS, 20)
-    in_threads(21, lambda: expectations.creation_observed(WORKERS))
+    run_at_once(*[lambda: expectations.creation_observed(WORKERS)] * 21)
     assert expectations.pending(WORKERS) == (-1, frozenset())
     assert expectations.satisfied(WORKERS)
 
@@ -96,14 +83,12 @@ def test_surplus_observations_do_not_count_for_what_is_expected_later(expectatio
 
 def test_raising_adds_to_a_key_that_is_set_and_does_nothing_otherwise(expectations: Expectations) -> None:
     expectations.raise_creations(WORKERS, 1)
-    expectations.raise_deletions(WORKERS, ["a"])
     expectations.creation_observed(WORKERS)
     expectations.deletion_observed(WORKERS, "a")
     assert expectations.pending(WORKERS) is None
     expectations.expect_creations(WORKERS, 1)
     expectations.raise_creations(WORKERS, 2)
-    expectations.raise_deletions(WORKERS, ["a", "b"])
-    assert expectations.pending(WORKERS) == (3, frozenset({"a", "b"}))
+    assert expectations.pending(WORKERS) == (3, frozenset())
 
 
 def test_expectations_expire_after_five_minutes(expectations: Expectations, clock: FakeClock) -> None:

@@ -57,13 +57,11 @@ class ExpectationsModel(RuleBasedStateMachine):
         self.expectations.expect_deletions(key, uids)
         self._set(key).deletions = set(uids)
 
-    @rule(key=keys, count=counts, uids=uids)
-    def raise_both(self, key: ExpectationKey, count: int, uids: set[str]) -> None:
+    @rule(key=keys, count=counts)
+    def raise_creations(self, key: ExpectationKey, count: int) -> None:
         self.expectations.raise_creations(key, count)
-        self.expectations.raise_deletions(key, uids)
         if key in self.entries:
             self.entries[key].creations += count
-            self.entries[key].deletions |= uids
 
     @rule(key=keys)
     def observe_creation(self, key: ExpectationKey) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tfoperator.kube.errors import KubeError, Status, StatusCause, StatusDetails, TransportError, error_from_status
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
+from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
 from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType
 
 
@@ -55,6 +56,11 @@ def deleted(obj: Any) -> WatchEvent[Any]:
 
 def bookmark(version: int | str, *, initial_events_end: bool = False) -> WatchEvent[Any]:
     return WatchEvent(WatchEventType.BOOKMARK, None, str(version), initial_events_end)
+
+
+def synced(version: int | str) -> WatchEvent[Any]:
+    """The bookmark that ends the initial events."""
+    return bookmark(version, initial_events_end=True)
 
 
 def error_event(code: int, message: str = "", **kwargs: str) -> WatchEvent[Any]:
@@ -122,33 +128,20 @@ class Script:
     ) -> None:
         self._lists = deque(lists)
         self._watches = deque(watches)
-        self.list_calls: list[dict[str, Any]] = []
-        self.watch_calls: list[dict[str, Any]] = []
+        self.list_calls: list[ListOptions] = []
+        self.watch_calls: list[WatchOptions] = []
         self.streams: list[ScriptedStream] = []
         self.at_end: Callable[[], None] = lambda: None
 
     @property
     def listed_versions(self) -> list[str]:
-        return [call["resource_version"] for call in self.list_calls if not call["continue_token"]]
+        return [call.resource_version for call in self.list_calls if not call.continue_token]
 
     @property
     def watched_versions(self) -> list[str]:
-        return [call["resource_version"] for call in self.watch_calls]
+        return [call.resource_version for call in self.watch_calls]
 
-    def list(
-        self,
-        *,
-        resource_version: str = "",
-        resource_version_match: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-    ) -> ListPage[Any]:
-        options = {
-            "resource_version": resource_version,
-            "resource_version_match": resource_version_match,
-            "limit": limit,
-            "continue_token": continue_token,
-        }
+    def list(self, options: ListOptions = LIST_ALL) -> ListPage[Any]:
         if not self._lists:
             self.at_end()
             raise TransportError("the script has no further list")
@@ -158,7 +151,7 @@ class Script:
             raise answer
         return answer
 
-    def watch(self, **options: Any) -> ScriptedStream:
+    def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> ScriptedStream:
         if not self._watches:
             self.at_end()
             return ScriptedStream([])
@@ -238,53 +231,35 @@ class Server:
 
     # --- what the reflector calls
 
-    def list(
-        self,
-        *,
-        resource_version: str = "",
-        resource_version_match: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-    ) -> ListPage[Any]:
+    def list(self, options: ListOptions = LIST_ALL) -> ListPage[Any]:
         with self._lock:
             self._fail_if_asked()
             self.lists += 1
-            if not continue_token:
-                return self._page(sorted(self._objects.values(), key=lambda o: o.metadata.key), limit, 0)
-            version, offset = continue_token.split(":")
-            if int(version) != self._version:
+            version, _, offset = options.continue_token.partition(":")
+            if version and int(version) != self._version:
                 raise api_error(410, "continue token expired", reason="Expired")
-            return self._page(sorted(self._objects.values(), key=lambda o: o.metadata.key), limit, int(offset))
+            objects = sorted(self._objects.values(), key=lambda o: o.metadata.key)
+            start = int(offset or 0)
+            end = start + options.limit if options.limit else len(objects)
+            token = f"{self._version}:{end}" if end < len(objects) else ""
+            return ListPage(tuple(objects[start:end]), str(self._version), token)
 
-    def _page(self, objects: list[Pod], limit: int, offset: int) -> ListPage[Any]:  # type: ignore[valid-type]
-        end = offset + limit if limit else len(objects)
-        token = f"{self._version}:{end}" if end < len(objects) else ""
-        return ListPage(tuple(objects[offset:end]), str(self._version), token)
-
-    def watch(
-        self,
-        *,
-        resource_version: str = "",
-        resource_version_match: str = "",
-        timeout_seconds: int = 300,
-        allow_watch_bookmarks: bool = True,
-        send_initial_events: bool | None = None,
-    ) -> LiveStream:
+    def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> LiveStream:
         with self._lock:
             self._fail_if_asked()
             self.watches += 1
             stream = LiveStream()
-            if send_initial_events:
+            if options.send_initial_events:
                 if not self._watch_list:
                     raise api_error(422, "sendInitialEvents is forbidden")
                 for obj in self._objects.values():
                     stream.push(added(obj))
                 stream.push(bookmark(self._version, initial_events_end=True))
-            elif int(resource_version) < self._oldest:
+            elif int(options.resource_version) < self._oldest:
                 stream.push(error_event(410, "too old resource version", reason="Expired"))
             else:
                 for version, event in self._history:
-                    if version > int(resource_version):
+                    if version > int(options.resource_version):
                         stream.push(event)
             self._streams.append(stream)
             return stream
@@ -369,9 +344,15 @@ class Server:
 
 
 class View:
-    """A handler that builds its own picture of the collection out of nothing but its calls, and checks each."""
+    """A handler that builds its own picture of the collection out of nothing but its calls, and checks each.
 
-    def __init__(self) -> None:
+    Then it calls `added` with a new object, and `updated` with an old and a new one.
+    """
+
+    def __init__(
+        self, added: Callable[[Any], object] | None = None, updated: Callable[[Any, Any], object] | None = None
+    ) -> None:
+        self._added, self._updated = added, updated
         self.calls: list[tuple[str, str]] = []
         self.flags: list[bool] = []
         self.objects: dict[str, HasMetadata] = {}
@@ -387,12 +368,16 @@ class View:
         if obj.metadata.key in self.objects:
             self.wrong.append(f"added twice: {obj.metadata.key}")
         self.objects[obj.metadata.key] = obj
+        if self._added is not None:
+            self._added(obj)
 
     def on_update(self, old: Any, new: Any) -> None:
         self.calls.append(("update", new.metadata.name))
         if self.objects.get(new.metadata.key) is not old:
             self.wrong.append(f"old of an update was never announced: {new.metadata.key}")
         self.objects[new.metadata.key] = new
+        if self._updated is not None:
+            self._updated(old, new)
 
     def on_delete(self, obj: Any, *, final_state_unknown: bool) -> None:
         self.calls.append(("delete", obj.metadata.name))

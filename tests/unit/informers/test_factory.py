@@ -15,6 +15,7 @@ from tfoperator.informers import (
     index_by_controller_uid,
     index_orphans,
 )
+from tfoperator.kube import EVERYTHING, Selection
 from tfoperator.kube.objects import Pod, Service
 from tfoperator.kube.resources import NAMESPACES, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import decoder
@@ -34,13 +35,11 @@ class Client:
         resource: Resource,
         namespace: str,
         decode: Any,
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
+        selection: Selection = EVERYTHING,
     ) -> Server:
-        selection = (resource.plural, namespace, label_selector, field_selector)
-        assert selection not in self.servers, "the collection is watched twice"
-        return self.servers.setdefault(selection, Server())
+        watched = (resource.plural, namespace, selection.label_selector, selection.field_selector)
+        assert watched not in self.servers, "the collection is watched twice"
+        return self.servers.setdefault(watched, Server())
 
 
 @pytest.fixture
@@ -52,16 +51,16 @@ def client() -> Client:
 def factory(client: Client) -> Iterator[SharedInformerFactory]:
     factory = SharedInformerFactory(client, clock=FakeClock())  # type: ignore[arg-type]
     yield factory
-    assert factory.stop(5)
+    assert factory.stop(60)
 
 
 def test_one_collection_has_one_informer_however_often_it_is_asked_for(
     factory: SharedInformerFactory, client: Client
 ) -> None:
-    first = factory.informer(PODS, DECODE_POD, label_selector="app=x")
-    assert factory.informer(PODS, DECODE_POD, label_selector="app=x") is first
-    assert factory.informer(PODS, DECODE_POD, label_selector="app=y") is not first
-    assert factory.informer(SERVICES, DECODE_SERVICE, label_selector="app=x") is not first
+    first = factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=x"))
+    assert factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=x")) is first
+    assert factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=y")) is not first
+    assert factory.informer(SERVICES, DECODE_SERVICE, selection=Selection(label_selector="app=x")) is not first
     assert sorted(client.servers) == [
         ("pods", "", "app=x", ""),
         ("pods", "", "app=y", ""),
@@ -74,7 +73,7 @@ def test_what_has_no_namespace_is_watched_once_whatever_namespaces_there_are(cli
     factory.informer(PODS, DECODE_POD)
     factory.informer(NAMESPACES, decoder(View))
     assert sorted(client.servers) == [("namespaces", "", "", ""), ("pods", "a", "", ""), ("pods", "b", "", "")]
-    assert factory.stop(5)
+    assert factory.stop(60)
 
 
 def test_another_decoder_for_the_same_collection_is_refused(factory: SharedInformerFactory) -> None:
@@ -113,7 +112,7 @@ def test_each_namespace_gets_a_watch_of_its_own(client: Client) -> None:
     assert sorted(namespace for _, namespace, _, _ in client.servers) == ["n1", "n2"]
     factory.start()
     assert factory.wait_for_sync(5)
-    assert factory.stop(5)
+    assert factory.stop(60)
 
 
 @pytest.mark.parametrize("namespaces", [(), ("", "n1")])
@@ -130,7 +129,7 @@ def test_stop_ends_every_watch_and_thread(factory: SharedInformerFactory, client
     assert factory.wait_for_sync(5)
     client.servers[("pods", "", "", "")].put("a")
     eventually(lambda: view.calls)
-    assert factory.stop(5)
+    assert factory.stop(60)
     assert [server.open_watches for server in client.servers.values()] == [0, 0]
 
 

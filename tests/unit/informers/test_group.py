@@ -39,7 +39,7 @@ def group(servers: tuple[Server, Server]) -> Iterator[InformerGroup[Pod]]:
     ]
     group = InformerGroup(members, name="pods", clock=clock)
     yield group
-    assert group.stop(5)
+    assert group.stop(60)
 
 
 def test_a_group_reads_and_tells_as_one(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:

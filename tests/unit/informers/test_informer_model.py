@@ -121,7 +121,7 @@ class InformerMachine(RuleBasedStateMachine):
             cached = {obj.metadata.key: obj.metadata.resource_version for obj in self.informer.indexer.list()}
             return self.informer.has_synced and cached == truth and all(view.state == truth for view in self.views)
 
-        eventually(settled, within=20, every=0.002)
+        eventually(settled, every=0.002)
         eventually(lambda: all(registration.synced for registration in self.registrations))
         by_owner = {
             obj.metadata.key
@@ -141,7 +141,7 @@ class InformerMachine(RuleBasedStateMachine):
             self.all_settles()
             self.no_handler_is_told_nonsense()
         finally:
-            assert self.informer.stop(10)
+            assert self.informer.stop(60)
             assert self.server.open_watches == 0
             assert set(threading.enumerate()) <= self.threads_before
 

@@ -7,11 +7,14 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.served import served, world
 from tests.unit.kube.server import Handler, ScriptedServer
+from tfoperator.kube import Client, ClusterConfig
+from tfoperator.kube.config.tls import TlsOptions
 
 __all__ = ["served", "world"]
 
@@ -43,6 +46,11 @@ class Certificates:
         )
         return self.directory / f"{name}.crt", self.directory / f"{name}.key"
 
+    @property
+    def trust(self) -> TlsOptions:
+        """What a client needs to trust servers of this authority."""
+        return TlsOptions(ca=str(self.ca))
+
     def server_context(self, name: str = "server", *, ask_client: bool = False) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.directory / f"{name}.crt", self.directory / f"{name}.key")
@@ -63,6 +71,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 Serve = Callable[..., ScriptedServer]
+MakeClient = Callable[..., Client]
 
 
 @pytest.fixture
@@ -74,6 +83,17 @@ def serve() -> Iterator[Serve]:
             return stack.enter_context(ScriptedServer(handler, tls))
 
         yield start
+
+
+@pytest.fixture
+def client_for() -> Iterator[MakeClient]:
+    """Makes clients: `client_for(url, {"tls": ...}, burst=1)`, where the second argument is more of `ClusterConfig`."""
+    with ExitStack() as stack:
+
+        def make(url: str, config: dict[str, Any] | None = None, **options: Any) -> Client:
+            return stack.enter_context(Client(ClusterConfig(server=url, **(config or {})), **options))
+
+        yield make
 
 
 @pytest.fixture(autouse=True)

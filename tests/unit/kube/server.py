@@ -31,6 +31,12 @@ class Exchange:
     def json(self) -> Any:
         return json.loads(self.body)
 
+    @property
+    def client_name(self) -> str:
+        """Whom the certificate names that the client has shown."""
+        assert isinstance(self.sock, ssl.SSLSocket)
+        return str(dict(part[0] for part in self.sock.getpeercert()["subject"])["commonName"])  # type: ignore[index, misc]
+
     def send(self, data: bytes) -> None:
         self.sock.sendall(data)
 
@@ -63,7 +69,7 @@ class Exchange:
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.hung_up = True
 
-    def wait_until_client_leaves(self, limit: float = 10.0) -> bool:
+    def wait_until_client_leaves(self, limit: float = 60.0) -> bool:
         self.sock.settimeout(limit)
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             try:
@@ -74,6 +80,50 @@ class Exchange:
 
 
 Handler = Callable[[Exchange], None]
+
+
+def chunks(*sent: bytes | dict[str, Any]) -> Handler:
+    """An answer in these chunks."""
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        for one in sent:
+            exchange.chunk(one)
+        exchange.end_chunks()
+
+    return handler
+
+
+def stalls(*sent: bytes | dict[str, Any], left: threading.Event | None = None) -> Handler:
+    """An answer that begins with these chunks and never ends; `left` is set when the client has gone."""
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        for one in sent:
+            exchange.chunk(one)
+        if exchange.wait_until_client_leaves() and left is not None:
+            left.set()
+        exchange.hang_up()
+
+    return handler
+
+
+def silent(exchange: Exchange) -> None:
+    """No answer at all."""
+    exchange.wait_until_client_leaves()
+    exchange.hang_up()
+
+
+def lists_and_watches(body: Any = None, *, watch: Handler = chunks()) -> Handler:  # noqa: B008 - it has no state
+    """An answer with this body, by default an empty list, unless a watch is asked for."""
+
+    def handler(exchange: Exchange) -> None:
+        if "watch=true" in exchange.target:
+            watch(exchange)
+        else:
+            exchange.respond(200, {"metadata": {"resourceVersion": "1"}, "items": []} if body is None else body)
+
+    return handler
 
 
 class ScriptedServer:
@@ -111,7 +161,7 @@ class ScriptedServer:
             for sock in self._socks:
                 with contextlib.suppress(OSError):
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
             assert not thread.is_alive(), "a handler of the test server does not end"

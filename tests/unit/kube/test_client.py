@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from tests.support.eventually import eventually
-from tests.unit.kube.conftest import Serve
-from tests.unit.kube.server import Exchange
+from tests.support.threads import InThread, run_at_once
+from tests.unit.kube.conftest import MakeClient, Serve
+from tests.unit.kube.server import Exchange, lists_and_watches, silent, stalls
 from tfoperator.informers import Cancellable
-from tfoperator.kube.client import Client
-from tfoperator.kube.cluster import ClusterConfig
-from tfoperator.kube.credentials import StaticCredentials
+from tfoperator.kube import ListOptions, Selection, WatchOptions
+from tfoperator.kube.config.credentials import StaticCredentials
 from tfoperator.kube.errors import (
     AlreadyExistsError,
     ApiError,
@@ -40,98 +40,50 @@ def echo(exchange: Exchange) -> None:
     exchange.respond(200, {"kind": "Pod", "metadata": {"name": "a", "namespace": "ns", "resourceVersion": "5"}})
 
 
-MakeClient = Callable[..., Client]
-
-
-@pytest.fixture
-def client_for() -> Iterator[MakeClient]:
-    made: list[Client] = []
-
-    def make(url: str, config: dict[str, Any] | None = None, **options: Any) -> Client:
-        made.append(Client(ClusterConfig(server=url, **(config or {})), **options))
-        return made[-1]
-
-    yield make
-    for client in made:
-        client.close()
-
+POD_PATH = "/api/v1/namespaces/ns/pods"
+NAMED = {"metadata": {"name": "a"}}
+READ_ONLY = MappingProxyType({"a": MappingProxyType({"b": (1,)})})
+REMOVAL = [{"op": "remove", "path": "/a"}]
 
 VERBS: list[tuple[Callable[[ApiClient], object], str, str, str | None, Any]] = [
-    (lambda c: c.get(PODS, "ns", "a", DECODE), "GET", "/api/v1/namespaces/ns/pods/a", None, None),
+    (lambda c: c.get(PODS, "ns", "a", DECODE), "GET", f"{POD_PATH}/a", None, None),
     (lambda c: c.get(NAMESPACES, "", "ns", DECODE), "GET", "/api/v1/namespaces/ns", None, None),
-    (
-        lambda c: c.create(PODS, "ns", {"metadata": {"name": "a"}}, DECODE),
-        "POST",
-        "/api/v1/namespaces/ns/pods",
-        JSON,
-        {"metadata": {"name": "a"}},
-    ),
-    (lambda c: c.create(PODS, "ns", b'{"a":1}', DECODE), "POST", "/api/v1/namespaces/ns/pods", JSON, {"a": 1}),
-    (
-        lambda c: c.create(PODS, "ns", MappingProxyType({"a": MappingProxyType({"b": (1,)})}), DECODE),
-        "POST",
-        "/api/v1/namespaces/ns/pods",
-        JSON,
-        {"a": {"b": [1]}},
-    ),
+    (lambda c: c.create(PODS, "ns", NAMED, DECODE), "POST", POD_PATH, JSON, NAMED),
+    (lambda c: c.create(PODS, "ns", b'{"a":1}', DECODE), "POST", POD_PATH, JSON, {"a": 1}),
+    (lambda c: c.create(PODS, "ns", READ_ONLY, DECODE), "POST", POD_PATH, JSON, {"a": {"b": [1]}}),
     (
         lambda c: c.replace(PODS, "ns", "a", {"b": 1}, DECODE, subresource="status"),
-        "PUT",
-        "/api/v1/namespaces/ns/pods/a/status",
-        JSON,
-        {"b": 1},
+        "PUT", f"{POD_PATH}/a/status", JSON, {"b": 1},
     ),
     (
         lambda c: c.patch(JOBS, "ns", "a", {"status": {"x": None}}, DECODE, subresource="status"),
-        "PATCH",
-        "/apis/kubeflow.org/v1/namespaces/ns/tfjobs/a/status",
-        "application/merge-patch+json",
+        "PATCH", "/apis/kubeflow.org/v1/namespaces/ns/tfjobs/a/status", "application/merge-patch+json",
         {"status": {"x": None}},
     ),
     (
-        lambda c: c.patch(PODS, "ns", "a", [{"op": "remove", "path": "/a"}], DECODE, patch_type=PatchType.JSON),
-        "PATCH",
-        "/api/v1/namespaces/ns/pods/a",
-        "application/json-patch+json",
-        [{"op": "remove", "path": "/a"}],
+        lambda c: c.patch(PODS, "ns", "a", REMOVAL, DECODE, patch_type=PatchType.JSON),
+        "PATCH", f"{POD_PATH}/a", "application/json-patch+json", REMOVAL,
     ),
     (
         lambda c: c.patch(PODS, "ns", "a", {}, DECODE, patch_type=PatchType.STRATEGIC),
-        "PATCH",
-        "/api/v1/namespaces/ns/pods/a",
-        "application/strategic-merge-patch+json",
-        {},
+        "PATCH", f"{POD_PATH}/a", "application/strategic-merge-patch+json", {},
     ),
-    (lambda c: c.delete(PODS, "ns", "a"), "DELETE", "/api/v1/namespaces/ns/pods/a", None, None),
+    (lambda c: c.delete(PODS, "ns", "a"), "DELETE", f"{POD_PATH}/a", None, None),
     (
         lambda c: c.delete(
-            PODS,
-            "ns",
-            "a",
-            uid="u",
-            resource_version="5",
-            grace_period_seconds=0,
-            propagation_policy="Background",
+            PODS, "ns", "a", uid="u", resource_version="5", grace_period_seconds=0, propagation_policy="Background"
         ),
-        "DELETE",
-        "/api/v1/namespaces/ns/pods/a",
-        JSON,
+        "DELETE", f"{POD_PATH}/a", JSON,
         {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": "u", "resourceVersion": "5"},
-            "gracePeriodSeconds": 0,
-            "propagationPolicy": "Background",
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u", "resourceVersion": "5"},
+            "gracePeriodSeconds": 0, "propagationPolicy": "Background",
         },
     ),
     (
         lambda c: c.delete_collection(PODS, "ns", label_selector="job=a"),
-        "DELETE",
-        "/api/v1/namespaces/ns/pods?labelSelector=job%3Da",
-        None,
-        None,
+        "DELETE", f"{POD_PATH}?labelSelector=job%3Da", None, None,
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("do", "method", "target", "content_type", "body"), VERBS)
@@ -186,10 +138,12 @@ def test_a_list_comes_in_pages(serve: Serve, client_for: MakeClient) -> None:
 
     server = serve(handler)
     client = client_for(server.url)
-    first = client.list(PODS, "ns", DECODE, limit=2, label_selector="x in (y)", field_selector="spec.nodeName=n")
+    first = client.list(
+        PODS, "ns", DECODE, ListOptions(limit=2, label_selector="x in (y)", field_selector="spec.nodeName=n")
+    )
     assert [item.metadata.name for item in first.items] == ["a", "b"]
     assert (first.resource_version, first.continue_token, first.remaining_item_count) == ("9", "next+/", 1)
-    second = client.list(PODS, "ns", DECODE, limit=2, continue_token=first.continue_token)
+    second = client.list(PODS, "ns", DECODE, ListOptions(limit=2, continue_token=first.continue_token))
     assert [item.metadata.name for item in second.items] == ["c"]
     assert second.continue_token == ""
     assert server.requests[0].target == (
@@ -228,17 +182,10 @@ def test_a_list_of_metadata_asks_for_that_alone(serve: Serve, client_for: MakeCl
 
 
 def test_a_list_watch_keeps_its_selection(serve: Serve, client_for: MakeClient) -> None:
-    def handler(exchange: Exchange) -> None:
-        if "watch=true" in exchange.target:
-            exchange.begin_chunks()
-            exchange.end_chunks()
-        else:
-            exchange.respond(200, {"items": []})
-
-    server = serve(handler)
-    one = client_for(server.url).list_watch(PODS, "ns", DECODE, label_selector="a=b", field_selector="c=d")
-    one.list(resource_version="0", limit=500)
-    assert list(one.watch(resource_version="7", timeout_seconds=400, send_initial_events=False)) == []
+    server = serve(lists_and_watches({"items": []}))
+    one = client_for(server.url).list_watch(PODS, "ns", DECODE, Selection(label_selector="a=b", field_selector="c=d"))
+    one.list(ListOptions(resource_version="0", limit=500))
+    assert list(one.watch(WatchOptions(resource_version="7", timeout_seconds=400, send_initial_events=False))) == []
     prefix = "/api/v1/namespaces/ns/pods?"
     assert [request.target for request in server.requests] == [
         prefix + "labelSelector=a%3Db&fieldSelector=c%3Dd&resourceVersion=0&limit=500",
@@ -259,8 +206,7 @@ def test_a_list_watch_is_cancelled_without_disturbing_others(
         if "/pods" not in exchange.target:
             echo(exchange)
         elif how == "silence":
-            exchange.wait_until_client_leaves()
-            exchange.hang_up()
+            silent(exchange)
         else:
             exchange.status(429, "TooManyRequests", headers={"Retry_After": "30"})
 
@@ -268,22 +214,11 @@ def test_a_list_watch_is_cancelled_without_disturbing_others(
     client = client_for(server.url)
     one = client.list_watch(PODS, "ns", DECODE)
     assert isinstance(one, Cancellable)
-    caught: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            ask(one)
-        except ClientClosed as error:
-            caught.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    asking = InThread(lambda: ask(one))
     eventually(lambda: server.requests, what="the request")
-    began = time.monotonic()
     one.cancel()
-    thread.join(10)
-    assert time.monotonic() - began < 2
-    assert len(caught) == 1
+    with pytest.raises(ClientClosed):
+        asking.result()
     with pytest.raises(ClientClosed):
         ask(one)
     assert client.get(NAMESPACES, "", "a", DECODE).metadata.name == "a"
@@ -410,13 +345,7 @@ def test_any_path_can_be_read_raw(serve: Serve, client_for: MakeClient) -> None:
 
 
 def test_a_log_is_followed_and_can_be_closed(serve: Serve, client_for: MakeClient) -> None:
-    def handler(exchange: Exchange) -> None:
-        exchange.begin_chunks()
-        exchange.chunk(b"step 1\nst")
-        exchange.wait_until_client_leaves()
-        exchange.hang_up()
-
-    server = serve(handler)
+    server = serve(stalls(b"step 1\nst"))
     log = client_for(server.url, request_timeout=0.05).pod_log(
         "ns", "a", "tensorflow", follow=True, previous=True, tail_lines=0
     )
@@ -428,12 +357,10 @@ def test_a_log_is_followed_and_can_be_closed(serve: Serve, client_for: MakeClien
             got.append(part)
             first.set()
 
-    reader = threading.Thread(target=read)
-    reader.start()
-    assert first.wait(5)
+    reading = InThread(read)
+    assert first.wait(60)
     log.close()
-    reader.join(5)
-    assert not reader.is_alive()
+    reading.result()
     assert got == [b"step 1\nst"]
     assert server.requests[0].target == (
         "/api/v1/namespaces/ns/pods/a/log?container=tensorflow&follow=true&previous=true&tailLines=0"
@@ -460,7 +387,7 @@ def test_many_threads_write_at_once_and_nothing_is_lost_or_doubled(serve: Serve,
         if cut:
             exchange.hang_up()  # as a server does that ends connections now and then
 
-    client = client_for(serve(handler).url, qps=-1)
+    client = client_for(serve(handler).url)
     lost: list[str] = []
 
     def work(worker: int) -> None:
@@ -472,11 +399,7 @@ def test_many_threads_write_at_once_and_nothing_is_lost_or_doubled(serve: Serve,
             except TransportError:
                 lost.append(name)
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    run_at_once(*[partial(work, worker) for worker in range(8)])
     assert len(stored) == len(set(stored)), "a create was doubled"
     assert set(stored) | set(lost) == {f"{worker}-{number}" for worker in range(8) for number in range(25)}
     assert len(lost) < 20, "the ends of idle connections go unnoticed"

@@ -46,8 +46,7 @@ def test_the_wish_to_wait_is_taken_from_the_details_unless_a_header_says_it() ->
 
 
 def test_everything_can_be_caught_as_one() -> None:
-    for name in errors.__all__:
-        kind = getattr(errors, name)
+    for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, Exception):
             assert issubclass(kind, errors.KubeError)
 

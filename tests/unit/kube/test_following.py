@@ -12,10 +12,12 @@ from tests.support.eventually import eventually
 from tests.support.jobs import write_kubeconfig
 from tests.support.served import ServedWorld
 from tests.support.tcp_proxy import TcpProxy
+from tests.support.threads import InThread
 from tests.unit.informers.support import ImpatientClock, ScriptedStream
-from tests.unit.kube.server import Exchange, ScriptedServer
+from tests.unit.kube.conftest import MakeClient, Serve
+from tests.unit.kube.server import Exchange, lists_and_watches
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
-from tfoperator.kube import Client, ClusterConfig, ForbiddenError, ListPage, ServerError, TransportError, load_config
+from tfoperator.kube import Client, ForbiddenError, ListPage, ServerError, TransportError, load_config
 from tfoperator.kube.following import Follower
 from tfoperator.sdk import TFJobClient
 
@@ -42,11 +44,11 @@ class Followed:
             assert self.seen == list(expected)
             return True
 
-        eventually(same, within=15)
+        eventually(same)
 
     def end(self) -> None:
         self.follower.close()
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
 
@@ -92,62 +94,42 @@ def test_what_happened_during_an_outage_is_caught_up_with(world: ServedWorld, pr
 def test_a_wait_survives_an_outage(world: ServedWorld, proxied: tuple[TcpProxy, Client]) -> None:
     proxy, client = proxied
     world.submit()
-    done = threading.Event()
+    waits = threading.Event()
 
     def interrupt() -> None:
-        time.sleep(0.2)
+        assert waits.wait(60), "the job has been seen"
         proxy.cut()
         world.becomes("Succeeded")
         proxy.restore()
-        done.set()
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
+    interrupting = InThread(interrupt)
     sdk = TFJobClient(namespace=world.namespace, client=client)
-    assert sdk.is_job_succeeded(job=sdk.wait_for_job_conditions("mnist", wait_timeout=20))
-    thread.join()
-    assert done.is_set()
+    assert sdk.is_job_succeeded(
+        job=sdk.wait_for_job_conditions("mnist", wait_timeout=60, callback=lambda _: waits.set())
+    )
+    interrupting.result()
 
 
-def test_the_first_failure_is_told_at_once() -> None:
-    with (
-        ScriptedServer(lambda exchange: exchange.status(500, "InternalError", "no")) as server,
-        Client(ClusterConfig(server=server.url)) as client,
-        pytest.raises(ServerError),
-    ):
-        list(Follower(client, TFJOBS, "ns", decode_tfjob))
+def test_the_first_failure_is_told_at_once(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(lambda exchange: exchange.status(500, "InternalError", "no"))
+    with pytest.raises(ServerError):
+        list(Follower(client_for(server.url), TFJOBS, "ns", decode_tfjob))
 
 
-def test_a_refusal_is_final_even_later() -> None:
-    def handle(exchange: Exchange) -> None:
-        if "watch=true" in exchange.target:
-            exchange.status(403, "Forbidden", "no watching")
-        else:
-            exchange.respond(200, {"metadata": {"resourceVersion": "1"}, "items": []})
-
-    with (
-        ScriptedServer(handle) as server,
-        Client(ClusterConfig(server=server.url)) as client,
-        pytest.raises(ForbiddenError, match="no watching"),
-    ):
-        list(Follower(client, TFJOBS, "ns", decode_tfjob))
+def test_a_refusal_is_final_even_later(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(lists_and_watches(watch=lambda exchange: exchange.status(403, "Forbidden", "no watching")))
+    with pytest.raises(ForbiddenError, match="no watching"):
+        list(Follower(client_for(server.url), TFJOBS, "ns", decode_tfjob))
 
 
-def test_watches_that_end_at_once_do_not_become_a_storm() -> None:
-    def handle(exchange: Exchange) -> None:
-        if "watch=true" in exchange.target:
-            exchange.begin_chunks()
-            exchange.end_chunks()
-        else:
-            exchange.respond(200, {"metadata": {"resourceVersion": "1"}, "items": []})
-
-    with ScriptedServer(handle) as server, Client(ClusterConfig(server=server.url)) as client:
-        list(Follower(client, TFJOBS, "ns", decode_tfjob, deadline=time.monotonic() + 1.2))
-        assert 2 <= len(server.requests) <= 4
+def test_watches_that_end_at_once_do_not_become_a_storm(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(lists_and_watches())
+    list(Follower(client_for(server.url), TFJOBS, "ns", decode_tfjob, deadline=time.monotonic() + 1.2))
+    assert 2 <= len(server.requests) <= 4
 
 
 class CutWhenIdle:
-    """A server behind a load balancer that cuts each watch after `seconds` without news, on time that flies."""
+    """A load balancer cuts each watch after `seconds` without events, on a clock that never waits."""
 
     def __init__(self, seconds: float, watches: int) -> None:
         self.clock = ImpatientClock()
@@ -171,14 +153,13 @@ def test_watches_that_are_cut_when_idle_are_no_outage_that_goes_on(seconds: floa
     assert max(server.clock.waits) == longest
 
 
-def test_a_long_list_is_read_page_by_page() -> None:
+def test_a_long_list_is_read_page_by_page(serve: Serve, client_for: MakeClient) -> None:
     def handle(exchange: Exchange) -> None:
         last = "continue=more" in exchange.target
         item = {"metadata": {"name": "b" if last else "a", "uid": "b" if last else "a", "resourceVersion": "1"}}
         meta = {"resourceVersion": "1"} if last else {"resourceVersion": "1", "continue": "more"}
         exchange.respond(200, {"metadata": meta, "items": [item]})
 
-    with ScriptedServer(handle) as server, Client(ClusterConfig(server=server.url)) as client:
-        follower = Follower(client, TFJOBS, "ns", decode_tfjob, deadline=time.monotonic())
-        names = [change.object.metadata.name for change in follower if change.object is not None]
+    follower = Follower(client_for(serve(handle).url), TFJOBS, "ns", decode_tfjob, deadline=time.monotonic())
+    names = [change.object.metadata.name for change in follower if change.object is not None]
     assert names == ["a", "b"]

@@ -11,8 +11,9 @@ import pytest
 from tests.unit.kube.conftest import Serve
 from tests.unit.kube.pods import running_pod
 from tests.unit.kube.server import Exchange
+from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
-from tfoperator.kube.cluster import ClusterConfig
+from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.objects import Pod, Service, decode_partial, decode_pod, decode_service
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import decoder
@@ -38,7 +39,7 @@ def test_ten_thousand_pods_cost_at_most_2_kb_each(serve: Serve) -> None:
         exchange.respond(200, b'{"kind":"PodList","metadata":%s,"items":[%s]}' % (meta, pages[number]))
 
     server = serve(handler)
-    with Client(ClusterConfig(server=server.url), qps=-1) as client:
+    with Client(ClusterConfig(server=server.url)) as client:
         client.list(PODS, "", decode_pod)  # what is made once: connections, decoders
         pods: list[Pod] = []
         gc.collect()
@@ -47,7 +48,7 @@ def test_ten_thousand_pods_cost_at_most_2_kb_each(serve: Serve) -> None:
             before, _ = tracemalloc.get_traced_memory()
             token = ""
             while True:
-                page = client.list(PODS, "", decode_pod, limit=PAGE, continue_token=token)
+                page = client.list(PODS, "", decode_pod, ListOptions(limit=PAGE, continue_token=token))
                 pods.extend(page.items)
                 token = page.continue_token
                 del page

@@ -59,14 +59,15 @@ def test_a_file_says_what_a_program_would(tmp_path: Path) -> None:
 def test_a_class_is_a_component_too(tmp_path: Path) -> None:
     file = load(tmp_path, "{name: light, class: 'tests.unit.launcher.executors:Copies'}")
 
-    assert file.executor_spec == ExecutorClassSpec(Copies)
+    assert isinstance(file.executor_spec, ExecutorClassSpec)
+    assert file.executor_spec.load() is Copies
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "component.yaml: "),
-        ("[1", "is no YAML"),
+        ("[1", "component.yaml:2:1: is not valid YAML"),
         ("name: a", "either a container or a class"),
         ("{apiVersion: kubeflow.org/v1, kind: TFJob, metadata: {name: a}}", "is no component, but a TFJob"),
         ("{name: a, container: {image: i}, class: 'x:Y'}", "either a container or a class"),
@@ -79,8 +80,8 @@ def test_a_class_is_a_component_too(tmp_path: Path) -> None:
         ("{name: a, container: {image: i}, parameters: {tmp_path: /x}}", "tmp_path"),
         ("{name: a, container: {image: i}, platforms: {docker: {image: x}}}", "platforms.docker: .*image"),
         ("{name: a, container: {image: i}, platforms: {tfjob: {replicas: {Worker: -1}}}}", "platforms.tfjob: .*Worker"),
-        ("{name: a, class: 'nowhere:X'}", "nowhere"),
-        ("name: !!python/object/apply:os.system [id]", "is no YAML"),
+        ("{name: a, class: 'nowhere'}", "nowhere.* is no path of a class: write package.module:Class"),
+        ("name: !!python/object/apply:os.system [id]", "tag .* is not supported"),
     ],
 )
 def test_a_mistake_in_a_file_is_named(tmp_path: Path, text: str, words: str) -> None:

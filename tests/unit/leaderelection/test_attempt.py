@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from tests.support.clock import FakeClock
-from tests.unit.workqueue.support import InThread
+from tests.support.threads import InThread
 from tfoperator.leaderelection.attempt import call_with_deadline
 
 
@@ -25,7 +25,7 @@ def test_a_call_that_hangs_is_abandoned_at_the_deadline() -> None:
     clock = FakeClock()
     let_go = threading.Event()
     waiting = InThread(
-        lambda: call_with_deadline(lambda: let_go.wait(10), clock=clock, deadline=5, name="lease kubeflow/tfoperator")
+        lambda: call_with_deadline(lambda: let_go.wait(60), clock=clock, deadline=5, name="lease kubeflow/tfoperator")
     )
     clock.wait_for_deadline(5)
     clock.advance(5)

@@ -29,16 +29,6 @@ class One:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-def api(clock: FakeClock) -> FakeApi:
-    return FakeApi(clock.now)
-
-
-@pytest.fixture
 def me(api: FakeApi, clock: FakeClock) -> One:
     return One(api, clock, "me")
 
@@ -53,6 +43,17 @@ def spec(api: FakeApi) -> dict[str, Any]:
     return lease["spec"]
 
 
+def record(acquired: int, renewed: int, transitions: int) -> dict[str, Any]:
+    """What a lease of ours says; times are in seconds since the clock began."""
+    return {
+        "holderIdentity": "me",
+        "leaseDurationSeconds": 15,
+        "acquireTime": f"2026-01-01T00:00:{acquired:02}.000000Z",
+        "renewTime": f"2026-01-01T00:00:{renewed:02}.000000Z",
+        "leaseTransitions": transitions,
+    }
+
+
 def put(api: FakeApi, **fields: Any) -> None:
     api.put(LEASES, {"metadata": {"namespace": "kubeflow", "name": "tfoperator"}, "spec": fields})
 
@@ -65,26 +66,20 @@ def calls(api: FakeApi) -> list[str]:
 
 def test_an_absent_lease_is_created(api: FakeApi, me: One) -> None:
     assert me.attempt()
-    assert spec(api) == {
-        "holderIdentity": "me",
-        "leaseDurationSeconds": 15,
-        "acquireTime": "2026-01-01T00:00:00.000000Z",
-        "renewTime": "2026-01-01T00:00:00.000000Z",
-        "leaseTransitions": 0,
-    }
+    assert spec(api) == record(acquired=0, renewed=0, transitions=0)
 
 
-def test_a_lease_without_a_record_is_taken(api: FakeApi, me: One) -> None:
-    put(api)
+@pytest.mark.parametrize(
+    ("before", "transitions"),
+    [({}, 1)] + [({"holderIdentity": no, "leaseDurationSeconds": 3600, "leaseTransitions": 4}, 5) for no in ("", None)],
+    ids=["without_a_record", "held_by_nobody", "held_by_null"],
+)
+def test_an_unheld_lease_is_taken_at_once_however_fresh(
+    api: FakeApi, me: One, before: dict[str, Any], transitions: int
+) -> None:
+    put(api, **before)
     assert me.attempt()
-    assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("me", 1)
-
-
-@pytest.mark.parametrize("holder", ["", None])
-def test_an_unheld_lease_is_taken_at_once_however_fresh(api: FakeApi, me: One, holder: str | None) -> None:
-    put(api, holderIdentity=holder, leaseDurationSeconds=3600, leaseTransitions=4)
-    assert me.attempt()
-    assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("me", 5)
+    assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("me", transitions)
 
 
 def test_a_held_lease_is_respected(api: FakeApi, me: One, other: One, clock: FakeClock) -> None:
@@ -101,13 +96,7 @@ def test_a_lease_unchanged_for_its_duration_is_taken_over(api: FakeApi, me: One,
     assert not me.attempt()
     clock.advance(15)
     assert me.attempt()
-    assert spec(api) == {
-        "holderIdentity": "me",
-        "leaseDurationSeconds": 15,
-        "acquireTime": "2026-01-01T00:00:15.000000Z",
-        "renewTime": "2026-01-01T00:00:15.000000Z",
-        "leaseTransitions": 1,
-    }
+    assert spec(api) == record(acquired=15, renewed=15, transitions=1)
 
 
 def test_the_duration_that_the_holder_wrote_itself_counts(api: FakeApi, me: One, clock: FakeClock) -> None:
@@ -159,13 +148,7 @@ def test_a_renewal_is_one_request_and_keeps_acquire_time_and_transitions(
     clock.advance(2)
     assert me.attempt()
     assert calls(api) == ["replace"]
-    assert spec(api) == {
-        "holderIdentity": "me",
-        "leaseDurationSeconds": 15,
-        "acquireTime": "2026-01-01T00:00:00.000000Z",
-        "renewTime": "2026-01-01T00:00:02.000000Z",
-        "leaseTransitions": 7,
-    }
+    assert spec(api) == record(acquired=0, renewed=2, transitions=7)
 
 
 def test_a_lease_of_ours_counts_from_before_the_request_however_slow_it_is(

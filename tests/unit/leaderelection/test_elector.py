@@ -10,7 +10,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
-from tests.unit.workqueue.support import InThread
+from tests.support.threads import InThread
 from tfoperator.clock import StopSignal
 from tfoperator.kube.errors import TransportError
 from tfoperator.kube.resources import LEASES
@@ -51,12 +51,17 @@ class Replica:
     def wait_for_stop(self, stop: StopSignal) -> None:
         self.log.append("started")
         stop.wait(self.clock)
-        assert self.may_end.wait(10)
+        assert self.may_end.wait(60)
         self.log.append("ended")
 
     def start(self) -> Replica:
         self.running = InThread(lambda: self.elector.run(self.stop))
         return self
+
+    def end(self) -> None:
+        """Stop it, and wait for its end."""
+        self.stop.set()
+        self.result()
 
     def result(self) -> None:
         assert self.running is not None
@@ -138,9 +143,7 @@ def world() -> Iterator[World]:
 def test_a_replica_alone_leads_and_releases_the_lease_when_stopped(world: World) -> None:
     one = world.leader("one")
     assert one.elector.is_leader
-    assert one.elector.leader_identity == "one"
-    one.stop.set()
-    one.result()
+    one.end()
     assert one.log == ["leader one", "started", "ended", "stopped"]
     assert not one.elector.is_leader
     assert world.holder == ""
@@ -161,20 +164,14 @@ def test_a_second_replica_takes_over_as_soon_as_the_first_stops_cleanly(world: W
     two = world.replica("two").start()
     eventually(lambda: two.log == ["leader one"])
     assert not two.elector.is_leader
-    one.stop.set()
-    one.result()
+    one.end()
     assert world.pass_time_until(lambda: two.elector.is_leader) <= 2 * 2.2 + 0.5
     eventually(lambda: two.log == ["leader one", "leader two", "started"])
 
 
 def test_a_second_replica_takes_over_when_the_first_vanishes(world: World) -> None:
-    world.api.put(
-        LEASES,
-        {
-            "metadata": {"namespace": "kubeflow", "name": "tfoperator"},
-            "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 15},
-        },
-    )
+    names = {"namespace": "kubeflow", "name": "tfoperator"}
+    world.api.put(LEASES, {"metadata": names, "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 15}})
     two = world.replica("two").start()
     eventually(lambda: two.log == ["leader dead"])
     passed = world.pass_time_until(lambda: two.elector.is_leader)
@@ -197,8 +194,7 @@ def test_work_ends_before_the_lease_is_released_and_keeps_it_meanwhile(world: Wo
 
 def test_a_lease_is_left_to_expire_when_it_shall_not_be_released(world: World) -> None:
     one = world.leader("one", release_on_stop=False)
-    one.stop.set()
-    one.result()
+    one.end()
     assert world.holder == "one"
 
 
@@ -238,7 +234,7 @@ def test_a_hanging_server_costs_the_leader_its_lease_in_time(world: World) -> No
 
     def hang(call: Call) -> None:
         if hanging.is_set():
-            assert let_go.wait(10)
+            assert let_go.wait(60)
 
     world.api.react(hang)
     one = world.leader("one")
@@ -287,8 +283,7 @@ def test_work_that_returns_early_does_not_end_the_leadership(world: World) -> No
     one.start()
     world.pass_time_until(lambda: world.api.count("replace") >= 3)
     assert one.elector.is_leader
-    one.stop.set()
-    one.result()
+    one.end()
     assert world.holder == ""
 
 
@@ -296,8 +291,7 @@ def test_stopping_a_replica_that_waits_ends_it_at_once_and_still_says_so(world: 
     world.leader("one")
     two = world.replica("two").start()
     eventually(lambda: two.log == ["leader one"])
-    two.stop.set()
-    two.result()
+    two.end()
     assert two.log == ["leader one", "stopped"]
     assert world.holder == "one"
 

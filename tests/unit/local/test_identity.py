@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 from tests.support.eventually import eventually
-from tests.unit.local.pods import python
+from tests.unit.local.node.pods import python
 from tfoperator.local.identity import ProcessIdentity, identify, is_alive, signal_process
 
 

@@ -17,7 +17,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import tfoperator
-from tfoperator.api.crd import crd
+from hack.lock import entries
+from tfoperator.api.names import MANAGED_SELECTOR
+from tfoperator.api.schema import crd
 from tfoperator.operator import Options, parse_options
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -177,6 +179,37 @@ def test_the_webhook_may_touch_its_own_secret_and_its_own_crd_only() -> None:
         binding = overlay[f"{kind}Binding", "tfoperator-webhook"]
         assert binding["roleRef"]["kind"] == kind
         assert binding["subjects"] == base["ClusterRoleBinding", "tfoperator"]["subjects"]
+
+
+def test_the_progress_overlay_opens_a_port_behind_a_service_and_may_keep_its_certificate() -> None:
+    overlay, base = build("overlays/progress"), build("base")
+    (container,) = overlay["Deployment", "tfoperator"]["spec"]["template"]["spec"]["containers"]
+    options = parse_options(container["args"], {})
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert options.progress_bind_address is not None
+    assert options.progress_bind_address.port == ports["progress"]
+    service = overlay["Service", options.progress_service]
+    assert [(port["port"], port["targetPort"]) for port in service["spec"]["ports"]] == [(443, "progress")]
+    labels = overlay["Deployment", "tfoperator"]["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    added = {key for key in overlay if key not in base and "Binding" not in key[0] and "Role" in key[0]}
+    assert added == {("Role", "tfoperator-progress"), ("ClusterRole", "tfoperator-progress")}
+    create, rest = overlay["Role", "tfoperator-progress"]["rules"]
+    assert (create["verbs"], rest["resourceNames"]) == (["create"], [options.progress_secret])
+    (keys,) = overlay["ClusterRole", "tfoperator-progress"]["rules"]
+    assert (keys["verbs"], set(keys)) == (["get"], {"nonResourceURLs", "verbs"})
+    for kind in ("Role", "ClusterRole"):
+        binding = overlay[f"{kind}Binding", "tfoperator-progress"]
+        assert binding["roleRef"]["kind"] == kind
+        assert binding["subjects"] == base["ClusterRoleBinding", "tfoperator"]["subjects"]
+
+
+def test_the_pods_of_jobs_and_nobody_else_may_reach_the_progress_server(tmp_path: Path) -> None:
+    built = build_with_components(tmp_path, "progress", "network-policy", "network-policy-progress")
+    (rule,) = built["NetworkPolicy", "tfoperator-progress"]["spec"]["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": "progress"}]
+    key, _, value = MANAGED_SELECTOR.partition("=")
+    assert rule["from"] == [{"namespaceSelector": {}, "podSelector": {"matchLabels": {key: value}}}]
 
 
 def test_with_cert_manager_the_operator_has_no_right_to_certificates() -> None:
@@ -355,15 +388,16 @@ def with_requirements(names: Iterable[str]) -> set[str]:
 
 
 def test_the_image_installs_what_the_operator_imports_and_no_more() -> None:
-    text = (ROOT / "Dockerfile").read_text()
-    listed = text.partition("-c constraints.txt \\\n")[2].partition("\n")[0].rstrip("\\").split()
+    listed = entries((ROOT / "requirements/operator.in").read_text())
     code = (
         "import sys; before = set(sys.modules); import tfoperator.operator.__main__; print(*set(sys.modules) - before)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     modules = {name.partition(".")[0] for name in done.stdout.split()}
     owners = packages_distributions()
-    imported = {canonicalize_name(name) for module in modules for name in owners.get(module, [])} - {"tfoperator"}
+    # tenacity imports tornado where something else has brought it, and that colorama; the image has neither.
+    absent = {"tfoperator", "tornado", "colorama"}
+    imported = {canonicalize_name(name) for module in modules for name in owners.get(module, [])} - absent
     assert imported <= with_requirements(listed)
-    # Imported only when they are needed: for credentials of a cluster, a configuration file, the webhook.
-    assert {canonicalize_name(name) for name in listed} - imported <= {"cryptography", "kubernetes", "pyyaml"}
+    # Imported only when they are needed: for credentials of a cluster, a configuration file, the webhook, progress.
+    assert {canonicalize_name(name) for name in listed} - imported <= {"cryptography", "kubernetes", "pyjwt", "pyyaml"}

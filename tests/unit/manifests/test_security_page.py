@@ -19,7 +19,11 @@ SECTIONS = {
     "The operator": ["operator"],
     "Leader election": ["leader-election"],
     "Log archive": ["log-archive"],
+    "Secure metrics": ["metrics-auth"],
+    "Hang detection": ["hang-detection"],
+    "Stacks of stalled jobs": ["stall-stacks"],
     "Webhook": ["webhook-secret", "webhook-crd"],
+    "Progress": ["progress-secret", "progress-keys"],
     "Volcano": ["volcano"],
     "scheduler-plugins": ["scheduler-plugins"],
     "Either of them": ["priority-classes"],
@@ -48,7 +52,8 @@ def documented(section: str) -> dict[tuple[str, str, str], str]:
 def granted(rules: Iterable[dict[str, Any]]) -> Rights:
     found: Rights = set()
     for rule in rules:
-        for group in rule["apiGroups"]:
+        found |= {(path, verb, "") for path in rule.get("nonResourceURLs", []) for verb in rule["verbs"]}
+        for group in rule.get("apiGroups", []):
             for resource in rule["resources"]:
                 plain, slash, subresource = resource.partition("/")
                 name = f"{plain}.{group}{slash}{subresource}" if group else resource
@@ -66,7 +71,7 @@ def test_each_right_has_its_reason_and_no_other_is_told_of(section: str) -> None
 
 def test_no_role_of_the_operator_is_left_out() -> None:
     mine = {name for names in SECTIONS.values() for name in names}
-    assert set(roles()) - mine == {"user-edit", "user-view"}
+    assert set(roles()) - mine == {"user-edit", "user-view", "metrics-reader"}
 
 
 def test_the_network_policy_for_replicas_picks_the_pods_that_the_operator_makes() -> None:

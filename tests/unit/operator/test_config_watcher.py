@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.clock import FakeClock
-from tfoperator.controller import Accelerator
-from tfoperator.operator import parse_options
+from tests.support.threads import no_threads_left
+from tfoperator.controller import AllowedNames
+from tfoperator.operator import Options, parse_options
 from tfoperator.operator.config_watcher import ConfigWatcher
 
 GPU = "accelerators: {nvidia.com/gpu: {env: [{name: GPU, value: '%s'}]}}\n"
@@ -22,13 +22,15 @@ class Bench:
         self.file = file
         self.file.write_text(GPU % "1")
         self.told: list[str | None] = []
+        self.queues: AllowedNames | None = None
         self.clock = FakeClock()
         options = parse_options([f"--config={file}"], {})
-        self.watcher = ConfigWatcher(options, self._take, period=5.0, clock=self.clock)
+        self.watcher = ConfigWatcher(options, self._take, clock=self.clock)
 
-    def _take(self, accelerators: Mapping[str, Accelerator]) -> None:
-        one = accelerators.get("nvidia.com/gpu")
+    def _take(self, options: Options) -> None:
+        one = options.accelerators.get("nvidia.com/gpu")
         self.told.append(None if one is None else one.env[0]["value"])
+        self.queues = options.scheduling.queues
 
     def write(self, content: str) -> None:
         """Change the file as a ConfigMap's is changed: by another one taking its place."""
@@ -36,38 +38,47 @@ class Bench:
         fresh.write_text(content)
         fresh.replace(self.file)
 
+    def change(self, content: str) -> None:
+        """Change the file, and let it be looked at."""
+        self.write(content)
+        self.look()
+
     def look(self) -> None:
         """Let the time come at which it looks, and wait until it has."""
-        self.clock.wait_for_waiters()
-        self.clock.advance(5.0)
+        self.clock.pass_time(5.0)
         self.clock.wait_for_waiters()
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    before = set(threading.enumerate())
-    one = Bench(tmp_path / "operator.yaml")
-    one.watcher.start()
-    yield one
-    one.watcher.stop()
-    assert set(threading.enumerate()) <= before
+    with no_threads_left(within=0):
+        one = Bench(tmp_path / "operator.yaml")
+        one.watcher.start()
+        yield one
+        one.watcher.stop()
 
 
 def test_a_change_is_passed_on_once(bench: Bench) -> None:
     bench.look()
     assert bench.told == []
-    bench.write(GPU % "2")
-    bench.look()
+    bench.change(GPU % "2")
     bench.look()
     assert bench.told == ["2"]
-    bench.write("")
-    bench.look()
+    bench.change("")
     assert bench.told == ["2", None]
 
 
+def test_changed_rules_of_scheduling_are_passed_on_and_so_is_that_they_are_gone(bench: Bench) -> None:
+    bench.change(GPU % "1" + "scheduling: {queues: {default: [slow]}}\n")
+    assert (bench.told, bench.queues) == (["1"], AllowedNames(("slow",)))
+    bench.change(GPU % "1" + "scheduling: {queues: {default: }}\n")  # wrong: what was read before holds
+    assert bench.told == ["1"]
+    bench.change(GPU % "1")
+    assert (bench.told, bench.queues) == (["1", "1"], AllowedNames(("*",)))
+
+
 def test_a_change_between_reading_the_options_and_the_first_look_is_not_lost(bench: Bench) -> None:
-    bench.write(GPU % "2")
-    bench.look()
+    bench.change(GPU % "2")
     assert bench.told == ["2"]
 
 
@@ -87,8 +98,7 @@ def test_a_file_that_is_wrong_or_gone_changes_nothing_and_is_told_once(
         assert record.levelno == logging.ERROR
         assert complaint in record.getMessage()
     assert bench.told == []
-    bench.write(GPU % "3")
-    bench.look()
+    bench.change(GPU % "3")
     assert bench.told == ["3"]
 
 
@@ -96,8 +106,7 @@ def test_other_options_that_change_are_named_since_they_wait_for_the_next_start(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.look()
-    bench.write(GPU % "1" + "threadiness: 3\nlog-level: debug\n")
-    bench.look()
+    bench.change(GPU % "1" + "threadiness: 3\nlog-level: debug\n")
     assert bench.told == []
     (record,) = caplog.records
     assert record.getMessage().endswith("used from the next start on: log_level, threadiness")
@@ -105,10 +114,8 @@ def test_other_options_that_change_are_named_since_they_wait_for_the_next_start(
 
 def test_it_goes_on_when_the_one_who_is_told_fails(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.told = None  # type: ignore[assignment] # so that telling fails
-    bench.write(GPU % "2")
-    bench.look()
+    bench.change(GPU % "2")
     assert "failed unexpectedly" in caplog.text
     bench.told = []
-    bench.write(GPU % "3")
-    bench.look()
+    bench.change(GPU % "3")
     assert bench.told == ["3"]

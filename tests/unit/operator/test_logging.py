@@ -4,6 +4,8 @@ import json
 import logging
 import sys
 
+import pytest
+
 from tfoperator.operator.logging import JsonFormatter, TextFormatter
 
 
@@ -14,7 +16,7 @@ def record(message: str, *, job: str = "", error: bool = False) -> logging.LogRe
             raise RuntimeError("broken")
         except RuntimeError:
             info = sys.exc_info()
-    made = logging.LogRecord("tfoperator.controller.execute", logging.INFO, "x.py", 1, message, (), info)
+    made = logging.LogRecord("tfoperator.controller.execute.executor", logging.INFO, "x.py", 1, message, (), info)
     made.created = 1_767_268_800.25
     if job:
         made.job = job
@@ -31,6 +33,20 @@ def test_a_message_stays_on_one_line() -> None:
     assert "\n" not in JsonFormatter().format(record("two\nlines", error=True))
 
 
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+def test_no_line_controls_a_terminal(formatter: logging.Formatter) -> None:
+    """Names and messages of strangers get into log lines, and log lines onto terminals."""
+    hostile = "\x1b]0;title\x07\x1b[2J\x9b2J\x85\x7f\r"
+    try:
+        raise RuntimeError(hostile)
+    except RuntimeError:
+        made = record(f"refused: {hostile}", job=f"ns/{hostile}")
+        made.exc_info = sys.exc_info()
+    line = formatter.format(made)
+    assert not [c for c in line if not c.isprintable() and c != "\n"]
+    assert "title" in line
+
+
 def test_a_traceback_follows_a_text_line() -> None:
     assert "RuntimeError: broken" in TextFormatter().format(record("failed", error=True))
 
@@ -40,7 +56,7 @@ def test_a_json_line_has_the_same_facts() -> None:
     assert entry == {
         "time": "2026-01-01T12:00:00.250Z",
         "level": "info",
-        "logger": "tfoperator.controller.execute",
+        "logger": "tfoperator.controller.execute.executor",
         "message": "is now Running",
         "job": "ns/mnist",
     }

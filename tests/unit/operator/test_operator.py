@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -11,28 +9,28 @@ import msgspec
 import pytest
 
 from tests.support.cluster import tfjob
+from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
-from tests.support.operator_process import free_port
+from tests.support.operator_process import ask, free_port
+from tests.support.threads import no_threads_left
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import Accelerator
+from tfoperator.kube import Selection
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import EVENTS, LEASES, PODS
 from tfoperator.operator import Operator, Options, process
-from tfoperator.operator.values import Address
+from tfoperator.operator.option_parsers import Address
 
 ELECT = Options(
-    leader_elect=True,
-    leader_elect_lease_duration=1.5,
-    leader_elect_renew_deadline=1.0,
-    leader_elect_retry_period=0.1,
+    leader_elect=True, leader_elect_lease_duration=1.5, leader_elect_renew_deadline=1.0, leader_elect_retry_period=0.1
 )
 
 
-def submit(api: FakeApi, name: str = "job", **replicas: Any) -> None:
+def submit(api: FakeApi, name: str = "job", namespace: str = "ns", **replicas: Any) -> None:
     job = tfjob(name, **replicas)
-    job["metadata"]["namespace"] = "ns"
+    job["metadata"]["namespace"] = namespace
     api.put(TFJOBS, job)
 
 
@@ -43,7 +41,6 @@ def api() -> FakeApi:
 
 @pytest.fixture
 def start(api: FakeApi) -> Iterator[Callable[..., Operator]]:
-    before = set(threading.enumerate())
     started: list[Operator] = []
 
     def start(options: Options | None = None, **how: Any) -> Operator:
@@ -52,10 +49,10 @@ def start(api: FakeApi) -> Iterator[Callable[..., Operator]]:
         one.start()
         return one
 
-    yield start
-    for one in started:
-        one.stop(10)
-    eventually(lambda: set(threading.enumerate()) <= before, what="every thread has ended")
+    with no_threads_left():
+        yield start
+        for one in started:
+            one.stop(10)
 
 
 def test_it_runs_jobs_and_tells_of_it(api: FakeApi, start: Callable[..., Operator]) -> None:
@@ -64,7 +61,7 @@ def test_it_runs_jobs_and_tells_of_it(api: FakeApi, start: Callable[..., Operato
     submit(api, Worker=3)
     eventually(lambda: len(api.names(PODS)) == 3, what="3 pods")
     eventually(lambda: api.objects(EVENTS), what="an event")
-    assert operator.stop(10)
+    assert operator.stop(60)
     assert not operator.is_ready
 
 
@@ -75,8 +72,7 @@ def test_pods_get_the_accelerators_of_the_moment_at_which_they_are_made(
         return {"nvidia.com/gpu": Accelerator(env=({"name": "GPU", "value": value},))}
 
     def made_with(name: str) -> str:
-        job = tfjob(name, Worker=1)
-        job["metadata"]["namespace"] = "ns"
+        job = namespaced(tfjob(name, Worker=1))
         (container,) = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
         container["resources"] = {"limits": {"nvidia.com/gpu": 1}}
         api.put(TFJOBS, job)
@@ -86,7 +82,7 @@ def test_pods_get_the_accelerators_of_the_moment_at_which_they_are_made(
 
     operator = start(Options(accelerators=gpu("1")))
     assert made_with("before") == "1"
-    operator.equip(gpu("2"))
+    operator.reload(Options(accelerators=gpu("2")))
     assert made_with("after") == "2"
 
 
@@ -103,7 +99,7 @@ def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Call
 
     def hold(call: Call) -> None:
         if call.resource == "pods" and call.verb in ("list", "watch"):
-            release.wait(10)
+            release.wait(60)
 
     api.react(hold)
     operator = start()
@@ -125,12 +121,12 @@ def test_it_can_be_stopped_at_any_moment(api: FakeApi, start: Callable[..., Oper
     api.fail("list", "tfjobs", api_error(404, "NotFound"), times=1000)
     waiting = start()
     eventually(lambda: api.count("list", "tfjobs") > 0)
-    assert waiting.stop(10)
+    assert waiting.stop(60)
     api.behave()
     filling = start()
-    assert filling.stop(10)
+    assert filling.stop(60)
     never_started = Operator(api)
-    assert never_started.stop(10)
+    assert never_started.stop(60)
 
 
 def test_of_two_replicas_one_leads_and_the_other_takes_over_at_once(
@@ -143,7 +139,7 @@ def test_of_two_replicas_one_leads_and_the_other_takes_over_at_once(
     submit(api, "a", Worker=1)
     eventually(lambda: api.names(PODS) == ["a-worker-0"])
     assert not second.is_leader
-    assert first.stop(10)
+    assert first.stop(60)
     eventually(lambda: second.is_leader)
     submit(api, "b", Worker=1)
     eventually(lambda: api.names(PODS) == ["a-worker-0", "b-worker-0"])
@@ -175,13 +171,13 @@ def test_a_standby_writes_nothing_but_its_claim(api: FakeApi, start: Callable[..
     eventually(lambda: standby.is_ready)
     submit(api, "another", Worker=2)
     eventually(lambda: len(api.names(PODS)) == 3)
-    assert standby.stop(10)
+    assert standby.stop(60)
     assert standby_calls == []
 
 
-def holding(api: FakeApi, release: threading.Event) -> threading.Event:
-    """Have creations of pods wait for `release`; what is returned says that one does."""
-    asked = threading.Event()
+def amid_a_sync(api: FakeApi, start: Callable[..., Operator], options: Options) -> tuple[Operator, threading.Event]:
+    """An operator, one of whose syncs waits in the creation of a pod until the event is set."""
+    asked, release = threading.Event(), threading.Event()
 
     def hold(call: Call) -> None:
         if (call.verb, call.resource) == ("create", "pods"):
@@ -189,17 +185,22 @@ def holding(api: FakeApi, release: threading.Event) -> threading.Event:
             release.wait(20)
 
     api.react(hold)
-    return asked
+    operator = start(options)
+    submit(api, Worker=1)
+    assert asked.wait(60)
+    return operator, release
+
+
+def lose_the_lease(api: FakeApi) -> None:
+    """The server is not to be had for the lease any more."""
+    for verb in ("replace", "get"):
+        api.fail(verb, "leases", api_error(500), times=100_000)
 
 
 def test_the_lease_is_not_given_back_while_a_sync_that_has_outlived_its_grace_goes_on(
     api: FakeApi, start: Callable[..., Operator]
 ) -> None:
-    release = threading.Event()
-    asked = holding(api, release)
-    operator = start(msgspec.structs.replace(ELECT, shutdown_grace_period=0.1))
-    submit(api, Worker=1)
-    assert asked.wait(10)
+    operator, release = amid_a_sync(api, start, msgspec.structs.replace(ELECT, shutdown_grace_period=0.1))
     assert not operator.stop()
     renewals = api.count("replace", "leases")
     eventually(lambda: api.count("replace", "leases") > renewals + 1, what="the lease is renewed on")
@@ -211,13 +212,8 @@ def test_the_lease_is_not_given_back_while_a_sync_that_has_outlived_its_grace_go
 def test_a_lease_that_is_lost_while_a_sync_finishes_is_no_orderly_end(
     api: FakeApi, start: Callable[..., Operator]
 ) -> None:
-    release = threading.Event()
-    asked = holding(api, release)
-    operator = start(ELECT)
-    submit(api, Worker=1)
-    assert asked.wait(10)
-    api.fail("replace", "leases", api_error(500), times=100_000)
-    api.fail("get", "leases", api_error(500), times=100_000)
+    operator, release = amid_a_sync(api, start, ELECT)
+    lose_the_lease(api)
     assert not operator.stop()
     release.set()
 
@@ -226,15 +222,13 @@ def test_a_lost_lease_is_a_failure_that_ends_the_work(api: FakeApi, start: Calla
     reasons: list[str] = []
     operator = start(ELECT, on_failure=reasons.append)
     eventually(lambda: operator.is_leader)
-    # The server is not to be had for the lease any more.
-    api.fail("replace", "leases", api_error(500), times=100_000)
-    api.fail("get", "leases", api_error(500), times=100_000)
+    lose_the_lease(api)
     eventually(lambda: reasons, what="the failure is reported")
     assert "lease" in reasons[0]
     assert not operator.is_leader
     assert not operator.is_ready
     submit(api, Worker=1)
-    assert operator.stop(10)
+    assert operator.stop(60)
     assert api.names(PODS) == []
 
 
@@ -245,7 +239,9 @@ def test_a_cache_that_can_not_be_kept_is_a_failure(api: FakeApi, start: Callable
     def broken(pod: Any) -> list[str]:
         raise ValueError("a bug")
 
-    operator._factory.informer(PODS, decode_pod, label_selector=MANAGED_SELECTOR, indexers={"broken": broken})
+    operator._factory.informer(
+        PODS, decode_pod, Selection(label_selector=MANAGED_SELECTOR), indexers={"broken": broken}
+    )
     submit(api, Worker=1)
     eventually(lambda: operator.failure, what="the failure is noticed")
     assert "a bug" in operator.failure
@@ -256,9 +252,7 @@ def test_it_looks_after_the_chosen_namespaces_only(api: FakeApi, start: Callable
     operator = start(Options(namespace=("other",)))
     eventually(lambda: operator.is_leader)
     submit(api, Worker=1)
-    job = tfjob("mine", Worker=1)
-    job["metadata"]["namespace"] = "other"
-    api.put(TFJOBS, job)
+    submit(api, "mine", namespace="other", Worker=1)
     eventually(lambda: api.names(PODS) == ["mine-worker-0"])
     assert {call.namespace for call in api.calls if call.verb in ("list", "watch")} == {"other"}
 
@@ -268,17 +262,9 @@ def test_an_operator_that_has_failed_is_not_healthy(api: FakeApi) -> None:
     options = Options(health_probe_bind_address=Address("127.0.0.1", port), metrics_bind_address=None)
     operator = Operator(api, options)
 
-    def probe() -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-
     with ExitStack() as cleanup:
         process._serve(options, operator, cleanup)
-        assert probe() == (200, "ok\n")
+        assert ask(port, "/healthz") == (200, "ok\n")
         operator._fail("the lease was lost")
-        assert probe() == (503, "the lease was lost\n")
-    assert operator.stop(10)
+        assert ask(port, "/healthz") == (503, "the lease was lost\n")
+    assert operator.stop(60)

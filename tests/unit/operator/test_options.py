@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tfoperator.operator import Options, OptionsError, parse_options
+from tfoperator.operator.option_parsers import Address
 from tfoperator.operator.options import _FILE_ONLY, _SETTINGS
-from tfoperator.operator.values import Address
 
 
 def parse(*arguments: str, **environ: str) -> Options:
@@ -18,6 +18,11 @@ def test_without_anything_the_defaults_hold_and_nothing_listens_beyond_loopback(
     assert options == Options()
     assert options.metrics_bind_address == Address("127.0.0.1", 8080)
     assert options.health_probe_bind_address == Address("127.0.0.1", 8081)
+
+
+def test_the_api_server_alone_limits_requests_unless_a_rate_is_given() -> None:
+    assert parse().kube_api_qps == 0
+    assert [parse(f"--kube-api-qps={rate}").kube_api_qps for rate in ("0", "-1", "2.5")] == [0, -1, 2.5]
 
 
 def test_every_field_is_an_option_and_every_option_a_field() -> None:
@@ -65,8 +70,10 @@ def test_the_go_operators_cluster_domain_variable_is_honoured() -> None:
     [
         (["--threadiness=0"], "--threadiness must be from 1"),
         (["--resync-period=soon"], "--resync-period must be a duration"),
-        (["--kube-api-qps=0"], "--kube-api-qps must not be 0"),
+        (["--kube-api-qps=nan"], "--kube-api-qps must be a number"),
         (["--log-format=xml"], "--log-format must be one of text, json"),
+        (["--default-clean-pod-policy=none"], "--default-clean-pod-policy must be one of All, Running, None"),
+        (["--default-network=perjob"], "--default-network must be one of PerReplica, PerJob"),
         (["--resync-period=10m"], "--reconcile-max-period"),
         (["--leader-elect", "--leader-elect-renew-deadline=20s"], "--leader-elect-lease-duration"),
         (["--leader-elect", "--leader-elect-retry-period=9s"], "1.2 times"),
@@ -84,6 +91,11 @@ def test_the_go_operators_cluster_domain_variable_is_honoured() -> None:
         (["--webhook-cert-dir=/x"], "--webhook-cert-dir is of no use without"),
         (["--webhook-bind-address=:1", "--webhook-url=http://x"], "--webhook-url must be an address such as"),
         (["--webhook-bind-address=:1", "--webhook-url=https://x", "--webhook-cert-dir=/x"], "into the CRD yourself"),
+        (["--metrics-cert-dir=/x"], "--metrics-cert-dir is of no use without --metrics-secure"),
+        (
+            ["--metrics-secure", "--metrics-bind-address=:8081", "--health-probe-bind-address=:8081"],
+            "--metrics-secure needs a --metrics-bind-address of its own",
+        ),
         (["--frobnicate"], "--frobnicate"),
         (["--thread=3"], "--thread"),
     ],
@@ -105,8 +117,8 @@ def test_a_mistake_in_a_variable_names_the_variable() -> None:
         ("resync-perod: 3s", "did you mean resync-period"),
         ("resync-period: soon", "resync-period must be a duration"),
         ("[1, 2]", "must be a mapping"),
-        ("a: [", "is no YAML"),
-        ("a: " + "[" * 1200, "is nested too deeply"),
+        ("a: [", ":2:1: is not valid YAML"),
+        ("a: " + "[" * 1200, "is nested more than 100 levels deep"),
     ],
 )
 def test_a_mistake_in_the_file_names_file_and_key(tmp_path: Path, content: str, message: str) -> None:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
+from tests.support.threads import InThread
 from tfoperator.clock import StopSignal
 from tfoperator.controller import gang_scheduler
 from tfoperator.kube.errors import ConnectionRefused
@@ -34,23 +33,19 @@ def test_what_is_missing_is_said_once_and_waited_for_without_spinning(
 ) -> None:
     api, clock, stop = FakeApi(), FakeClock(), StopSignal()
     api.fail("list", "tfjobs", error, times=8)
-    result: list[bool] = []
-    thread = threading.Thread(target=lambda: result.append(await_resources(api, ("",), stop, clock)))
-    thread.start()
+    call = InThread(lambda: await_resources(api, ("",), stop, clock))
     waited = 0.0
-    while not result:
-        clock.wait_for_waiters()
-        clock.advance(0.5)
+    while call.running:
+        clock.pass_time(0.5)
         waited += 0.5
         asked = len(api.calls)
         # Nothing moves faster than the clock.
         assert asked <= 2 + waited / 0.5
         if asked == 8:
-            eventually(lambda: clock.monotonic() and (result or _waits(clock)))
+            eventually(lambda: clock.monotonic() and (not call.running or _waits(clock)))
             clock.advance(10)
             break
-    thread.join(10)
-    assert result == [True]
+    assert call.result() is True
     assert waited >= 30
     warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert len(warnings) == 1
@@ -76,14 +71,10 @@ def test_a_gang_scheduler_needs_its_pod_groups_and_says_what_to_install(
     needs = needed_resources(gang_scheduler(name))
     api.fail("list", "podgroups", api_error(404, "NotFound"))
     api.fail("list", "priorityclasses", api_error(403, "Forbidden", "no"))
-    result: list[bool] = []
-    thread = threading.Thread(target=lambda: result.append(await_resources(api, ("a", "b"), stop, clock, needs)))
-    thread.start()
+    call = InThread(lambda: await_resources(api, ("a", "b"), stop, clock, needs))
     for _ in range(2):
-        clock.wait_for_waiters()
-        clock.advance(1)
-    thread.join(10)
-    assert result == [True]
+        clock.pass_time(1)
+    assert call.result() is True
     missing, forbidden = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert crd in missing
     assert f"--gang-scheduler-name={name}" in missing
@@ -97,13 +88,10 @@ def test_a_gang_scheduler_needs_its_pod_groups_and_says_what_to_install(
 def test_a_stop_ends_the_waiting() -> None:
     api, clock, stop = FakeApi(), FakeClock(), StopSignal()
     api.fail("list", "tfjobs", api_error(404), times=1000)
-    result: list[bool] = []
-    thread = threading.Thread(target=lambda: result.append(await_resources(api, ("",), stop, clock)))
-    thread.start()
+    call = InThread(lambda: await_resources(api, ("",), stop, clock))
     clock.wait_for_waiters()
     stop.set()
-    thread.join(10)
-    assert result == [False]
+    assert call.result() is False
 
 
 def test_each_namespace_is_asked_for() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,10 +13,10 @@ from tests.support.controller_harness import Harness, namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.controller import GangScheduler, gang_scheduler
-from tfoperator.controller.children import expectation_key
-from tfoperator.controller.gang import COSCHEDULING_POD_GROUPS
+from tfoperator.controller import GangScheduler, expectation_key, gang_scheduler
+from tfoperator.controller.pods import COSCHEDULING_POD_GROUPS
 from tfoperator.kube.errors import KubeError
+from tfoperator.kube.objects import timestamp
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES
 from tfoperator.reconciler import Reconciler
 
@@ -25,7 +27,10 @@ class World(Harness):
     def __init__(self, gang: GangScheduler | None = None, namespaces: tuple[str, ...] = ("",)) -> None:
         self.clock = FakeClock()
         super().__init__(clock=self.clock, gang=gang)
-        self.reconciler = Reconciler(
+        self.reconciler = self.make_reconciler(namespaces)
+
+    def make_reconciler(self, namespaces: tuple[str, ...] = ("",)) -> Reconciler:
+        return Reconciler(
             self.api,
             self.informers,
             self.controller,
@@ -33,7 +38,11 @@ class World(Harness):
             namespaces=namespaces,
             clock=self.clock,
         )
-        self.repairs: list[tuple[str, int]] = []
+
+    def change_leader(self) -> None:
+        """From now on the reconciler is that of another process, which has listed the job just now."""
+        self.reconciler = self.make_reconciler()
+        eventually(lambda: len(self.reconciler._schedule) == 2, what="the reconciler knows the job")
 
     def __enter__(self) -> World:
         super().__enter__()
@@ -57,6 +66,13 @@ class World(Harness):
         eventually(lambda: len(self.reconciler._schedule) == before + 1, what="the reconciler knows it")
         self.settle()
 
+    def finish_job(self) -> None:
+        """Bring a job with one worker to Succeeded."""
+        self.run_job(Worker=1)
+        self.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Succeeded"}})
+        eventually(lambda: self.condition("Succeeded").get("status") == "True")
+        self.settle()
+
     def settle(self) -> None:
         """Wait until nothing is left to do."""
         self.catch_up()
@@ -72,6 +88,13 @@ class World(Harness):
 
         monkeypatch.setattr(self.controller, "enqueue_after", enqueue)
         return delays
+
+    @contextmanager
+    def unwatched(self, plural: str) -> Iterator[None]:
+        """The watch loses what happens to these objects."""
+        self.api.mute(plural)
+        yield
+        self.api.unmute()
 
     def look(self, after: float = 15.0) -> int:
         """Let time pass and compare; returns how many jobs were."""
@@ -103,9 +126,8 @@ def test_one_look_serves_every_job(world: World) -> None:
 def test_a_pod_group_whose_end_the_watch_lost_is_noticed_and_made_anew() -> None:
     with World(gang_scheduler("mine")) as world:
         world.run_job(Worker=2)
-        world.api.mute("podgroups")
-        world.api.remove(COSCHEDULING_POD_GROUPS, "ns", "job")
-        world.api.unmute()
+        with world.unwatched("podgroups"):
+            world.api.remove(COSCHEDULING_POD_GROUPS, "ns", "job")
         world.look()
         assert world.api.names(COSCHEDULING_POD_GROUPS) == []
         world.look()
@@ -114,9 +136,8 @@ def test_a_pod_group_whose_end_the_watch_lost_is_noticed_and_made_anew() -> None
 
 def test_a_tensorboard_whose_end_the_watch_lost_is_noticed_and_made_anew(world: World) -> None:
     world.run_job(Worker=1, spec={"tensorBoard": {"logDir": "gs://bucket/logs"}})
-    world.api.mute("deployments")
-    world.api.remove(DEPLOYMENTS, "ns", "job-tensorboard")
-    world.api.unmute()
+    with world.unwatched("deployments"):
+        world.api.remove(DEPLOYMENTS, "ns", "job-tensorboard")
     world.look()
     assert world.api.names(DEPLOYMENTS) == []
     world.look()
@@ -124,7 +145,7 @@ def test_a_tensorboard_whose_end_the_watch_lost_is_noticed_and_made_anew(world: 
 
 
 def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfoperator.reconciler.live.PAGE_SIZE", 2)
+    monkeypatch.setattr("tfoperator.kube.paging.PAGE_SIZE", 2)
     world.run_job(Worker=5)
     world.forget_calls()
     assert world.look() == 1
@@ -134,13 +155,12 @@ def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPa
 
 def test_a_pod_whose_end_the_watch_lost_is_noticed(world: World) -> None:
     world.run_job(Worker=2)
-    world.api.mute("pods")
-    world.api.remove(PODS, "ns", "job-worker-1")
-    world.api.unmute()
+    with world.unwatched("pods"):
+        world.api.remove(PODS, "ns", "job-worker-1")
     world.look()
     world.forget_calls()
     world.look()
-    eventually(lambda: world.condition("Failed").get("status") == "True", what="under Never, a lost pod ends the job")
+    eventually(lambda: "job-worker-1" in world.api.names(PODS), what="a pod that was taken is made again")
     assert world.api.count("watch", "pods") == 1
 
 
@@ -169,9 +189,8 @@ def test_a_pod_that_was_let_go_of_is_no_loss_although_the_watch_lost_its_end(
 
 def test_a_status_change_that_the_watch_lost_is_noticed(world: World) -> None:
     world.run_job(Worker=1)
-    world.api.mute("pods")
-    world.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Succeeded"}})
-    world.api.unmute()
+    with world.unwatched("pods"):
+        world.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Succeeded"}})
     world.look()
     assert world.condition("Succeeded") == {}
     world.look()
@@ -180,18 +199,16 @@ def test_a_status_change_that_the_watch_lost_is_noticed(world: World) -> None:
 
 def test_a_job_that_the_watch_lost_is_found(world: World) -> None:
     world.run_job("known", Worker=1)
-    world.api.mute("tfjobs")
-    world.api.put(TFJOBS, namespaced(tfjob("lost", Worker=1)))
-    world.api.unmute()
+    with world.unwatched("tfjobs"):
+        world.api.put(TFJOBS, namespaced(tfjob("lost", Worker=1)))
     world.look()
     world.look(after=30)
     eventually(lambda: "lost-worker-0" in world.api.names(PODS), what="the lost job's pod")
 
 
 def test_a_job_that_the_watch_lost_is_found_although_the_cache_holds_no_other(world: World) -> None:
-    world.api.mute("tfjobs")
-    world.api.put(TFJOBS, namespaced(tfjob("lost", Worker=1)))
-    world.api.unmute()
+    with world.unwatched("tfjobs"):
+        world.api.put(TFJOBS, namespaced(tfjob("lost", Worker=1)))
     world.reconciler.start()
 
     def found() -> bool:
@@ -200,7 +217,7 @@ def test_a_job_that_the_watch_lost_is_found_although_the_cache_holds_no_other(wo
 
     eventually(found, every=0.02, what="the lost job's pod")
     assert world.clock.monotonic() <= 600
-    assert world.reconciler.stop(10)
+    assert world.reconciler.stop(60)
 
 
 def test_an_idle_hour_without_jobs_costs_a_list_of_them_in_five_minutes(world: World) -> None:
@@ -223,12 +240,11 @@ def test_a_namespace_that_may_not_be_read_keeps_no_other_from_being_compared(clo
                 raise api_error(403, "Forbidden", "its role is gone")
 
         world.api.react(deny)
-        world.api.mute("pods")
-        world.api.remove(PODS, "ns", "job-worker-1")
-        world.api.unmute()
+        with world.unwatched("pods"):
+            world.api.remove(PODS, "ns", "job-worker-1")
         for _ in range(2):
             assert world.look() == 1
-        eventually(lambda: world.condition("Failed").get("status") == "True", what="the loss is seen")
+        eventually(lambda: "job-worker-1" in world.api.names(PODS), what="the loss is seen")
         assert world.api.count("watch", "tfjobs") == 1  # of the other nothing is known, and nothing concluded
 
 
@@ -243,9 +259,8 @@ def test_where_nothing_may_be_read_a_look_fails() -> None:
 
 def test_a_service_deleted_behind_the_watchs_back_comes_back(world: World) -> None:
     world.run_job(Worker=1)
-    world.api.mute("services")
-    world.api.remove(SERVICES, "ns", "job-worker-0")
-    world.api.unmute()
+    with world.unwatched("services"):
+        world.api.remove(SERVICES, "ns", "job-worker-0")
     world.look()
     world.look()
     eventually(lambda: world.api.names(SERVICES) == ["job-worker-0"], what="the service is made again")
@@ -271,9 +286,8 @@ def test_a_repair_brings_the_job_back_to_the_shortest_interval(world: World) -> 
     for _ in range(6):
         world.look(after=300)
     assert world.look(after=15) == 0
-    world.api.mute("pods")
-    world.api.edit(PODS, "ns", "job-worker-0", {"metadata": {"annotations": {"lost": "yes"}}})
-    world.api.unmute()
+    with world.unwatched("pods"):
+        world.api.edit(PODS, "ns", "job-worker-0", {"metadata": {"annotations": {"lost": "yes"}}})
     assert world.look(after=300) == 1
     assert world.look(after=15) == 1
 
@@ -303,7 +317,8 @@ def test_the_time_is_recorded_about_once_in_five_minutes(world: World, monkeypat
     for _ in range(240):  # an hour
         world.look(after=15)
         world.settle()
-    assert 11 <= world.calls("patch").count(("patch", "tfjobs")) <= 12
+    # A write that comes after the next look has begun is followed by a longer interval.
+    assert 10 <= world.calls("patch").count(("patch", "tfjobs")) <= 12
     assert world.status()["lastReconcileTime"] > "2026-01-01T00:50"
 
 
@@ -330,10 +345,7 @@ def test_an_idle_hour_costs_the_same_lists_for_thirty_jobs_as_for_one(
 
 
 def test_a_finished_job_costs_no_writes(world: World) -> None:
-    world.run_job(Worker=1)
-    world.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Succeeded"}})
-    eventually(lambda: world.condition("Succeeded").get("status") == "True")
-    world.settle()
+    world.finish_job()
     world.forget_calls()
     for _ in range(20):
         world.look(after=300)
@@ -353,18 +365,18 @@ def test_the_resync_sets_the_thread_going_and_stop_ends_it(world: World) -> None
         return world.calls("list").count(("list", "pods")) >= 2
 
     eventually(resynced, every=0.02, what="two looks")
-    assert world.reconciler.stop(10)
+    assert world.reconciler.stop(60)
 
 
 def test_jobs_that_fall_due_right_after_a_look_wait_for_the_next(world: World) -> None:
     world.run_job("first", Worker=1)
     world.run_job("second", Worker=1)
     schedule = world.reconciler._schedule
+    world.reconciler.start()
     first, second = (world.informers.jobs.lister.get("ns", name) for name in ("first", "second"))
     schedule.checked(second.metadata.uid, world.clock.monotonic())
     world.forget_calls()
     world.clock.advance(15)
-    world.reconciler.start()
     world.reconciler.on_update(first, first)
     eventually(lambda: len(world.calls("list")) == 3, what="one look")
     world.clock.wait_for_deadline(world.clock.monotonic() + 13.5)
@@ -374,7 +386,7 @@ def test_jobs_that_fall_due_right_after_a_look_wait_for_the_next(world: World) -
     assert len(world.calls("list")) == 3
     world.clock.advance(1)
     eventually(lambda: len(world.calls("list")) == 6, what="the next look")
-    assert world.reconciler.stop(10)
+    assert world.reconciler.stop(60)
 
 
 def test_before_the_start_a_resync_does_nothing(world: World) -> None:
@@ -385,3 +397,98 @@ def test_before_the_start_a_resync_does_nothing(world: World) -> None:
     world.reconciler.on_update(job, job)
     assert world.calls("list") == []
     assert world.reconciler.stop()
+
+
+# A new leader.
+
+
+def compared(world: World, ago: float, *, quiet: float, **status: Any) -> None:
+    """Another process has compared the job so many seconds ago, when it had not changed for so long."""
+    world.run_job(Worker=1)
+    world.clock.advance(ago + quiet)
+    moment = world.clock.now() - timedelta(seconds=ago)
+    changed = timestamp(moment - timedelta(seconds=quiet))
+    conditions = [
+        {**condition, "lastUpdateTime": changed, "lastTransitionTime": changed}
+        for condition in world.status()["conditions"]
+    ]
+    recorded = {"lastReconcileTime": timestamp(moment), "startTime": changed, "conditions": conditions}
+    world.api.edit(TFJOBS, "ns", "job", {"metadata": {"creationTimestamp": changed}, "status": recorded | status})
+    world.settle()
+
+
+def first_look(world: World) -> float:
+    """After how many seconds a reconciler that begins now looks at the job, by steps of 5."""
+    world.change_leader()
+    began = world.clock.monotonic()
+    while not world.look(after=5):
+        assert world.clock.monotonic() - began <= 300
+    return world.clock.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    ("ago", "quiet", "first"),
+    [
+        (10, 3000, 290),  # at the longest interval
+        (100, 3000, 200),
+        (10, 105, 110),  # 15 s, 30 s and 60 s were over: the next interval is 120 s
+        (5, 15, 25),
+        (0, 0, 15),
+        (299, 3000, 15),  # nearly due: what is listed just now needs no look at once
+        (100_000, 3000, 15),  # nobody led for a day
+    ],
+)
+def test_a_new_leader_goes_on_where_the_old_one_stood(world: World, ago: float, quiet: float, first: float) -> None:
+    compared(world, ago, quiet=quiet)
+    assert first_look(world) == pytest.approx(first, abs=5)
+    job = world.informers.jobs.lister.get("ns", "job")
+    due = world.reconciler._schedule.due_at(job.metadata.uid)
+    assert due is not None
+    assert due - world.clock.monotonic() <= min(300, 2 * (quiet + 15)) + 5
+
+
+@pytest.mark.parametrize("time", ["2099-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "2026-01-01T00:00:00", None])
+def test_a_record_that_can_not_be_true_leads_to_a_look_all_the_same(world: World, time: str | None) -> None:
+    compared(world, 10, quiet=3000, lastReconcileTime=time)
+    assert first_look(world) <= 300
+
+
+def test_a_record_in_the_future_is_mended_by_the_next_comparison(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared(world, 10, quiet=3000, lastReconcileTime="2099-01-01T00:00:00Z")
+    world.enqueue_at_once(monkeypatch)
+    first_look(world)
+    eventually(lambda: world.status()["lastReconcileTime"] < "2027", what="the record is mended")
+
+
+def test_a_finished_job_counts_as_compared_when_it_is_listed(world: World) -> None:
+    world.finish_job()
+    world.clock.advance(100_000)
+    assert first_look(world) == pytest.approx(300, abs=5)
+
+
+def test_a_standby_that_has_waited_for_long_looks_soon_and_goes_on_with_the_old_interval(world: World) -> None:
+    compared(world, 10, quiet=3000)
+    first_look(world)
+    world.clock.advance(1000)
+    compared_by_the_leader = timestamp(world.clock.now())
+    world.api.edit(TFJOBS, "ns", "job", {"status": {"lastReconcileTime": compared_by_the_leader}})
+    world.settle()
+    world.reconciler.start()
+    job = world.informers.jobs.lister.get("ns", "job")
+    schedule, now = world.reconciler._schedule, world.clock.monotonic()
+    assert schedule.due_at(job.metadata.uid) == now + 15
+    schedule.checked(job.metadata.uid, now + 15)
+    assert (schedule.due_at(job.metadata.uid) or 0) > now + 45
+    assert world.reconciler.stop(60)
+
+
+def test_a_standby_that_begins_to_lead_takes_the_records_of_then(world: World) -> None:
+    compared(world, 200, quiet=3000)
+    world.change_leader()
+    world.clock.advance(60)
+    world.api.edit(TFJOBS, "ns", "job", {"status": {"lastReconcileTime": timestamp(world.clock.now())}})
+    world.settle()
+    world.reconciler.start()
+    job = world.informers.jobs.lister.get("ns", "job")
+    assert world.reconciler._schedule.due_at(job.metadata.uid) == world.clock.monotonic() + 300
+    assert world.reconciler.stop(60)

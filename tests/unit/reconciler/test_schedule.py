@@ -65,6 +65,35 @@ def test_jobs_at_the_longest_interval_are_due_together_whenever_they_began() -> 
     assert [moment for moment in rounds if moment > 2000] == [2100, 2400, 2700, 3000, 3300, 3600, 3900]
 
 
+@given(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12), st.floats(0, 1e6))
+def test_whatever_a_record_says_the_next_look_comes_neither_at_once_nor_later_than_the_cap(
+    ago: float, quiet: float, now: float
+) -> None:
+    schedule = Schedule()
+    schedule.resume("a", now, ago=ago, quiet=quiet)
+    due = schedule.due_at("a")
+    assert due is not None
+    assert now + 15 <= due <= now + 300
+    schedule.checked("a", due)
+    assert schedule.is_due("a", due + 300)
+
+
+@pytest.mark.parametrize("looks_before", range(1, 8))
+def test_a_record_tells_how_far_the_backoff_was(looks_before: int) -> None:
+    old = Schedule(cap=10_000)
+    old.track("a", 0)
+    now = 0.0
+    for _ in range(looks_before):
+        now = old.due_at("a") or 0
+        old.checked("a", now)
+    new = Schedule(cap=10_000)
+    new.resume("a", now, ago=0, quiet=now)
+    assert new.due_at("a") == old.due_at("a")
+    new.checked("a", new.due_at("a") or 0)
+    old.checked("a", old.due_at("a") or 0)
+    assert new.due_at("a") == old.due_at("a")
+
+
 def test_slack_takes_along_what_is_nearly_due_but_starts_no_round() -> None:
     schedule = Schedule()
     schedule.track("a", 0)

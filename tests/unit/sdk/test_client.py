@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.support.cluster import decode, tfjob
-from tests.support.jobs import submitted_manifest
+from tests.support.jobs import submitted_manifest, write_kubeconfig
 from tests.support.served import ServedWorld
 from tfoperator.api.loading import ManifestError
 from tfoperator.api.v1.types import TFJOBS
@@ -79,8 +78,7 @@ def test_a_missing_job_is_named(world: ServedWorld, method: str) -> None:
 
 def test_a_cluster_without_the_crd_is_told_from_a_missing_job(tmp_path: Path) -> None:
     with EmbeddedApiServer(custom_resources=()) as server:
-        path = tmp_path / "kubeconfig"
-        path.write_text(json.dumps(server.kubeconfig()))
+        path = write_kubeconfig(tmp_path / "kubeconfig", server.kubeconfig(), "default")
         with TFJobClient(str(path)) as client:
             for call in (
                 client.list_jobs,
@@ -163,8 +161,7 @@ def test_replicas_are_scaled_by_type(world: ServedWorld) -> None:
 
 
 def test_a_job_that_has_ended_is_not_changed_any_more(world: ServedWorld) -> None:
-    world.submit()
-    world.becomes("Succeeded")
+    world.submit(condition="Succeeded")
     for change in (world.sdk.suspend_job, world.sdk.resume_job, lambda name: world.sdk.scale_job(name, 3)):
         with pytest.raises(JobEnded, match=r"has ended \(Succeeded\): nothing can change it"):
             change("mnist")
@@ -209,8 +206,7 @@ def test_the_configuration_decides_cluster_and_namespace(world: ServedWorld, tmp
 
 def test_a_server_that_is_down_stays_a_transport_error(tmp_path: Path) -> None:
     server = EmbeddedApiServer()
-    path = tmp_path / "kubeconfig"
-    path.write_text(json.dumps(server.kubeconfig()))
+    path = write_kubeconfig(tmp_path / "kubeconfig", server.kubeconfig(), "default")
     server.stop()
     with TFJobClient(str(path)) as client, pytest.raises(ConnectionRefused):
         client.get_job("mnist")

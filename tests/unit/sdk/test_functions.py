@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.served import ServedWorld
-from tfoperator.local.expansion import expand
+from tfoperator.local.node import expand
 from tfoperator.sdk import FunctionSourceError
 from tfoperator.sdk.functions import function_job, function_script
 
@@ -172,3 +172,9 @@ def test_parameters_must_be_plain_values() -> None:
 def test_a_function_needs_a_name_for_its_job(world: ServedWorld) -> None:
     with pytest.raises(ValueError, match="a job from a function needs a name"):
         world.sdk.create_job(train_func=train)
+
+
+@pytest.mark.parametrize("returned", [None, 3, {"loss": 0.1}])
+def test_a_function_that_was_called_already_is_refused(returned: object) -> None:
+    with pytest.raises(FunctionSourceError, match="without calling it"):
+        function_script(returned)  # type: ignore[arg-type]

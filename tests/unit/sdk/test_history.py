@@ -56,6 +56,11 @@ def test_a_pod_that_has_not_started_is_not_mistaken_for_the_one_before(first: Ar
     assert text([pod()], {}, [first]) == ["worker-0: None"]
 
 
+def test_a_pod_whose_node_can_not_tell_its_log_has_it_in_the_archive(first: ArchivedPod) -> None:
+    assert text([pod(uid="first")], {}, [first]) == ["worker-0: first\n (archive)"]
+    assert text([pod(uid="first")], {"mnist-worker-0": "now"}, [first]) == ["worker-0: now"]
+
+
 def test_the_archived_log_of_a_pod_that_is_still_there_counts_once(tmp_path: Path) -> None:
     mine = kept(tmp_path, "mine")
     assert text([pod(uid="mine")], {}, [mine], previous=True) == ["worker-0: None"]

@@ -7,7 +7,7 @@ import pytest
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube import Pod
-from tfoperator.sdk.states import container_status, has_started, job_state, replica_name, waiting_reason
+from tfoperator.sdk.states import container_status, has_started, job_state, waiting_reason
 
 
 def job(*conditions: tuple[str, str], **metadata: Any) -> TFJob:
@@ -82,7 +82,3 @@ def test_the_container_is_tensorflow_unless_another_is_named() -> None:
 )
 def test_a_container_has_a_log_once_it_has_started(state: Any, last: Any, started: bool) -> None:
     assert has_started(container_status(pod({"name": "a", "state": state, "lastState": last}))) is started
-
-
-def test_a_pod_that_is_no_replica_keeps_its_name() -> None:
-    assert replica_name(pod()) == "p"

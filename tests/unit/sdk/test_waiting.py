@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.jobs import soon
 from tests.support.served import ServedWorld
+from tests.support.threads import InThread
 from tfoperator.kube import ClientClosed
 from tfoperator.sdk import JobDeleted, JobEnded, JobFailed, JobNotFound, TFJobClient, WaitTimeout
 from tfoperator.sdk.states import job_state
@@ -23,8 +24,7 @@ def test_waiting_ends_as_soon_as_the_condition_is_true(world: ServedWorld) -> No
 
 
 def test_a_condition_that_is_true_already_needs_no_time(world: ServedWorld) -> None:
-    world.submit()
-    world.becomes("Running")
+    world.submit(condition="Running")
     world.sdk.wait_for_job_conditions("mnist", expected_conditions={"running"}, wait_timeout=0)
 
 
@@ -40,15 +40,42 @@ def test_a_job_that_fails_ends_the_wait_and_says_why(world: ServedWorld) -> None
     assert caught.value.condition.reason == "TFJobFailed"
 
 
-def test_failure_can_be_what_is_waited_for(world: ServedWorld) -> None:
+def test_a_failure_has_the_last_lines_of_the_replica_that_failed_first(world: ServedWorld) -> None:
+    world.submit(Worker=2)
+    world.pod("worker-0")
+    world.pod("worker-1", phase="Failed", exit_code=3)
+    world.logs.begin("mnist-worker-1", "".join(f"line {number}\n" for number in range(50)) + "ValueError: \x1b[2Jno\n")
+    world.becomes("Failed", message="1 Worker replica(s) failed")
+
+    with pytest.raises(JobFailed) as caught:
+        world.sdk.wait_for_job_conditions("mnist")
+
+    culprit = caught.value.culprit
+    assert culprit is not None
+    assert (culprit.replica, culprit.exit_code, len(culprit.last_lines)) == ("worker-1", 3, 20)
+    assert culprit.last_lines[-2:] == ("line 49", "ValueError: no")
+    assert str(caught.value).endswith("\n  | line 49\n  | ValueError: no")
+
+
+def test_a_failure_whose_logs_are_gone_is_still_one(world: ServedWorld) -> None:
     world.submit()
+    world.pod("worker-0", phase="Failed", exit_code=3)
     world.becomes("Failed")
+
+    with pytest.raises(JobFailed) as caught:
+        world.sdk.wait_for_job_conditions("mnist")
+
+    assert caught.value.culprit is not None
+    assert caught.value.culprit.last_lines == ()
+
+
+def test_failure_can_be_what_is_waited_for(world: ServedWorld) -> None:
+    world.submit(condition="Failed")
     assert world.sdk.is_job_failed(job=world.sdk.wait_for_job_conditions("mnist", expected_conditions=["Failed"]))
 
 
 def test_a_success_counts_as_having_run_but_not_as_a_failure(world: ServedWorld) -> None:
-    world.submit()
-    world.becomes("Running")
+    world.submit(condition="Running")
     world.becomes("Succeeded")
     world.sdk.wait_for_job_conditions("mnist", expected_conditions=["Running"])
     with pytest.raises(JobEnded, match="has succeeded, so it will not be Failed"):
@@ -56,13 +83,13 @@ def test_a_success_counts_as_having_run_but_not_as_a_failure(world: ServedWorld)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3])
-def test_the_time_limit_holds_to_the_tenth_of_a_second(world: ServedWorld, seconds: float) -> None:
+def test_the_time_limit_holds(world: ServedWorld, seconds: float) -> None:
     world.submit()
     world.becomes("Running", message="2 of 2 run")
     began = time.monotonic()
     with pytest.raises(TimeoutError, match=r"is not Succeeded after .* it is Running \(2 of 2 run\)") as caught:
         world.sdk.wait_for_job_conditions("mnist", wait_timeout=seconds)
-    assert seconds <= time.monotonic() - began < seconds + 2
+    assert time.monotonic() - began >= seconds
     assert isinstance(caught.value, WaitTimeout)
     assert caught.value.job is not None
 
@@ -108,17 +135,9 @@ def test_expired_history_does_not_disturb_a_wait(world: ServedWorld) -> None:
 def test_closing_the_client_ends_a_wait_in_another_thread(world: ServedWorld) -> None:
     world.submit()
     client = TFJobClient(str(world.kubeconfig))
-    seen: list[BaseException] = []
-
-    def wait() -> None:
-        try:
-            client.wait_for_job_conditions("mnist")
-        except ClientClosed as error:
-            seen.append(error)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    time.sleep(0.3)  # let it get into its watch
+    waits = threading.Event()
+    waiting = InThread(lambda: client.wait_for_job_conditions("mnist", callback=lambda _: waits.set()))
+    assert waits.wait(60), "it has seen the job, and waits for a change"
     client.close()
-    thread.join(10)
-    assert len(seen) == 1
+    with pytest.raises(ClientClosed):
+        waiting.result()

@@ -11,14 +11,14 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.threads import no_threads_left
-from tfoperator.api.crd import crd
+from tfoperator.api.schema import crd
 from tfoperator.api.webhook_names import CRD_NAME
+from tfoperator.certificates import KeyPair, is_issued_by, split
+from tfoperator.keyring import KeyringSecret
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
-from tfoperator.webhook.certificates import KeyPair, is_issued_by, split
 from tfoperator.webhook.keeper import CertificateKeeper
-from tfoperator.webhook.metrics import NoMetrics
+from tfoperator.webhook.metrics import WebhookMetrics
 from tfoperator.webhook.registration import Target
-from tfoperator.webhook.secret import KeyringSecret
 
 DAY = 86400.0
 
@@ -35,7 +35,7 @@ class Replica:
             hosts=["webhook.ns.svc"],
             validity=timedelta(days=90),
             on_certificate=self.shown.append,
-            metrics=NoMetrics(),
+            metrics=WebhookMetrics(),
             clock=clock,
         )
         self.keeper.start()
@@ -53,6 +53,15 @@ class World:
     def start(self) -> Replica:
         one = Replica(self.api, self.clock)
         self.replicas.append(one)
+        return one
+
+    def started(self, *, all_versions: bool = True) -> Replica:
+        """A replica beside an installed CRD, which shows a certificate that the CRD trusts if it has to."""
+        self.install(all_versions=all_versions)
+        one = self.start()
+        eventually(lambda: one.shown, what="a certificate")
+        if all_versions:
+            self.wait_trusted()
         return one
 
     def secret(self) -> dict[str, bytes]:
@@ -94,10 +103,7 @@ def world() -> Iterator[World]:
 
 
 def test_it_makes_a_certificate_keeps_it_and_tells_the_crd(world: World) -> None:
-    world.install()
-    one = world.start()
-    eventually(lambda: one.shown, what="a certificate")
-    world.wait_trusted()
+    one = world.started()
     assert one.shown[0].certificate == world.secret()["tls.crt"]
     (secret,) = world.api.objects(SECRETS)
     assert (secret["type"], secret["metadata"]["namespace"]) == ("kubernetes.io/tls", "ns")
@@ -113,7 +119,6 @@ def test_replicas_that_start_together_show_the_same(world: World) -> None:
 
 
 def test_who_loses_the_race_for_the_secret_takes_what_the_winner_made(world: World) -> None:
-    world.install()
     winner = Replica(FakeApi(), FakeClock())
     eventually(lambda: winner.shown, what="the winner's certificate")
     winner.keeper.stop()
@@ -126,8 +131,7 @@ def test_who_loses_the_race_for_the_secret_takes_what_the_winner_made(world: Wor
             KeyringSecret(world.api, "ns", "cert").write(made, over=None)
 
     world.api.react(be_faster)
-    one = world.start()
-    eventually(lambda: one.shown, what="a certificate")
+    one = world.started()
     assert one.shown == [made.serving]
 
 
@@ -149,10 +153,7 @@ def test_it_renews_in_time_and_nobody_shows_what_is_not_trusted(world: World) ->
 
 
 def test_a_deleted_secret_is_replaced_but_shown_only_when_api_servers_had_time(world: World) -> None:
-    world.install()
-    one = world.start()
-    eventually(lambda: one.shown, what="a certificate")
-    world.wait_trusted()
+    one = world.started()
     world.rest()
     old = world.trusted()
     world.api.remove(SECRETS, "ns", "cert")
@@ -171,13 +172,10 @@ def test_a_deleted_secret_is_replaced_but_shown_only_when_api_servers_had_time(w
 
 
 def test_a_broken_secret_is_made_anew(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    world.install()
     broken = {"metadata": {"name": "cert", "namespace": "ns"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "AAAA"}}
     world.api.put(SECRETS, broken)
-    one = world.start()
-    eventually(lambda: one.shown, what="a certificate")
+    world.started()
     assert "tls.key, ca.crt, next-ca.key are missing" in caplog.text
-    world.wait_trusted()
 
 
 def test_somebody_elses_secret_is_left_alone(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -203,20 +201,14 @@ def test_a_crd_that_comes_later_or_is_applied_anew_is_told(world: World) -> None
 
 
 def test_a_crd_of_v1_alone_is_not_touched(world: World) -> None:
-    world.install(all_versions=False)
-    one = world.start()
-    eventually(lambda: one.shown, what="a certificate")
+    world.started(all_versions=False)
     world.rest()
     assert world.api.count("patch") == 0
 
 
 def test_two_operators_that_want_the_crd_do_not_write_without_end(world: World) -> None:
-    world.install()
     other = {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": "AAAA"}}}}}
-
-    one = world.start()
-    eventually(lambda: one.shown, what="a certificate")
-    world.wait_trusted()
+    world.started()
     for _ in range(62):
         if world.trusted() == world.secret()["ca.crt"]:
             world.api.edit(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, other)
@@ -228,7 +220,6 @@ def test_two_operators_that_want_the_crd_do_not_write_without_end(world: World) 
 
 
 def test_conflicts_are_no_writes_and_cost_no_time(world: World) -> None:
-    world.install()
     rivals = iter(range(8))
 
     def be_faster(call: Call) -> None:
@@ -236,9 +227,7 @@ def test_conflicts_are_no_writes_and_cost_no_time(world: World) -> None:
             world.touch()
 
     world.api.react(be_faster)
-    one = world.start()
-    eventually(lambda: one.shown, what="a certificate")
-    world.wait_trusted()
+    world.started()
     assert world.api.count("patch") == 9
     assert world.clock.monotonic() == 0
 
@@ -276,9 +265,6 @@ def test_it_outlives_a_day_of_failures(world: World) -> None:
 
 def test_no_key_is_ever_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    world.install()
-    one = world.start()
-    eventually(lambda: one.shown, what="a certificate")
-    world.wait_trusted()
+    one = world.started()
     assert "PRIVATE KEY" not in caplog.text
     assert one.shown[0].key.decode().splitlines()[1] not in caplog.text

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_api import merge
-from tfoperator.api.crd import crd
+from tfoperator.api.schema import crd
+from tfoperator.kube import apply_merge_patch
 from tfoperator.webhook.registration import (
     CrdView,
     Target,
@@ -51,7 +51,7 @@ def test_whatever_stood_there_becomes_ours_by_one_patch(target: Target, conversi
     patch = registration_patch(view(before), target, BUNDLE)
     assert patch is not None
     assert patch["metadata"] == {"resourceVersion": "7"}
-    after = merge(before, patch)
+    after = apply_merge_patch(before, patch)
     assert after["spec"]["conversion"]["strategy"] == "Webhook"
     config = after["spec"]["conversion"]["webhook"]["clientConfig"]
     assert set(config) == ({"url", "caBundle"} if target.url else {"service", "caBundle"})
@@ -62,10 +62,10 @@ def test_whatever_stood_there_becomes_ours_by_one_patch(target: Target, conversi
 
 def test_new_authorities_are_put_in() -> None:
     before = installed()
-    after = merge(before, registration_patch(view(before), SERVICE, BUNDLE) or {})
+    after = apply_merge_patch(before, registration_patch(view(before), SERVICE, BUNDLE) or {})
     patch = registration_patch(view(after), SERVICE, BUNDLE + BUNDLE)
     assert patch is not None
-    assert trusted_by(view(merge(after, patch))) == BUNDLE + BUNDLE
+    assert trusted_by(view(apply_merge_patch(after, patch))) == BUNDLE + BUNDLE
 
 
 def test_a_crd_of_v1_alone_is_left_as_it_is() -> None:

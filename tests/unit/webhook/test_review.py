@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.unit.api.conversion.test_v1alpha2 import explicit, jobs
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, tfjob
-from tests.unit.api.test_conversion_v1alpha2 import explicit, jobs
+from tfoperator.api.conversion import V1_ONLY
 from tfoperator.webhook.review import MalformedReview, Reviewed, answer
 
 V1, V1ALPHA2 = "kubeflow.org/v1", "kubeflow.org/v1alpha2"
@@ -49,7 +50,7 @@ def test_there_may_be_no_object_at_all() -> None:
     ("obj", "to", "words"),
     [
         (tfjob({}) | {"apiVersion": "kubeflow.org/v2"}, V1, "kubeflow.org/v2 TFJob mnist can't be converted"),
-        (tfjob({}), "kubeflow.org/v3", "can't be converted to kubeflow.org/v3"),
+        (tfjob({}), "kubeflow.org/v3", "nothing can be converted to kubeflow.org/v3"),
         (tfjob({}) | {"kind": "PyTorchJob"}, V1ALPHA2, "only TFJobs are converted here"),
         ({"kind": "TFJob"}, V1, "None TFJob (unnamed) can't be converted"),
         ({"kind": "TFJob", "apiVersion": [1], "metadata": 3}, V1, "(unnamed) can't be converted"),
@@ -106,9 +107,59 @@ def round_trip(job: dict[str, Any], there: str, back: str) -> dict[str, Any]:
 
 @given(jobs(V1))
 def test_v1_survives_the_wire(job: dict[str, Any]) -> None:
+    policy = (job.get("spec") or {}).get("runPolicy") or {}
+    # Nothing that v1 accepts.
+    assume(policy.get("schedulingPolicy") != 3)
+    assume(policy.get("managedBy") is None)
     assert round_trip(job, V1ALPHA2, V1) == explicit(job, lambda _: "Never")
+
+
+@pytest.mark.parametrize(
+    ("preserved", "field"),
+    [
+        ({"runPolicy": {"backoffLimit": -7}}, "spec.runPolicy.backoffLimit"),
+        ({"runPolicy": {"schedulingPolicy": 3}}, "spec.runPolicy.schedulingPolicy"),
+        ({"runPolicy": {"schedulingPolicy": {"minResources": {"x\n" * 10_000: "a lot"}}}}, "minResources[x\\n"),
+    ],
+)
+def test_what_v1_refuses_is_not_restored(preserved: Any, field: str) -> None:
+    job = older()
+    job["metadata"]["annotations"] = {V1_ONLY: json.dumps({"spec": preserved})}
+    reviewed = answer(review(older("good"), job))
+    found = response(reviewed)
+    assert (found["result"]["status"], found["convertedObjects"], reviewed.objects) == ("Failure", [], 0)
+    message = found["result"]["message"]
+    assert "TFJob mnist: " in message
+    assert f"metadata.annotations[{V1_ONLY}]: " in message
+    assert field in message
+    assert len(message) < 1000
+    assert message.isprintable()
+    # The other way is how v1alpha2 is read: whatever is stored is shown.
+    assert response(answer(review(tfjob({}) | {"spec": preserved}, to=V1ALPHA2)))["result"]["status"] == "Success"
 
 
 def test_a_full_job_survives_the_wire() -> None:
     job = tfjob({}) | {"spec": FULL_SPEC, "status": PEER_STATUS}
     assert round_trip(job, V1ALPHA2, V1) == job
+
+
+@pytest.mark.parametrize("objects", [(), (older(),)])
+def test_a_version_that_nobody_serves_is_refused_and_not_repeated(objects: tuple[dict[str, Any], ...]) -> None:
+    reviewed = answer(review(*objects, to="v" * (1 << 20)))
+    assert reviewed.failure.startswith("nothing can be converted to vvvv")
+    assert len(reviewed.failure) < 300
+
+
+def test_what_strangers_write_is_cut_and_on_one_line() -> None:
+    long = {"apiVersion": "a\n" * 100_000, "kind": "k" * 100_000, "metadata": {"name": "n" * 100_000}}
+    for obj in (long, {**long, "kind": "TFJob"}):
+        failure = answer(review(obj, to="kubeflow.org/v1")).failure
+        assert len(failure) < 1000
+        assert failure.isprintable()
+    with pytest.raises(MalformedReview) as caught:
+        answer(json.dumps({"apiVersion": "x" * 100_000, "kind": "y" * 100_000, "request": None}).encode())
+    assert len(str(caught.value)) < 500
+    wrong = json.loads(review()) | {"kind": "y" * 100_000}
+    with pytest.raises(MalformedReview) as caught:
+        answer(json.dumps(wrong).encode())
+    assert len(str(caught.value)) < 500

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from tfoperator.workqueue import Queue, ShutDown
+from tfoperator.workqueue import MetricsProvider, Queue, ShutDown
 
 
 class Recorded:
@@ -28,7 +28,7 @@ class Recorded:
         return sum(self.values)
 
 
-class RecordingMetrics:
+class RecordingMetrics(MetricsProvider):
     """A MetricsProvider whose figures a test can read."""
 
     def __init__(self) -> None:
@@ -66,31 +66,10 @@ class RecordingMetrics:
         return self._push("retries", name)
 
 
-class InThread:
-    """Runs a call in a thread; `result()` joins it and gives back what it returned or raised."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._outcome: list[Any] = []
-        self._error: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, args=(call,), daemon=True)
-        self._thread.start()
-
-    def _run(self, call: Callable[[], Any]) -> None:
-        try:
-            self._outcome.append(call())
-        except BaseException as error:  # noqa: BLE001 - it is raised again in result()
-            self._error.append(error)
-
-    @property
-    def running(self) -> bool:
-        return self._thread.is_alive()
-
-    def result(self, within: float = 10.0) -> Any:
-        self._thread.join(within)
-        assert not self._thread.is_alive(), "the call has not returned"
-        if self._error:
-            raise self._error[0]
-        return self._outcome[0]
+def begin(queue: Queue[Any], item: Any) -> None:
+    """An item is in processing."""
+    queue.add(item)
+    assert queue.get() == item
 
 
 def drain(queue: Queue[Any]) -> list[Any]:

@@ -9,13 +9,9 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
-from tests.unit.workqueue.support import InThread, drain
+from tests.support.threads import InThread
+from tests.unit.workqueue.support import begin, drain
 from tfoperator.workqueue import DelayingQueue
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
 
 
 @pytest.fixture
@@ -117,8 +113,7 @@ def test_shutdown_drops_delayed_items_and_ends_the_thread(clock: FakeClock, drai
 
 
 def test_a_drain_of_a_delaying_queue_waits_for_processing(clock: FakeClock, queue: DelayingQueue[str]) -> None:
-    queue.add("foo")
-    queue.get()
+    begin(queue, "foo")
     draining = InThread(queue.shut_down_with_drain)
     clock.wait_for_waiters(1, timed=False)
     assert draining.running
@@ -154,8 +149,7 @@ def test_a_delivered_item_can_be_garbage_collected(clock: FakeClock) -> None:
     gone = weakref.ref(item)
     queue.add_after(item, 1)
     del item
-    clock.wait_for_waiters(1)
-    clock.advance(1)
+    clock.pass_time(1)
     queue.done(queue.get())
 
     def collected() -> bool:

@@ -4,15 +4,18 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from tests.support.clock import FakeClock
-from tests.unit.workqueue.support import RecordingMetrics
+from tests.unit.workqueue.support import RecordingMetrics, begin
 from tfoperator.workqueue import DURATION_BUCKETS, DelayingQueue, Queue
 
 
-def test_readds_in_flight_count_as_one_add_and_as_depth() -> None:
-    metrics = RecordingMetrics()
+@pytest.fixture
+def metrics() -> RecordingMetrics:
+    return RecordingMetrics()
+
+
+def test_readds_in_flight_count_as_one_add_and_as_depth(metrics: RecordingMetrics, clock: FakeClock) -> None:
     queue: Queue[str] = Queue(name="jobs", clock=FakeClock(), metrics=metrics)
-    queue.add("foo")
-    queue.get()
+    begin(queue, "foo")
     for _ in range(5):
         queue.add("foo")
     assert metrics.pushed["adds"].total == 2
@@ -24,9 +27,9 @@ def test_readds_in_flight_count_as_one_add_and_as_depth() -> None:
     assert metrics.gauges["depth"]() == 0
 
 
-def test_durations_are_measured_from_add_to_get_and_from_get_to_done() -> None:
-    clock = FakeClock()
-    metrics = RecordingMetrics()
+def test_durations_are_measured_from_add_to_get_and_from_get_to_done(
+    metrics: RecordingMetrics, clock: FakeClock
+) -> None:
     queue: Queue[str] = Queue(name="jobs", clock=clock, metrics=metrics)
     queue.add("foo")
     clock.advance(50e-6)
@@ -37,12 +40,9 @@ def test_durations_are_measured_from_add_to_get_and_from_get_to_done() -> None:
     assert metrics.pushed["work_duration"].values == [pytest.approx(25e-6)]
 
 
-def test_an_item_readded_in_flight_has_waited_since_that_add() -> None:
-    clock = FakeClock()
-    metrics = RecordingMetrics()
+def test_an_item_readded_in_flight_has_waited_since_that_add(metrics: RecordingMetrics, clock: FakeClock) -> None:
     queue: Queue[str] = Queue(name="jobs", clock=clock, metrics=metrics)
-    queue.add("foo")
-    queue.get()
+    begin(queue, "foo")
     clock.advance(1)
     queue.add("foo")
     clock.advance(2)
@@ -52,9 +52,9 @@ def test_an_item_readded_in_flight_has_waited_since_that_add() -> None:
     assert metrics.pushed["work_duration"].values == [3]
 
 
-def test_unfinished_work_is_the_sum_and_longest_the_maximum_at_the_moment_of_reading() -> None:
-    clock = FakeClock()
-    metrics = RecordingMetrics()
+def test_unfinished_work_is_the_sum_and_longest_the_maximum_at_the_moment_of_reading(
+    metrics: RecordingMetrics, clock: FakeClock
+) -> None:
     queue: Queue[str] = Queue(name="jobs", clock=clock, metrics=metrics)
     unfinished, longest = metrics.gauges["unfinished_work"], metrics.gauges["longest_running_processor"]
     assert (unfinished(), longest()) == (0, 0)
@@ -72,8 +72,7 @@ def test_unfinished_work_is_the_sum_and_longest_the_maximum_at_the_moment_of_rea
     assert (unfinished(), longest()) == (0, 0)
 
 
-def test_every_delayed_add_counts_as_a_retry() -> None:
-    metrics = RecordingMetrics()
+def test_every_delayed_add_counts_as_a_retry(metrics: RecordingMetrics, clock: FakeClock) -> None:
     queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=FakeClock(), metrics=metrics)
     queue.add_after("foo", 10)
     queue.add_after("foo", 20)
@@ -85,8 +84,7 @@ def test_every_delayed_add_counts_as_a_retry() -> None:
     assert metrics.pushed["retries"].total == 3
 
 
-def test_waiting_for_more_to_come_is_no_retry() -> None:
-    metrics = RecordingMetrics()
+def test_waiting_for_more_to_come_is_no_retry(metrics: RecordingMetrics, clock: FakeClock) -> None:
     queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=FakeClock(), metrics=metrics)
     queue.add_after("foo", 10, is_retry=False)
     assert queue.delayed == 1
@@ -94,8 +92,7 @@ def test_waiting_for_more_to_come_is_no_retry() -> None:
     queue.shut_down()
 
 
-def test_a_queue_without_a_name_reports_nothing() -> None:
-    metrics = RecordingMetrics()
+def test_a_queue_without_a_name_reports_nothing(metrics: RecordingMetrics, clock: FakeClock) -> None:
     queue: Queue[str] = Queue(clock=FakeClock(), metrics=metrics)
     queue.add("foo")
     assert metrics.names == set()
@@ -106,7 +103,7 @@ def test_buckets_are_ten_powers_of_ten_from_a_microsecond() -> None:
     assert pytest.approx([10**n for n in range(-6, 4)]) == list(DURATION_BUCKETS)
 
 
-def test_prometheus_metrics_fit_the_protocol_without_an_adapter_of_their_own() -> None:
+def test_prometheus_metrics_fit_the_protocol_without_an_adapter_of_their_own(metrics: RecordingMetrics) -> None:
     registry = CollectorRegistry()
     gauge = Gauge("workqueue_depth", "Depth.", ["name"], registry=registry)
     total = Counter("workqueue_adds", "Adds.", ["name"], registry=registry)

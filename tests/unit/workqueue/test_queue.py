@@ -4,24 +4,36 @@ import gc
 import threading
 import weakref
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
-from tests.unit.workqueue.support import InThread, drain, work_until_shut_down
+from tests.support.threads import InThread
+from tests.unit.workqueue.support import begin, drain, work_until_shut_down
 from tfoperator.workqueue import Queue, ShutDown
 
 
-def test_items_come_out_in_the_order_they_went_in() -> None:
-    queue: Queue[str] = Queue()
+@pytest.fixture
+def queue(clock: FakeClock) -> Queue[str]:
+    return Queue(name="jobs", clock=clock)
+
+
+def shut_down(queue: Queue[Any], *, drained: bool) -> None:
+    if drained:
+        assert queue.shut_down_with_drain()
+    else:
+        queue.shut_down()
+
+
+def test_items_come_out_in_the_order_they_went_in(queue: Queue[str]) -> None:
     for item in "cab":
         queue.add(item)
     assert drain(queue) == ["c", "a", "b"]
 
 
-def test_len_ignores_duplicates() -> None:
-    queue: Queue[str] = Queue()
+def test_len_ignores_duplicates(queue: Queue[str]) -> None:
     for item in ("foo", "bar", "foo", "foo"):
         queue.add(item)
     assert len(queue) == 2
@@ -38,10 +50,8 @@ def test_adds_before_a_get_collapse_into_one_and_the_first_object_is_delivered()
     assert len(queue) == 0
 
 
-def test_an_item_added_while_it_is_processed_runs_once_more_after_done() -> None:
-    queue: Queue[str] = Queue()
-    queue.add("foo")
-    queue.get()
+def test_an_item_added_while_it_is_processed_runs_once_more_after_done(queue: Queue[str]) -> None:
+    begin(queue, "foo")
     queue.add("foo")
     queue.add("foo")
     assert len(queue) == 0
@@ -49,11 +59,8 @@ def test_an_item_added_while_it_is_processed_runs_once_more_after_done() -> None
     assert drain(queue) == ["foo"]
 
 
-def test_a_second_worker_gets_a_readded_item_only_when_the_first_is_done() -> None:
-    clock = FakeClock()
-    queue: Queue[str] = Queue(clock=clock)
-    queue.add("foo")
-    assert queue.get() == "foo"
+def test_a_second_worker_gets_a_readded_item_only_when_the_first_is_done(queue: Queue[str], clock: FakeClock) -> None:
+    begin(queue, "foo")
     queue.add("foo")
     second = InThread(queue.get)
     clock.wait_for_waiters(1, timed=False)
@@ -63,8 +70,7 @@ def test_a_second_worker_gets_a_readded_item_only_when_the_first_is_done() -> No
     queue.done("foo")
 
 
-def test_a_worker_may_readd_the_item_it_works_on_itself() -> None:
-    queue: Queue[str] = Queue()
+def test_a_worker_may_readd_the_item_it_works_on_itself(queue: Queue[str]) -> None:
     queue.add("foo")
     for _ in range(3):
         item = queue.get()
@@ -73,8 +79,7 @@ def test_a_worker_may_readd_the_item_it_works_on_itself() -> None:
     assert drain(queue) == ["foo"]
 
 
-def test_done_for_an_item_that_nobody_took_changes_nothing() -> None:
-    queue: Queue[str] = Queue()
+def test_done_for_an_item_that_nobody_took_changes_nothing(queue: Queue[str]) -> None:
     queue.add("foo")
     queue.done("foo")
     queue.done("bar")
@@ -106,10 +111,7 @@ def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item(drain
     producers = [InThread(lambda number=number: produce(number)) for number in range(50)]
     for producer in producers:
         producer.result()
-    if drained:
-        assert queue.shut_down_with_drain()
-    else:
-        queue.shut_down()
+    shut_down(queue, drained=drained)
     queue.add(-1)
     for consumer in consumers:
         consumer.result()
@@ -118,13 +120,9 @@ def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item(drain
 
 
 @pytest.mark.parametrize("drained", [False, True])
-def test_what_is_added_after_shutdown_never_appears(drained: bool) -> None:
-    queue: Queue[str] = Queue()
+def test_what_is_added_after_shutdown_never_appears(drained: bool, queue: Queue[str]) -> None:
     queue.add("before")
-    if drained:
-        assert queue.shut_down_with_drain()
-    else:
-        queue.shut_down()
+    shut_down(queue, drained=drained)
     queue.add("after")
     assert queue.shutting_down
     assert drain(queue) == ["before"]
@@ -132,9 +130,7 @@ def test_what_is_added_after_shutdown_never_appears(drained: bool) -> None:
         queue.get()
 
 
-def test_shutdown_wakes_every_waiting_worker() -> None:
-    clock = FakeClock()
-    queue: Queue[str] = Queue(name="jobs", clock=clock)
+def test_shutdown_wakes_every_waiting_worker(queue: Queue[str], clock: FakeClock) -> None:
     workers = [InThread(queue.get) for _ in range(3)]
     clock.wait_for_waiters(3, timed=False)
     queue.shut_down()
@@ -143,17 +139,13 @@ def test_shutdown_wakes_every_waiting_worker() -> None:
             worker.result()
 
 
-def test_shutdown_does_not_wait_for_items_in_processing() -> None:
-    queue: Queue[str] = Queue()
-    queue.add("foo")
-    queue.get()
+def test_shutdown_does_not_wait_for_items_in_processing(queue: Queue[str]) -> None:
+    begin(queue, "foo")
     queue.shut_down()
     queue.done("foo")
 
 
-def test_a_drain_waits_until_every_item_in_processing_is_done() -> None:
-    clock = FakeClock()
-    queue: Queue[str] = Queue(clock=clock)
+def test_a_drain_waits_until_every_item_in_processing_is_done(queue: Queue[str], clock: FakeClock) -> None:
     queue.add("foo")
     queue.add("bar")
     queue.get()
@@ -166,43 +158,32 @@ def test_a_drain_waits_until_every_item_in_processing_is_done() -> None:
     assert draining.result() is True
 
 
-def test_a_drain_does_not_wait_for_items_that_nobody_took() -> None:
-    queue: Queue[str] = Queue()
+def test_a_drain_does_not_wait_for_items_that_nobody_took(queue: Queue[str]) -> None:
     queue.add("foo")
     assert queue.shut_down_with_drain() is True
     assert drain(queue) == ["foo"]
 
 
-def test_a_shutdown_calls_a_drain_off() -> None:
-    clock = FakeClock()
-    queue: Queue[str] = Queue(clock=clock)
-    queue.add("foo")
-    queue.get()
+def test_a_shutdown_calls_a_drain_off(queue: Queue[str], clock: FakeClock) -> None:
+    begin(queue, "foo")
     drains = [InThread(queue.shut_down_with_drain) for _ in range(2)]
     clock.wait_for_waiters(2, timed=False)
     queue.shut_down()
     assert [draining.result() for draining in drains] == [False, False]
 
 
-def test_a_drain_gives_up_when_its_time_has_passed() -> None:
-    clock = FakeClock()
-    queue: Queue[str] = Queue(clock=clock)
-    queue.add("foo")
-    queue.get()
+def test_a_drain_gives_up_when_its_time_has_passed(queue: Queue[str], clock: FakeClock) -> None:
+    begin(queue, "foo")
     draining = InThread(lambda: queue.shut_down_with_drain(timeout=30))
-    clock.wait_for_waiters(1)
-    clock.advance(29)
+    clock.pass_time(29)
     clock.wait_for_waiters(1)
     assert draining.running
     clock.advance(1)
     assert draining.result() is False
 
 
-def test_a_drain_delivers_an_item_once_more_that_was_added_while_processed() -> None:
-    clock = FakeClock()
-    queue: Queue[str] = Queue(clock=clock)
-    queue.add("foo")
-    queue.get()
+def test_a_drain_delivers_an_item_once_more_that_was_added_while_processed(queue: Queue[str], clock: FakeClock) -> None:
+    begin(queue, "foo")
     queue.add("foo")
     draining = InThread(queue.shut_down_with_drain)
     clock.wait_for_waiters(1, timed=False)

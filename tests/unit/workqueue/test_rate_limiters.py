@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import math
-import threading
 
 import pytest
 
 from tests.support.clock import FakeClock
+from tests.support.threads import run_at_once
 from tfoperator.workqueue import (
     BucketRateLimiter,
     ExponentialFailureRateLimiter,
@@ -105,9 +105,5 @@ def test_the_default_is_per_item_backoff_within_a_budget_for_all() -> None:
 
 def test_failures_are_counted_exactly_from_many_threads() -> None:
     limiter: ExponentialFailureRateLimiter[str] = ExponentialFailureRateLimiter()
-    threads = [threading.Thread(target=lambda: [limiter.when("x") for _ in range(200)]) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(*[lambda: [limiter.when("x") for _ in range(200)]] * 8)
     assert limiter.num_requeues("x") == 1600

@@ -1,6 +1,6 @@
 """The members of an object whose version was read by Go's decoder, which doesn't mind case: `tensorboard`, `RuntimeId`.
 
-Each member is taken once, so that what nobody asked for is known in the end and can be reported.
+Each member is taken once, so that those that are left in the end are known and can be reported.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from typing import Any
 
 from tfoperator.api.conversion.result import ConversionError
 from tfoperator.api.problems import member, shown
-
-__all__ = ["Fields"]
 
 
 class Fields:

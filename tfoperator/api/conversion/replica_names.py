@@ -6,7 +6,8 @@
 | `Chief` | `Master` | v1 has both names for the one that leads, v1alpha2 only `Chief` |
 | `Local` | `Worker` | the draft's type for training that isn't distributed: in v1 a job of one worker |
 
-Of several spellings of one type only one can be the other version's; an object's own spelling is remembered (`kept`).
+Of several spellings of one type only one can be the other version's; an object's own spelling is remembered
+(`preserved`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.v1.types import ReplicaType
-
-__all__ = ["EVAL", "LOCAL", "rename", "to_remember", "v1_name", "v1alpha2_name"]
 
 EVAL = "Eval"
 LOCAL = "Local"
@@ -57,7 +56,7 @@ def rename(
 
 
 def to_remember(renamed: Mapping[str, str], forth: Callable[[str], str], back: Callable[[str], str]) -> dict[str, str]:
-    """The old names, by the new ones, that the way back needs: none if it finds all of them by itself."""
+    """The old names, by the new ones, that converting back needs: none where all of them follow from the new ones."""
     old_names = {new: old for old, new in renamed.items()}
     if rename(old_names, back, forth, {}) == old_names:
         return {}

@@ -9,8 +9,6 @@ import msgspec
 
 from tfoperator.api.problems import Problem
 
-__all__ = ["Conversion", "ConversionError", "Note"]
-
 
 class ConversionError(Exception):
     """A job can't be converted because a field isn't what its version says it is. As text: `field: message`."""
@@ -56,3 +54,9 @@ class Conversion(msgspec.Struct, frozen=True):
             cut = max(path.rfind("."), path.rfind("["), 0)
             path, rest = path[:cut], path[cut:] + rest
         return field
+
+
+def pod_spec(template: Any) -> dict[str, Any] | None:
+    """The pod spec of a pod template as a person wrote it; None where there is no such object."""
+    pod = template.get("spec") if isinstance(template, dict) else None
+    return pod if isinstance(pod, dict) else None

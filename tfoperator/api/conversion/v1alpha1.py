@@ -1,4 +1,4 @@
-"""v1alpha1, the first released version, to v1: one way, for its manifests are old and nobody writes new ones.
+"""v1alpha1, the first released version, to v1. There is no conversion back: no new manifests of v1alpha1 are written.
 
 | v1alpha1 | v1 | why |
 |---|---|---|
@@ -19,14 +19,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfoperator.api.conversion.fields import Fields
-from tfoperator.api.conversion.kept import V1ALPHA1_ONLY, keep
-from tfoperator.api.conversion.parameter_server import DEFAULT_IMAGE, parameter_server_template
-from tfoperator.api.conversion.result import Conversion, ConversionError, Note
+from tfoperator.api.conversion.preserved import V1ALPHA1_ONLY, preserve
+from tfoperator.api.conversion.result import Conversion, ConversionError, Note, pod_spec
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT_NAME
+from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.problems import shown
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
 
-__all__ = ["v1alpha1_to_v1"]
+DEFAULT_PS_IMAGE = "tensorflow/tensorflow:1.3.0"
+"""v1alpha1's default of `tfImage`, the image of a parameter server without a template."""
 
 _Dict = dict[str, Any]
 
@@ -45,8 +46,8 @@ class _Upgrade:
         self._notes: list[Note] = []
         self._origins: dict[str, str] = {"spec.tfReplicaSpecs": "spec.replicaSpecs"}
         self._carried: _Dict = {}  # members of v1's spec besides the replicas
-        self._kept: _Dict = {}  # members of the spec
-        self._kept_of_replicas: dict[str, _Dict] = {}  # members of replica specs, by replica type
+        self._preserved: _Dict = {}  # members of the spec
+        self._preserved_of_replicas: dict[str, _Dict] = {}  # members of replica specs, by replica type
         self._replicas: dict[ReplicaType, _Dict] = {}
         self._image = ""
         self._image_used = False
@@ -66,9 +67,9 @@ class _Upgrade:
         result["spec"] = self._carried | {
             "tfReplicaSpecs": {kind.value: replica for kind, replica in self._replicas.items()}
         }
-        parts = {"spec": self._kept, "replicas": self._kept_of_replicas}
-        kept = {name: value for name, value in parts.items() if value}
-        return Conversion(keep(result, V1ALPHA1_ONLY, kept), tuple(self._notes), self._origins)
+        parts = {"spec": self._preserved, "replicas": self._preserved_of_replicas}
+        preserved = {name: value for name, value in parts.items() if value}
+        return Conversion(preserve(result, V1ALPHA1_ONLY, preserved), tuple(self._notes), self._origins)
 
     def _convert_replicas(self, spec: Fields) -> None:
         specs = spec.take("replicaSpecs")
@@ -89,7 +90,7 @@ class _Upgrade:
             self._origins[f"spec.tfReplicaSpecs[{replica_type}]"] = f"{path}[{position}]"
             self._replicas[replica_type] = self._convert_replica(replica, replica_type, f"{path}[{position}]")
         if surplus:
-            self._kept[spec.spelling("replicaSpecs")] = surplus
+            self._preserved[spec.spelling("replicaSpecs")] = surplus
 
     def _replica_type(self, replica: Fields, path: str) -> ReplicaType:
         name = replica.take_text("tfReplicaType")
@@ -115,8 +116,9 @@ class _Upgrade:
         # Its operator noted in isDefaultPS that it had filled the template in, around a volume that only it made.
         if replica_type is ReplicaType.PS and (replica.take("isDefaultPS") is True or template is None):
             self._image_used = True
-            template = parameter_server_template(self._image)
-            image = self._image or f"{DEFAULT_IMAGE}, v1alpha1's default"
+            # Its operator mounted a gRPC server's source into a stock image. Written out, it needs no such operator.
+            template = parameter_server_template(self._image or DEFAULT_PS_IMAGE)
+            image = self._image or f"{DEFAULT_PS_IMAGE}, v1alpha1's default"
             self._note(path, f"has no template: the stock parameter server that v1alpha1 ran is written out ({image})")
         result["restartPolicy"], template = self._restart_policy(template, path, own)
         template = self._with_scheduler(template, own)
@@ -125,12 +127,12 @@ class _Upgrade:
             result["template"] = template
         for name, value in replica.rest().items():
             self._lost(f"{path}.{name}", "is not a field of v1alpha1")
-            self._kept_of_replicas.setdefault(replica_type.value, {})[name] = value
+            self._preserved_of_replicas.setdefault(replica_type.value, {})[name] = value
         return result
 
     def _restart_policy(self, template: Any, path: str, own: str) -> tuple[str, Any]:
         """The replica's policy, and the template without its own, which has no effect in v1."""
-        pod = _pod_spec(template)
+        pod = pod_spec(template)
         given = pod.get("restartPolicy") if pod else None
         policy = RestartPolicy.NEVER if given == RestartPolicy.NEVER else RestartPolicy.EXIT_CODE
         because = "v1alpha1 took exit codes 1-127 for permanent"
@@ -143,12 +145,14 @@ class _Upgrade:
         return policy.value, {**template, "spec": rest}
 
     def _with_scheduler(self, template: Any, own: str) -> Any:
-        pod = _pod_spec(template)
+        pod = pod_spec(template)
         if not self._scheduler or pod is None:
             return template
         before = pod.get("schedulerName")
         if before and before != self._scheduler:
-            self._lost(f"{own}.spec.schedulerName", f"{before} gives way to the job's, {self._scheduler}", kept=False)
+            self._lost(
+                f"{own}.spec.schedulerName", f"{before} gives way to the job's, {self._scheduler}", preserved=False
+            )
         return {**template, "spec": {**pod, "schedulerName": self._scheduler}}
 
     def _with_port(self, template: Any, replica: Fields, replica_type: ReplicaType) -> Any:
@@ -157,10 +161,10 @@ class _Upgrade:
         if port is None:
             return template
         source = replica.path("tfPort")
-        pod = _pod_spec(template)
+        pod = pod_spec(template)
         containers = pod.get("containers") if pod else None
         if pod is None or not isinstance(containers, list) or not all(isinstance(c, dict) for c in containers or [0]):
-            self._kept_of_replicas.setdefault(replica_type.value, {})["tfPort"] = port
+            self._preserved_of_replicas.setdefault(replica_type.value, {})["tfPort"] = port
             self._lost(source, "has no container that could listen on it")
             return template
         position = next((i for i, c in enumerate(containers) if c.get("name") == DEFAULT_CONTAINER_NAME), 0)
@@ -168,7 +172,7 @@ class _Upgrade:
         ports = container.get("ports") or []
         changed = _named_port(ports, port) if isinstance(ports, list) else None
         if changed is None:
-            self._kept_of_replicas.setdefault(replica_type.value, {})["tfPort"] = port
+            self._preserved_of_replicas.setdefault(replica_type.value, {})["tfPort"] = port
             self._lost(source, f"gives way to the container's own port named {DEFAULT_PORT_NAME}")
             return template
         at, ports = changed
@@ -191,7 +195,7 @@ class _Upgrade:
         name, index = chief.take_text("replicaName").upper(), chief.take("replicaIndex") or 0
         if (name, index) == (decides, 0) and not fields.rest() and not chief.rest():
             return
-        self._kept[spec.spelling("terminationPolicy")] = policy
+        self._preserved[spec.spelling("terminationPolicy")] = policy
         which = f"{name or 'no replica'} {shown(index)}"
         v1 = "the Master" if decides == "MASTER" else "worker 0"
         self._lost(path, f"names {which}, but in v1 {v1} decides when the job is over")
@@ -199,29 +203,24 @@ class _Upgrade:
     def _leave_the_rest(self, spec: Fields) -> None:
         if self._image and not self._image_used:
             self._note(spec.path("tfImage"), "is left out: it is for parameter servers without a template")
-        board = spec.take("tensorBoard")
-        if board is not None:
-            self._carried["tensorBoard"] = board
+        tensorboard = spec.take("tensorBoard")
+        if tensorboard is not None:
+            self._carried["tensorBoard"] = tensorboard
             self._origins["spec.tensorBoard"] = spec.path("tensorBoard")
         runtime_id = spec.take("runtimeId")
         if runtime_id is not None:
-            self._kept[spec.spelling("runtimeId")] = runtime_id
+            self._preserved[spec.spelling("runtimeId")] = runtime_id
             self._lost(spec.path("runtimeId"), "is left out: objects are named after the job in v1")
         for name, value in spec.rest().items():
-            self._kept[name] = value
+            self._preserved[name] = value
             self._lost(f"spec.{name}", "is not a field of v1alpha1")
 
     def _note(self, field: str, message: str) -> None:
         self._notes.append(Note(field, message))
 
-    def _lost(self, field: str, message: str, *, kept: bool = True) -> None:
-        where = f"; it is kept in the annotation {V1ALPHA1_ONLY}" if kept else ""
+    def _lost(self, field: str, message: str, *, preserved: bool = True) -> None:
+        where = f"; it is kept in the annotation {V1ALPHA1_ONLY}" if preserved else ""
         self._notes.append(Note(field, message + where, lost=True))
-
-
-def _pod_spec(template: Any) -> _Dict | None:
-    pod = template.get("spec") if isinstance(template, dict) else None
-    return pod if isinstance(pod, dict) else None
 
 
 def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:

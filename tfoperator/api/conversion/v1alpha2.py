@@ -4,9 +4,13 @@ The same job, differently worded: `status.tfReplicaStatuses` for `replicaStatuse
 (`replica_names`), default restart policy Always instead of Never (made explicit, for an unset one would change its
 meaning), and of the run policy only what its releases had: `cleanPodPolicy` and `ttlSecondsAfterFinishing` in the spec.
 
-Everything else in the spec is kept in an annotation (`kept`). The status is not: only operators write it, and a client
-that replaces a job without its annotations would take restart counts away. So status members that v1alpha2 doesn't
-name pass through.
+Everything else in the spec is preserved in an annotation (`preserved`), with two exceptions. `network` and the members
+of the run policy that can't be changed are fields in both, since no rule of an API server can look into an annotation.
+And the status is not preserved: only operators write it, and a client that replaces a job without its annotations would
+take restart counts away. So status members that v1alpha2 doesn't name pass through.
+
+An annotation is anybody's to write. So a member that has a field is never taken from it, and `checked_v1alpha2_to_v1`
+refuses what v1's rules would have.
 """
 
 from __future__ import annotations
@@ -16,22 +20,24 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.conversion.kept import V1_ONLY, V1ALPHA2_ONLY, Kept, keep, take
+from tfoperator.api.conversion.policies import overlaid, split_policy
+from tfoperator.api.conversion.preserved import V1_ONLY, V1ALPHA2_ONLY, Preserved, preserve, take
 from tfoperator.api.conversion.replica_names import LOCAL, rename, to_remember, v1_name, v1alpha2_name
-from tfoperator.api.conversion.result import Conversion, Note
+from tfoperator.api.conversion.restored import check_restored
+from tfoperator.api.conversion.result import Conversion, Note, pod_spec
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
-
-__all__ = ["V1ALPHA2", "v1_to_v1alpha2", "v1alpha2_to_v1"]
 
 V1ALPHA2 = f"{TFJOBS.group}/v1alpha2"
 
 _Dict = dict[str, Any]
 
 _REPLICAS = "tfReplicaSpecs"
+_POLICY = "runPolicy"
 _REPLICA_MEMBERS = ("replicas", "restartPolicy", "template")  # in the order in which people write them
 _STATUSES_V1, _STATUSES_V1ALPHA2 = "replicaStatuses", "tfReplicaStatuses"
 _RUN_POLICY = {"cleanPodPolicy": "cleanPodPolicy", "ttlSecondsAfterFinishing": "ttlSecondsAfterFinished"}
 """Members of v1alpha2's spec by the name that they have in v1's run policy."""
+_NETWORK = "network"
 
 
 class _Direction(msgspec.Struct, frozen=True):
@@ -41,8 +47,8 @@ class _Direction(msgspec.Struct, frozen=True):
     target: str
     forth: Callable[[str], str]
     back: Callable[[str], str]
-    kept_there: str  # the annotation in the target
-    kept_here: str  # the annotation in the source
+    target_annotation: str  # what only the source can say, in the target
+    source_annotation: str  # what only the target can say, in the source
     statuses: Mapping[str, str]
 
 
@@ -66,28 +72,58 @@ def v1_to_v1alpha2(obj: Mapping[str, Any]) -> Conversion:
     return _Converter(_TO_V1ALPHA2).convert(obj, _spec_to_v1alpha2, _policy_in_v1)
 
 
-def _spec_to_v1(spec: _Dict, earlier: Kept) -> tuple[_Dict, _Dict, dict[str, str]]:
+def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
+    """A v1alpha2 job as v1, for a server that checked it as v1alpha2 and doesn't look again before it stores it.
+
+    Raises ConversionError if what the annotation restores is nothing that v1 would accept.
+    """
+    converted = v1alpha2_to_v1(obj).obj
+    _, earlier = take(obj, V1_ONLY)
+    check_restored(converted, [name for name in earlier.spec if name != _REPLICAS])
+    return converted
+
+
+def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
     """The members of v1's spec besides the replicas, those only v1alpha2 has, and where moved ones came from."""
     moved = {new: spec[old] for old, new in _RUN_POLICY.items() if old in spec}
-    carried = {name: value for name, value in earlier.spec.items() if name != _REPLICAS}
-    if moved:
-        before = carried.get("runPolicy")
-        carried["runPolicy"] = {**before, **moved} if isinstance(before, dict) else moved
-    kept = {name: value for name, value in spec.items() if name not in (_REPLICAS, *_RUN_POLICY)}
-    return carried, kept, {f"spec.runPolicy.{new}": f"spec.{old}" for old, new in _RUN_POLICY.items() if old in spec}
+    restored = {name: value for name, value in earlier.spec.items() if name not in (_REPLICAS, _NETWORK)}
+    carried = restored | _network(spec)
+    own, others = split_policy(spec.get(_POLICY))
+    if _POLICY in carried:
+        carried[_POLICY] = split_policy(carried[_POLICY], _RUN_POLICY.values())[1]
+    if moved or own:
+        carried[_POLICY] = overlaid(carried.get(_POLICY), own | moved)
+    fields = (_REPLICAS, _POLICY, _NETWORK, *_RUN_POLICY)
+    preserved = {name: value for name, value in spec.items() if name not in fields}
+    if _POLICY in spec and (others or not own):
+        preserved[_POLICY] = others
+    return (
+        carried,
+        preserved,
+        {f"spec.{_POLICY}.{new}": f"spec.{old}" for old, new in _RUN_POLICY.items() if old in spec},
+    )
 
 
-def _spec_to_v1alpha2(spec: _Dict, earlier: Kept) -> tuple[_Dict, _Dict, dict[str, str]]:
+def _spec_to_v1alpha2(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
     """The members of v1alpha2's spec besides the replicas, those only v1 has, and where moved ones came from."""
-    policy = spec.get("runPolicy")
-    given = policy if isinstance(policy, dict) else {}
-    moved = {old: given[new] for old, new in _RUN_POLICY.items() if new in given}
-    rest = {name: value for name, value in given.items() if name not in _RUN_POLICY.values()}
-    kept = {name: value for name, value in spec.items() if name not in (_REPLICAS, "runPolicy")}
-    if "runPolicy" in spec and (rest or not moved):
-        kept["runPolicy"] = rest if isinstance(policy, dict) else policy
-    carried = {name: value for name, value in earlier.spec.items() if name not in (_REPLICAS, *_RUN_POLICY)}
-    return carried | moved, kept, {f"spec.{old}": f"spec.runPolicy.{_RUN_POLICY[old]}" for old in moved}
+    policy = spec.get(_POLICY)
+    own, _ = split_policy(policy)
+    moved = {old: policy[new] for old, new in _RUN_POLICY.items() if isinstance(policy, dict) and new in policy}
+    rest = split_policy(policy, _RUN_POLICY.values())[1]
+    preserved = {name: value for name, value in spec.items() if name not in (_REPLICAS, _POLICY, _NETWORK)}
+    if _POLICY in spec and (rest or not (moved or own)):
+        preserved[_POLICY] = rest
+    fields = (_REPLICAS, _NETWORK, *_RUN_POLICY)
+    carried = {name: value for name, value in earlier.spec.items() if name not in fields} | _network(spec)
+    if _POLICY in carried:
+        carried[_POLICY] = split_policy(carried[_POLICY])[1]
+    if own:
+        carried[_POLICY] = overlaid(carried.get(_POLICY), own)
+    return carried | moved, preserved, {f"spec.{old}": f"spec.{_POLICY}.{_RUN_POLICY[old]}" for old in moved}
+
+
+def _network(spec: _Dict) -> _Dict:
+    return {_NETWORK: spec[_NETWORK]} if _NETWORK in spec else {}
 
 
 def _policy_in_v1(_replica: _Dict) -> tuple[str, str]:
@@ -104,9 +140,8 @@ def _policy_in_v1alpha2(replica: _Dict) -> tuple[str, str]:
 
 
 def _policy_of_template(replica: _Dict) -> Any:
-    template = replica.get("template")
-    pod = template.get("spec") if isinstance(template, dict) else None
-    return pod.get("restartPolicy") if isinstance(pod, dict) else None
+    pod = pod_spec(replica.get("template"))
+    return pod.get("restartPolicy") if pod is not None else None
 
 
 class _Converter:
@@ -121,12 +156,12 @@ class _Converter:
     def convert(
         self,
         obj: Mapping[str, Any],
-        convert_spec: Callable[[_Dict, Kept], tuple[_Dict, _Dict, dict[str, str]]],
+        convert_spec: Callable[[_Dict, Preserved], tuple[_Dict, _Dict, dict[str, str]]],
         policy: Callable[[_Dict], tuple[str, str]],
     ) -> Conversion:
-        result, earlier = take(obj, self._way.kept_here)
+        result, earlier = take(obj, self._way.source_annotation)
         # Left over from an earlier way: what it says the object now says itself.
-        result, _ = take(result, self._way.kept_there)
+        result, _ = take(result, self._way.target_annotation)
         result["apiVersion"] = self._way.target
         spec_names: dict[str, str] = {}
         members: _Dict = {}
@@ -143,12 +178,12 @@ class _Converter:
             result["status"], status_names = self._status(result["status"], earlier)
         for name in members:
             self._lost(f"spec.{name}")
-        kept = Kept(spec=members, replicas=replicas, spec_names=spec_names, status_names=status_names)
-        result = keep(result, self._way.kept_there, kept)
+        preserved = Preserved(spec=members, replicas=replicas, spec_names=spec_names, status_names=status_names)
+        result = preserve(result, self._way.target_annotation, preserved)
         return Conversion(result, tuple(self._notes), self._origins, frozenset(self._used))
 
     def _replicas(
-        self, specs: Any, earlier: Kept, policy: Callable[[_Dict], tuple[str, str]]
+        self, specs: Any, earlier: Preserved, policy: Callable[[_Dict], tuple[str, str]]
     ) -> tuple[Any, dict[str, _Dict], dict[str, str]]:
         """The replica specs; members of them that only the source has; and the names to remember."""
         if not isinstance(specs, dict):
@@ -156,7 +191,7 @@ class _Converter:
         names = rename(specs, self._way.forth, self._way.back, earlier.spec_names)
         self._note_names(names, specs)
         result: _Dict = {}
-        kept: dict[str, _Dict] = {}
+        preserved: dict[str, _Dict] = {}
         for name, replica in specs.items():
             path, new = f"spec.{_REPLICAS}[{name}]", names[name]
             if new != name:
@@ -172,14 +207,15 @@ class _Converter:
                     self._used.add(f"{path}.template.spec.restartPolicy")
             others = {member: value for member, value in replica.items() if member not in _REPLICA_MEMBERS}
             if others:
-                kept[name] = others
+                preserved[name] = others
                 for member in others:
                     self._lost(f"{path}.{member}")
             own = {member: replica[member] for member in _REPLICA_MEMBERS if member in replica}
-            result[new] = earlier.replicas.get(new, {}) | own
-        return result, kept, to_remember(names, self._way.forth, self._way.back)
+            restored = earlier.replicas.get(new, {})
+            result[new] = {m: value for m, value in restored.items() if m not in _REPLICA_MEMBERS} | own
+        return result, preserved, to_remember(names, self._way.forth, self._way.back)
 
-    def _status(self, status: _Dict, earlier: Kept) -> tuple[_Dict, dict[str, str]]:
+    def _status(self, status: _Dict, earlier: Preserved) -> tuple[_Dict, dict[str, str]]:
         result = {self._way.statuses.get(name, name): value for name, value in status.items()}
         statuses = _STATUSES_V1 if self._way is _TO_V1 else _STATUSES_V1ALPHA2
         replicas = result.get(statuses)
@@ -205,7 +241,7 @@ class _Converter:
 
     def _lost(self, field: str) -> None:
         way = self._way
-        message = f"{_short(way.target)} has no such field; it is kept in the annotation {way.kept_there}"
+        message = f"{_short(way.target)} has no such field; it is kept in the annotation {way.target_annotation}"
         self._notes.append(Note(field, message, lost=True))
 
 

@@ -12,9 +12,7 @@ from tfoperator.api.conversion.v1alpha1 import v1alpha1_to_v1
 from tfoperator.api.conversion.v1alpha2 import V1ALPHA2, v1alpha2_to_v1
 from tfoperator.api.problems import Problem, Severity
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.validation import validate_manifest
-
-__all__ = ["OLDER_VERSIONS", "check", "is_tfjob_kind", "older_version", "to_v1"]
+from tfoperator.api.validation.manifest import validate_manifest
 
 OLDER_VERSIONS: Mapping[str, Callable[[Mapping[str, Any]], Conversion]] = {
     V1ALPHA2: v1alpha2_to_v1,

@@ -3,7 +3,7 @@
 The structs are frozen views shared between threads. A replica's pod template stays undecoded JSON (`msgspec.Raw`):
 it is only read when a pod has to be made, and a job that waits in the cache should not cost its weight in
 dictionaries. Fields are optional here even where the CRD requires them, because a TFJob may be older than the
-CRD that now guards the door; `tfoperator.api.validation` says what is wrong with one, and `decode_tfjob` never raises.
+CRD; `tfoperator.api.validation` says what is wrong with one, and `decode_tfjob` never raises.
 """
 
 from __future__ import annotations
@@ -18,28 +18,6 @@ from msgspec.structs import force_setattr
 from tfoperator.api.structure import drop_nulls, type_problems
 from tfoperator.kube.objects import HasMetadata, ObjectMeta
 from tfoperator.kube.resources import Resource
-
-__all__ = [
-    "TFJOBS",
-    "Checkpoint",
-    "CleanPodPolicy",
-    "ConditionType",
-    "JobCondition",
-    "ReplicaSpec",
-    "ReplicaStatus",
-    "ReplicaType",
-    "RestartPolicy",
-    "RunPolicy",
-    "SchedulingPolicy",
-    "SuccessPolicy",
-    "TFJob",
-    "TFJobSpec",
-    "TFJobStatus",
-    "TensorBoard",
-    "TensorBoardServiceType",
-    "TensorBoardStatus",
-    "decode_tfjob",
-]
 
 TFJOBS = Resource("kubeflow.org", "v1", "TFJob", "tfjobs")
 
@@ -58,12 +36,37 @@ class ReplicaType(StrEnum):
 
 
 class RestartPolicy(StrEnum):
-    """What happens to a replica that fails. ExitCode: 1-127 is permanent, 128-255 retryable."""
+    """What happens to a replica whose program fails. ExitCode: 1-127 is permanent, 128-255 retryable.
+
+    A pod that Kubernetes or a person took is no failure of the program: it is made again under every policy.
+    """
 
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
     NEVER = "Never"
     EXIT_CODE = "ExitCode"
+
+
+class RestartScope(StrEnum):
+    """What is started again when a replica has to be: the replica alone (if unset), or all of the job's together."""
+
+    REPLICA = "Replica"
+    JOB = "Job"
+
+
+class Network(StrEnum):
+    """By which headless services the replicas find each other: one for each replica, or one for the whole job."""
+
+    PER_REPLICA = "PerReplica"
+    PER_JOB = "PerJob"
+
+
+class OnStall(StrEnum):
+    """What happens to a job that has made no progress for its deadline. Unset means Report: it is told, no more."""
+
+    REPORT = "Report"
+    RESTART = "Restart"
+    FAIL = "Fail"
 
 
 class CleanPodPolicy(StrEnum):
@@ -96,6 +99,7 @@ class ConditionType(StrEnum):
     RUNNING = "Running"
     READY = "Ready"
     RESTARTING = "Restarting"
+    STALLED = "Stalled"
     SUSPENDED = "Suspended"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -110,6 +114,11 @@ class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     replicas: int | None = None
     restart_policy: str | None = None
     template: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def desired(self) -> int:
+        """How many replicas are asked for: one where the number is unset."""
+        return 1 if self.replicas is None else self.replicas
 
 
 class SchedulingPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -129,6 +138,9 @@ class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     ttl_seconds_after_finished: int | None = None
     active_deadline_seconds: int | None = None
     backoff_limit: int | None = None
+    restart_scope: str | None = None
+    progress_deadline_seconds: int | None = None
+    on_stall: str | None = None
     scheduling_policy: SchedulingPolicy | None = None
     suspend: bool | None = None
     managed_by: str | None = None
@@ -148,20 +160,35 @@ class Checkpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A TensorBoard beside the job, alive until the job is deleted.
 
-    `volumes` and `volume_mounts` are those of its pod and container, as plain JSON like `resources`: don't change them.
-    `image` None or empty means the operator's.
+    `volumes` and `volume_mounts` are those of its pod and container, as plain JSON like all that goes into the pod as
+    it is: don't change them. `image` None or empty means the operator's. `security_context` is the pod's, and `env` the
+    container's.
     """
 
     log_dir: str = ""
     image: str | None = None
+    env: tuple[dict[str, Any], ...] = ()
+    image_pull_secrets: tuple[dict[str, Any], ...] = ()
+    node_selector: dict[str, str] | None = None
+    security_context: dict[str, Any] | None = None
+    service_account_name: str | None = None
     volumes: tuple[dict[str, Any], ...] = ()
     volume_mounts: tuple[dict[str, Any], ...] = ()
     resources: dict[str, Any] | None = None
     service_type: str | None = None
 
 
+class ProgressReporting(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Whether the replicas are told where to report the training's progress: `{}` means that they are."""
+
+    enabled: bool | None = None
+
+
 class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the user asks for. What is typed `int | str` is a number or a share such as "80%" (`api.shares`)."""
+    """What the user asks for.
+
+    What is typed `int | str` is a number or a percentage such as "80%" (`api.int_or_percent`).
+    """
 
     tf_replica_specs: dict[str, ReplicaSpec | None] = {}
     run_policy: RunPolicy | None = None
@@ -171,8 +198,10 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     enable_dynamic_worker: bool | None = None
     cluster_arguments: bool | None = None
     evaluator_in_cluster: bool | None = None
+    network: str | None = None
     checkpoint: Checkpoint | None = None
     tensor_board: TensorBoard | None = None
+    progress: ProgressReporting | None = None
 
 
 class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -219,22 +248,71 @@ class TensorBoardStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     ready: bool = False
 
 
+class Metric(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A number (or a word) that the training program has reported, as it wrote it."""
+
+    name: str
+    value: str
+
+
+class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How far one replica is: `worker-0`, its step, and when it reported last."""
+
+    name: str
+    step: int | None = None
+    last_updated_time: datetime | None = None
+
+
+class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What the training program has reported about itself.
+
+    `replica` is the one whose report this is, and `report_time` when it came: of all replicas that report, the first
+    that has not fallen silent (the chief, else worker-0, and so on). `last_updated_time` is that of the newest report
+    of any replica. `behind` are the replicas that are furthest behind, the furthest first, where several report.
+    `completion` ("43%") and `eta` ("3m20s") say `percentage` and `estimated_remaining_seconds` for people, since a
+    printer column can't.
+    """
+
+    completion: str = ""
+    eta: str = ""
+    percentage: int | None = None
+    step: int | None = None
+    total_steps: int | None = None
+    estimated_remaining_seconds: int | None = None
+    metrics: tuple[Metric, ...] = ()
+    replica: str = ""
+    report_time: datetime | None = None
+    last_updated_time: datetime | None = None
+    behind: tuple[ReplicaProgress, ...] = ()
+
+
 class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the operator observed. All times are UTC, whole seconds.
 
-    `phase`, `ready` ("3/4") and `restarts` say in one word or number each what people look for first; `kubectl get
-    tfjobs -o wide` prints them, and a printer column can't add up numbers itself.
+    `phase`, `ready` ("3/4") and `restarts` are what people look for first, in one word or number each; `kubectl get
+    tfjobs -o wide` prints them, and a printer column can't add up numbers itself. `job_restarts` is how often all
+    replicas were started again together (`restartScope: Job`); each time counts once in `restarts`.
+
+    `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`), as far as
+    that was recorded: with other changes of the status, or else every five minutes until the job ends. A new leader, or
+    an operator that was restarted, goes on from there: it tells when the next comparison is due and how far the
+    backoff was. A wrong value costs a comparison that comes early or, by five minutes at most, late.
+
+    `network` is what the job was started with if that is PerJob, and empty otherwise.
     """
 
     phase: str = ""
     ready: str = ""
     restarts: int = 0
+    job_restarts: int = 0
     conditions: tuple[JobCondition, ...] = ()
     replica_statuses: dict[str, ReplicaStatus] = {}
     start_time: datetime | None = None
     completion_time: datetime | None = None
     last_reconcile_time: datetime | None = None
     tensor_board: TensorBoardStatus | None = None
+    progress: TrainingProgress | None = None
+    network: str = ""
     observed_generation: int = 0
 
 
@@ -244,6 +322,12 @@ class TFJob(HasMetadata, frozen=True, rename="camel"):
     spec: TFJobSpec = msgspec.field(default_factory=TFJobSpec)
     status: TFJobStatus = msgspec.field(default_factory=TFJobStatus)
     decode_error: str = msgspec.field(default="", name="-")
+
+    def _repr_html_(self) -> str:
+        """For notebooks, which ask for this name."""
+        from tfoperator.api.v1.display import job_html
+
+        return job_html(self)
 
 
 class _MetadataOnly(msgspec.Struct, frozen=True):

@@ -13,26 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.local.apiserver.kinds import ResourceType
-
-__all__ = [
-    "FieldProblem",
-    "StatusError",
-    "already_exists",
-    "bad_request",
-    "conflict",
-    "duplicate",
-    "expired",
-    "forbidden",
-    "invalid",
-    "invalid_value",
-    "method_not_allowed",
-    "not_found",
-    "not_supported",
-    "required",
-    "unprocessable",
-    "unsupported_media_type",
-]
+from tfoperator.local.apiserver.resource_types import ResourceType
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -44,6 +25,10 @@ class FieldProblem(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
+
+    def cause(self) -> dict[str, str]:
+        """As a Status lists it."""
+        return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
 def _shown(value: object) -> str:
@@ -115,7 +100,8 @@ class StatusError(Exception):
         return status
 
 
-def _details(resource: ResourceType, name: str, **more: Any) -> dict[str, Any]:
+def details_of(resource: ResourceType, name: str, **more: Any) -> dict[str, Any]:
+    """A Status' `details` about an object."""
     details: dict[str, Any] = {"name": name, "kind": resource.plural, **more}
     if resource.group:
         details["group"] = resource.group
@@ -124,13 +110,13 @@ def _details(resource: ResourceType, name: str, **more: Any) -> dict[str, Any]:
 
 def not_found(resource: ResourceType, name: str) -> StatusError:
     """404 for an object."""
-    return StatusError(404, "NotFound", f'{resource.qualified} "{name}" not found', details=_details(resource, name))
+    return StatusError(404, "NotFound", f'{resource.qualified} "{name}" not found', details=details_of(resource, name))
 
 
 def already_exists(resource: ResourceType, name: str) -> StatusError:
     """409: a create found the name taken."""
     return StatusError(
-        409, "AlreadyExists", f'{resource.qualified} "{name}" already exists', details=_details(resource, name)
+        409, "AlreadyExists", f'{resource.qualified} "{name}" already exists', details=details_of(resource, name)
     )
 
 
@@ -138,7 +124,7 @@ def conflict(resource: ResourceType, name: str, why: str = "") -> StatusError:
     """409: an outdated resourceVersion (the default wording) or a failed precondition."""
     why = why or "the object has been modified; please apply your changes to the latest version and try again"
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
-    return StatusError(409, "Conflict", message, details=_details(resource, name))
+    return StatusError(409, "Conflict", message, details=details_of(resource, name))
 
 
 def invalid(resource: ResourceType, name: str, problems: Iterable[FieldProblem]) -> StatusError:
@@ -146,13 +132,7 @@ def invalid(resource: ResourceType, name: str, problems: Iterable[FieldProblem])
     found = list(problems)
     text = str(found[0]) if len(found) == 1 else "[" + ", ".join(str(p) for p in found) + "]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    details: dict[str, Any] = {
-        "name": name,
-        "kind": resource.kind,
-        "causes": [{"reason": p.reason, "message": p.message, "field": p.field} for p in found],
-    }
-    if resource.group:
-        details["group"] = resource.group
+    details = details_of(resource, name, kind=resource.kind, causes=[problem.cause() for problem in found])
     return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details=details)
 
 

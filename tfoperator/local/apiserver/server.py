@@ -14,28 +14,31 @@ import random
 import secrets
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
 
 from tfoperator.clock import Clock, SystemClock
-from tfoperator.local.apiserver.api import Api
-from tfoperator.local.apiserver.bodies import MAX_BODY
-from tfoperator.local.apiserver.certificates import make_certificate
-from tfoperator.local.apiserver.custom_resources import CustomResource
-from tfoperator.local.apiserver.discovery import Discovery
-from tfoperator.local.apiserver.garbage_collector import GarbageCollector
-from tfoperator.local.apiserver.kinds import BUILTIN, NAMESPACES
-from tfoperator.local.apiserver.listener import Listener
-from tfoperator.local.apiserver.logs import LogPump, LogReader
-from tfoperator.local.apiserver.openapi import OpenAPI
-from tfoperator.local.apiserver.registry import Registry, WriteOptions
-from tfoperator.local.apiserver.store import Store
-from tfoperator.local.apiserver.strategies import builtin_strategies
-from tfoperator.local.apiserver.tables import table_formats
-from tfoperator.local.apiserver.tfjobs import tfjobs
-
-__all__ = ["EmbeddedApiServer"]
+from tfoperator.local.apiserver.display import Discovery, OpenAPI, table_formats
+from tfoperator.local.apiserver.http import (
+    MAX_BODY,
+    REVIEWS,
+    USER,
+    Api,
+    CommandOpener,
+    Listener,
+    LogReader,
+    LogThreads,
+    MetricsRequests,
+    ResourceRequests,
+    UsageSource,
+    make_certificate,
+)
+from tfoperator.local.apiserver.objects import CustomResource, builtin_strategies, tfjobs
+from tfoperator.local.apiserver.registry import GarbageCollector, Registry, TokenIssuer, WriteOptions
+from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, NAMESPACES
+from tfoperator.local.apiserver.storage import Store
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +61,7 @@ class EmbeddedApiServer:
         token: str | None = None,
         clock: Clock | None = None,
         log_reader: LogReader | None = None,
+        usage: UsageSource | None = None,
         custom_resources: Sequence[CustomResource] | None = None,
         history_limit: int = 2000,
         bookmark_interval: float = 60.0,
@@ -65,64 +69,70 @@ class EmbeddedApiServer:
         """Reserve the address. Port 0 takes a free one; no token makes a random one; no custom resources means TFJobs.
 
         `history_limit` is how many events of each resource type a watch can be resumed over; `bookmark_interval` is
-        in seconds. Raises ValueError for a host that isn't loopback, OSError if the port is taken.
+        in seconds. With `usage`, which says what is used, there is `metrics.k8s.io`. Raises ValueError for a host that
+        isn't loopback, OSError if the port is taken.
         """
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
         if not address.is_loopback:
             raise ValueError(f"the embedded API server listens on loopback only, not on {host}")
         self._socket = Listener(str(address), port)
         shown = f"[{address}]" if address.version == 6 else str(address)
-        self._url = f"https://{shown}:{self._socket.getsockname()[1]}"
+        self.url = f"https://{shown}:{self._socket.getsockname()[1]}"
+        """Where it listens."""
         self._certificate = make_certificate(str(address))
-        self._token = token or secrets.token_urlsafe(32)
+        self.token = token or secrets.token_urlsafe(32)
+        """The bearer token that every request needs."""
         self._clock = clock or SystemClock()
         self._log_reader = log_reader
+        self._usage = usage
+        self._stacks_reader: LogReader | None = None
         self._custom = tuple(custom_resources) if custom_resources is not None else tfjobs()
         self._history_limit = history_limit
         self._bookmark_interval = bookmark_interval
-        self._logs = LogPump()
+        self._logs = LogThreads()
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         # Set by the thread before `_ready`, and used by others only through call_soon_threadsafe.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_event: asyncio.Event | None = None
-        self._api: Api | None = None
+        self._requests: ResourceRequests | None = None
         self._store: Store | None = None
-
-    @property
-    def url(self) -> str:
-        """Where it listens, e.g. `https://127.0.0.1:41234`."""
-        return self._url
 
     @property
     def certificate(self) -> bytes:
         """The certificate (PEM) by which clients recognise this server; it is its own authority."""
         return self._certificate.pem
 
-    @property
-    def token(self) -> str:
-        """The bearer token that every request needs."""
-        return self._token
-
     def kubeconfig(self) -> dict[str, Any]:
         """A kubeconfig that leads here, for `kubectl` and every other client."""
-        name = "tfoperator-local"
+        name = USER
         authority = base64.b64encode(self._certificate.pem).decode()
-        cluster = {"server": self._url, "certificate-authority-data": authority}
+        cluster = {"server": self.url, "certificate-authority-data": authority}
         return {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": name, "cluster": cluster}],
-            "users": [{"name": name, "user": {"token": self._token}}],
+            "users": [{"name": name, "user": {"token": self.token}}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
             "current-context": name,
         }
 
+    def set_stacks_reader(self, reader: LogReader | None) -> None:
+        """Who takes the stacks of a pod's threads from now on, for `GET .../pods/NAME/stacks`, which is ours alone."""
+        self._stacks_reader = reader
+        self._call(self._set_readers)
+
     def set_log_reader(self, reader: LogReader | None) -> None:
         """Who reads pod logs from now on, usually the node agent; see `LogReader`."""
         self._log_reader = reader
-        self._call(lambda: self._set_reader(reader))
+        self._call(self._set_readers)
+
+    def set_command_opener(self, opener: CommandOpener | None) -> None:
+        """Who runs commands beside containers from now on, usually the node agent. Call it after `start`."""
+        requests = self._requests
+        if requests is not None:
+            self._call(lambda: setattr(requests, "beside", opener))
 
     def start(self) -> None:
         """Serve. Returns when requests are answered; raises what kept it from that."""
@@ -182,9 +192,10 @@ class EmbeddedApiServer:
         while thread.is_alive() and not done.wait(0.1):
             pass
 
-    def _set_reader(self, reader: LogReader | None) -> None:
-        if self._api is not None:
-            self._api.log_reader = reader
+    def _set_readers(self) -> None:
+        if self._requests is not None:
+            self._requests.log_reader = self._log_reader
+            self._requests.stacks_reader = self._stacks_reader
 
     def _run(self) -> None:
         try:
@@ -199,10 +210,9 @@ class EmbeddedApiServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._stop_event = asyncio.Event()
-        api = self._api = self._assemble()
+        stopping = self._stop_event = asyncio.Event()
         app = web.Application(client_max_size=MAX_BODY)
-        app.router.add_route("*", "/{path:.*}", api.handle)
+        app.router.add_route("*", "/{path:.*}", self._assemble().handle)
         runner = web.AppRunner(
             app,
             access_log=None,
@@ -210,17 +220,22 @@ class EmbeddedApiServer:
             handler_cancellation=True,  # a watch whose client is gone must not wait for its next event
             shutdown_timeout=_SHUTDOWN_SECONDS,
             max_line_size=1 << 16,  # selectors can be long
-            max_field_size=1 << 16,
         )
         await runner.setup()
+        assert runner.server is not None
+        serving = asyncio.create_task(self._socket.serve(runner.server, self._certificate.context))
+        serving.add_done_callback(lambda _: stopping.set())
         try:
-            await web.SockSite(runner, self._socket, ssl_context=self._certificate.context).start()
             self._ready.set()
-            await self._stop_event.wait()
-            api.close_watches()
+            await stopping.wait()
+            if self._requests is not None:
+                await self._requests.close_streams()
         finally:
+            serving.cancel()
             await runner.cleanup()
             await self._socket.hang_up()
+        with suppress(asyncio.CancelledError):
+            await serving
 
     def _assemble(self) -> Api:
         rng = random.Random()
@@ -238,16 +253,26 @@ class EmbeddedApiServer:
         GarbageCollector(store, registry, asyncio.get_running_loop().call_soon)
         for name in _NAMESPACES:
             registry.create(NAMESPACES, "", {"metadata": {"name": name}}, WriteOptions())
-        return Api(
+        tokens = TokenIssuer()
+        requests = self._requests = ResourceRequests(
             store,
             registry,
-            token=self._token,
+            tokens=tokens,
             tables=table_formats(resources, self._custom),
-            discovery=Discovery(resources),
-            openapi=OpenAPI(resources, self._custom),
             logs=self._logs,
             log_reader=self._log_reader,
             clock=self._clock,
             rng=rng,
             bookmark_interval=self._bookmark_interval,
+        )
+        requests.stacks_reader = self._stacks_reader
+        measured = METRICS if self._usage is not None else ()
+        return Api(
+            requests,
+            token=self.token,
+            trust=self._socket.trust,
+            discovery=Discovery((*resources, *REVIEWS, *measured)),
+            openapi=OpenAPI(resources, self._custom),
+            tokens=tokens,
+            metrics=None if self._usage is None else MetricsRequests(store, self._usage),
         )

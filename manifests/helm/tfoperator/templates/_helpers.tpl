@@ -37,7 +37,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $root := index . 0 }}
 {{- $rules := index ($root.Files.Get "files/rbac.yaml" | fromYaml) (index . 1) | toYaml }}
 {{- $name := printf "  - %s${1}" (include "tfoperator.fullname" $root) }}
-{{- regexReplaceAll "(?m)^  - tfoperator(-webhook-cert)?$" $rules $name }}
+{{- regexReplaceAll "(?m)^  - tfoperator(-webhook-cert|-progress-cert)?$" $rules $name }}
 {{- end }}
 
 {{- define "tfoperator.subjects" -}}
@@ -96,8 +96,20 @@ subjects:
 - --metrics-bind-address=:8080
 - --health-probe-bind-address=:8081
 - --log-format={{ .Values.logFormat }}
+{{- if .Values.metrics.secure }}
+- --metrics-secure
+{{- if .Values.metrics.certManager }}
+- --metrics-cert-dir=/etc/tfoperator/metrics
+{{- end }}
+{{- end }}
 {{- range .Values.namespaces }}
 - --namespace={{ . }}
+{{- end }}
+{{- with .Values.defaultCleanPodPolicy }}
+- --default-clean-pod-policy={{ . }}
+{{- end }}
+{{- with .Values.defaultNetwork }}
+- --default-network={{ . }}
 {{- end }}
 {{- with .Values.gangSchedulerName }}
 - --gang-scheduler-name={{ . }}
@@ -113,9 +125,25 @@ subjects:
 - --webhook-secret={{ $fullname }}-webhook-cert
 {{- end }}
 {{- end }}
+{{- if .Values.progress.enabled }}
+- --progress-bind-address=:9444
+{{- if .Values.progress.forAllJobs }}
+- --progress-default
+{{- end }}
+{{- if ne $fullname "tfoperator" }}
+- --progress-service={{ $fullname }}-progress
+- --progress-secret={{ $fullname }}-progress-cert
+{{- end }}
+{{- end }}
 {{- if .Values.logArchive.enabled }}
 - --archive-dir=/archive
 - --archive-max-bytes={{ .Values.logArchive.maxBytes }}
+{{- end }}
+{{- if .Values.stallStacks.enabled }}
+{{- if not .Values.logArchive.enabled }}
+{{- fail "stallStacks.enabled: stacks are kept in the log archive, so set logArchive.enabled, too" }}
+{{- end }}
+- --stall-stacks
 {{- end }}
 {{- if .Values.config }}
 - --config=/etc/tfoperator/config/config.yaml
@@ -126,6 +154,11 @@ subjects:
 {{- end }}
 
 {{- define "tfoperator.volumeMounts" -}}
+{{- if .Values.metrics.secure | and .Values.metrics.certManager }}
+- name: metrics-cert
+  mountPath: /etc/tfoperator/metrics
+  readOnly: true
+{{- end }}
 {{- if .Values.webhook.enabled | and .Values.webhook.certManager }}
 - name: webhook-cert
   mountPath: /etc/tfoperator/webhook
@@ -144,6 +177,12 @@ subjects:
 
 {{- define "tfoperator.volumes" -}}
 {{- $fullname := include "tfoperator.fullname" . }}
+{{- if .Values.metrics.secure | and .Values.metrics.certManager }}
+- name: metrics-cert
+  secret:
+    secretName: {{ $fullname }}-metrics-cert
+    defaultMode: 0440
+{{- end }}
 {{- if .Values.webhook.enabled | and .Values.webhook.certManager }}
 - name: webhook-cert
   secret:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hack.bench.floor import pod_manifest, service_manifest, status_manifest
+from hack.bench.floor import job_service_manifest, pod_manifest, service_manifest, status_manifest
 from hack.bench.loads import Load, job_manifest, job_names, replicas
 from hack.bench.run import Result
 from hack.bench.verify import Found
@@ -14,6 +14,7 @@ Json = dict[str, Any]
 
 STAYING = Load("medium", jobs=2)
 FINISHING = Load("finish", jobs=2, finishes=True)
+PER_JOB = Load("small", jobs=2, per_job=True)
 CHURNING = Load("churn", jobs=2, churn_rounds=1)
 
 
@@ -31,10 +32,13 @@ def outcome(load: Load) -> Found:
                 continue
             phase = "Succeeded" if load.finishes else "Running"
             pods.append({**pod_manifest(load, one, uid), "status": {"phase": phase}})
-            services.append(service_manifest(one, uid))
-    lives = {replica.name: 1 for name in job_names(load) for replica in replicas(load, name)}
+            if not load.per_job:
+                services.append(service_manifest(one, uid))
+        if load.per_job:
+            services.append(job_service_manifest(name, uid))
+    pods_made = {replica.name: 1 for name in job_names(load) for replica in replicas(load, name)}
     copied = json.loads(json.dumps([jobs, pods, services]))
-    return Found(*copied, lives)
+    return Found(*copied, pods_made)
 
 
 def result(contestant: str, load: str = "medium", repetition: int = 0, **figures: float) -> Result:

@@ -8,7 +8,7 @@ import pytest
 
 from hack.bench import raw_http
 from hack.bench.raw_http import RawClient
-from tfoperator.local.apiserver.server import EmbeddedApiServer
+from tfoperator.local.apiserver import EmbeddedApiServer
 
 
 class Watch:

@@ -19,23 +19,23 @@ def bad(contestant: str, load: str = "medium", repetition: int = 0, **figures: f
 
 
 def test_a_figure_is_the_median_of_the_repetitions() -> None:
-    found = medians([result("ours-tuned", repetition=n, cpu_ms=value) for n, value in enumerate((9.0, 4.0, 5.0))])
-    assert found == {("medium", "ours-tuned", "cpu_ms"): 5.0}
+    found = medians([result("ours", repetition=n, cpu_ms=value) for n, value in enumerate((9.0, 4.0, 5.0))])
+    assert found == {("medium", "ours", "cpu_ms"): 5.0}
 
 
 def test_one_refused_run_takes_all_figures_of_its_contestant_and_load() -> None:
     results = [
-        result("ours-tuned", cpu_ms=4.0),
-        bad("ours-tuned", repetition=1, cpu_ms=1.0),
-        result("ours-tuned", "finish", cpu_ms=6.0),
+        result("ours", cpu_ms=4.0),
+        bad("ours", repetition=1, cpu_ms=1.0),
+        result("ours", "finish", cpu_ms=6.0),
         result("peer-tuned", cpu_ms=14.0),
     ]
-    assert medians(results) == {("finish", "ours-tuned", "cpu_ms"): 6.0, ("medium", "peer-tuned", "cpu_ms"): 14.0}
+    assert medians(results) == {("finish", "ours", "cpu_ms"): 6.0, ("medium", "peer-tuned", "cpu_ms"): 14.0}
     assert refused(results) == [results[1]]
 
 
 def test_the_table_shows_no_figure_of_a_refused_run() -> None:
-    shown = table([bad("ours-tuned", cpu_ms=1.25), result("peer-tuned", cpu_ms=14.0)])
+    shown = table([bad("ours", cpu_ms=1.25), result("peer-tuned", cpu_ms=14.0)])
     assert "1.25" not in shown
     assert "| CPU per job, ms | 14.0 | refused |" in shown
 
@@ -44,7 +44,7 @@ def test_the_table_compares_with_the_tuned_peer_and_with_the_floor() -> None:
     shown = table(
         [
             result("floor", running_s=10.0),
-            result("ours-tuned", running_s=12.0, cpu_ms=5.0),
+            result("ours", running_s=12.0, cpu_ms=5.0),
             result("peer-tuned", running_s=16.0, cpu_ms=15.0),
         ]
     )
@@ -53,7 +53,7 @@ def test_the_table_compares_with_the_tuned_peer_and_with_the_floor() -> None:
 
 
 def test_the_table_tells_what_the_calls_of_a_job_are(tmp_path: Path) -> None:
-    ours, peer = result("ours-tuned", calls=8.0), result("peer-tuned", calls=11.0)
+    ours, peer = result("ours", calls=8.0), result("peer-tuned", calls=11.0)
     ours.calls = {"create pods": 3 * ours.jobs, "list pods": 1}
     peer.calls = {"create pods": 3 * peer.jobs, "get pods": 2 * peer.jobs}
     shown = table([ours, peer])
@@ -66,7 +66,7 @@ def test_the_table_tells_what_the_calls_of_a_job_are(tmp_path: Path) -> None:
 
 def test_earlier_runs_become_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [tmp_path / "a.json", tmp_path / "b.json"]
-    for path, one in zip(files, (result("peer-tuned", cpu_ms=10.0), result("ours-tuned", cpu_ms=4.0)), strict=True):
+    for path, one in zip(files, (result("peer-tuned", cpu_ms=10.0), result("ours", cpu_ms=4.0)), strict=True):
         path.write_text(json.dumps(to_json([one], {"cores": 2})))
     out = tmp_path / "out"
     assert main(["--report", *map(str, files), "--out", str(out)]) == 0
@@ -82,8 +82,8 @@ def test_earlier_runs_become_one_table(tmp_path: Path, capsys: pytest.CaptureFix
 def test_targets_are_judged_where_both_figures_are_there() -> None:
     results = [
         result("peer-tuned", cpu_ms=15.0),
-        result("ours-tuned", cpu_ms=6.0),
-        result("ours-tuned", "finish", calls=11.0),
+        result("ours", cpu_ms=6.0),
+        result("ours", "finish", calls=11.0),
     ]
     judged = {(one.load, one.figure): ratio for one, ratio in targets(medians(results)) if ratio is not None}
     assert judged == {("medium", "cpu_ms"): 0.4}
@@ -91,30 +91,30 @@ def test_targets_are_judged_where_both_figures_are_there() -> None:
 
 
 def test_a_missed_target_is_called_missed() -> None:
-    shown = table([result("peer-tuned", cpu_ms=10.0), result("ours-tuned", cpu_ms=6.0)])
+    shown = table([result("peer-tuned", cpu_ms=10.0), result("ours", cpu_ms=6.0)])
     assert "| 0.5 | 0.60 | missed |" in shown
 
 
 def test_growth_is_ours_alone() -> None:
-    results = [result("ours-tuned", "small", cpu_ms=4.0), result("ours-tuned", "large", cpu_ms=5.0)]
+    results = [result("ours", "small", cpu_ms=4.0), result("ours", "large", cpu_ms=5.0)]
     assert growth(medians(results)) == 1.25
     assert growth(medians(results[:1])) is None
     assert "| CPU per job, large over small | 1.2 | 1.25 | missed |" in table(results)
 
 
 def test_the_json_keeps_refused_runs_apart_from_the_medians() -> None:
-    written = json.loads(json.dumps(to_json([bad("ours-tuned", cpu_ms=1.0)], {"cores": 2})))
+    written = json.loads(json.dumps(to_json([bad("ours", cpu_ms=1.0)], {"cores": 2})))
     assert written["medians"] == []
     assert written["runs"][0]["complaints"] == ["pod x: missing"]
     assert written["circumstances"] == {"cores": 2}
 
 
 def test_the_plot_is_a_picture(tmp_path: Path) -> None:
-    results = [result("ours-tuned", running_s=12.0, cpu_ms=5.0), result("peer-tuned", running_s=16.0), bad("floor")]
+    results = [result("ours", running_s=12.0, cpu_ms=5.0), result("peer-tuned", running_s=16.0), bad("floor")]
     draw(results, tmp_path / "bench.png")
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_nothing_is_drawn_of_refused_runs_alone(tmp_path: Path) -> None:
-    draw([bad("ours-tuned", cpu_ms=1.0)], tmp_path / "bench.png")
+    draw([bad("ours", cpu_ms=1.0)], tmp_path / "bench.png")
     assert not (tmp_path / "bench.png").exists()

@@ -8,12 +8,12 @@ import pytest
 
 from hack.bench.loads import Load
 from hack.bench.verify import MAX_COMPLAINTS, Found, verify
-from tests.unit.hack.bench.outcomes import CHURNING, FINISHING, STAYING, outcome
+from tests.unit.hack.bench.outcomes import CHURNING, FINISHING, PER_JOB, STAYING, outcome
 
 Json = dict[str, Any]
 
 
-@pytest.mark.parametrize("load", [STAYING, FINISHING, CHURNING], ids=lambda load: load.name)
+@pytest.mark.parametrize("load", [STAYING, FINISHING, CHURNING, PER_JOB], ids=lambda load: load.name)
 def test_a_faultless_outcome_gives_no_cause_for_complaint(load: Load) -> None:
     assert verify(load, outcome(load)) == []
 
@@ -123,14 +123,6 @@ SPOILT = {
 }
 
 
-@pytest.mark.parametrize(("spoil", "complaint"), SPOILT.values(), ids=SPOILT.keys())
-def test_an_outcome_is_refused_if(spoil: Callable[[Found], None], complaint: str) -> None:
-    found = outcome(STAYING)
-    spoil(found)
-    complaints = verify(STAYING, found)
-    assert any(complaint in one for one in complaints), complaints
-
-
 FINISHED_BADLY = {
     "it did not succeed": (_changed("jobs", JOB, _condition("Succeeded", "False")), "Succeeded is False, not True"),
     "it still claims to run": (_changed("jobs", JOB, _condition("Running", "True")), "Running is True, not False"),
@@ -149,11 +141,17 @@ FINISHED_BADLY = {
 }
 
 
-@pytest.mark.parametrize(("spoil", "complaint"), FINISHED_BADLY.values(), ids=FINISHED_BADLY.keys())
-def test_a_finished_job_is_refused_if(spoil: Callable[[Found], None], complaint: str) -> None:
-    found = outcome(FINISHING)
+@pytest.mark.parametrize(
+    ("load", "spoil", "complaint"),
+    [
+        *(pytest.param(STAYING, *case, id=name) for name, case in SPOILT.items()),
+        *(pytest.param(FINISHING, *case, id=f"finished: {name}") for name, case in FINISHED_BADLY.items()),
+    ],
+)
+def test_an_outcome_is_refused_if(load: Load, spoil: Callable[[Found], None], complaint: str) -> None:
+    found = outcome(load)
     spoil(found)
-    complaints = verify(FINISHING, found)
+    complaints = verify(load, found)
     assert any(complaint in one for one in complaints), complaints
 
 
@@ -166,14 +164,36 @@ def test_a_job_may_have_ended_before_anybody_saw_it_run() -> None:
 
 def test_a_pod_that_was_made_twice_is_refused_even_if_one_is_left() -> None:
     found = outcome(STAYING)
-    doubled = Found(found.jobs, found.pods, found.services, {**found.lives, POD: 2})
+    doubled = Found(found.jobs, found.pods, found.services, {**found.pods_made, POD: 2})
     assert verify(STAYING, doubled) == [f"pod {POD}: was created 2 times"]
 
 
 def test_pods_may_be_made_anew_where_some_are_killed() -> None:
     found = outcome(CHURNING)
-    assert verify(CHURNING, Found(found.jobs, found.pods, found.services, {**found.lives, POD: 3})) == []
+    assert verify(CHURNING, Found(found.jobs, found.pods, found.services, {**found.pods_made, POD: 3})) == []
 
 
 def test_complaints_are_bounded() -> None:
     assert len(verify(Load("large", jobs=100), Found([], [], []))) == MAX_COMPLAINTS
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (_without("services", "bench-0001"), "service bench-0001: missing"),
+        (_twice("services", "bench-0000"), "service bench-0000-again: should not be there"),
+        (_changed("services", "bench-0000", lambda one: one["spec"].pop("clusterIP")), "is not headless"),
+        (_changed("services", "bench-0000", lambda one: one["metadata"].pop("labels")), "label training.kubeflow.org"),
+        (_changed("services", "bench-0000", lambda one: one["metadata"].pop("ownerReferences")), "has 0 owners"),
+        (_changed("pods", "bench-0000-ps-0", lambda one: one["spec"].pop("subdomain")), "its host name is"),
+    ],
+)
+def test_one_service_for_all_is_looked_at_as_closely(spoil: Callable[[Found], None], complaint: str) -> None:
+    found = outcome(PER_JOB)
+    spoil(found)
+    assert any(complaint in one for one in verify(PER_JOB, found)), verify(PER_JOB, found)
+
+
+def test_the_networks_are_not_taken_for_each_other() -> None:
+    assert verify(STAYING, outcome(PER_JOB))
+    assert verify(PER_JOB, outcome(STAYING))

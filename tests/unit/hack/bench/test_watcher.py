@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from hack.bench.loads import Load
-from hack.bench.watcher import Event, Happenings, all_reported, all_running
+from hack.bench.watcher import Event, Observations, all_reported, all_running
 
 
 def event(kind: str, name: str, **status: Any) -> Event:
@@ -19,7 +19,7 @@ def condition(kind: str, status: str = "True") -> dict[str, str]:
 
 
 def test_the_first_time_counts() -> None:
-    seen = Happenings()
+    seen = Observations()
     seen.see_job(event("ADDED", "a"), 1.0)
     seen.see_job(event("MODIFIED", "a", conditions=[condition("Running")]), 2.0)
     seen.see_job(event("MODIFIED", "a", conditions=[condition("Running"), condition("Succeeded", "False")]), 3.0)
@@ -29,7 +29,7 @@ def test_the_first_time_counts() -> None:
 
 
 def test_pods_that_run_are_counted_up_and_down() -> None:
-    seen = Happenings()
+    seen = Observations()
     for name in ("p", "q"):
         seen.see_pod(event("ADDED", name, phase="Pending"), 1.0)
         seen.see_pod(event("MODIFIED", name, phase="Running"), 2.0)
@@ -41,14 +41,14 @@ def test_pods_that_run_are_counted_up_and_down() -> None:
 
 
 def test_every_pod_of_a_name_is_a_life_of_its_own() -> None:
-    seen = Happenings()
+    seen = Observations()
     for kind in ("ADDED", "DELETED", "ADDED"):
         seen.see_pod(event(kind, "p", phase="Pending"), 1.0)
-    assert seen.lives == {"p": 2}
+    assert seen.pods_made == {"p": 2}
 
 
 def test_all_run_when_every_job_says_so_and_every_pod_does() -> None:
-    load, seen = Load("x", jobs=1, ps=0, workers=1), Happenings()
+    load, seen = Load("x", jobs=1, ps=0, workers=1), Observations()
     seen.see_pod(event("ADDED", "a-worker-0", phase="Running"), 1.0)
     assert not all_running(load)(seen)
     seen.see_job(event("ADDED", "a", conditions=[condition("Running")], replicaStatuses={"Worker": {}}), 2.0)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from tests.support.clock import FakeClock
-from tfoperator.local.apiserver.custom_resources import CustomResource, custom_resource
-from tfoperator.local.apiserver.garbage_collector import GarbageCollector
-from tfoperator.local.apiserver.kinds import BUILTIN, NAMESPACES, ResourceType
-from tfoperator.local.apiserver.registry import Registry, WriteOptions
-from tfoperator.local.apiserver.store import Store
-from tfoperator.local.apiserver.strategies import builtin_strategies
+from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.objects.custom_resources import CustomResource, custom_resource
+from tfoperator.local.apiserver.objects.strategies import builtin_strategies
+from tfoperator.local.apiserver.registry.garbage_collector import GarbageCollector
+from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
+from tfoperator.local.apiserver.resource_types import BUILTIN, NAMESPACES, ResourceType
+from tfoperator.local.apiserver.storage.store import Store, StoredObject
 
 Json = dict[str, Any]
 
@@ -110,9 +114,25 @@ class World:
     def create(self, resource: ResourceType, body: Json, namespace: str = "ns") -> Json:
         return self.registry.create(resource, namespace, body, WriteOptions()).stored.obj
 
+    def update(self, resource: ResourceType, name: str, *, subresource: str = "", **members: Any) -> Written:
+        """Replace some members of an object in the namespace `ns`."""
+
+        def change(current: StoredObject) -> Json:
+            return {**current.copy(), **members}
+
+        return self.registry.update(resource, "ns", name, change, WriteOptions(), subresource=subresource)
+
     def names(self, resource: ResourceType) -> list[str]:
         return [stored.metadata["name"] for stored in self.store.objects(resource)]
 
 
 def named(name: str, **labels: str) -> Json:
     return {"metadata": {"name": name, "labels": labels}}
+
+
+@contextmanager
+def refused(code: int) -> Iterator[None]:
+    """The server answers with this code."""
+    with pytest.raises(StatusError) as caught:
+        yield
+    assert caught.value.code == code

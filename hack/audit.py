@@ -1,0 +1,87 @@
+"""Ask whether a locked dependency has a known vulnerability: pip-audit over every lock.
+
+    python -m hack.audit                          # PyPI's database
+    python -m hack.audit --vulnerability-service osv
+
+Exit codes: 0, all were asked about and nothing is known; 1, there are vulnerabilities, which are printed; 2, the
+service could not be asked about all of them. pip-audit alone says "No known vulnerabilities found" then, too.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from hack.lock import LOCKS, ROOT
+
+AUDIT_SECONDS = 600.0
+
+
+class Audit(msgspec.Struct, frozen=True):
+    """What the service has said: how many packages it knew, what is wrong with them, and which it did not know."""
+
+    known: int
+    vulnerable: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0, 1 or 2, as above."""
+        return 1 if self.vulnerable else 2 if self.unknown or not self.known else 0
+
+    def describe(self) -> str:
+        """For people."""
+        lines = [f"{self.known} packages asked about, {len(self.vulnerable)} vulnerabilities known", *self.vulnerable]
+        if self.unknown:
+            lines.append(f"not asked about: {', '.join(self.unknown)}")
+        if self.exit_code == 2:
+            lines.append("the vulnerability service didn't answer for these: run this where it can be reached")
+        return "\n".join(lines)
+
+
+def read(report: dict[str, Any]) -> Audit:
+    """Read pip-audit's JSON."""
+    known, vulnerable, unknown = 0, [], []
+    for one in report["dependencies"]:
+        if "skip_reason" in one:
+            unknown.append(str(one["name"]))
+            continue
+        known += 1
+        for found in one["vulns"]:
+            fixed = ", ".join(found["fix_versions"]) or "no version"
+            vulnerable.append(f"{one['name']} {one['version']}: {found['id']}, fixed in {fixed}")
+    return Audit(known, tuple(vulnerable), tuple(sorted(unknown)))
+
+
+def ask(arguments: Sequence[str]) -> Audit | str:
+    """Run pip-audit; what it says, or, where it says nothing that can be read, why."""
+    command = [
+        sys.executable, "-m", "pip_audit", "--require-hashes", "--disable-pip", "--progress-spinner=off",
+        "--format=json", *(f"--requirement={lock.path}" for lock in LOCKS), *arguments,
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=AUDIT_SECONDS)
+    try:
+        return read(json.loads(done.stdout))
+    except ValueError:
+        return done.stderr.strip()[-1000:] or f"pip-audit ended with {done.returncode} and said nothing"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask and print."""
+    audit = ask(arguments)
+    if isinstance(audit, str):
+        print(
+            f"the vulnerability service could not be asked; run this where it can be reached:\n{audit}", file=sys.stderr
+        )
+        return 2
+    print(audit.describe())
+    return audit.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

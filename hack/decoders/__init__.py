@@ -1,0 +1,24 @@
+"""Everything that decodes bytes from a network or a file, with samples of what it reads and the errors it declares.
+
+`hack/fuzz_decoders.py` spoils the samples. A new decoder is fuzzed as soon as it is in `decoders()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hack.decoders.client import client_decoders
+from hack.decoders.decoder import Decoder
+from hack.decoders.files import file_decoders
+from hack.decoders.server import server_decoders
+
+__all__ = ["Decoder", "decoders"]
+
+
+@contextmanager
+def decoders(folder: Path) -> Iterator[list[Decoder]]:
+    """All decoders, always in the same order. Those of files write what they read into `folder`."""
+    with client_decoders() as received:
+        yield [*received, *file_decoders(folder), *server_decoders()]

@@ -1,0 +1,269 @@
+"""The histories of jobs, pods and services, and what they account for.
+
+This is written from what a TFJob means (docs, the Go operator's rules), not from the operator's code, and knows none of
+its modules: two different mistakes would have to agree to hide each other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+ReplicaKey = tuple[str, int]
+
+CHIEFS = ("Chief", "Master")
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Something that the history does not allow. `kind` is lost, doubled, wrong or stuck."""
+
+    kind: str
+    job: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.job}: {self.text}"
+
+
+@dataclass
+class PodHistory:
+    """One pod, from its creation to its removal, and what it accounts for."""
+
+    uid: str
+    name: str
+    replica: ReplicaKey
+    base: int
+    number: int = 0
+    """How often all replicas of its job had been restarted together when it was made."""
+    phase: str = "Pending"
+    in_place: int = 0
+    exit_code: int | None = None
+    infrastructure: bool = False
+    deleting: bool = False
+    gone: bool = False
+    deleted_by_plan: bool = False
+    replaced: bool = False
+    """Whether its replica has had another pod since."""
+    started: bool = False
+    """Whether the job's status told, when the pod was taken, that the replica had started, and with this very pod."""
+    ended_well: bool = False
+    stopped: bool = False
+    """Whether it was given a deadline."""
+    reasons: set[str] = field(default_factory=set)
+    """Why the operator may delete it."""
+
+    def lost(self, policy: str) -> bool:
+        """Whether its end may count as a restart."""
+        return self.deleted_by_plan or "stalled" in self.reasons or self.failed_retryably(policy)
+
+    def failed_retryably(self, policy: str) -> bool:
+        """Whether it failed, and its replica is to be started again."""
+        return self.phase in ("Failed", "Unknown") and not self.failed_for_good(policy)
+
+    def failed_for_good(self, policy: str) -> bool:
+        """Whether its replica has failed, and with it the job unless workers may come and go."""
+        if self.phase != "Failed" or self.infrastructure:
+            return False
+        return policy == "Never" or (policy == "ExitCode" and self.exit_code is not None and self.exit_code < 128)
+
+
+@dataclass
+class ServiceHistory:
+    """One service: of a replica, or (None) of all replicas of its job."""
+
+    uid: str
+    name: str
+    replica: ReplicaKey | None
+    gone: bool = False
+    reasons: set[str] = field(default_factory=set)
+
+
+@dataclass
+class AttachmentHistory:
+    """An attachment of a job: its TensorBoard's Deployment or Service, or its PodGroup."""
+
+    uid: str
+    kind: str
+    obj: Json
+    gone: bool = False
+    admitted: bool = False
+    """Whether a gang scheduler has ever let this PodGroup's pods be made."""
+    reasons: set[str] = field(default_factory=set)
+    """Why the operator may delete it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.obj["metadata"]["name"])
+
+    @property
+    def spec(self) -> Json:
+        """Its spec."""
+        return dict(self.obj.get("spec") or {})
+
+    @property
+    def deleting(self) -> bool:
+        """Whether it is on its way out."""
+        return bool(self.obj["metadata"].get("deletionTimestamp"))
+
+
+class JobHistory:
+    """One job (of one UID), the latest version of it and everything it had."""
+
+    def __init__(self, obj: Json) -> None:
+        self.uid = str(obj["metadata"]["uid"])
+        self.name = str(obj["metadata"]["name"])
+        self.obj = obj
+        self.gone = False
+        self.pods: dict[str, PodHistory] = {}
+        self.services: dict[str, ServiceHistory] = {}
+        self.attachments: dict[str, AttachmentHistory] = {}
+        self.specs: list[Json] = []
+        self.verdict = ""
+        self.network = ""
+        """What its first object was made for; empty before that."""
+
+    @property
+    def spec(self) -> Json:
+        """Its spec now."""
+        return dict(self.obj["spec"])
+
+    @property
+    def run_policy(self) -> Json:
+        """Its run policy now."""
+        return dict(self.spec.get("runPolicy") or {})
+
+    @property
+    def status(self) -> Json:
+        """Its status now."""
+        return dict(self.obj.get("status") or {})
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it is to be suspended now."""
+        return bool(self.run_policy.get("suspend"))
+
+    @property
+    def clean_policy(self) -> str:
+        """What is cleaned up at its end; empty: what runs is stopped, and nothing that has run is deleted."""
+        return str(self.run_policy.get("cleanPodPolicy") or "")
+
+    @property
+    def together(self) -> bool:
+        """Whether all replicas restart when one has to."""
+        return self.run_policy.get("restartScope") == "Job"
+
+    @property
+    def job_restarts(self) -> int:
+        """How often all replicas have been restarted together, as the status tells."""
+        return int(self.status.get("jobRestarts", 0))
+
+    @property
+    def managed_elsewhere(self) -> bool:
+        """Whether somebody else manages it."""
+        return self.run_policy.get("managedBy") not in (None, "", "kubeflow.org/training-operator")
+
+    @property
+    def restarts_when_stalled(self) -> bool:
+        """Whether what runs may be restarted now, because the job makes no progress."""
+        policy = self.run_policy
+        return policy.get("onStall") == "Restart" and self.holds("Stalled") and "progressDeadlineSeconds" in policy
+
+    def size(self, kind: str, spec: Json | None = None) -> int:
+        """How many replicas of a type it is to have."""
+        replicas = (spec or self.spec)["tfReplicaSpecs"].get(kind)
+        return 0 if replicas is None else int(replicas.get("replicas", 1))
+
+    def policy(self, kind: str) -> str:
+        """The restart policy of a type."""
+        return str(self.spec["tfReplicaSpecs"].get(kind, {}).get("restartPolicy", "Never"))
+
+    def conditions(self) -> dict[str, Json]:
+        """Its conditions by type."""
+        return {one["type"]: one for one in self.status.get("conditions") or ()}
+
+    def holds(self, condition: str) -> bool:
+        """Whether a condition is true."""
+        return self.conditions().get(condition, {}).get("status") == "True"
+
+    def living(self, key: ReplicaKey | None = None) -> list[PodHistory]:
+        """The pods that are there, of one replica or of all."""
+        return [pod for pod in self.pods.values() if not pod.gone and key in (None, pod.replica)]
+
+    def attachments_of(self, *kinds: str) -> list[AttachmentHistory]:
+        """Its attachments of these kinds that exist."""
+        return [one for one in self.attachments.values() if one.kind in kinds and not one.gone]
+
+    def counts(self) -> dict[ReplicaKey, int]:
+        """The restarts that the status tells, by replica."""
+        return {
+            (kind, int(index)): int(count)
+            for kind, status in (self.status.get("replicaStatuses") or {}).items()
+            for index, count in (status.get("restartCounts") or {}).items()
+        }
+
+    def completed(self) -> set[ReplicaKey]:
+        """The replicas that the status tells to have completed."""
+        return self._index_set("completedIndexes")
+
+    def failed(self) -> set[ReplicaKey]:
+        """The replicas that the status tells to have failed for good."""
+        return self._index_set("failedIndexes")
+
+    def started(self) -> set[ReplicaKey]:
+        """The replicas that the status tells to have started."""
+        return self._index_set("startedIndexes")
+
+    def most_restarts(self, key: ReplicaKey) -> int:
+        """How many restarts of a replica its history can account for."""
+        policy = self.policy(key[0])
+        pods = [pod for pod in self.pods.values() if pod.replica == key]
+        return sum((pod.lost(policy) and not self.together) + pod.in_place for pod in pods)
+
+    def most_job_restarts(self) -> int:
+        """How many restarts of all replicas its history can account for: each follows a loss since the one before."""
+        lost = {pod.number for pod in self.pods.values() if pod.lost(self.policy(pod.replica[0]))}
+        return next(number for number in itertools.count() if not self.together or number not in lost)
+
+    def fewest_job_restarts(self) -> int:
+        """How many restarts of all replicas its history proves."""
+        if not self.together:
+            return 0
+        return max((pod.number + 1 for pod in self.pods.values() if pod.gone and self._is_proven_loss(pod)), default=0)
+
+    def fewest_restarts(self, key: ReplicaKey) -> int:
+        """How many restarts of a replica its history proves. A loss that coincides with other changes proves none."""
+        total = 0
+        for pod in self.pods.values():
+            if pod.replica != key:
+                continue
+            if not pod.gone:
+                total += 0 if pod.reasons else pod.in_place
+            elif self._is_proven_loss(pod) and not self.together:
+                total += 1 + (0 if pod.deleted_by_plan else pod.in_place)
+        return total
+
+    def _is_proven_loss(self, pod: PodHistory) -> bool:
+        if pod.reasons - {"failed"} or pod.ended_well:
+            return False
+        if pod.deleted_by_plan:
+            return pod.started and pod.phase != "Failed"
+        return pod.failed_retryably(self.policy(pod.replica[0]))
+
+    def _index_set(self, field_name: str) -> set[ReplicaKey]:
+        return {
+            (kind, index)
+            for kind, status in (self.status.get("replicaStatuses") or {}).items()
+            for index in indexes(status.get(field_name) or "")
+        }
+
+
+def indexes(text: str) -> Iterator[int]:
+    """Reads `0,2-5`."""
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)

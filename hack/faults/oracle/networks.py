@@ -1,0 +1,79 @@
+"""What docs/tfjob.md promises of `spec.network`; the oracle's own reading of it.
+
+All that is ever made for a job is of one network: that which the job asks for, else that of the first object. A service
+of PerJob belongs to no replica; its `replica` is None in the histories.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hack.faults.oracle.history import JobHistory, ReplicaKey, ServiceHistory
+
+Json = dict[str, Any]
+Complain = Callable[[str, JobHistory, str], None]
+
+PER_REPLICA, PER_JOB = "PerReplica", "PerJob"
+
+
+def is_service_of_job(job: JobHistory, obj: Json) -> bool:
+    """Whether a service that belongs to no replica stands for all of them, and not for their TensorBoard."""
+    return obj["kind"] == "Service" and not str(obj["metadata"]["name"]).startswith(f"{job.name}-tensorboard")
+
+
+def check_new_pod(job: JobHistory, pod: Json, complain: Complain) -> None:
+    """A pod of the job was made: its names and those that it is told have to be of the job's network."""
+    name, spec = str(pod["metadata"]["name"]), pod.get("spec") or {}
+    subdomain = str(spec.get("subdomain") or "")
+    _note(job, f"pod {name}", PER_JOB if subdomain else PER_REPLICA, complain)
+    if subdomain and (subdomain not in _service_names(job) or spec.get("hostname") != name):
+        complain("wrong", job, f"pod {name} is {spec.get('hostname')!r} in {subdomain!r}")
+    for host in _hosts(spec):
+        labels = host.partition(":")[0].split(".")
+        if labels[1:-2] != ([subdomain] if subdomain else []) or labels[-1] != "svc":
+            complain("wrong", job, f"pod {name} is told of {host}, its own subdomain is {subdomain!r}")
+
+
+def check_new_service(job: JobHistory, service: ServiceHistory, complain: Complain) -> None:
+    """A service of the job was made."""
+    _note(job, f"service {service.name}", PER_JOB if service.replica is None else PER_REPLICA, complain)
+    if service.replica is None and service.name not in _service_names(job):
+        complain("wrong", job, f"service {service.name} has nothing to do with the job")
+
+
+def check_services(job: JobHistory, key: ReplicaKey, pods: int, *, needed: bool) -> Iterator[tuple[str, str]]:
+    """What is wrong with the services of one replica, as (kind, text), at the end."""
+    kind, index = key
+    services = [one for one in job.services.values() if one.replica in (key, None) and not one.gone]
+    if pods > 1 or len(services) > 1:
+        yield "doubled", f"{kind}-{index} has {pods} pods and {len(services)} services"
+    if needed and not services:
+        yield "lost", f"{kind}-{index} has no service"
+
+
+def check_record(job: JobHistory) -> Iterator[tuple[str, str]]:
+    """What is wrong with the status, at the end: a new leader has nothing else to go by once all objects are gone."""
+    told = job.status.get("network")
+    if job.network and told != (PER_JOB if job.network == PER_JOB else None):
+        yield "lost", f"its network is {job.network}, and the status tells {told!r}"
+
+
+def _note(job: JobHistory, what: str, network: str, complain: Complain) -> None:
+    for said, expected in (("asks for", job.spec.get("network")), ("was started with", job.network)):
+        if expected and expected != network:
+            complain("wrong", job, f"{what} is of network {network}, and the job {said} {expected}")
+    job.network = job.network or network
+
+
+def _service_names(job: JobHistory) -> tuple[str, str]:
+    return job.name, f"{job.name}-{job.uid[:8]}"
+
+
+def _hosts(spec: Json) -> Iterator[str]:
+    for container in spec.get("containers") or ():
+        for variable in container.get("env") or ():
+            if variable["name"] == "TF_CONFIG":
+                for hosts in json.loads(variable["value"])["cluster"].values():
+                    yield from hosts.values() if isinstance(hosts, dict) else hosts

@@ -1,0 +1,311 @@
+"""Reads a journal into the histories of its jobs, and finds what must never happen in one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hack.faults.journal import Entry, Journal
+from hack.faults.oracle.attachments import AttachmentChecker
+from hack.faults.oracle.history import JobHistory, PodHistory, ReplicaKey, ServiceHistory, Violation
+from hack.faults.oracle.networks import check_new_pod, check_new_service, is_service_of_job
+from hack.faults.oracle.verdicts import why_failed, why_succeeded
+
+Json = dict[str, Any]
+
+_KINDS = {kind.lower(): kind for kind in ("PS", "Worker", "Chief", "Master", "Evaluator")}
+_LABEL = "training.kubeflow.org/"
+_VERDICTS = ("Succeeded", "Failed")
+
+
+def replay(journal: Journal) -> tuple[list[JobHistory], list[Violation]]:
+    """All jobs of a journal as it leaves them, and what went wrong on the way."""
+    reader = _Reader(journal)
+    for entry in journal.entries:
+        reader.read(entry)
+    return list(reader.jobs.values()), reader.violations
+
+
+class _Reader:
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._version = 0
+        self.jobs: dict[str, JobHistory] = {}
+        self._early: dict[str, list[Entry]] = {}  # events of objects whose job the journal shows only later, by its UID
+        self._attachments = AttachmentChecker(journal.gang, journal.deleted_by_plan, self._complain)
+        self._foreign_objects: dict[str, int] = {}  # the version that each has had from the beginning
+        self.violations: list[Violation] = []
+
+    def read(self, entry: Entry) -> None:
+        self._version = entry.version
+        if entry.kind == "TFJob":
+            self._job(entry)
+            for early in self._early.pop(entry.uid, ()):
+                self._dependent(self.jobs[entry.uid], early)
+        elif entry.uid in self._journal.foreign_objects:
+            self._foreign_object(entry)
+        elif entry.kind == "Pod" and (tensorboard := self._tensorboard_of(entry)) is not None:
+            self._attachments.read_tensorboard_pod(tensorboard, entry)
+        elif (job := self.jobs.get(_owner(entry.obj)) or self._last_owner(entry)) is not None:
+            self._dependent(job, entry)
+        else:
+            self._early.setdefault(_owner(entry.obj), []).append(entry)
+
+    def _dependent(self, job: JobHistory, entry: Entry) -> None:
+        replica = _replica(entry.obj)
+        if replica is not None and entry.kind == "Pod":
+            self._pod(job, replica, entry)
+        elif replica is not None or is_service_of_job(job, entry.obj):
+            self._service(job, replica, entry)
+        else:
+            self._attachments.read(job, entry)
+
+    def _last_owner(self, entry: Entry) -> JobHistory | None:
+        """The job that a user took an object from."""
+        if entry.uid not in self._journal.orphaned:
+            return None
+        return next((job for job in self.jobs.values() if entry.uid in job.attachments), None)
+
+    def _tensorboard_of(self, entry: Entry) -> JobHistory | None:
+        """The job whose TensorBoard a pod is of."""
+        owner = _owner(entry.obj)
+        return next((job for job in self.jobs.values() if owner in job.attachments), None)
+
+    def _foreign_object(self, entry: Entry) -> None:
+        """An object that has a name that a job needs, and belongs to no job: nobody may touch it."""
+        first = self._foreign_objects.setdefault(entry.uid, entry.version)
+        touched = entry.what == "DELETED" and entry.uid not in self._journal.deleted_by_plan
+        if (touched or (entry.what == "MODIFIED" and entry.version != first)) and self._journal.is_whole_at(
+            entry.version
+        ):
+            text = f"{entry.kind.lower()} {entry.name} is somebody else's, and was {entry.what.lower()}"
+            self.violations.append(Violation("wrong", "-", text))
+
+    def _complain(self, kind: str, job: JobHistory, text: str) -> None:
+        if self._journal.is_whole_at(self._version):
+            self.violations.append(Violation(kind, job.name, text))
+
+    # Jobs.
+
+    def _job(self, entry: Entry) -> None:
+        job = self.jobs.get(entry.uid)
+        before = job.obj if job is not None else None
+        if job is None:
+            job = self.jobs[entry.uid] = JobHistory(entry.obj)
+        old_counts, old_completed, old_failed = job.counts(), job.completed(), job.failed()
+        old_number = job.job_restarts
+        old_verdict = job.verdict
+        job.obj = entry.obj
+        if before is None or before["spec"] != entry.obj["spec"]:
+            job.specs.append(job.spec)
+        if entry.what == "DELETED":
+            job.gone = True
+            self._gone(job)
+        self._give_reasons(job)
+        self._check_verdict(job, old_verdict)
+        self._check_counts(job, old_counts)
+        self._check_number(job, old_number)
+        for kind, index in sorted(old_completed - job.completed() if job.job_restarts == old_number else ()):
+            self._complain("lost", job, f"{kind}-{index} is not completed any more")
+        for key in sorted(job.completed() - old_completed):
+            if not any(pod.ended_well for pod in job.pods.values() if pod.replica == key):
+                self._complain("wrong", job, f"{key[0]}-{key[1]} counts as completed, but never was")
+        for kind, index in sorted(job.failed() - old_failed):
+            policy = job.policy(kind)
+            if not any(pod.failed_for_good(policy) for pod in job.pods.values() if pod.replica == (kind, index)):
+                self._complain("wrong", job, f"{kind}-{index} counts as failed for good, but never was")
+
+    def _gone(self, job: JobHistory) -> None:
+        if job.uid in self._journal.jobs_deleted_by_plan:
+            return
+        ttl = job.run_policy.get("ttlSecondsAfterFinished")
+        if ttl is None or not job.verdict:
+            self._complain("lost", job, "the job was deleted, and nobody asked for it")
+
+    def _give_reasons(self, job: JobHistory) -> None:
+        """What the operator may do from now on, also to objects that come a moment later: it may act on old state."""
+        children: list[PodHistory | ServiceHistory] = [pod for pod in job.pods.values() if not pod.replaced]
+        children += [one for one in job.services.values() if not one.gone]
+        for child in children:
+            self._give_reasons_to(job, child)
+        self._attachments.give_reasons(job)
+
+    def _give_reasons_to(self, job: JobHistory, child: PodHistory | ServiceHistory) -> None:
+        if job.gone or job.obj["metadata"].get("deletionTimestamp"):
+            child.reasons.add("job deleted")
+        if job.suspended:
+            child.reasons.add("suspended")
+        if isinstance(child, PodHistory) and child.number < job.job_restarts:
+            child.reasons.add("all restart")
+        if isinstance(child, PodHistory) and child.phase == "Running" and job.restarts_when_stalled:
+            child.reasons.add("stalled")
+        if child.replica is not None and child.replica[1] >= job.size(child.replica[0]):
+            child.reasons.add("scaled down")
+        if job.verdict and job.clean_policy in ("All", "Running"):
+            child.reasons.add("finished")
+
+    def _check_verdict(self, job: JobHistory, before: str) -> None:
+        verdicts = [kind for kind in _VERDICTS if job.holds(kind)]
+        if len(verdicts) > 1:
+            self._complain("wrong", job, "it has both succeeded and failed")
+        job.verdict = verdicts[0] if verdicts else ""
+        if before and job.verdict != before:
+            self._complain("wrong", job, f"it had {before}, and now has {job.verdict or 'not'}")
+        if job.verdict and not before:
+            self._give_reasons(job)
+            why = why_succeeded(job) if job.verdict == "Succeeded" else why_failed(job, self._journal.clock_stepped)
+            if not why:
+                message = job.conditions()[job.verdict].get("message", "")
+                self._complain("wrong", job, f"it has {job.verdict} without a reason: {message}")
+
+    def _check_counts(self, job: JobHistory, before: dict[ReplicaKey, int]) -> None:
+        counts = job.counts()
+        for key, count in sorted(before.items()):
+            if counts.get(key, 0) < count:
+                what = f"{key[0]}-{key[1]} had {count} restarts, now {counts.get(key, 0)}"
+                self._complain("lost", job, what)
+        for key, count in sorted(counts.items()):
+            most = job.most_restarts(key)
+            if count > before.get(key, 0) and count > most:
+                self._complain("doubled", job, f"{key[0]}-{key[1]} counts {count} restarts, there were at most {most}")
+
+    def _check_number(self, job: JobHistory, before: int) -> None:
+        number = job.job_restarts
+        if number < before:
+            self._complain("lost", job, f"all its replicas had restarted {before} times, now {number}")
+        most = job.most_job_restarts()
+        if number > max(before, most):
+            self._complain("doubled", job, f"it counts {number} restarts of all replicas, there were at most {most}")
+
+    # Pods.
+
+    def _pod(self, job: JobHistory, replica: ReplicaKey, entry: Entry) -> None:
+        pod = job.pods.get(entry.uid)
+        if pod is None:
+            if entry.what == "DELETED":
+                return
+            pod = job.pods[entry.uid] = PodHistory(
+                entry.uid, entry.name, replica, _number(entry.obj, "restarts"), _number(entry.obj, "job-restarts")
+            )
+            if entry.what == "ADDED":
+                self._created(job, pod)
+                self._attachments.check_member(job, entry.obj)
+                check_new_pod(job, entry.obj, self._complain)
+            self._give_reasons_to(job, pod)
+        self._check_stopped(job, pod, entry.obj)
+        self._report(pod, entry.obj)
+        if pod.failed_retryably(job.policy(replica[0])):
+            pod.reasons.add("failed")
+        deleting = bool(entry.obj["metadata"].get("deletionTimestamp"))
+        if (deleting or entry.what == "DELETED") and not pod.deleting:
+            pod.deleting = True
+            self._deleted(job, pod)
+        if entry.what == "DELETED":
+            pod.gone = True
+
+    def _created(self, job: JobHistory, pod: PodHistory) -> None:
+        kind, index = pod.replica
+        for other in job.pods.values():
+            other.replaced |= other is not pod and other.replica == pod.replica
+        for other in job.living(pod.replica):
+            if other is pod:
+                continue
+            if other.name == pod.name:
+                other.gone = True  # the journal has missed its removal: a name is free before it is used again
+            elif not other.deleting:
+                self._complain("doubled", job, f"{kind}-{index} has two pods: {other.name} and {pod.name}")
+        if job.verdict:
+            self._complain("doubled", job, f"pod {pod.name} was made although the job has {job.verdict}")
+        if pod.replica in job.completed() and pod.number <= job.job_restarts:
+            self._complain("doubled", job, f"{kind}-{index} had completed, and runs again")
+        if pod.replica in job.failed() and index < job.size(kind):
+            self._complain("doubled", job, f"{kind}-{index} had failed for good, and runs again")
+        if job.managed_elsewhere:
+            self._complain("wrong", job, f"pod {pod.name} was made although somebody else manages the job")
+        self._check_number_of(job, pod)
+        most = job.most_restarts(pod.replica)
+        if pod.base > most:
+            self._complain("doubled", job, f"pod {pod.name} is restart {pod.base}, there were at most {most} losses")
+
+    def _check_number_of(self, job: JobHistory, pod: PodHistory) -> None:
+        for other in job.living():
+            if other.number < pod.number and other.replica not in job.failed():
+                text = f"pod {pod.name} of restart {pod.number} was made beside {other.name} of restart {other.number}"
+                self._complain("doubled", job, text)
+        if pod.number > max(job.job_restarts, job.most_job_restarts()):
+            self._complain("doubled", job, f"pod {pod.name} is of restart {pod.number}, which nothing has caused")
+
+    def _deleted(self, job: JobHistory, pod: PodHistory) -> None:
+        if pod.uid in self._journal.deleted_by_plan:
+            pod.deleted_by_plan = True
+            # Of a pod that was lost before anything was written about it nobody can know, least of all a new leader.
+            pod.started = pod.replica in job.started() and job.counts().get(pod.replica, 0) >= pod.base
+            pod.started = pod.started and pod.number == job.job_restarts
+            if not pod.started:
+                self._reopen(job, pod)
+        elif not pod.reasons and not (job.verdict and not job.clean_policy and pod.phase == "Pending"):
+            self._complain("wrong", job, f"pod {pod.name} ({pod.phase}) was deleted without a reason")
+
+    def _check_stopped(self, job: JobHistory, pod: PodHistory, obj: Json) -> None:
+        if pod.stopped or not (obj.get("spec") or {}).get("activeDeadlineSeconds"):
+            return
+        pod.stopped = True
+        if not job.verdict or job.clean_policy:
+            self._complain("wrong", job, f"pod {pod.name} ({pod.phase}) was stopped without a reason")
+        elif job.verdict == "Succeeded" and pod.phase == "Running" and pod.replica[0] != "PS":
+            self._complain("wrong", job, f"pod {pod.name} was stopped, although its job has succeeded")
+
+    def _reopen(self, job: JobHistory, successor: PodHistory) -> None:
+        """A pod was lost that alone told of the loss before it: whatever excuses the one excuses the other, too."""
+        before = [pod for pod in job.pods.values() if pod.replica == successor.replica and pod is not successor]
+        for pod in before[-1:]:
+            pod.replaced = False
+            self._give_reasons_to(job, pod)
+
+    @staticmethod
+    def _report(pod: PodHistory, obj: Json) -> None:
+        status = obj.get("status") or {}
+        pod.phase = str(status.get("phase") or "Pending")
+        containers = status.get("containerStatuses") or ()
+        pod.in_place = max([pod.in_place, *(int(one.get("restartCount", 0)) for one in containers)])
+        pod.infrastructure = bool(status.get("reason")) or pod.phase == "Unknown"
+        codes = [
+            one["state"]["terminated"]["exitCode"] for one in containers if (one.get("state") or {}).get("terminated")
+        ]
+        pod.exit_code = codes[0] if codes else None
+        if pod.phase == "Succeeded" and not pod.deleting:
+            pod.ended_well = True
+
+    # Services.
+
+    def _service(self, job: JobHistory, replica: ReplicaKey | None, entry: Entry) -> None:
+        service = job.services.get(entry.uid)
+        if service is None:
+            if entry.what == "DELETED":
+                return
+            service = job.services[entry.uid] = ServiceHistory(entry.uid, entry.name, replica)
+            if job.managed_elsewhere:
+                self._complain("wrong", job, f"service {service.name} was made although somebody else manages the job")
+            if entry.what == "ADDED":
+                check_new_service(job, service, self._complain)
+            self._give_reasons_to(job, service)
+        if entry.what == "DELETED":
+            service.gone = True
+            if not service.reasons and service.uid not in self._journal.deleted_by_plan:
+                self._complain("wrong", job, f"service {service.name} was deleted without a reason")
+
+
+def _owner(obj: Json) -> str:
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return next((str(one["uid"]) for one in owners if one.get("controller")), "")
+
+
+def _replica(obj: Json) -> ReplicaKey | None:
+    labels = obj["metadata"].get("labels") or {}
+    kind = _KINDS.get(str(labels.get(f"{_LABEL}replica-type", "")).lower())
+    index = str(labels.get(f"{_LABEL}replica-index", ""))
+    return (kind, int(index)) if kind is not None and index.isdigit() else None
+
+
+def _number(obj: Json, annotation: str) -> int:
+    text = str((obj["metadata"].get("annotations") or {}).get(f"{_LABEL}{annotation}", "0"))
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,1 @@
+"""What a seed decides: jobs, steps and faults. Pure."""

@@ -1,0 +1,47 @@
+"""Which jobs have a deadline for their progress, and when their programs report. Pure.
+
+It has a random generator of its own, so that the jobs, steps and faults that a seed had before are still there, in
+their order, with these steps in between.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hack.faults.plan.steps import Act, JobShape, Profile, Step
+
+_DEADLINES = (40, 60, 100)
+"""Seconds of the operators' time: two real ones at least, in which a busy machine reports a few times."""
+
+
+def with_stalls(
+    seed: int, profile: Profile, jobs: Sequence[JobShape], steps: Sequence[Step]
+) -> tuple[tuple[JobShape, ...], list[Step]]:
+    """The jobs and steps of a seed with stalls. Three of four jobs have none, and none has where time is not fast."""
+    rng = random.Random(f"stalls {seed}")
+    if profile.wall_speed <= 1:
+        return tuple(jobs), list(steps)
+    found = tuple(_watched(rng, shape) if rng.random() < 0.25 else shape for shape in jobs)
+    # The first steps make the jobs.
+    creations, others = list(steps[: len(jobs)]), list(steps[len(jobs) :])
+    for number, shape in enumerate(found):
+        if not shape.reports:
+            continue
+        for _ in range(rng.randint(1, 4)):
+            step = Step(rng.choice((0.0, rng.uniform(0, 0.3))), Act.REPORT, number, rng.random())
+            others.insert(rng.randint(0, len(others)), step)
+        if rng.random() < 0.6:
+            # Silence for long enough: what follows happens to a job that has stalled.
+            others.insert(rng.randint(0, len(others)), Step(rng.uniform(2.0, 3.0), Act.REPORT, number, rng.random()))
+    return found, [*creations, *others]
+
+
+def _watched(rng: random.Random, shape: JobShape) -> JobShape:
+    policy = {
+        **shape.run_policy,
+        "progressDeadlineSeconds": rng.choice(_DEADLINES),
+        "onStall": rng.choice(("Report", "Restart", "Restart", "Fail")),
+    }
+    return replace(shape, run_policy=policy, reports=True)

@@ -1,0 +1,70 @@
+"""The PodGroups of both kinds of gang schedulers, as the API servers of plans serve them.
+
+The fields are those of the schedulers' own CRDs that the operator writes or a scheduler answers with; no scheduler runs
+beside a plan (`attachments` simulates it), so nothing else is needed of them, and no Go module has to be there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfoperator.kube.resources import Resource
+
+Json = dict[str, Any]
+
+_POD_GROUPS = {
+    "volcano": Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"),
+    "coscheduler": Resource("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups"),
+}
+
+_AMOUNT = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+_SPEC: Json = {
+    "type": "object",
+    "properties": {
+        "minMember": {"type": "integer", "format": "int32"},
+        "minResources": {"type": "object", "additionalProperties": _AMOUNT},
+        "queue": {"type": "string"},
+        "priorityClassName": {"type": "string"},
+        "scheduleTimeoutSeconds": {"type": "integer", "format": "int32"},
+    },
+}
+_OPEN: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def pod_groups_of(gang: str) -> Resource:
+    """The PodGroups of a gang scheduler, one of `GANG_SCHEDULERS`."""
+    return _POD_GROUPS[gang]
+
+
+def pod_group_crds() -> list[Json]:
+    """The CRDs of both kinds of PodGroups."""
+    return [_crd(one, {"spec": _SPEC, "status": _OPEN}) for one in _POD_GROUPS.values()]
+
+
+def _crd(resource: Resource, properties: Json) -> Json:
+    schema = {"type": "object", "properties": properties}
+    version = {"name": resource.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    singular = resource.kind.lower()
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "spec": {
+            "group": resource.group,
+            "names": {
+                "kind": resource.kind,
+                "listKind": f"{resource.kind}List",
+                "plural": resource.plural,
+                "singular": singular,
+            },
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "versions": [version | {"subresources": {"status": {}}}],
+        },
+    }
+
+
+PRIORITY_CLASSES_CRD = _crd(
+    Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False),
+    {"value": {"type": "integer"}, "globalDefault": {"type": "boolean"}},
+)
+"""Stands in for the built-in PriorityClasses on a server that has none."""

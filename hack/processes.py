@@ -1,0 +1,117 @@
+"""Small things about processes of this machine: starting one with a log, asking whether it answers, ending it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+STOP_SECONDS = 10.0
+"""Between SIGTERM and SIGKILL: kube-apiserver waits for open watches to end, which a test need not."""
+
+
+_LISTENING = (10240, 32768)
+"""Where Linux by default begins to take ports for outgoing connections (net.ipv4.ip_local_port_range), this ends."""
+
+
+def spawn(command: Sequence[str | Path], log: Path, **options: Any) -> subprocess.Popen[bytes]:
+    """Start a program that writes to the end of `log`; `options` are those of Popen."""
+    with log.open("ab") as output:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, **options)
+
+
+def comes_true(condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait until a condition holds; False if it does not in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def becomes_ready(process: subprocess.Popen[bytes], ready: Callable[[], bool], seconds: float) -> bool:
+    """Wait until `ready` says so; False if the process ends before, or does not get there in time."""
+    return comes_true(lambda: process.poll() is not None or ready(), seconds) and process.poll() is None
+
+
+def answers(url: str, *, token: str = "", ca_file: Path | None = None) -> bool:
+    """Whether a server on this machine answers 200 in time; `ca_file` is the authority of one that speaks TLS."""
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        context = ssl.create_default_context(cafile=ca_file) if ca_file else None
+        with urllib.request.urlopen(request, timeout=2, context=context) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def end_process(pid: int, ended: Callable[[], bool] | None = None) -> None:
+    """SIGTERM, and SIGKILL if `ended` (by default: no such process) does not become true in time."""
+    ended = ended or partial(_is_gone, pid)
+    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 5.0)):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+        if comes_true(ended, seconds):
+            return
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, if only a zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def remove_cgroups(tops: Iterable[Path]) -> bool:
+    """Remove control groups with those below them; False if one can't be: its last process is still on its way out."""
+    for top in tops:
+        for folder, _, _ in os.walk(top, topdown=False):
+            try:
+                os.rmdir(folder)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return False
+    return True
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on at this moment.
+
+    Not those that port 0 would give: the kernel gives them to outgoing connections, too, also before they are used.
+    """
+    ports: set[int] = set()
+    while len(ports) < count:
+        port = random.randrange(*_LISTENING)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            ports.add(port)
+    return list(ports)
+
+
+def free_port() -> int:
+    """One of `free_ports`."""
+    return free_ports(1)[0]
+
+
+def tail(path: Path, lines: int = 15) -> str:
+    """The end of a text file."""
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _is_gone(pid: int) -> bool:
+    return not is_alive(pid)

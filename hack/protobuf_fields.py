@@ -1,0 +1,45 @@
+"""Writes how the built-in kinds look in protobuf, as the published Go types say.
+
+python hack/protobuf_fields.py     writes the API server's table, and the samples that its reader is tested with
+
+hack/gomod/kubernetes/protobufs reads the types, which needs Go and the modules that `make controlplane` fetches.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from hack.gobuild import GOMOD, find_go
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "tfoperator/local/apiserver/http/protobuf_fields.json"
+SAMPLES = ROOT / "tests/unit/local/apiserver/http/protobuf_samples.jsonl"
+
+
+def main() -> int:
+    """Write both files; returns the exit code."""
+    for target, arguments in ((TABLE, ()), (SAMPLES, ("samples",))):
+        done = subprocess.run(
+            [str(find_go()), "run", "-mod=readonly", "./protobufs", *arguments],
+            cwd=GOMOD / "kubernetes",
+            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            print(done.stderr, file=sys.stderr)
+            return 1
+        target.write_text(done.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

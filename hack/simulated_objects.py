@@ -1,0 +1,151 @@
+"""The objects of one job as an API server keeps them, and the one interpreter of a plan's actions on them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.v1.types import TFJob, TFJobStatus
+from tfoperator.controller import (
+    Action,
+    Create,
+    Delete,
+    KeepLogs,
+    Observed,
+    Patch,
+    Plan,
+    PodGroup,
+    decode_pod_group,
+    status_patch,
+)
+from tfoperator.kube import apply_merge_patch
+from tfoperator.kube.objects import Deployment, HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service
+from tfoperator.kube.patches import strategic_merge
+
+GRACE = 30
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@dataclass
+class SimulatedObjects:
+    """Everything that belongs to the job, by name. Nothing in it moves but by `carry_out`.
+
+    By default what a plan does must fit: it creates nothing that exists, and changes and deletes nothing that doesn't,
+    and an object that is deleted is gone. Subclasses override `refuses`, `take_away` and `changed` to be less simple.
+    """
+
+    job: TFJob
+    now: datetime = NOW
+    pods: dict[str, Pod] = field(default_factory=dict)
+    services: dict[str, Service] = field(default_factory=dict)
+    deployments: dict[str, Deployment] = field(default_factory=dict)
+    pod_groups: dict[str, PodGroup] = field(default_factory=dict)
+    job_deleted: bool = False
+    _uids: Any = field(default_factory=itertools.count)
+
+    def observed(self, **more: Any) -> Observed:
+        """What an operator sees whose caches are up to date."""
+        return Observed(
+            job=self.job,
+            pods=tuple(self.pods.values()),
+            services=tuple(self.services.values()),
+            deployments=tuple(self.deployments.values()),
+            pod_group=self.pod_groups.get(self.job.metadata.name),
+            **more,
+        )
+
+    def carry_out(self, action: Action) -> None:
+        """Do what one action says."""
+        match action:
+            case Create():
+                if not self.refuses(action):
+                    self._create(action)
+            case Patch():
+                self._patch(action)
+            case Delete(kind="tfjobs"):
+                self.job_deleted = True
+            case Delete():
+                self._delete(action)
+            case KeepLogs():
+                return
+        self.changed()
+
+    def write_status(self, plan: Plan, seen: TFJobStatus) -> None:
+        """Apply the patch that leads from the status `seen` to the planned one, and check that it leads there."""
+        patch = status_patch(seen, plan.status)
+        assert patch is not None, "a status to write that says nothing new"
+        through_json = json.loads(msgspec.json.encode(patch))["status"]
+        merged = apply_merge_patch(json.loads(msgspec.json.encode(self.job.status)), through_json)
+        assert msgspec.convert(merged, TFJobStatus) == plan.status, "the patch leads elsewhere"
+        self.job = msgspec.structs.replace(self.job, status=plan.status)
+        self.changed()
+
+    # What differs from world to world.
+
+    def refuses(self, creation: Create) -> bool:
+        """Whether the API server refuses to create the object, because it is there."""
+        assert creation.name not in self._of(creation.kind), f"created although it exists: {creation.name}"
+        return False
+
+    def take_away(self, kind: str, name: str, deletion: Delete) -> None:
+        """The API server was asked to delete the object, which is there."""
+        del deletion, self._of(kind)[name]
+
+    def changed(self) -> None:
+        """Something is different now."""
+
+    # The interpreter.
+
+    def _create(self, action: Create) -> None:
+        metadata = msgspec.convert(json.loads(msgspec.json.encode(action.body))["metadata"], ObjectMeta)
+        made: HasMetadata
+        match action.kind:
+            case "pods":
+                spec = PodSpec(subdomain=action.body["spec"].get("subdomain", ""))
+                made = Pod(metadata=self.born(metadata), spec=spec, status=PodStatus(phase="Pending"))
+            case "services":
+                made = Service(metadata=self.born(metadata))
+            case "deployments":
+                made = Deployment(metadata=self.born(metadata))
+            case _:
+                group = decode_pod_group(msgspec.json.encode(action.body | {"status": pod_group_status()}))
+                made = msgspec.structs.replace(group, metadata=self.born(metadata))
+        self._of(action.kind)[action.name] = made
+
+    def _patch(self, action: Patch) -> None:
+        current = self._of(action.kind).get(action.name)
+        assert current is not None, f"changed although it is not there: {action.name}"
+        assert current.metadata.uid == action.uid
+        plain = json.loads(msgspec.json.encode(current))
+        change = json.loads(msgspec.json.encode(action.body))
+        merged = strategic_merge(plain, change, "Deployment") if action.strategic else apply_merge_patch(plain, change)
+        self._of(action.kind)[action.name] = msgspec.convert(merged, type(current))
+
+    def _delete(self, action: Delete) -> None:
+        current = self._of(action.kind).get(action.name)
+        if current is not None and current.metadata.uid == action.uid:
+            self.take_away(action.kind, action.name, action)
+
+    def born(self, metadata: ObjectMeta) -> ObjectMeta:
+        """The metadata with what an API server adds."""
+        uid = f"uid-{next(self._uids)}"
+        return msgspec.structs.replace(metadata, uid=uid, creation_timestamp=self.now.replace(microsecond=0))
+
+    def _of(self, kind: str) -> dict[str, Any]:
+        by_kind: dict[str, dict[str, Any]] = {
+            "pods": self.pods,
+            "services": self.services,
+            "deployments": self.deployments,
+            "podgroups": self.pod_groups,
+        }
+        return by_kind[kind]
+
+
+def pod_group_status() -> dict[str, str]:
+    """A new PodGroup is let in at once: one that a scheduler keeps waiting stands still."""
+    return {"phase": "Inqueue"}

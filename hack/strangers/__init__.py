@@ -1,0 +1,79 @@
+"""Python programs that we did not write, in virtual environments of their own, for tests.
+
+`kubeflow-training` needs an older release of the `kubernetes` package than the operator has, so they can't share one
+environment; Airflow brings 145 packages of its own. A file pins every version of each; an environment lies in the
+cache under the hash of its file, so a change of it makes another.
+
+Only commands install. Tests find: what is missing then is an error that names the command to run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from hack.gobuild import BUILD_COMMAND, cache_root
+
+CLIENTS = Path(__file__).with_name("requirements.txt")
+AIRFLOW = Path(__file__).with_name("airflow.txt")
+"""Airflow and its provider for Kubernetes."""
+INSTALL_SECONDS = 600.0
+
+
+class StrangersError(Exception):
+    """The environment can't be had; the message says why and what to do."""
+
+
+def find(requirements: Path = CLIENTS) -> Path:
+    """The Python interpreter that has what a file pins. Raises StrangersError, which names the command to run."""
+    python = _root(requirements) / "bin" / "python"
+    if not python.is_file():
+        raise StrangersError(f"what {requirements.name} of hack/strangers pins is not installed; run: {BUILD_COMMAND}")
+    return python
+
+
+def install() -> list[Path]:
+    """Make what `find` finds, once. Safe to call from several processes at once. Raises StrangersError."""
+    return [_installed(requirements) for requirements in (CLIENTS, AIRFLOW)]
+
+
+def _installed(requirements: Path) -> Path:
+    root = _root(requirements)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with root.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not root.is_dir():
+            print(f"installing {requirements.name} of hack/strangers (once) ...", file=sys.stderr, flush=True)
+            # It is moved when it is complete; nobody calls its scripts, which would name the first place.
+            partial = Path(tempfile.mkdtemp(prefix="strangers-", dir=root.parent))
+            try:
+                _run(sys.executable, "-m", "venv", str(partial))
+                python = str(partial / "bin" / "python")
+                uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python)
+                _run(*uv, "--compile-bytecode", "--no-deps", "-r", str(requirements))
+                partial.rename(root)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    return find(requirements)
+
+
+def _run(*command: str) -> None:
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS
+        )
+    except subprocess.TimeoutExpired as error:
+        raise StrangersError(f"{' '.join(command)} took more than {INSTALL_SECONDS:.0f} s") from error
+    if done.returncode != 0:
+        raise StrangersError(f"{' '.join(command)} failed:\n{done.stderr.strip()[-2000:]}")
+
+
+def _root(requirements: Path) -> Path:
+    version = ".".join(map(str, sys.version_info[:3]))
+    key = hashlib.sha256(requirements.read_bytes() + version.encode()).hexdigest()[:16]
+    return cache_root() / "strangers" / key

@@ -1,0 +1,60 @@
+"""What a client may do and who it is: whoever has the administrator's token may do everything."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.support import Json, Space
+
+AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+
+
+def review(space: Space, path: str, kind: str, spec: Json) -> tuple[int, Json]:
+    group_version = path.removeprefix("/apis/").rpartition("/")[0]
+    answer = space.http("POST", path, {"apiVersion": group_version, "kind": kind, "spec": spec})
+    return answer.code, answer.body
+
+
+def test_the_administrator_may_create_pods(space: Space) -> None:
+    attributes = {"namespace": space.namespace, "verb": "create", "resource": "pods"}
+
+    code, said = review(
+        space,
+        f"{AUTHORIZATION}/selfsubjectaccessreviews",
+        "SelfSubjectAccessReview",
+        {"resourceAttributes": attributes},
+    )
+
+    assert (code, said["kind"], said["spec"]["resourceAttributes"]) == (201, "SelfSubjectAccessReview", attributes)
+    assert said["status"]["allowed"] is True
+
+
+def test_all_rules_are_one(space: Space) -> None:
+    code, said = review(
+        space,
+        f"{AUTHORIZATION}/selfsubjectrulesreviews",
+        "SelfSubjectRulesReview",
+        {"namespace": space.namespace},
+    )
+
+    assert code == 201
+    assert {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]} in said["status"]["resourceRules"]
+
+
+def test_a_client_learns_who_it_is(space: Space) -> None:
+    code, said = review(space, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "SelfSubjectReview", {})
+
+    assert code == 201
+    assert said["status"]["userInfo"]["username"]
+    assert "system:authenticated" in said["status"]["userInfo"]["groups"]
+
+
+@pytest.mark.parametrize("path", ["selfsubjectaccessreviews", "selfsubjectrulesreviews"])
+def test_reviews_are_not_kept(space: Space, path: str) -> None:
+    assert space.http("GET", f"{AUTHORIZATION}/{path}").code == 405
+
+
+def test_kubectl_is_told(space: Space) -> None:
+    assert space.kubectl("auth", "can-i", "create", "tfjobs.kubeflow.org").strip() == "yes"
+    assert "*.*" in space.kubectl("auth", "can-i", "--list")
+    assert "Username" in space.kubectl("auth", "whoami")

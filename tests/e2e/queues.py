@@ -1,0 +1,101 @@
+"""What the tests of Kueue share: one control plane with Kueue and an operator, and queues for each test."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from hack.controlplane import ControlPlane
+from tests.e2e.gang import gang_job
+from tests.support.cluster import Json, decode, find
+from tests.support.eventually import eventually
+from tests.support.kubectl import Kubectl
+from tests.support.kueue import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, cluster_queue
+from tests.support.operated import JobOnCluster, Operated
+from tfoperator.api.queues import QUEUE_LABEL
+from tfoperator.kube.resources import DEPLOYMENTS, Resource
+from tfoperator.sdk import JobQueue, QueueState, TFJobClient
+
+PATIENCE = 90
+"""Seconds. Kueue looks again at what it has taken back after some, on a busy machine later."""
+
+_numbers = itertools.count(1)
+
+
+class Queues:
+    """A namespace whose operator and whose queues a test uses."""
+
+    def __init__(self, operated: Operated, plane: ControlPlane) -> None:
+        self.operated = operated
+        self.cluster = operated.cluster
+        self.client = operated.cluster.client
+        self.namespace = operated.cluster.namespace
+        self.kubectl = Kubectl(plane.kubeconfig, self.namespace)
+        self.kubeconfig = plane.kubeconfig
+        self.sdk = TFJobClient(namespace=self.namespace, client=self.client)
+
+    def create(self, resource: Resource, body: Json) -> None:
+        kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+        self.client.create(resource, self.namespace if resource.namespaced else "", kind | body, decode)
+
+    def queue(self, cpu: int, *, flavor: Json | None = None, active: bool = True, **spec: Any) -> str:
+        """A new queue with so many CPUs; `flavor` is the spec of its own flavor of nodes, `spec` its own.
+
+        With `active` it waits until Kueue admits jobs from it.
+        """
+        name = f"queue-{next(_numbers)}"
+        self.create(FLAVORS, {"metadata": {"name": name}, "spec": flavor or {}})
+        self.create(CLUSTER_QUEUES, cluster_queue(name, cpu, name, **spec))
+        self.create(LOCAL_QUEUES, {"metadata": {"name": name}, "spec": {"clusterQueue": name}})
+
+        def is_active() -> bool:
+            found = find(self.client, LOCAL_QUEUES, self.namespace, name) or {}
+            conditions = found.get("status", {}).get("conditions", ())
+            assert any(one["type"] == "Active" and one["status"] == "True" for one in conditions), conditions
+            return True
+
+        if active:
+            eventually(is_active, within=PATIENCE, every=0.05, what=f"{name} is active")
+        return name
+
+    def submit(self, name: str, queue: str, *, labels: Json | None = None, **options: Any) -> JobOnCluster:
+        """A job each of whose replicas asks for a CPU; `options` as in `gang_job`."""
+        return self.submit_manifest(self.manifest(name, queue, labels=labels, **options))
+
+    def manifest(self, name: str, queue: str, *, labels: Json | None = None, **options: Any) -> Json:
+        made = gang_job(name, **options)
+        made["metadata"]["labels"] = {**({QUEUE_LABEL: queue} if queue else {}), **(labels or {})}
+        return made
+
+    def submit_manifest(self, manifest: Json) -> JobOnCluster:
+        return self.operated.submit(manifest)
+
+    def wait_queue(self, job: JobOnCluster, state: QueueState, *words: str) -> JobQueue:
+        """Wait until the SDK says that the job stands so in its queue, in these words."""
+
+        def stands() -> JobQueue:
+            queue = self.sdk.get_job_queue(job.name)
+            assert queue is not None
+            assert queue.state is state, str(queue)
+            assert all(word in queue.message for word in words), str(queue)
+            return queue
+
+        return eventually(stands, within=PATIENCE, every=0.1, what=f"{job.name} is {state}: {words}")
+
+    def wait_running(self, job: JobOnCluster, *replicas: str) -> dict[str, Json]:
+        """Wait for these pods, and have them run."""
+        pods = job.wait_pods(*replicas, within=PATIENCE)
+        job.play("Running", *replicas, leads_to="Running")
+        return pods
+
+    def wait_suspended(self, job: JobOnCluster) -> None:
+        """Wait until Kueue has taken the job's quota, and the operator its pods."""
+        job.wait_pods(within=PATIENCE)
+        job.wait("Suspended", within=PATIENCE)
+
+    def deployment(self, name: str) -> Json | None:
+        return find(self.client, DEPLOYMENTS, self.namespace, name)
+
+
+def node_selector(pod: Json) -> Json:
+    return dict(pod["spec"].get("nodeSelector") or {})

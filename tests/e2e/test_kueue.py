@@ -1,0 +1,296 @@
+"""Kueue drives TFJobs: its own webhooks, scheduler and controllers on a real API server, and this operator beside them.
+
+There is no kubelet: a pod runs when the test says so.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from hack.controlplane import control_plane
+from tests.e2e.queues import PATIENCE, Queues, node_selector
+from tests.support.cli import Cli
+from tests.support.cluster import Cluster, Json, decode
+from tests.support.eventually import eventually
+from tests.support.gang_schedulers import NODES, paper_node
+from tests.support.kueue import ADMISSION_CHECKS, CLUSTER_QUEUES, KUEUE_USER, PRIORITIES, TOPOLOGIES, kueue
+from tests.support.operated import JobOnCluster, Operated
+from tests.support.operator_process import OperatorProcess
+from tfoperator.api.names import tensorboard_name
+from tfoperator.api.queues import JOB_UID_LABEL, MANAGED_BY_MULTIKUEUE
+from tfoperator.api.schema import crd
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube import ListOptions
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+from tfoperator.kube.errors import InvalidError, NotFoundError
+from tfoperator.kube.resources import PRIORITY_CLASSES
+from tfoperator.sdk import QueueState
+from tfoperator.sdk.queues import WORKLOADS
+
+pytestmark = pytest.mark.controlplane
+
+KNOWN_TO_KUEUE = "system:serviceaccounts,system:serviceaccounts:kueue-system,system:authenticated"
+
+
+@pytest.fixture(scope="module")
+def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
+    folder = tmp_path_factory.mktemp("kueue")
+    with ExitStack() as stack:
+        # Of its own: Kueue's webhooks are asked about every job of a cluster.
+        plane = stack.enter_context(control_plane(users={KUEUE_USER: KNOWN_TO_KUEUE}))
+        admin = stack.enter_context(Client(load_config(str(plane.kubeconfig))))
+        cluster = Cluster(admin)
+        cluster.install_crd(crd())
+        cluster.create_namespace()
+        stack.enter_context(kueue(plane, admin, folder))
+        flags = (f"--namespace={cluster.namespace}", "--default-ps-image=example.invalid/ps:1")
+        operator = stack.enter_context(OperatorProcess(plane.kubeconfig, folder, "operator", *flags))
+        yield Queues(Operated(cluster, operator.wait_ready(within=60)), plane)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def never_ready(queues: Queues) -> JobOnCluster:
+    """A job whose pods don't begin to run; Kueue's patience with it passes while other tests run."""
+    return queues.submit("never-ready", queues.queue(1), Worker=1)
+
+
+class Commands:
+    """`tfoperator` against the namespace of the queues."""
+
+    def __init__(self, queues: Queues, folder: Path) -> None:
+        self._cli = Cli(folder)
+        self._where = ("--kubeconfig", str(queues.kubeconfig), "-n", queues.namespace)
+
+    def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        return self._cli.run(*arguments, *self._where, code=code, timeout=120)
+
+
+@pytest.fixture
+def tell(queues: Queues, tmp_path: Path) -> Commands:
+    return Commands(queues, tmp_path)
+
+
+def workload_of(queues: Queues, job: JobOnCluster) -> Json:
+    """Kueue's record of the job, once it is there."""
+
+    def there() -> Json | None:
+        options = ListOptions(label_selector=f"{JOB_UID_LABEL}={job.uid}")
+        return next(iter(queues.client.list(WORKLOADS[0], queues.namespace, decode, options).items), None)
+
+    return eventually(there, within=PATIENCE, every=0.05, what=f"Workload of {job.name}") or {}
+
+
+def with_template(manifest: Json, kind: str, change: Json) -> Json:
+    template = manifest["spec"]["tfReplicaSpecs"][kind]["template"]
+    template["metadata"] = change.get("metadata", {})
+    template["spec"] |= change.get("spec", {})
+    return manifest
+
+
+def test_a_job_is_admitted_with_the_selectors_of_its_flavor(queues: Queues) -> None:
+    queue = queues.queue(3, flavor={"nodeLabels": {"disk": "ssd"}})
+    job = queues.submit("admitted", queue, PS=1, Worker=2)
+    pods = queues.wait_running(job, "ps-0", "worker-0", "worker-1")
+    assert [node_selector(pod) for pod in pods.values()] == [{"disk": "ssd"}] * 3
+    assert queues.wait_queue(job, QueueState.ADMITTED).cluster_queue == queue
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
+    eventually(lambda: _is_finished(workload_of(queues, job)), within=PATIENCE, every=0.1, what="Kueue knows its end")
+    queues.wait_queue(job, QueueState.FINISHED)
+
+
+def _is_finished(workload: Json) -> bool:
+    return any(one["type"] == "Finished" and one["status"] == "True" for one in workload["status"]["conditions"])
+
+
+def test_a_job_without_quota_waits_says_why_and_runs_when_there_is_room(queues: Queues, tell: Commands) -> None:
+    queue = queues.queue(2)
+    first = queues.submit("first", queue, Worker=2)
+    queues.wait_running(first, "worker-0", "worker-1")
+    second = queues.submit("second", queue, Worker=2)
+    reason = "insufficient unused quota for cpu"
+    queues.wait_queue(second, QueueState.WAITING, reason, "2 more needed")
+    second.wait("Suspended")
+    described = tell("describe", "second").stdout
+    assert f"Queue:        {queue}: Waiting: " in described
+    assert reason in described
+    rows = {line.split()[0]: line.rstrip() for line in tell("get", "first", "second").stdout.splitlines()}
+    assert rows["first"].endswith(f"{queue}: Admitted")
+    assert rows["second"].endswith(f"{queue}: Waiting")
+    assert reason in tell("wait", "second", "--timeout", "0.1s", code=124).stderr
+    first.play("Succeeded", "worker-0", leads_to="Succeeded")
+    queues.wait_running(second, "worker-0", "worker-1")
+
+
+def test_a_queue_that_is_not_there_is_named(queues: Queues) -> None:
+    job = queues.submit("lost", "nosuch", Worker=1)
+    queues.wait_queue(job, QueueState.WAITING, "LocalQueue nosuch doesn't exist")
+
+
+def selector_of(job: JobOnCluster) -> Json:
+    template = job.get()["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    return dict(template["spec"].get("nodeSelector") or {})
+
+
+def test_a_preempted_job_gives_all_back_and_comes_back(queues: Queues) -> None:
+    queue = queues.queue(2, flavor={"nodeLabels": {"disk": "ssd"}})
+    queues.create(PRIORITIES, {"metadata": {"name": "urgent"}, "value": 1000})
+    manifest = queues.manifest("preempted", queue, Worker=2)
+    manifest["spec"]["runPolicy"]["restartScope"] = "Job"
+    manifest["spec"]["tensorBoard"] = {"logDir": "gs://bucket/logs"}
+    low = queues.submit_manifest(manifest)
+    queues.wait_running(low, "worker-0", "worker-1")
+    board = tensorboard_name("preempted")
+    eventually(lambda: queues.deployment(board), within=PATIENCE, every=0.05, what="a TensorBoard")
+    low.play("Succeeded", "worker-1")
+    eventually(lambda: low.completed("Worker") == "1", within=PATIENCE, every=0.05, what="worker-1 has succeeded")
+
+    high = queues.submit("urgent", queue, labels={"kueue.x-k8s.io/priority-class": "urgent"}, Worker=2)
+    queues.wait_suspended(low)
+    queues.wait_running(high, "worker-0", "worker-1")
+    queues.wait_queue(low, QueueState.WAITING, "Preempted")
+    eventually(lambda: queues.deployment(board) is None, within=PATIENCE, every=0.05, what="no TensorBoard")
+    eventually(lambda: not selector_of(low), within=PATIENCE, every=0.05, what="Kueue has put the template back")
+    assert low.restarts() == 0
+
+    high.play("Succeeded", "worker-0", leads_to="Succeeded")
+    again = queues.wait_running(low, "worker-0", "worker-1")
+    assert node_selector(again["worker-1"]) == {"disk": "ssd"}
+    eventually(lambda: queues.deployment(board), within=PATIENCE, every=0.05, what="its TensorBoard again")
+
+
+def test_kueue_reads_a_jobs_priority(queues: Queues) -> None:
+    queues.create(PRIORITY_CLASSES, {"metadata": {"name": "steady"}, "value": 77})
+    queue = queues.queue(0)
+    of_job = queues.submit("priority-of-job", queue, policy={"priorityClass": "steady"}, Worker=1)
+    template = {"spec": {"priorityClassName": "steady"}}
+    manifest = with_template(queues.manifest("priority-of-pods", queue, PS=1, Worker=1), "PS", template)
+    of_pods = queues.submit_manifest(manifest)
+    assert [workload_of(queues, job)["spec"]["priority"] for job in (of_job, of_pods)] == [77, 77]
+
+
+def test_workers_that_follow_each_other_are_near_each_other(queues: Queues) -> None:
+    hosts = ("near-a", "near-b")
+    rack, hostname = "example.com/rack", "kubernetes.io/hostname"
+    queues.create(
+        TOPOLOGIES,
+        {"metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": rack}, {"nodeLabel": hostname}]}},
+    )
+    with ExitStack() as stack:
+        for host in hosts:
+            stack.enter_context(paper_node(queues.client, host, cpu="2"))
+            labels = {rack: "r1", hostname: host, "pool": "racked"}
+            queues.client.patch(NODES, "", host, {"metadata": {"labels": labels}}, decode)
+        queue = queues.queue(4, flavor={"nodeLabels": {"pool": "racked"}, "topologyName": "racks"})
+        wish = {"metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": rack}}}
+        job = queues.submit_manifest(with_template(queues.manifest("racked", queue, Worker=4), "Worker", wish))
+        job.wait_pods(*(f"worker-{index}" for index in range(4)), within=PATIENCE)
+
+        def placed() -> list[str]:
+            pods = job.pods()
+            assert not any(pod["spec"].get("schedulingGates") for pod in pods.values()), "they wait for a place"
+            return [node_selector(pods[f"worker-{index}"]).get(hostname, "") for index in range(4)]
+
+        first, second, third, fourth = eventually(placed, within=PATIENCE, every=0.1, what="each worker has a place")
+        assert {first, third} == set(hosts)
+        assert (first, third) == (second, fourth)
+        job.delete()
+
+
+def test_a_job_of_multikueue_is_left_alone_and_not_taken_for_one_without_an_operator(
+    queues: Queues, tell: Commands
+) -> None:
+    parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "far"}
+    check = {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters}
+    queues.create(ADMISSION_CHECKS, {"metadata": {"name": "far"}, "spec": check})
+    queue = queues.queue(1, active=False, admissionChecksStrategy={"admissionChecks": [{"name": "far"}]})
+    manifest = queues.manifest("remote", queue, Worker=1)
+
+    def is_given_away() -> bool:
+        made = queues.client.create(TFJOBS, queues.namespace, manifest, decode, dry_run=True)
+        return bool(made["spec"]["runPolicy"].get("managedBy") == MANAGED_BY_MULTIKUEUE)
+
+    eventually(is_given_away, within=PATIENCE, every=0.1, what="Kueue's webhook knows that the queue is MultiKueue's")
+    job = queues.submit_manifest(manifest)
+    workload_of(queues, job)
+    queues.operated.settle()
+    assert job.pods() == {}
+    assert job.status() == {}
+    described = tell("describe", "remote").stdout
+    assert "none: MultiKueue is in charge of the job" in described
+    assert "is the operator running?" not in described
+
+
+def test_a_drained_queue_lets_its_jobs_go_and_takes_them_back(queues: Queues) -> None:
+    queue = queues.queue(1)
+    job = queues.submit("drained", queue, Worker=1)
+    queues.wait_running(job, "worker-0")
+    queues.client.patch(CLUSTER_QUEUES, "", queue, {"spec": {"stopPolicy": "HoldAndDrain"}}, decode)
+    queues.wait_suspended(job)
+    queues.wait_queue(job, QueueState.WAITING, "ClusterQueueStopped")
+    queues.client.patch(CLUSTER_QUEUES, "", queue, {"spec": {"stopPolicy": "None"}}, decode)
+    queues.wait_running(job, "worker-0")
+
+
+def test_suspending_names_kueues_way_which_works(queues: Queues, tell: Commands) -> None:
+    job = queues.submit("stopped", queues.queue(1), Worker=1)
+    queues.wait_running(job, "worker-0")
+
+    def do_as_told(*command: str) -> None:
+        told = tell(*command, code=1).stderr
+        program, *arguments = shlex.split(told.partition("Kueue's way: ")[2])
+        assert program == "kubectl", told
+        queues.kubectl(*arguments)
+
+    do_as_told("suspend", "stopped")
+    queues.wait_suspended(job)
+    queues.wait_queue(job, QueueState.INACTIVE, "is not active")
+    do_as_told("resume", "stopped")
+    queues.wait_running(job, "worker-0")
+
+
+def test_what_kueues_webhook_makes_of_no_template_is_none(queues: Queues) -> None:
+    manifest = queues.manifest("stock", "", PS=1, Worker=1)
+    del manifest["spec"]["tfReplicaSpecs"]["PS"]["template"]
+    job = queues.submit_manifest(manifest)
+    assert job.get()["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"] == {"containers": None}
+    pods = job.wait_pods("ps-0", "worker-0")
+    assert pods["ps-0"]["spec"]["containers"][0]["image"] == "example.invalid/ps:1"
+    without = queues.manifest("bad", "", Worker=1)
+    del without["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    with pytest.raises(InvalidError, match="template is required"):
+        queues.submit_manifest(without)
+
+
+def test_what_kueue_does_not_count_is_told(queues: Queues) -> None:
+    manifest = queues.manifest("uncounted", queues.queue(1), Chief=1, Worker=6)
+    specs = manifest["spec"]["tfReplicaSpecs"]
+    specs["worker"] = specs.pop("Worker")
+    job = queues.submit_manifest(manifest)
+    job.wait_reasons("NotCountedByQueue")
+    (event, *_) = [one for one in job.events() if one["reason"] == "NotCountedByQueue"]
+    assert "doesn't count the pods of worker" in event["message"]
+
+
+def test_a_job_whose_pods_do_not_run_in_time_gives_its_quota_back_and_tries_again(
+    queues: Queues, never_ready: JobOnCluster
+) -> None:
+    def evicted() -> bool:
+        stats = workload_of(queues, never_ready)["status"].get("schedulingStats") or {}
+        assert any(one["reason"] == "PodsReadyTimeout" for one in stats.get("evictions") or ()), stats
+        return True
+
+    eventually(evicted, within=PATIENCE, every=0.2, what="Kueue has lost its patience")
+
+    def runs() -> bool:
+        with suppress(NotFoundError):  # Kueue may let go of it just now, once more
+            never_ready.play("Running", "worker-0")
+        return never_ready.conditions().get("Running", {}).get("status") == "True"
+
+    eventually(runs, within=PATIENCE, every=0.2, what="it is admitted again, and runs")

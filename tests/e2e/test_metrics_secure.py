@@ -1,0 +1,148 @@
+"""Metrics over HTTPS with the rights that the component gives, on a real API server: who reads them, who does not."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hack.controlplane import ControlPlane
+from tests.e2e.conftest import OPERATOR_USER
+from tests.support.audit import AuditTrail, granted
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually
+from tests.support.kubectl import Kubectl
+from tests.support.operator_process import OperatorProcess
+from tfoperator.operator.endpoints.access_reviews import SOURCE_AT_ONCE, SOURCE_PER_SECOND
+
+pytestmark = pytest.mark.controlplane
+
+MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
+ROLE, READER = "tfoperator-metrics-auth", "tfoperator-metrics-reader"
+
+
+@pytest.fixture(scope="module")
+def kubectl(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    """The base with the component is applied, and the operator has its rights."""
+    folder = tmp_path_factory.mktemp("overlay")
+    root = os.path.relpath(MANIFESTS, folder)  # kustomize takes no absolute paths
+    overlay = {"resources": [f"{root}/base"], "components": [f"{root}/components/metrics-secure"]}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    one = Kubectl(plane.kubeconfig)
+    one("apply", "--server-side", "--force-conflicts", "-k", str(folder))
+    return one
+
+
+@pytest.fixture
+def trail(plane: ControlPlane) -> AuditTrail:
+    """What the operator asks the API server for from now on."""
+    return AuditTrail(plane.audit_log, OPERATOR_USER)
+
+
+@pytest.fixture
+def operator(
+    plane: ControlPlane, cluster: Cluster, kubectl: Kubectl, trail: AuditTrail, tmp_path: Path
+) -> Iterator[OperatorProcess]:
+    flags = (f"--namespace={cluster.namespace}", "--metrics-secure")
+    with OperatorProcess(plane.kubeconfig_for(OPERATOR_USER), tmp_path, "operator", *flags) as one:
+        yield one.wait_ready()
+
+
+def scrape(operator: OperatorProcess, token: str = "") -> tuple[int, str]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    connection = http.client.HTTPSConnection("127.0.0.1", operator.metrics_port, timeout=30, context=context)
+    try:
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"} if token else {})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def account(kubectl: Kubectl, cluster: Cluster, name: str) -> str:
+    """A new service account's token."""
+    kubectl("create", "serviceaccount", name, "-n", cluster.namespace)
+    return kubectl("create", "token", name, "-n", cluster.namespace, "--duration=10m").strip()
+
+
+def tokens_reviewed(trail: AuditTrail) -> int:
+    return sum(one.get("objectRef", {}).get("resource") == "tokenreviews" for one in trail.entries())
+
+
+def test_a_service_account_with_the_right_reads_metrics_and_one_without_does_not(
+    operator: OperatorProcess, kubectl: Kubectl, cluster: Cluster, trail: AuditTrail
+) -> None:
+    prometheus, curious = (account(kubectl, cluster, name) for name in ("prometheus", "curious"))
+    subject = f"{cluster.namespace}:prometheus"
+    kubectl("create", "clusterrolebinding", cluster.namespace, f"--clusterrole={READER}", f"--serviceaccount={subject}")
+    status, text = scrape(operator, curious)
+    assert status == 403
+    assert f"system:serviceaccount:{cluster.namespace}:curious may not get /metrics" in text
+
+    def reads() -> bool:
+        status, text = scrape(operator, prometheus)
+        assert status == 200, text
+        return "tfoperator_leader" in text
+
+    eventually(reads, within=60, every=0.5, what="metrics")
+    assert scrape(operator)[0] == 401
+
+    def both_are_used() -> bool:
+        rules = yaml.safe_load(kubectl("get", "clusterrole", ROLE, "-o", "yaml"))["rules"]
+        assert granted(rules) <= trail.used()
+        return True
+
+    eventually(both_are_used, within=60, every=0.5, what="each right of the component in the audit log")
+    assert trail.refused() == []
+    assert prometheus not in operator.log.read_text()
+
+
+def test_tokens_of_nobody_are_refused(operator: OperatorProcess, kubectl: Kubectl, cluster: Cluster) -> None:
+    token = account(kubectl, cluster, "gone")
+    head, claims, signature = token.split(".")
+    spoilt = f"{head}.{claims}.{'A' * len(signature)}"
+    assert scrape(operator, spoilt)[0] == 401
+    assert scrape(operator, "garbage")[0] == 401
+    kubectl("delete", "serviceaccount", "gone", "-n", cluster.namespace)
+    # A token ends with its account, as with its time: the API server says so, not we.
+    eventually(lambda: scrape(operator, token)[0] == 401, within=60, every=3.0, what="the token of nobody is refused")
+
+
+def test_a_flood_of_garbage_is_none_for_the_api_server(
+    operator: OperatorProcess, kubectl: Kubectl, cluster: Cluster, trail: AuditTrail
+) -> None:
+    began = time.monotonic()
+    found = [scrape(operator, f"garbage-{number}")[0] for number in range(300)]
+    took = time.monotonic() - began
+    assert set(found) == {401, 503}
+    print(f"300 garbage tokens in {took:.1f} s; the API server was asked about {tokens_reviewed(trail)}")
+    assert tokens_reviewed(trail) <= SOURCE_AT_ONCE + took * SOURCE_PER_SECOND + 1
+
+
+def test_an_operator_without_the_right_to_ask_lets_nobody_read(
+    plane: ControlPlane, kubectl: Kubectl, cluster: Cluster, tmp_path: Path
+) -> None:
+    kubectl("delete", "clusterrolebinding", ROLE)
+    flags = (f"--namespace={cluster.namespace}", "--metrics-secure")
+    try:
+        with OperatorProcess(plane.kubeconfig_for(OPERATOR_USER), tmp_path, "operator", *flags) as one:
+            one.wait_ready()
+            token = account(kubectl, cluster, "somebody")
+
+            def refused() -> bool:
+                assert scrape(one, token)[0] == 503
+                return "metrics are refused" in one.log.read_text()
+
+            eventually(refused, within=60, every=3.0, what="the reason in the log")
+    finally:
+        kubectl(
+            "create", "clusterrolebinding", ROLE, f"--clusterrole={ROLE}",
+            "--serviceaccount=tfoperator-system:tfoperator",
+        )  # fmt: skip

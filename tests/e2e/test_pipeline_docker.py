@@ -1,0 +1,161 @@
+"""A pipeline of four steps on a real Docker engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from docker import DockerClient
+
+from tests.support.docker_engine import BUSYBOX_IMAGE, DockerEngine
+from tests.support.eventually import eventually
+from tests.support.threads import no_threads_left
+from tfoperator.launcher import DockerPlatformConfig, ExecutorContainerSpec, LaunchContext
+from tfoperator.launcher.container import LAUNCH_LABEL
+from tfoperator.pipeline import (
+    BaseComponent,
+    ChannelParameter,
+    ExecutionParameter,
+    Home,
+    Pipeline,
+    PipelineResult,
+    PipelineRunner,
+    make_spec_class,
+    stop_run,
+)
+
+SCRIPT = """
+    out=$1; word=$2; shift 2
+    while test -e JOURNAL.wait; do sleep 0.05; done
+    { echo $word; cat /dev/null "$@"; } > $out
+    echo ${0##*/} >> JOURNAL
+"""
+
+
+@pytest.fixture(scope="module")
+def engine(docker_engine: DockerEngine) -> Iterator[DockerClient]:
+    client = docker.DockerClient(base_url=docker_engine.url)
+    yield client
+    client.close()
+
+
+class Bench:
+    """Pipelines in a folder, which is the pipeline_root and has a journal of what came to its end."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder
+        self.root = folder / "root"
+        self.root.mkdir(mode=0o777)
+        self.journal = self.root / "journal"
+        self.configs = {"default": [DockerPlatformConfig(docker_server_url=url, network_mode="none")]}
+
+    def pipeline(self, word: str = "a") -> Pipeline:
+        script = SCRIPT.replace("JOURNAL", str(self.journal))
+
+        def step(name: str, word: str, **inputs: Any) -> BaseComponent:
+            words = [f"{{{{ inputs.{one}.uri }}}}" for one in inputs]
+            spec = make_spec_class(
+                inputs={one: ChannelParameter(type="Text") for one in inputs},
+                outputs={"out": ChannelParameter(type="Text")},
+                parameters={"word": ExecutionParameter(type=str)},
+            )
+            args = ["{{ outputs.out.uri }}", "{{ exec_properties.word }}", *words]
+            container = ExecutorContainerSpec(BUSYBOX_IMAGE, ["sh", "-ec", script, name], args)
+            kind = type(name, (BaseComponent,), {"SPEC_CLASS": spec, "EXECUTOR_SPEC": container})
+            made: BaseComponent = kind(word=word, **inputs)
+            return made
+
+        data = step("Data", "data")
+        first = step("First", "first", samples=data.outputs.out)
+        second = step("Second", word, samples=data.outputs.out)
+        last = step("Evaluate", "end", one=first.outputs.out, other=second.outputs.out)
+        return Pipeline("four", str(self.root), [data, first, second, last], enable_cache=True)
+
+    def run(self, word: str = "a", resume: str = "") -> PipelineResult:
+        runner = PipelineRunner(platform_configs=self.configs, home=self.folder / "home")
+        return runner.run(self.pipeline(word), resume=resume)
+
+    def killed(self, when: Any) -> None:
+        """A runner in a process of its own, killed as soon as `when` says so."""
+        pid = os.fork()
+        if pid == 0:
+            sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the process is about to be killed
+            self.run()
+            os._exit(1)
+        eventually(when, within=60)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+    def ended(self) -> Counter[str]:
+        return Counter(self.journal.read_text().split() if self.journal.exists() else ())
+
+
+@pytest.fixture
+def bench(docker_engine: DockerEngine, tmp_path: Path) -> Iterator[Bench]:
+    with no_threads_left():
+        yield Bench(tmp_path, docker_engine.url)
+
+
+def containers(engine: DockerClient) -> list[Any]:
+    """Those that are there; one that goes away while they are asked about is not."""
+    return list(engine.containers.list(all=True, filters={"label": LAUNCH_LABEL}, ignore_removed=True))
+
+
+def test_four_steps_run_once_then_are_used_again_and_then_only_what_has_changed_runs(
+    bench: Bench, engine: DockerClient
+) -> None:
+    result = bench.run()
+    assert bench.ended() == Counter(["Data", "First", "Second", "Evaluate"])
+    text = Path(result.results["Evaluate"].outputs["out"][0].uri).read_text().split()
+    assert text == ["end", "first", "data", "a", "data"]
+    again = bench.run()
+    assert {str(view.state) for view in again.steps.values()} == {"cached"}
+    bench.run("b")
+    assert bench.ended() == Counter({"Data": 1, "First": 1, "Second": 2, "Evaluate": 2})
+    assert containers(engine) == []
+
+
+def test_a_killed_runner_is_resumed_with_the_containers_that_it_has_left(bench: Bench, engine: DockerClient) -> None:
+    wait = Path(f"{bench.journal}.wait")
+    wait.touch()
+    bench.killed(lambda: any(one.status == "running" for one in containers(engine)))
+    (before,) = containers(engine)
+    wait.unlink()
+    assert bench.run(resume="last").state == "succeeded"
+    assert bench.ended() == Counter(["Data", "First", "Second", "Evaluate"])
+    assert before.id not in [one.id for one in containers(engine)]
+
+
+def test_what_a_killed_runner_has_left_is_stopped_and_the_next_run_is_whole(bench: Bench, engine: DockerClient) -> None:
+    wait = Path(f"{bench.journal}.wait")
+    wait.touch()
+    bench.killed(lambda: any(one.status == "running" for one in containers(engine)))
+    home = Home(bench.folder / "home")
+    with home.store() as store:
+        run = home.find(store, "last")
+        assert run.state == "interrupted"
+        assert stop_run(home, store, run, LaunchContext()).state == "cancelled"
+    assert containers(engine) == []
+    assert bench.ended() == Counter()
+    wait.unlink()
+    assert bench.run().state == "succeeded"
+    assert bench.ended() == Counter(["Data", "First", "Second", "Evaluate"])
+
+
+def test_what_has_come_to_its_end_without_its_runner_is_not_run_again(bench: Bench, engine: DockerClient) -> None:
+    wait = Path(f"{bench.journal}.wait")
+    wait.touch()
+    bench.killed(lambda: any(one.status == "running" for one in containers(engine)))
+    wait.unlink()
+    eventually(lambda: [one.status for one in containers(engine)] == ["exited"], within=60)
+    result = bench.run()
+    assert str(result.steps["Data"].state) == "cached"
+    assert bench.ended() == Counter(["Data", "First", "Second", "Evaluate"])
+    assert containers(engine) == []

@@ -1,0 +1,99 @@
+"""`tfoperator run`: programs that know nothing of us report their progress, and the job's last status has it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hack import strangers
+from tests.e2e.programs_that_report import KUBEFLOW, TRANSFORMERS
+from tests.support.cli import Cli
+
+ROOT = Path(__file__).parents[2]
+
+
+def job(name: str, *command: str, replicas: int = 1, spec: dict[str, Any] | None = None) -> str:
+    container = {"name": "tensorflow", "image": "example.com/train:1", "command": list(command)}
+    worker = {"replicas": replicas, "template": {"spec": {"containers": [container]}}}
+    body = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": name},
+        "spec": {"tfReplicaSpecs": {"Worker": worker}, **({"progress": {}} if spec is None else spec)},
+    }
+    return yaml.safe_dump(body)
+
+
+def final_progress(run_dir: Path, name: str) -> dict[str, Any]:
+    status = yaml.safe_load((run_dir / f"default.{name}.yaml").read_text())["status"]
+    assert status["phase"] == "Succeeded"
+    found: dict[str, Any] = status["progress"]
+    return found
+
+
+def metrics(progress: dict[str, Any]) -> dict[str, str]:
+    return {metric["name"]: metric["value"] for metric in progress["metrics"]}
+
+
+def test_the_clients_of_the_protocol_report_to_a_tfjob_unchanged(tmp_path: Path) -> None:
+    python = str(strangers.find())
+    jobs = job("sdk", python, "-c", KUBEFLOW), job("callback", python, "-c", TRANSFORMERS)
+    cli = Cli(tmp_path, PYTHONPATH=str(ROOT))
+    done = cli.run("run", cli.write(*jobs), "--logs-dir", "kept", timeout=240, code=0)
+    sdk, callback = (final_progress(tmp_path / "kept", name) for name in ("sdk", "callback"))
+    assert (sdk["percentage"], sdk["completion"], sdk["eta"]) == (42, "42%", "90s")
+    assert metrics(sdk) == {"loss": "0.25", "accuracy": "0.9"}
+    assert sdk["replica"] == "worker-0"
+    assert (callback["percentage"], callback["estimatedRemainingSeconds"], callback["totalSteps"]) == (100, 0, 50)
+    assert metrics(callback)["loss"] == "0.02"
+    assert "[callback] progress: 100%" in done.stdout
+
+
+@pytest.mark.tensorflow
+def test_keras_reports_by_a_callback_and_nothing_else(tmp_path: Path) -> None:
+    example = str(ROOT / "examples/progress/tfjob.yaml")
+    done = Cli(ROOT).run("run", example, "--logs-dir", str(tmp_path / "kept"), timeout=180, code=0)
+    found = final_progress(tmp_path / "kept", "progress")
+    assert (found["completion"], found["step"], found["totalSteps"]) == ("100%", 440, 440)
+    assert float(metrics(found)["val_accuracy"]) > 0.9
+    assert {"loss", "accuracy", "val_loss"} <= set(metrics(found))
+    assert "progress: 100%, step 440 of 440, loss 0." in done.stdout
+
+
+LOOP = """
+import sys, time
+from tfoperator.progress import Progress
+with Progress(total_steps=40) as progress:
+    for step in range(40):
+        progress.advance(loss=1 / (step + 1))
+"""
+
+QUIET = """
+import os, ssl, sys, threading
+import tfoperator.progress
+from tfoperator.progress import report
+assert not report(step=1, total_steps=2, loss=0.5)
+assert not [name for name in os.environ if name.startswith("KUBEFLOW_TRAINER")], os.environ
+assert threading.active_count() == 1
+assert not {"msgspec", "kubernetes", "aiohttp"} & set(sys.modules)
+"""
+
+
+def test_every_replica_may_report_and_who_does_not_ask_is_told_nothing(tmp_path: Path) -> None:
+    jobs = (
+        job("loop", sys.executable, "-c", LOOP, replicas=3, spec={"progress": {}, "successPolicy": "AllWorkers"}),
+        job("unset", sys.executable, "-c", QUIET, spec={}),
+        job("off", sys.executable, "-c", QUIET, spec={"progress": {"enabled": False}}),
+    )
+    cli = Cli(tmp_path, PYTHONPATH=str(ROOT))
+    cli.run("run", cli.write(*jobs), "--logs-dir", "kept", timeout=120, code=0)
+    found = final_progress(tmp_path / "kept", "loop")
+    assert (found["replica"], found["completion"], found["step"]) == ("worker-0", "100%", 40)
+    assert {one["name"]: one["step"] for one in found["behind"]} == {f"worker-{i}": 40 for i in range(3)}
+    for name in ("unset", "off"):
+        status = yaml.safe_load((tmp_path / "kept" / f"default.{name}.yaml").read_text())["status"]
+        assert (status["phase"], status.get("progress")) == ("Succeeded", None)

@@ -1,0 +1,108 @@
+"""`tfoperator report` and `tfoperator stacks` against a control plane that stays, as against a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import Cli, replica, tfjob
+from tests.support.eventually import eventually
+
+CRASH = """
+import sys
+print('step 1', flush=True)
+def train():
+    raise ValueError('shapes differ')
+train()
+"""
+HANG = """
+import threading
+from tfoperator.progress import stacks
+stacks.register()
+def wait_for_ever():
+    print('waits', flush=True)
+    threading.Event().wait()
+wait_for_ever()
+"""
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"), PYTHONPATH=os.environ.get("PYTHONPATH", ""))
+    cli.environment |= cli.local_up()
+    yield cli
+    cli.run("local", "down", code=0)
+
+
+def report_of(cli: Cli, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cli.run("report", name, "-o", "json", code=0).stdout)
+    return found
+
+
+def test_a_crash_loop_is_explained_while_it_goes_on(cli: Cli) -> None:
+    (cli.folder / "crash.py").write_text(CRASH)
+    worker = replica("python", "crash.py", replicas=2, restart="OnFailure")
+    cli.run("submit", cli.write(tfjob("loop", Worker=worker)), code=0)
+
+    def repeated() -> bool:
+        found = report_of(cli, "loop")
+        return bool(found["failures"] and found["failures"][0]["same"] and "deterministic" in str(found["advice"]))
+
+    eventually(repeated, within=120, every=0.5, what="both workers have failed three times")
+    text = cli.run("report", "loop", code=0).stdout
+    assert "ValueError: shapes differ" in text
+    assert 'crash.py", line 5, in train' in text
+    assert ": the same." in text
+
+
+def test_a_failed_job_is_explained_by_what_its_pods_left(cli: Cli) -> None:
+    (cli.folder / "crash.py").write_text(CRASH)
+    worker = {**replica("python", "crash.py"), "replicas": 1}
+    chief = replica("sleep", "1000")
+    cli.run("submit", cli.write(tfjob("once", clean="All", Chief=chief, Worker=worker)), code=0)
+    cli.run("wait", "once", "--for", "Failed", "--timeout", "60s", code=0)
+
+    def explained() -> dict[str, Any]:
+        found = report_of(cli, "once")
+        assert found["failures"], found
+        assert found["failures"][0]["traceback"], found
+        return found
+
+    # Its pods are deleted: by then their logs are in the archive of the control plane.
+    found = eventually(explained, within=60, every=0.5, what="the report names the failure")
+    assert found["failures"][0]["replica"] == "worker-0"
+    assert found["failures"][0]["traceback"]["exception"] == "ValueError: shapes differ"
+    assert [frame["function"] for frame in found["failures"][0]["traceback"]["frames"]] == ["<module>", "train"]
+
+
+def test_stacks_are_taken_on_demand(cli: Cli) -> None:
+    (cli.folder / "hang.py").write_text(HANG)
+    cli.run("submit", cli.write(tfjob("hang", Worker=replica("python", "-u", "hang.py", replicas=2))), code=0)
+    eventually(lambda: "waits" in cli.run("logs", "hang").stdout, within=60, every=0.5, what="it waits")
+
+    def taken() -> str:
+        text = cli.run("stacks", "hang", code=0).stdout
+        assert text.count("wait_for_ever") == 2, text
+        return text
+
+    text = eventually(taken, within=60, every=0.5, what="both workers show where they wait")
+    assert "worker-0:" in text
+    assert "worker-1:" in text
+    alone = json.loads(cli.run("stacks", "hang", "-r", "worker-1", "-o", "json", code=0).stdout)
+    assert list(alone) == ["worker-1"]
+    kept = cli.folder / "state/tfoperator/local/run/logs/default/hang-worker-0/tensorflow/0.stacks.txt"
+    assert kept.stat().st_mode & 0o077 == 0
+    assert "wait_for_ever" in kept.read_text()
+
+
+def test_a_program_that_has_not_registered_says_what_to_do(cli: Cli) -> None:
+    cli.run("submit", cli.write(tfjob("mute", Worker=replica("sleep", "1000"))), code=0)
+    eventually(lambda: "Running" in cli.run("get", "mute").stdout, within=60, every=0.5, what="it runs")
+    told = cli.run("stacks", "mute", code=1)
+    assert "worker-0: " in told.stderr
+    assert told.stdout == ""

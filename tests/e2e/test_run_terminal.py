@@ -1,0 +1,120 @@
+"""`tfoperator run` on a terminal, and in a pipe, when its programs say more than anybody can read."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import COMMAND, Cli, replica, tfjob
+from tests.support.eventually import eventually
+from tfoperator.local.identity import identify
+
+CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+SHOWN = re.compile(r"^worker-0 \| (\d+)$")
+SKIPPED = re.compile(r"^worker-0 \| \.\.\. ([\d,]+) more lines? in (\S+)$")
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    yield Cli(tmp_path)
+    assert not list(tmp_path.glob("**/processes/*.json")), "processes are left"
+
+
+class Terminal:
+    """A command on a terminal of its own, 300 columns wide, and what it has printed there."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.output = ""
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:  # pragma: no cover - another program from here on
+            os.chdir(folder)
+            os.environ["TERM"] = "xterm"
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.execv(COMMAND[0], [*COMMAND, *arguments])
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 300, 0, 0))
+
+    def read_until(self, enough: Callable[[str], object], within: float = 150) -> None:
+        """Read until the output is `enough`, or has ended."""
+        end = time.monotonic() + within
+        while not enough(self.output):
+            assert time.monotonic() < end, self.output[-3000:]
+            if select.select([self._terminal], [], [], 0.1)[0]:
+                try:
+                    self.output += os.read(self._terminal, 1 << 20).decode(errors="replace")
+                except OSError:  # the other end is closed: that was all
+                    return
+
+    def type(self, text: str) -> None:
+        """Type something."""
+        os.write(self._terminal, text.encode())
+
+    def wait(self) -> int:
+        """Read to the end; the exit code."""
+        self.read_until(lambda _: False)
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self._terminal)
+        return os.waitstatus_to_exitcode(status)
+
+    @property
+    def lines(self) -> list[str]:
+        """What was printed, without colours and movements of the cursor."""
+        return [line.strip() for line in CONTROLS.sub("", self.output).replace("\r", "\n").split("\n")]
+
+
+def test_a_flood_is_skipped_and_counted_hides_nobody_and_does_not_delay_ctrl_c(cli: Cli) -> None:
+    flood = "echo $$$$ > pid; seq 1 3000000; touch flooded; while true; do seq 1 3000; sleep 0.01; done"
+    quiet = "until [ -e flooded ]; do sleep 0.05; done; for n in 1 2 3 4 5; do echo heard $n; done; exec sleep 600"
+    act = f'case "$TF_CONFIG" in *\'"index":0\'*) {flood};; *) {quiet};; esac'
+    cli.write(tfjob("loud", Worker=replica("sh", "-c", act, replicas=2)))
+
+    terminal = Terminal(cli.folder, "run", "job.yaml")
+    terminal.read_until(lambda output: "more lines in" in output and "heard 5" in output)
+    terminal.type("\x03")
+
+    assert terminal.wait() == 130
+    assert "stopping the job in order" in terminal.output
+    result = json.loads((cli.folder / ".tfoperator/runs/latest/result.json").read_text())
+    assert result["outcome"] == "Interrupted"
+    eventually(lambda: identify(int((cli.folder / "pid").read_text())) is None, what="the flood has ended")
+    assert [line for line in terminal.lines if " | heard " in line] == [f"worker-1 | heard {n}" for n in range(1, 6)]
+    shown = [match for match in map(SHOWN.match, terminal.lines) if match]
+    skipped = [match for match in map(SKIPPED.match, terminal.lines) if match]
+    [log] = {match[2] for match in skipped}
+    complete = (cli.folder / log).read_text().count("\n")
+    assert len(shown) + sum(int(match[1].replace(",", "")) for match in skipped) == complete
+    assert complete > 3_000_000 > len(shown), "each line is shown or counted, and all are in the file"
+
+
+def test_a_progress_bar_is_no_flood_and_each_restart_is_told(cli: Cli) -> None:
+    (cli.folder / "train.py").write_text("for n in range(100_001): print(f'\\r{n}/100000 steps', end='')\nprint()\n")
+    once = "test -e again && exec python train.py; touch again; exit 137"
+    cli.write(tfjob("steps", Worker=replica("sh", "-c", once, restart="OnFailure")))
+    done = cli.run("run", "job.yaml", code=0)
+    told = done.stdout.splitlines()
+    assert "[worker-0] exited with 137, started again (1)" in told
+    assert "[worker-0] 100000/100000 steps" in told
+    assert len(told) < 40, done.stdout
+
+
+def test_a_progress_bar_moves_in_the_table(cli: Cli) -> None:
+    steps = ["import time", *(f"print('\\rstep {n}/9', end='', flush=True)\ntime.sleep(0.3)" for n in (1, 2))]
+    (cli.folder / "train.py").write_text("\n".join([*steps, "time.sleep(600)"]))
+    cli.write(tfjob("steps", Worker=replica("python", "train.py")))
+    terminal = Terminal(cli.folder, "run", "job.yaml")
+    terminal.read_until(lambda output: "step 2/9" in output)
+    terminal.type("\x03")
+    assert terminal.wait() == 130
+    assert [line for line in terminal.lines if "Running" in line and "step 2/9" in line]
+    assert "worker-0 | step 1/9" not in terminal.lines

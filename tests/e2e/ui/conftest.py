@@ -1,0 +1,24 @@
+"""A browser for all tests of a file, and the page on a stage of its own for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from hack.chromium import running_chromium
+from tests.support.browsing import Shown
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with running_chromium(tmp_path_factory.mktemp("chromium")) as found:
+        yield found
+
+
+@pytest.fixture
+def shown(browser: Browser) -> Iterator[Shown]:
+    made = Shown(browser)
+    yield made
+    made.server.stop()

@@ -1,0 +1,175 @@
+"""The page as commands serve it, of jobs that really run: `local up`, `ui`, `run --ui`."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.browsing import person
+from tests.support.cli import Cli, CliProcess, replica, tfjob
+from tests.support.eventually import eventually
+
+_LINK = re.compile(r"http://127\.0\.0\.1:\d+/#token=[\w-]+")
+_SPEAK = "echo hello from $$(hostname -s | wc -w); while true; do sleep 0.1; done"
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
+    yield cli
+    cli.run("local", "down", "--now")
+
+
+def link_in(process: CliProcess) -> str:
+    return eventually(lambda: (found := _LINK.search(process.output)) and found[0], within=60)
+
+
+def port_of(link: str) -> int:
+    port = urlsplit(link).port
+    assert port is not None
+    return port
+
+
+_ON_A_CLUSTER = """
+from tfoperator.launcher import ExecutorContainerSpec, TFJobPlatformConfig
+from tfoperator.pipeline import BaseComponent, ChannelParameter, Pipeline, make_spec_class
+
+
+class Train(BaseComponent):
+    SPEC_CLASS = make_spec_class(outputs={"model": ChannelParameter(type="Model")})
+    EXECUTOR_SPEC = ExecutorContainerSpec("example.invalid/x:1", ["sh", "-c"], [
+        "trap 'exit 0' TERM; echo it trains; while ! test -e GO; do sleep 0.05; done; echo > {{ outputs.model.uri }}"])
+
+
+def create_pipeline():
+    return Pipeline("training", "root", [Train()])
+
+
+PLATFORMS = {"jobs": {"default": [TFJobPlatformConfig({"Worker": 2})]}}
+"""
+
+
+def test_local_up_serves_the_page_and_status_has_the_next_link(cli: Cli, browser: Browser) -> None:
+    kubeconfig = cli.local_up()["KUBECONFIG"]
+    link = _LINK.findall(cli.run("local", "status").stdout)[0]
+    manifest = cli.write(tfjob("talks", Worker=replica("sh", "-c", _SPEAK, replicas=2)))
+    cli.run("submit", manifest, "--kubeconfig", kubeconfig, code=0)
+    with person(browser, port_of(link)) as somebody:
+        page = somebody.open(link)
+        page.get_by_role("link", name="talks").click()
+        expect(page.get_by_role("row").filter(has_text="worker-1")).to_contain_text("Running")
+        page.get_by_role("tab", name="Logs").click()
+        expect(page.get_by_role("log", name="Log of worker-1")).to_contain_text("hello from 1")
+        page.get_by_role("tab", name="YAML").click()
+        expect(page.get_by_label("The job as YAML")).to_contain_text("name: talks")
+        cli.run("delete", "talks", "--kubeconfig", kubeconfig, code=0)
+        expect(page.get_by_role("alert")).to_contain_text("not there (any more)")
+        _look_at_a_pipeline(cli, page, kubeconfig)
+    again = json.loads(cli.run("local", "status", "-o", "json").stdout)["page"]
+    assert _LINK.fullmatch(again)
+    assert again != link
+    with cli.start("ui", "-A", "--kubeconfig", kubeconfig) as served:
+        own = link_in(served)
+        with person(browser, port_of(own)) as somebody:
+            expect(somebody.open(own).get_by_role("heading", name="No jobs yet")).to_be_visible()
+        assert served.end(signal.SIGINT) == 0
+
+
+def _look_at_a_pipeline(cli: Cli, page: Page, kubeconfig: str) -> None:
+    """A run that begins while the page is open: its step is a TFJob, to which it leads."""
+    page.get_by_role("link", name="All jobs").click()
+    (cli.folder / "train.py").write_text(_ON_A_CLUSTER.replace("GO", str(cli.folder / "go")))
+    with cli.start("pipeline", "run", "train.py", "--platform", "jobs", "--kubeconfig", kubeconfig) as run:
+        run.until("it trains")
+        page.reload()  # there was no pipeline when it was opened
+        page.get_by_role("link", name="Pipelines").click()
+        page.get_by_role("link", name="training").click()
+        expect(page.get_by_role("log", name="Log of Train")).to_contain_text("it trains")
+        page.get_by_role("region", name="Step Train").get_by_role("link", name=re.compile("^train")).first.click()
+        expect(page.get_by_role("row").filter(has_text="worker-1")).to_contain_text("Running")
+        (cli.folder / "go").touch()
+        assert run.wait(60) == 0
+        page.go_back()
+        expect(page.get_by_role("region", name="Step Train")).to_contain_text("Succeeded")
+
+
+def test_run_serves_the_page_while_it_runs(cli: Cli, browser: Browser) -> None:
+    cli.write(tfjob("talks", Worker=replica("sh", "-c", _SPEAK)))
+    with cli.start("run", "--ui", "job.yaml") as run:
+        link = link_in(run)
+        with person(browser, port_of(link)) as somebody:
+            page = somebody.open(link)
+            page.get_by_role("link", name="talks").click()
+            page.get_by_role("tab", name="Logs").click()
+            expect(page.get_by_role("log", name="Log of worker-0")).to_contain_text("hello from 1")
+            assert run.end(signal.SIGINT) == 130
+            expect(page.get_by_text("Connection lost")).to_be_visible()
+
+
+_PIPELINE = """
+import time
+from pathlib import Path
+
+from tfoperator.launcher import ExecutorClassSpec
+from tfoperator.pipeline import BaseComponent, ChannelParameter, Pipeline, make_spec_class
+
+
+class Work:
+    def do(self, inputs, outputs, parameters):
+        while not Path("GO").exists():
+            time.sleep(0.05)
+        Path(outputs["out"][0].uri).write_text("done")
+
+
+class Wait(BaseComponent):
+    SPEC_CLASS = make_spec_class(outputs={"out": ChannelParameter(type="Text")})
+    EXECUTOR_SPEC = ExecutorClassSpec(Work)
+
+
+def create_pipeline():
+    return Pipeline("waiting", "root", [Wait()])
+"""
+
+
+def test_a_pipeline_is_shown_while_it_runs_and_afterwards(cli: Cli, browser: Browser) -> None:
+    (cli.folder / "wait.py").write_text(_PIPELINE)
+    with cli.start("pipeline", "run", "--ui", "wait.py") as run:
+        link = link_in(run)
+        with person(browser, port_of(link)) as somebody:
+            page = somebody.open(link)
+            page.get_by_role("row").filter(has_text="Running").get_by_role("link", name="waiting").click()
+            expect(page.get_by_role("region", name="Step Wait")).to_contain_text("Running")
+            expect(page.get_by_role("navigation")).to_have_count(0)  # without a cluster there are no jobs to choose
+            (cli.folder / "GO").touch()
+            assert run.wait(60) == 0
+    with cli.start("pipeline", "ui") as served:
+        link = link_in(served)
+        with person(browser, port_of(link)) as somebody:
+            page = somebody.open(link)
+            page.get_by_role("link", name="waiting").click()
+            expect(page.get_by_role("region", name="Step Wait")).to_contain_text("Succeeded")
+        assert served.end(signal.SIGINT) == 0
+    said = cli.run("ui", "--pipelines", "nowhere", code=2)
+    assert "nowhere" in said.stderr
+
+
+def test_a_server_that_does_not_answer_is_said_at_once(cli: Cli) -> None:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "x",
+        "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "users": [{"name": "x", "user": {}}],
+    }
+    (cli.folder / "config").write_text(json.dumps(config))
+    said = cli.run("ui", "--kubeconfig", "config", code=1)
+    assert "127.0.0.1:1" in said.stderr
+    assert "token" not in said.stdout

@@ -1,0 +1,115 @@
+"""The page of one job, as a person reads it."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.support.browsing import Shown, overflow
+from tests.support.stage import condition, moment, report, train
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.resources import PODS
+
+
+def test_a_job_shows_what_it_does_and_what_it_waits_for(shown: Shown) -> None:
+    job = train(shown.stage)
+    with shown.by() as somebody:
+        page = shown.open(somebody)
+        page.get_by_role("link", name="mnist").click()
+        expect(page.get_by_role("heading", name="mnist")).to_be_focused()
+        expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "42")
+        expect(page.get_by_text("step 420 of 1,000 · 3m 20s left")).to_be_visible()
+        for number in range(1, 6):
+            report(shown.stage, "mnist", number, 2.3 / number)
+            expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuenow", str(42 + number))
+        expect(page.get_by_text("Behind: worker-2 at step 397")).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("^loss: loss 0.46, from 0.46 to 2.301"))).to_be_visible()
+        expect(page.get_by_text("Created 3 pods.")).to_be_visible()
+        # One is killed, and its successor finds no room.
+        status = {
+            "phase": "Pending",
+            "conditions": [
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes: no GPU"}
+            ],
+        }
+        shown.stage.remove(PODS, "default", "mnist-worker-1")
+        expect(page.get_by_role("row").filter(has_text="worker-1")).to_contain_text("Gone")
+        shown.stage.pod(job, 1, status=status, created=moment(70))
+        shown.stage.edit(
+            TFJOBS,
+            "default",
+            "mnist",
+            {"status": {"conditions": [condition("Running", "worker-1 waits: Unschedulable.", "False")]}},
+        )
+        expect(page.get_by_role("status").filter(has_text="worker-1 waits: Unschedulable.")).to_be_visible()
+        lane = page.get_by_role("row").filter(has_text="worker-1").get_by_role("img")
+        expect(lane).to_have_attribute("aria-label", re.compile("running from .*; pending from .*0/3 nodes: no GPU"))
+        page.get_by_role("button", name="worker-1").click()
+        runs = page.get_by_role("region", name="Runs of the chosen replica")
+        expect(runs).to_contain_text("example.com/train:1")
+        expect(runs).to_contain_text("Unschedulable: 0/3 nodes: no GPU")
+
+
+def test_what_replicas_use_is_drawn_beside_their_limits(shown: Shown) -> None:
+    train(shown.stage)
+    with shown.by() as somebody:
+        page = shown.open(somebody, "#/jobs/default/mnist/resources")
+        expect(page.get_by_role("img", name=re.compile(r"^CPU \(cores\): worker-0 0.3,"))).to_be_visible()
+        row = page.get_by_role("region", name="Use by replica").get_by_role("row").filter(has_text="worker-2")
+        expect(row).to_contain_text("302")
+        expect(row).to_contain_text("512 MiB")
+        expect(row).to_contain_text("4Gi")
+
+
+def test_a_failed_job_says_what_went_wrong(shown: Shown) -> None:
+    job = train(shown.stage)
+    with shown.by() as somebody:
+        page = shown.open(somebody, "#/jobs/default/mnist")
+        tab = page.get_by_role("tab", name="Failure report")
+        expect(page.get_by_role("tab", name="YAML")).to_be_visible()
+        expect(tab).to_have_count(0)
+        traceback = 'Traceback (most recent call last):\n  File "/app/train.py", line 7, in load\n'
+        traceback += f"ValueError: no <b>data</b> in {'a-long-path/' * 60}\n"
+        shown.stage.logs["mnist-worker-1"].write(traceback)
+        ended = {"exitCode": 1, "reason": "Error", "startedAt": moment(10), "finishedAt": moment(40)}
+        state = {"name": "tensorflow", "restartCount": 0, "state": {"terminated": ended}}
+        shown.stage.remove(PODS, "default", "mnist-worker-1")
+        shown.stage.pod(job, 1, status={"phase": "Failed", "containerStatuses": [state]})
+        failed = {"status": {"conditions": [condition("Failed", "worker-1 exited with code 1")]}}
+        shown.stage.edit(TFJOBS, "default", "mnist", failed)
+        tab.click()
+        said = page.get_by_role("tabpanel")
+        expect(said).to_contain_text("worker-1")
+        expect(said).to_contain_text("ValueError: no <b>data</b>")
+        expect(said).to_contain_text("/app/train.py")
+        # Nothing of it has to be looked for beyond the edge, nor on a phone.
+        text = page.locator("pre")
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert text.evaluate("element => element.scrollWidth - element.clientWidth") == 0
+            assert overflow(page) == 0
+        # A line that is wrapped hangs below its own beginning, and is one line when it is copied.
+        line = text.locator(".line", has_text="ValueError")
+        box = line.bounding_box()
+        assert box is not None
+        assert box["height"] > 60
+        assert line.inner_text().count("\n") <= 1
+
+
+def test_tensorboard_is_framed_on_this_machine_and_explained_elsewhere(shown: Shown) -> None:
+    train(shown.stage)
+    with shown.by() as somebody:
+        page = shown.open(somebody, "#/jobs/default/mnist")
+        inside = {"url": "http://mnist-tensorboard.default.svc", "ready": True}
+        shown.stage.edit(TFJOBS, "default", "mnist", {"status": {"tensorBoard": inside}})
+        page.get_by_role("tab", name="TensorBoard").click()
+        expect(page.get_by_role("tabpanel")).to_contain_text(
+            "kubectl port-forward --namespace default service/mnist-tensorboard 6006:80"
+        )
+        assert page.locator("iframe").count() == 0
+        # The page's own address stands for a TensorBoard of this machine; it refuses to be framed, as it should.
+        here = {"url": f"{shown.server.url}static/icon.svg", "ready": True}
+        shown.stage.edit(TFJOBS, "default", "mnist", {"status": {"tensorBoard": here}})
+        expect(page.locator("iframe")).to_have_attribute("src", here["url"])
+        somebody.complaints[:] = [one for one in somebody.complaints if "frame" not in one]

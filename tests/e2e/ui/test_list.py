@@ -1,0 +1,108 @@
+"""The list of jobs, as a person uses it."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.support.browsing import Shown
+from tests.support.stage import condition, moment, train
+from tfoperator.api.v1.types import TFJOBS
+
+
+def test_a_link_lets_one_browser_in(shown: Shown) -> None:
+    train(shown.stage)
+    link = shown.links[0]
+    with shown.by() as somebody:
+        page = shown.open(somebody)
+        assert "token" not in page.url
+        expect(page.get_by_role("link", name="mnist")).to_be_visible()
+        page.reload()
+        expect(page.get_by_role("link", name="mnist")).to_be_visible()
+        again = somebody.open(link)  # it has a session, so a used link does no harm
+        expect(again.get_by_role("link", name="mnist")).to_be_visible()
+    with shown.by() as stranger:
+        page = stranger.open(link)
+        expect(page.get_by_role("heading", name="Open the link from the terminal")).to_be_visible()
+
+
+def test_the_list_is_filtered_by_words_and_states_and_follows_what_happens(shown: Shown) -> None:
+    train(shown.stage)
+    shown.stage.job(
+        "resnet", namespace="vision", status={"conditions": [condition("Failed", "worker-1 failed: exit code 1.")]}
+    )
+    shown.stage.job(
+        "bert",
+        status={
+            "conditions": [
+                condition("Created", "made"),
+                condition("Running", "worker-0 waits: Unschedulable.", "False"),
+            ]
+        },
+    )
+    with shown.by() as somebody:
+        page = shown.open(somebody)
+        rows = page.get_by_role("table", name="Jobs").get_by_role("link")
+        expect(rows).to_have_count(3)
+        page.get_by_label("Filter jobs").fill("exit code")
+        expect(rows).to_have_text(["resnet"])
+        page.get_by_label("Filter jobs").fill("vis res")
+        expect(rows).to_have_text(["resnet"])
+        page.get_by_label("Filter jobs").fill("nothing like it")
+        expect(page.get_by_role("heading", name="No job matches")).to_be_visible()
+        page.get_by_label("Filter jobs").fill("")
+        page.get_by_role("button", name=re.compile("Running")).click()
+        expect(rows).to_have_text(["mnist"])
+        assert "state=Running" in page.url
+        page.reload()
+        expect(rows).to_have_text(["mnist"])
+        page.get_by_role("button", name=re.compile("All")).click()
+        shown.stage.edit(
+            TFJOBS, "default", "bert", {"status": {"conditions": [condition("Succeeded", "bert is done.")]}}
+        )
+        expect(page.get_by_role("row").filter(has_text="bert")).to_contain_text("Succeeded")
+        shown.stage.remove(TFJOBS, "vision", "resnet")
+        expect(rows).to_have_count(2)
+        page.get_by_role("button", name="Job", exact=True).click()
+        expect(rows).to_have_text(["bert", "mnist"])
+
+
+def test_a_thousand_rows_are_a_handful_of_elements(shown: Shown) -> None:
+    for number in range(1000):
+        shown.stage.job(f"job-{number:04}", created=moment(number))
+    log = "".join(f"line {number}\n" for number in range(60_000))
+    job = shown.stage.job("big", workers=1, created=moment(5000))
+    shown.stage.pod(job, 0)
+    shown.stage.logs["big-worker-0"].write(log)
+    with shown.by() as somebody:
+        page = shown.open(somebody)
+        table = page.get_by_role("table", name="Jobs")
+        expect(table).to_have_attribute("aria-rowcount", "1002")
+        assert table.get_by_role("link").count() < 60
+        page.get_by_role("link", name="big").focus()
+        page.keyboard.press("End")
+        expect(page.get_by_role("link", name="job-0000")).to_be_focused()
+        assert table.get_by_role("link").count() < 60
+        page.goto(f"{shown.server.url}#/jobs/default/big/logs")
+        page.get_by_role("button", name="From the beginning").click()
+        pane = page.get_by_role("log", name="Log of worker-0")
+        expect(page.locator("[data-replica=worker-0] header")).to_contain_text("60,000 lines")
+        expect(pane).to_contain_text("line 59999")
+        pane.press("Home")
+        expect(pane).to_contain_text("line 0")
+        assert pane.locator(".row").count() < 100
+        page.get_by_label("Search the logs").fill("line 44444")
+        expect(page.locator("[data-replica=worker-0] header")).to_contain_text("1 found")
+        page.get_by_label("Search the logs").press("Enter")
+        expect(pane.locator(".now")).to_have_text("line 44444")
+
+
+def test_a_server_that_ends_is_noticed(shown: Shown) -> None:
+    train(shown.stage)
+    with shown.by() as somebody:
+        page = shown.open(somebody)
+        expect(page.get_by_role("link", name="mnist")).to_be_visible()
+        shown.server.stop()
+        expect(page.get_by_text("Connection lost")).to_be_visible()
+        expect(page.get_by_role("link", name="mnist")).to_be_visible()  # what was known stays

@@ -1,0 +1,50 @@
+"""kubectl, of the release that the real control plane has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hack import gobuild
+
+
+class Kubectl:
+    """Runs kubectl with a kubeconfig, in a namespace if one is given. It keeps its caches beside the kubeconfig."""
+
+    def __init__(self, kubeconfig: Path, namespace: str = "") -> None:
+        self.kubeconfig = kubeconfig
+        chosen = (f"--namespace={namespace}",) if namespace else ()
+        self._chosen = (f"--kubeconfig={kubeconfig}", *chosen)
+        self._environment = {**os.environ, "HOME": str(kubeconfig.parent)}
+
+    def run(
+        self, *arguments: str, stdin: str = "", timeout: float = 60, editor: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """What became of it, also if it failed. `editor` is the command that `kubectl edit` calls."""
+        return subprocess.run(
+            self._command(*arguments), input=stdin, capture_output=True, text=True, timeout=timeout,
+            env={**self._environment, **({"KUBE_EDITOR": editor} if editor else {})}, check=False,
+        )  # fmt: skip
+
+    def __call__(self, *arguments: str, stdin: str = "", timeout: float = 60) -> str:
+        """What it prints; its failure fails the test with what it says."""
+        done = self.run(*arguments, stdin=stdin, timeout=timeout)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    @contextmanager
+    def lines(self, *arguments: str) -> Iterator[Iterator[str]]:
+        """The lines of a kubectl that does not end by itself; it is ended after 30 s, or with the context."""
+        command = self._command("--request-timeout=30s", *arguments)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self._environment) as process:
+            assert process.stdout is not None
+            try:
+                yield iter(process.stdout)
+            finally:
+                process.kill()
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [str(gobuild.find("kubectl")), *self._chosen, *arguments]

@@ -1,0 +1,168 @@
+"""Kueue on a real API server: its CRDs, its rights, its webhooks and its manager, and queues for tests.
+
+Its webhooks are asked about every TFJob of the cluster, so whoever starts it has a control plane of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hack import gobuild
+from hack.controlplane import ControlPlane
+from hack.processes import end_process, free_ports, spawn, tail
+from tests.support.cluster import Cluster, Json, decode
+from tests.support.eventually import eventually
+from tests.support.kubectl import Kubectl
+from tests.support.operator_process import ask
+from tfoperator.certificates.pem import make_authority, make_certificate
+from tfoperator.clock import SystemClock
+from tfoperator.kube.client import Client
+from tfoperator.kube.resources import NAMESPACES, Resource
+
+KUEUE_USER = "system:serviceaccount:kueue-system:kueue-controller-manager"
+
+PODS_READY_SECONDS = 30
+"""How long Kueue waits for the pods of a job that it has admitted, before it takes the quota back."""
+
+_GROUP, _VERSION = "kueue.x-k8s.io", "v1beta2"
+CLUSTER_QUEUES = Resource(_GROUP, _VERSION, "ClusterQueue", "clusterqueues", namespaced=False)
+LOCAL_QUEUES = Resource(_GROUP, _VERSION, "LocalQueue", "localqueues")
+FLAVORS = Resource(_GROUP, _VERSION, "ResourceFlavor", "resourceflavors", namespaced=False)
+TOPOLOGIES = Resource(_GROUP, _VERSION, "Topology", "topologies", namespaced=False)
+ADMISSION_CHECKS = Resource(_GROUP, _VERSION, "AdmissionCheck", "admissionchecks", namespaced=False)
+PRIORITIES = Resource(_GROUP, _VERSION, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False)
+MUTATING = Resource(
+    "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False
+)
+VALIDATING = Resource(
+    "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False
+)
+
+_NAMESPACE = "kueue-system"
+_CONVERTED = ("localqueues", "clusterqueues", "cohorts", "workloads", "multikueueclusters")
+"""Kinds of which Kueue serves two versions, by its own webhook."""
+_WEBHOOKS = ("tfjob", "clusterqueue", "resourceflavor", "workload", "cohort")
+
+
+class _Webhooks:
+    """Where Kueue's webhooks are, and the authority that signed their certificate."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        now, day = SystemClock().now(), timedelta(days=1)
+        authority = make_authority("kueue", now, day)
+        served = make_certificate(authority, ["127.0.0.1"], now, day)
+        self.folder = folder / "certificates"
+        self.folder.mkdir()
+        (self.folder / "tls.crt").write_bytes(served.certificate)
+        (self.folder / "tls.key").touch(mode=0o600)
+        (self.folder / "tls.key").write_bytes(served.key)
+        self.port = port
+        self._bundle = authority.certificate
+
+    def client_config(self, path: str) -> Json:
+        bundle = base64.b64encode(self._bundle).decode()
+        return {"url": f"https://127.0.0.1:{self.port}{path}", "caBundle": bundle}
+
+
+@contextmanager
+def kueue(plane: ControlPlane, client: Client, folder: Path) -> Iterator[None]:
+    """Kueue, ready; it ends with the block, and its log is in the folder. The plane needs the user `KUEUE_USER`."""
+    source = gobuild.module_folder("kueue", "sigs.k8s.io/kueue") / "config/components"
+    webhook_port, health_port = free_ports(2)
+    webhooks = _Webhooks(folder, webhook_port)
+    client.create(NAMESPACES, "", {"metadata": {"name": _NAMESPACE}}, decode)
+    _install_crds(client, source / "crd/bases", webhooks)
+    _grant(Kubectl(plane.kubeconfig), source / "rbac")
+    config = folder / "kueue.json"
+    config.write_text(json.dumps(_configuration(webhooks, health_port)))
+    log = folder / "kueue.log"
+    command = [gobuild.find("kueue"), f"--config={config}", f"--kubeconfig={plane.kubeconfig_for(KUEUE_USER)}"]
+    process = spawn(command, log)
+    try:
+
+        def ready() -> bool:
+            assert process.poll() is None, f"Kueue ended:\n{tail(log, 20)}"
+            try:
+                return ask(health_port, "/readyz")[0] == 200
+            except OSError:
+                return False
+
+        eventually(ready, within=90, every=0.05, what="Kueue is ready")
+        _register(client, source / "webhook/manifests.yaml", webhooks)
+        yield
+        assert process.poll() is None, "Kueue ended"
+    finally:
+        end_process(process.pid, lambda: process.poll() is not None)
+        print(f"--- {log.name}\n{tail(log, 30)}")
+
+
+def _configuration(webhooks: _Webhooks, health_port: int) -> Json:
+    return {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "namespace": _NAMESPACE,
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health_port}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": "127.0.0.1", "port": webhooks.port, "certDir": str(webhooks.folder)},
+        "leaderElection": {"leaderElect": False},
+        "internalCertManagement": {"enable": False},
+        "integrations": {"frameworks": ["kubeflow.org/tfjob"]},
+        "clientConnection": {"qps": 200, "burst": 400},
+        "waitForPodsReady": {
+            "timeout": f"{PODS_READY_SECONDS}s",
+            "blockAdmission": False,
+            "requeuingStrategy": {"timestamp": "Eviction", "backoffBaseSeconds": 1, "backoffMaxSeconds": 2},
+        },
+    }
+
+
+def _install_crds(client: Client, folder: Path, webhooks: _Webhooks) -> None:
+    for path in sorted(folder.glob("*.yaml")):
+        crd = yaml.load(path.read_text(), yaml.CSafeLoader)
+        if crd["spec"]["names"]["plural"] in _CONVERTED:
+            webhook = {"clientConfig": webhooks.client_config("/convert"), "conversionReviewVersions": ["v1"]}
+            crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+        Cluster(client).install_crd(crd)
+
+
+def _grant(kubectl: Kubectl, folder: Path) -> None:
+    """Kueue's own roles, and no right beside them."""
+    kubectl("apply", "--server-side", "-f", str(folder / "role.yaml"))
+    role = (folder / "manager_secrets_role.yaml").read_text().replace("namespace: system", f"namespace: {_NAMESPACE}")
+    kubectl("apply", "--server-side", "-f", "-", stdin=role)
+    user = f"--user={KUEUE_USER}"
+    kubectl("create", "clusterrolebinding", "kueue", "--clusterrole=manager-role", user)
+    kubectl("create", "rolebinding", "kueue", "-n", _NAMESPACE, "--role=manager-secrets-role", user)
+
+
+def _register(client: Client, manifests: Path, webhooks: _Webhooks) -> None:
+    wanted = {f"{prefix}{name}.kb.io" for name in _WEBHOOKS for prefix in "mv"}
+    resources = {one.kind: one for one in (MUTATING, VALIDATING)}
+    for document in yaml.safe_load_all(manifests.read_text()):
+        chosen = [one for one in document["webhooks"] if one["name"] in wanted]
+        for one in chosen:
+            one["clientConfig"] = webhooks.client_config(one["clientConfig"]["service"]["path"])
+        body = {"metadata": {"name": "kueue"}, "webhooks": chosen}
+        client.create(resources[document["kind"]], "", body, decode)
+
+
+def cluster_queue(name: str, cpu: int, flavor: str, **spec: Any) -> Json:
+    """A queue of the cluster with so many CPUs of a flavor; jobs of higher priority preempt others."""
+    quota = {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpu}]}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "namespaceSelector": {},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+            "preemption": {"withinClusterQueue": "LowerPriority"},
+            **spec,
+        },
+    }

@@ -1,0 +1,119 @@
+"""Objects as users and kubelets write them, as plain data: the one home of builders that several tests share."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+Json = dict[str, Any]
+
+IMAGE = "example.invalid/x:1"
+"""Nobody pulls it."""
+
+STARTED = "2026-01-01T00:00:00Z"
+
+
+def now() -> str:
+    """A timestamp as API servers write them."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def metadata(name: str, labels: Json | None = None, *owners: Json, **more: Any) -> Json:
+    """Of an object; without the members that would be empty."""
+    whole = {"name": name, "labels": labels or {}, "ownerReferences": list(owners), **more}
+    return {key: value for key, value in whole.items() if value not in ({}, [])}
+
+
+def owner_reference(owner: Json, **more: Any) -> Json:
+    """A reference to an object that an API server has made (its list items have no kind: use what `create` answers)."""
+    meta = owner["metadata"]
+    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"]}
+    return {**reference, **more}
+
+
+def config_map(name: str, labels: Json | None = None, **data: str) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(name, labels), "data": data}
+
+
+def pod(name: str, labels: Json | None = None, *owners: Json, container: str = "tensorflow", **spec: Any) -> Json:
+    """A pod with one container; `spec` is added to its spec."""
+    containers = [{"name": container, "image": IMAGE}]
+    whole = {"containers": containers, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata(name, labels, *owners), "spec": whole}
+
+
+def job(name: str, replica_specs: Json, **spec: Any) -> Json:
+    """A TFJob with these replica specs; `spec` is added to its spec."""
+    whole = {"tfReplicaSpecs": replica_specs, **spec}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name}, "spec": whole}
+
+
+def tfjob(
+    name: str,
+    *,
+    restart_policy: str = "Never",
+    run_policy: Json | None = None,
+    spec: Json | None = None,
+    **replicas: int,
+) -> Json:
+    """A TFJob with so many replicas of each type, e.g. `tfjob("x", PS=1, Worker=2)`, by default two workers.
+
+    Without a `restart_policy` the API server's default holds. `spec` is added to the job's spec.
+    """
+    container = {"name": "tensorflow", "image": "example.invalid/train:1", "command": ["train"]}
+    template = {"spec": {"containers": [container]}}
+    policy = {"restartPolicy": restart_policy} if restart_policy else {}
+    specs = {kind: {"replicas": n, **policy, "template": template} for kind, n in (replicas or {"Worker": 2}).items()}
+    return job(name, specs, **(spec or {}), **({"runPolicy": run_policy} if run_policy else {}))
+
+
+def pod_status(
+    phase: str,
+    *,
+    container: str = "tensorflow",
+    exit_code: int | None = None,
+    ready: bool | None = None,
+    restarts: int = 0,
+    last_state: Json | None = None,
+    waiting: str = "",
+    message: str = "",
+    reason: str = "",
+    disruption: str = "",
+) -> Json:
+    """What a kubelet reports of a pod with one container, whose state is as the phase or `waiting` (a reason) says.
+
+    `restarts` is how often the container was restarted in place, `last_state` how it ended before. `message` is that of
+    the container's state. `reason` is the pod's own (Evicted, NodeLost): such a pod reports its container only
+    if `exit_code` is given. `disruption` is the reason of a DisruptionTarget condition: PreemptionByScheduler,
+    DeletionByTaintManager ...
+    """
+    told: Json = {"name": container, "image": "x", "imageID": "x@sha256:" + "a" * 64, "restartCount": restarts}
+    told["ready"] = (phase == "Running" and not waiting) if ready is None else ready
+    more = {"message": message} if message else {}
+    if waiting:
+        told["state"] = {"waiting": {"reason": waiting, **more}}
+    elif phase == "Running":
+        told["state"] = {"running": {"startedAt": STARTED}}
+    elif phase in ("Succeeded", "Failed"):
+        code = exit_code if exit_code is not None else int(phase == "Failed")
+        told["state"] = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed", **more}}
+    if last_state is not None:
+        told["lastState"] = last_state
+    status: Json = {"phase": phase, "containerStatuses": [told]}
+    if reason:
+        status["reason"] = reason
+        if exit_code is None and phase != "Running":
+            del status["containerStatuses"]
+    if disruption:
+        status["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": disruption}]
+    return status
+
+
+def event(about: Json, reason: str, message: str, *, warning: bool = False, **fields: Any) -> Json:
+    """An event; `about` is its involvedObject."""
+    moment = now()
+    return {
+        "metadata": {"generateName": f"{about['name']}."}, "involvedObject": about,
+        "type": "Warning" if warning else "Normal", "reason": reason, "message": message,
+        "firstTimestamp": moment, "lastTimestamp": moment, "count": 1, **fields,
+    }  # fmt: skip

@@ -1,0 +1,265 @@
+"""A cluster that a test plays: a fake API server with logs and metrics. Nothing here happens by itself."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tests.support.fake_api import FakeApi, api_error
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.resources import EVENTS, PODS
+from tfoperator.kube.verbs import ListPage
+from tfoperator.ui.usage import POD_METRICS
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def moment(seconds: float) -> str:
+    """A time so many seconds after `START`, as the API writes it."""
+    return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class PlayedLog:
+    """The log of a container; `write` adds to it, `end` ends it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()  # guards what follows
+        self.text = b""
+        self.ended = False
+
+    def write(self, text: str) -> None:
+        with self._changed:
+            self.text += text.encode()
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        with self._changed:
+            self.ended = True
+            self._changed.notify_all()
+
+    def read(self, tail_lines: int | None, follow: bool) -> PlayedStream:
+        with self._changed:
+            start = 0
+            if tail_lines is not None:
+                lines = self.text.splitlines(keepends=True)
+                start = len(self.text) - sum(map(len, lines[-tail_lines:]))
+        return PlayedStream(self, start, follow)
+
+    def after(self, position: int, closed: threading.Event) -> bytes:
+        """What comes after a position, as soon as there is something; empty at the end."""
+        with self._changed:
+            while len(self.text) == position and not self.ended and not closed.is_set():
+                self._changed.wait(0.1)
+            return self.text[position : position + 65536]
+
+
+class PlayedStream:
+    """One reader of a log."""
+
+    def __init__(self, log: PlayedLog, position: int, follow: bool) -> None:
+        self._log, self._position, self._follow = log, position, follow
+        self._closed = threading.Event()
+
+    def __iter__(self) -> Iterator[bytes]:
+        while not self._closed.is_set():
+            if not self._follow and self._position == len(self._log.text):
+                return
+            data = self._log.after(self._position, self._closed)
+            if not data:
+                return
+            self._position += len(data)
+            yield data
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def __enter__(self) -> PlayedStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Stage(FakeApi):
+    """Jobs, pods, events, metrics and logs as a test wants them; stands for a `tfoperator.kube.Client`."""
+
+    server = "https://stage.test"
+    namespace = "default"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logs: dict[str, PlayedLog] = defaultdict(PlayedLog)  # by pod
+        self.metrics: dict[str, dict[str, Any]] = {}  # by pod; apart, for they are called pods, too
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+        for log in self.logs.values():
+            log.end()
+
+    def pod_log(
+        self,
+        namespace: str,
+        name: str,
+        container: str = "",
+        *,
+        follow: bool = False,
+        previous: bool = False,
+        tail_lines: int | None = None,
+        since_time: str = "",
+        since_seconds: int | None = None,
+        timestamps: bool = False,
+    ) -> PlayedStream:
+        if name not in self.logs:
+            raise api_error(400, "BadRequest", "the container has not started")
+        return self.logs[name].read(tail_lines, follow)
+
+    def job(self, name: str, *, namespace: str = "default", workers: int = 2, **parts: Any) -> dict[str, Any]:
+        """A job, with `status`, `labels`, `runPolicy` if they are given."""
+        spec: dict[str, Any] = {"tfReplicaSpecs": {"Worker": {"replicas": workers, "template": {"spec": {}}}}}
+        if "runPolicy" in parts:
+            spec["runPolicy"] = parts["runPolicy"]
+        meta: dict[str, Any] = {
+            "name": name,
+            "namespace": namespace,
+            "creationTimestamp": parts.get("created", moment(0)),
+        }
+        if "labels" in parts:
+            meta["labels"] = parts["labels"]
+        body = {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "TFJob",
+            "metadata": meta,
+            "spec": spec,
+            "status": parts.get("status", {}),
+        }
+        return self.put(TFJOBS, body)
+
+    def pod(self, job: dict[str, Any], index: int, *, kind: str = "worker", **parts: Any) -> dict[str, Any]:
+        """A pod of a replica, which runs unless `status` says otherwise."""
+        meta = job["metadata"]
+        name = f"{meta['name']}-{kind}-{index}"
+        running = {"running": {"startedAt": moment(10)}}
+        status = {
+            "phase": "Running",
+            "startTime": moment(2),
+            "containerStatuses": [{"name": "tensorflow", "ready": True, "restartCount": 0, "state": running}],
+        }
+        owner = {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "TFJob",
+            "name": meta["name"],
+            "uid": meta["uid"],
+            "controller": True,
+        }
+        labels = {
+            "training.kubeflow.org/operator-name": "tfjob-controller",
+            "training.kubeflow.org/job-name": meta["name"],
+            "training.kubeflow.org/replica-type": kind,
+            "training.kubeflow.org/replica-index": str(index),
+        }
+        resources = {"limits": {"cpu": "2", "memory": "4Gi"}}
+        containers = [
+            {"name": "tensorflow", "image": parts.get("image", "example.com/train:1"), "resources": resources}
+        ]
+        body = {
+            "metadata": {
+                "name": name,
+                "namespace": meta["namespace"],
+                "labels": labels,
+                "ownerReferences": [owner],
+                "creationTimestamp": parts.get("created", moment(1)),
+            },
+            "spec": {"nodeName": "node-a", "containers": containers},
+            "status": parts.get("status", status),
+        }
+        return self.put(PODS, body)
+
+    def event(
+        self, job: dict[str, Any], reason: str, message: str, *, warning: bool = False, at: float | str = 5
+    ) -> None:
+        """Something that was said about a job, at a time as the API writes it, or so many seconds after `START`."""
+        when = at if isinstance(at, str) else moment(at)
+        meta = job["metadata"]
+        about = {"kind": "TFJob", "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
+        number = len(self.objects(EVENTS))
+        body = {
+            "metadata": {
+                "name": f"{meta['name']}.{number}",
+                "namespace": meta["namespace"],
+                "creationTimestamp": when,
+            },
+            "type": "Warning" if warning else "Normal",
+            "reason": reason,
+            "message": message,
+            "involvedObject": about,
+            "lastTimestamp": when,
+        }
+        self.put(EVENTS, body)
+
+    def use(self, pod: dict[str, Any], cpu: str, memory: str, *, at: float, **others: str) -> None:
+        """What a pod uses, as the metrics API says it."""
+        meta = pod["metadata"]
+        body = {
+            "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
+            "timestamp": moment(at),
+            "containers": [{"name": "tensorflow", "usage": {"cpu": cpu, "memory": memory, **others}}],
+        }
+        self.metrics[meta["name"]] = body
+
+    def list(self, resource: Any, *arguments: Any, **options: Any) -> Any:
+        if resource != POD_METRICS:
+            return super().list(resource, *arguments, **options)
+        if not self.metrics:
+            raise api_error(404, "NotFound", "the server could not find the requested resource")
+        _, decode = arguments[:2]
+        return ListPage(tuple(decode(msgspec.json.encode(one)) for one in self.metrics.values()), "1")
+
+
+def condition(kind: str, message: str, status: str = "True") -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": f"TFJob{kind}",
+        "message": message,
+        "lastTransitionTime": moment(9),
+    }
+
+
+def train(stage: Stage, name: str = "mnist", workers: int = 3) -> dict[str, Any]:
+    """A job that runs and reports, with logs and metrics."""
+    metrics = [{"name": "loss", "value": "2.301"}, {"name": "accuracy", "value": "0.12"}]
+    progress = {
+        "percentage": 42,
+        "step": 420,
+        "totalSteps": 1000,
+        "estimatedRemainingSeconds": 200,
+        "lastUpdatedTime": moment(30),
+        "metrics": metrics,
+        "behind": [{"name": "worker-2", "step": 397}],
+    }
+    status = {
+        "conditions": [condition("Running", f"TFJob {name} is running.")],
+        "startTime": moment(2),
+        "ready": f"{workers}/{workers}",
+        "progress": progress,
+    }
+    job = stage.job(name, workers=workers, status=status)
+    for index in range(workers):
+        pod = stage.pod(job, index)
+        stage.use(pod, f"{300 + index}m", "512Mi", at=20)
+        lines = "".join(f"\x1b[32mstep {n}\x1b[0m loss={1 / (n + 1):.4f} worker {index}\n" for n in range(300))
+        stage.logs[pod["metadata"]["name"]].write(lines)
+    stage.event(job, "SuccessfulCreatePod", f"Created {workers} pods.")
+    return job
+
+
+def report(stage: Stage, name: str, number: int, loss: float) -> None:
+    metrics = [{"name": "loss", "value": str(loss)}]
+    progress = {"percentage": 42 + number, "lastUpdatedTime": moment(30 + number), "metrics": metrics}
+    stage.edit(TFJOBS, "default", name, {"status": {"progress": progress}})

@@ -1,0 +1,472 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.api.samples import FULL_SPEC, TEMPLATE, tfjob
+from tfoperator.api.conversion import (
+    V1_ONLY,
+    V1ALPHA2_ONLY,
+    Conversion,
+    ConversionError,
+    Note,
+    check,
+    checked_v1alpha2_to_v1,
+    to_v1,
+    v1_to_v1alpha2,
+)
+from tfoperator.api.conversion.policies import split_policy
+from tfoperator.api.conversion.restored import check_restored
+from tfoperator.api.conversion.v1alpha2 import v1alpha2_to_v1
+from tfoperator.api.schema.crd import openapi_schema
+from tfoperator.operator.__main__ import MAX_NESTING
+
+
+def older(replicas: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return tfjob(replicas, **spec) | {"apiVersion": "kubeflow.org/v1alpha2"}
+
+
+def policies(conversion: Conversion) -> dict[str, str]:
+    return {name: spec["restartPolicy"] for name, spec in conversion.obj["spec"]["tfReplicaSpecs"].items()}
+
+
+def lost(conversion: Conversion) -> list[str]:
+    return [note.field for note in conversion.notes if note.lost]
+
+
+def test_the_design_documents_types_have_their_names_in_v1() -> None:
+    job = older({"PS": {}, "Worker": {}, "Chief": {}, "Eval": {}}) | {"status": {"tfReplicaStatuses": {"Eval": {}}}}
+    converted = to_v1(job)
+    assert converted.obj["apiVersion"] == "kubeflow.org/v1"
+    assert list(converted.obj["spec"]["tfReplicaSpecs"]) == ["PS", "Worker", "Chief", "Evaluator"]
+    assert converted.obj["status"] == {"replicaStatuses": {"Evaluator": {}}}
+    assert lost(converted) == []
+    assert "annotations" not in converted.obj["metadata"]
+
+
+def test_an_unset_restart_policy_keeps_its_meaning() -> None:
+    by_template = {"spec": {**TEMPLATE["spec"], "restartPolicy": "OnFailure"}}
+    job = older({"PS": {"restartPolicy": ""}, "Worker": {"template": by_template}, "Chief": {"restartPolicy": "Never"}})
+    converted = to_v1(job)
+    assert policies(converted) == {"PS": "Always", "Worker": "OnFailure", "Chief": "Never"}
+    assert {note.field for note in converted.notes} == {
+        "spec.tfReplicaSpecs[PS].restartPolicy",
+        "spec.tfReplicaSpecs[Worker].restartPolicy",
+    }
+    assert policies(v1_to_v1alpha2(tfjob({"Worker": {}}))) == {"Worker": "Never"}
+
+
+def test_a_templates_restart_policy_that_was_used_is_not_said_to_be_ignored() -> None:
+    template = {"spec": {**TEMPLATE["spec"], "restartPolicy": "OnFailure"}}
+    assert check(older({"Local": {"template": template}}))[1] == ()
+    _, problems = check(older({"Local": {"template": template, "restartPolicy": "Never"}}))
+    assert [problem.field for problem in problems] == ["spec.tfReplicaSpecs[Local].template.spec.restartPolicy"]
+
+
+def test_what_the_releases_of_v1alpha2_had_goes_into_the_run_policy() -> None:
+    converted = to_v1(older({"Worker": {}}, cleanPodPolicy="Wrong", ttlSecondsAfterFinishing=60))
+    assert converted.obj["spec"]["runPolicy"] == {"cleanPodPolicy": "Wrong", "ttlSecondsAfterFinished": 60}
+    _, problems = check(older({"Worker": {}}, cleanPodPolicy="Wrong"))
+    assert [problem.field for problem in problems] == ["spec.cleanPodPolicy"]
+
+
+def test_the_drafts_local_type_is_a_worker() -> None:
+    alone = to_v1(older({"Local": {"replicas": 1}}))
+    assert list(alone.obj["spec"]["tfReplicaSpecs"]) == ["Worker"]
+    assert lost(alone) == []
+    assert check(older({"Local": {"replicas": 1}}))[1] == ()
+    several = to_v1(older({"Local": {"replicas": 2}}))
+    assert lost(several) == ["spec.tfReplicaSpecs[Local]"]
+    assert lost(to_v1(older({"Local": {}, "PS": {}}))) == ["spec.tfReplicaSpecs[Local]"]
+
+
+def test_two_names_of_one_type_stay_two() -> None:
+    job = older({"Local": {"replicas": 2}, "Worker": {"replicas": 3}})
+    converted = to_v1(job)
+    assert {name: spec["replicas"] for name, spec in converted.obj["spec"]["tfReplicaSpecs"].items()} == {
+        "Local": 2,
+        "Worker": 3,
+    }
+    assert lost(converted) == ["spec.tfReplicaSpecs[Local]"]
+    assert [problem.field for problem in check(job)[1]] == ["spec.tfReplicaSpecs[Local]"]
+
+
+def test_a_problem_names_the_field_that_its_author_wrote() -> None:
+    _, problems = check(older({"Eval": {"replicas": -1, "template": {"spec": {"containers": []}}}}))
+    assert [problem.field for problem in problems if problem.severity == "error"] == [
+        "spec.tfReplicaSpecs[Eval].replicas",
+        "spec.tfReplicaSpecs[Eval].template.spec.containers",
+    ]
+
+
+def test_what_v1alpha2_has_no_field_for_is_kept_and_comes_back() -> None:
+    job = tfjob({"Master": {"restartPolicy": "Never"}}, successPolicy="AllWorkers", runPolicy={"backoffLimit": 3})
+    down = v1_to_v1alpha2(job)
+    assert list(down.obj["spec"]) == ["tfReplicaSpecs"]
+    assert list(down.obj["spec"]["tfReplicaSpecs"]) == ["Chief"]
+    assert lost(down) == ["spec.successPolicy", "spec.runPolicy"]
+    kept = json.loads(down.obj["metadata"]["annotations"][V1_ONLY])
+    assert kept["spec"] == {"successPolicy": "AllWorkers", "runPolicy": {"backoffLimit": 3}}
+    assert to_v1(down.obj).obj == job
+
+
+def test_an_edit_in_the_other_version_holds() -> None:
+    job = tfjob(
+        {"Chief": {"restartPolicy": "Never"}, "Evaluator": {"restartPolicy": "Never", "odd": 1}},
+        runPolicy={"cleanPodPolicy": "All", "suspend": True},
+    )
+    down = v1_to_v1alpha2(job).obj
+    assert down["spec"]["cleanPodPolicy"] == "All"
+    down["spec"]["cleanPodPolicy"] = "None"
+    del down["spec"]["tfReplicaSpecs"]["Eval"]
+    down["spec"]["tfReplicaSpecs"]["Chief"]["restartPolicy"] = "OnFailure"
+    up = to_v1(down).obj["spec"]
+    assert up["runPolicy"] == {"cleanPodPolicy": "None", "suspend": True}
+    assert list(up["tfReplicaSpecs"]) == ["Chief"]
+    assert up["tfReplicaSpecs"]["Chief"]["restartPolicy"] == "OnFailure"
+
+
+def test_the_status_survives_a_client_that_drops_annotations() -> None:
+    status = {"phase": "Running", "replicaStatuses": {"Worker": {"active": 1, "restartCounts": {"0": 2}}}}
+    down = v1_to_v1alpha2(tfjob({"Worker": {}}) | {"status": status}).obj
+    down["metadata"].pop("annotations", None)
+    assert to_v1(down).obj["status"] == status
+
+
+@pytest.mark.parametrize("value", ["", "no json", "[]", '{"spec": 1}', '{"replicas": {"Worker": 3}}', 3, None])
+def test_an_annotation_that_cannot_be_read_stops_nothing(value: Any) -> None:
+    job = older({"Worker": {"restartPolicy": "Never"}})
+    job["metadata"]["annotations"] = {V1_ONLY: value}
+    assert to_v1(job).obj["spec"] == job["spec"]
+    assert to_v1(job).obj["metadata"]["annotations"] == {V1_ONLY: value}
+
+
+def test_a_tampered_annotation_makes_no_two_replicas_one() -> None:
+    names = {"Worker": "Local", "PS": "Boss", "Chief": "chief"}
+    job = tfjob({"Worker": {"replicas": 1}, "PS": {"replicas": 2}, "Local": {"replicas": 3}})
+    job["metadata"]["annotations"] = {V1ALPHA2_ONLY: json.dumps({"specNames": names})}
+    specs = v1_to_v1alpha2(job).obj["spec"]["tfReplicaSpecs"]
+    assert {name: spec["replicas"] for name, spec in specs.items()} == {"Worker": 1, "PS": 2, "Local": 3}
+
+
+def annotated(job: dict[str, Any], annotation: str, **preserved: Any) -> dict[str, Any]:
+    return job | {"metadata": {**job["metadata"], "annotations": {annotation: json.dumps(preserved)}}}
+
+
+FIXED = {"managedBy": "kueue.x-k8s.io/multikueue", "schedulingPolicy": {"queue": "gold"}}
+
+
+def test_what_cant_be_changed_is_a_field_of_both_versions() -> None:
+    scheduling = {"queue": "research", "minAvailable": 2}
+    job = tfjob({"Worker": {"restartPolicy": "Never"}}, runPolicy={"managedBy": "me", "schedulingPolicy": scheduling})
+    down = v1_to_v1alpha2(job).obj
+    assert down["spec"]["runPolicy"] == {"managedBy": "me", "schedulingPolicy": {"queue": "research"}}
+    assert json.loads(down["metadata"]["annotations"][V1_ONLY])["spec"] == {
+        "runPolicy": {"schedulingPolicy": {"minAvailable": 2}}
+    }
+    down["spec"]["runPolicy"]["schedulingPolicy"]["queue"] = "gold"
+    assert to_v1(down).obj["spec"]["runPolicy"]["schedulingPolicy"] == {"queue": "gold", "minAvailable": 2}
+
+
+def test_the_network_is_read_from_the_field_alone() -> None:
+    job = tfjob({"Worker": {"restartPolicy": "Never"}}, network="PerJob")
+    down = v1_to_v1alpha2(job).obj
+    assert down["spec"]["network"] == "PerJob"
+    assert "annotations" not in down["metadata"]
+    assert to_v1(down).obj["spec"]["network"] == "PerJob"
+    forged = annotated(older({"Worker": {}}), V1_ONLY, spec={"network": "PerJob"})
+    assert "network" not in to_v1(forged).obj["spec"]
+
+
+@pytest.mark.parametrize(
+    ("preserved", "policy"),
+    [
+        ({"runPolicy": FIXED}, {}),
+        ({"runPolicy": {**FIXED, "backoffLimit": 3}}, {"backoffLimit": 3}),
+        ({"runPolicy": {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 1}}, {}),
+    ],
+)
+def test_an_annotation_says_nothing_about_what_has_a_field(preserved: Any, policy: Any) -> None:
+    restored = to_v1(annotated(older({"Worker": {}}), V1_ONLY, spec=preserved)).obj["spec"]
+    assert (restored.get("runPolicy") or {}) == policy
+    job = annotated(tfjob({"Worker": {}}), V1ALPHA2_ONLY, spec=preserved | {"cleanPodPolicy": "All"})
+    assert not {"managedBy", "schedulingPolicy"} & set(v1_to_v1alpha2(job).obj["spec"].get("runPolicy") or {})
+    assert "cleanPodPolicy" not in v1_to_v1alpha2(job).obj["spec"]
+
+
+def test_an_annotation_puts_no_template_where_there_is_none() -> None:
+    there = {"template": {"spec": "unchecked"}, "replicas": -1, "odd": 1}
+    for job, annotation in ((older({}), V1_ONLY), (tfjob({}), V1ALPHA2_ONLY)):
+        job["spec"]["tfReplicaSpecs"] = {"PS": {"restartPolicy": "Never"}}
+        job = annotated(job, annotation, replicas={"PS": there})
+        convert = v1alpha2_to_v1 if annotation == V1_ONLY else v1_to_v1alpha2
+        assert convert(job).obj["spec"]["tfReplicaSpecs"]["PS"] == {"restartPolicy": "Never", "odd": 1}
+
+
+def bad_values(schema: dict[str, Any]) -> Iterator[Any]:
+    """Values that a schema of the CRD refuses for what it says itself, not its members."""
+    if schema.get("x-kubernetes-int-or-string"):
+        yield from ([], True)
+    elif (kind := schema.get("type")) is not None:
+        yield 3 if kind == "string" else "text"
+    if "enum" in schema:
+        yield "Odd"
+    if "minimum" in schema:
+        yield schema["minimum"] - 1
+    if "maximum" in schema:
+        yield schema["maximum"] + 1
+    if "pattern" in schema:
+        yield "\n no: pattern allows this"
+    if schema.get("minLength"):
+        yield ""
+    if "maxLength" in schema:
+        yield "/" + "m" * schema["maxLength"]
+    if "maxItems" in schema:
+        yield [{"name": f"v{number}", "mountPath": f"/m{number}"} for number in range(schema["maxItems"] + 1)]
+    if schema.get("required") or schema.get("minProperties"):
+        yield {}
+
+
+def bad_specs(schema: dict[str, Any]) -> Iterator[Any]:
+    yield from bad_values(schema)
+    for name, child in schema.get("properties", {}).items():
+        yield from ({name: value} for value in bad_specs(child))
+    for key, wrap in (("items", lambda v: [v]), ("additionalProperties", lambda v: {"cpu": v})):
+        if isinstance(schema.get(key), dict):
+            yield from (wrap(value) for value in bad_specs(schema[key]))
+
+
+def restorable() -> Iterator[tuple[str, Any]]:
+    members = openapi_schema()["properties"]["spec"]["properties"]
+    policy = members["runPolicy"]["properties"]
+    for name in ("cleanPodPolicy", "ttlSecondsAfterFinished", "managedBy"):
+        del policy[name]  # fields of v1alpha2, judged by its schema
+    del policy["schedulingPolicy"]["properties"]["queue"]
+    for name, schema in members.items():
+        if name not in ("network", "tfReplicaSpecs"):
+            yield from ((name, value) for value in bad_specs(schema))
+
+
+def refusal(spec: dict[str, Any]) -> str:
+    try:
+        checked_v1alpha2_to_v1(annotated(older({"Worker": {}}), V1_ONLY, spec=spec))
+    except ConversionError as error:
+        return str(error)
+    return ""
+
+
+def passes(spec: dict[str, Any]) -> bool:
+    return f"metadata.annotations[{V1_ONLY}]: spec." not in refusal(spec)
+
+
+def test_what_v1s_schema_refuses_is_not_restored() -> None:
+    cases = list(restorable())
+    assert len(cases) > 60
+    assert [case for case in cases if passes(dict([case]))] == []
+    assert refusal(FULL_SPEC) == ""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"runPolicy": {"backoffLimit": -7}},
+        {"runPolicy": 3},
+        {"runPolicy": []},
+        {"minSucceededWorkers": 1, "successPolicy": "AllWorkers"},
+        {"tensorBoard": {"logDir": "/logs", "volumeMounts": [{"name": "none", "mountPath": "/x"}]}},
+        {"runPolicy": {"backoffLimit": 10**400}},
+    ],
+)
+def test_what_v1s_rules_refuse_is_not_restored(spec: dict[str, Any]) -> None:
+    assert not passes(spec)
+
+
+def test_what_cant_be_decoded_as_v1_is_not_restored() -> None:
+    deep: Any = []
+    for _ in range(3 * sys.getrecursionlimit()):
+        deep = [deep]
+    with pytest.raises(ConversionError, match=r"v1-only.*: spec: "):
+        check_restored(older({}) | {"spec": {"checkpoint": deep}}, ["checkpoint"])
+
+
+def test_a_restored_tensorboard_needs_a_name_that_fits() -> None:
+    def job(length: int) -> dict[str, Any]:
+        return annotated(older({"Worker": {}}), V1_ONLY, spec={"tensorBoard": {"logDir": "gs://logs"}}) | {
+            "metadata": {
+                "name": "n" * length,
+                "annotations": {V1_ONLY: json.dumps({"spec": {"tensorBoard": {"logDir": "gs://logs"}}})},
+            }
+        }
+
+    checked_v1alpha2_to_v1(job(51))
+    with pytest.raises(ConversionError, match=r"metadata\.name"):
+        checked_v1alpha2_to_v1(job(52))
+
+
+def test_what_is_not_restored_is_not_judged() -> None:
+    # Older than a rule, or a part that an API server asks about: v1alpha2's own rules have judged it.
+    for job in (older({"Worker": {"replicas": -1}}, name="N_"), older({}), {"apiVersion": "x"}):
+        job = job | {"metadata": {**job.get("metadata", {}), "annotations": {V1_ONLY: '{"spec":{"runPolicy":{}}}'}}}
+        checked_v1alpha2_to_v1(job)
+
+
+@pytest.mark.parametrize(("levels", "restored"), [(900, True), (1100, False), (15_000, False), (100_000, False)])
+def test_a_deep_annotation_stops_no_read(levels: int, restored: bool) -> None:
+    job = tfjob({"Worker": {}})
+    job["metadata"]["annotations"] = {V1ALPHA2_ONLY: '{"spec": {"odd": ' + "[" * levels + "]" * levels + "}}"}
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(MAX_NESTING)
+    try:
+        assert ("odd" in v1_to_v1alpha2(job).obj["spec"]) is restored
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"spec": None},
+        {"spec": 3},
+        {"spec": {"tfReplicaSpecs": [1]}},
+        {"spec": {"tfReplicaSpecs": {"Eval": 3}}},
+        {"spec": {"tfReplicaSpecs": {"Worker": {"template": []}}}},
+        {"metadata": 1, "spec": {"odd": 1}},
+        {"metadata": {"annotations": 1}, "spec": {"odd": 1}},
+        {"status": 3},
+        {"spec": {"runPolicy": 3, "cleanPodPolicy": "All"}},
+    ],
+)
+def test_wrong_types_are_passed_on_to_validation(wrong: dict[str, Any]) -> None:
+    job = older({"Worker": {}}) | wrong
+    assert v1_to_v1alpha2(to_v1(job).obj).obj["apiVersion"] == "kubeflow.org/v1alpha2"
+    check(job)
+
+
+def test_notes_read_well() -> None:
+    assert str(Note("spec.a", "is lost")) == "spec.a: is lost"
+    assert str(Note("", "is lost")) == "is lost"
+
+
+# Round trips. An empty map of annotations is the same as none, and a job has an explicit restart policy in the end.
+
+plain = st.none() | st.booleans() | st.integers(-5, 5) | st.text("aé", max_size=2)
+values = st.recursive(plain, lambda v: st.lists(v, max_size=2) | st.dictionaries(st.sampled_from("abc"), v, max_size=2))
+replica_types = st.sampled_from(
+    ["PS", "Worker", "worker", "Chief", "Master", "master", "Eval", "eval", "Evaluator", "evaluator", "Local", "Boss"]
+)
+restart_policies = st.sampled_from(["Always", "OnFailure", "Never", "ExitCode", "", None])
+templates = st.sampled_from(
+    [TEMPLATE, {}, None, {"spec": {"restartPolicy": "OnFailure"}}, {"spec": {"restartPolicy": "Odd"}}]
+)
+optional_members = {
+    "cleanPodPolicy": st.sampled_from(["All", "Running", "None"]),
+    "ttlSecondsAfterFinishing": st.integers(0, 9),
+    "ttlSecondsAfterFinished": st.integers(0, 9),
+    "tfReplicaStatuses": values,
+    "odd": values,
+}
+replica_specs = st.none() | st.fixed_dictionaries(
+    {},
+    optional={"replicas": st.integers(0, 3), "restartPolicy": restart_policies, "template": templates, "odd": values},
+)
+run_policies = st.none() | st.fixed_dictionaries(
+    {},
+    optional={
+        **optional_members,
+        "suspend": st.booleans(),
+        "managedBy": st.sampled_from(["me", "", None]),
+        "schedulingPolicy": st.just(3)
+        | st.none()
+        | st.fixed_dictionaries({}, optional={"minAvailable": st.just(1), "queue": st.sampled_from(["a", "", None])}),
+    },
+)
+specs = st.none() | st.fixed_dictionaries(
+    {},
+    optional={
+        "tfReplicaSpecs": st.none() | st.dictionaries(replica_types, replica_specs, max_size=4),
+        "runPolicy": run_policies,
+        "successPolicy": st.sampled_from(["", "AllWorkers"]),
+        "enableDynamicWorker": st.booleans(),
+        "network": st.sampled_from(["PerReplica", "PerJob", "", None, 3]),
+        **optional_members,
+    },
+)
+replica_statuses = st.dictionaries(replica_types, st.dictionaries(st.sampled_from(["active", "ready"]), plain))
+statuses = st.fixed_dictionaries(
+    {},
+    optional={
+        "replicaStatuses": st.none() | replica_statuses,
+        "tfReplicaStatuses": replica_statuses,
+        "conditions": st.none() | st.just([{"type": "Ready", "status": "True"}]),
+        "phase": st.just("Running"),
+        "odd": values,
+    },
+)
+metadata = st.fixed_dictionaries(
+    {"name": st.just("mnist")},
+    optional={"annotations": st.dictionaries(st.sampled_from(["a", "b"]), st.text(max_size=3), min_size=1)},
+)
+
+
+def jobs(version: str) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {"apiVersion": st.just(version), "kind": st.just("TFJob"), "metadata": metadata},
+        optional={"spec": specs, "status": st.none() | statuses, "odd": values},
+    )
+
+
+def explicit(job: dict[str, Any], policy: Any) -> dict[str, Any]:
+    replicas = (job.get("spec") or {}).get("tfReplicaSpecs")
+    if not replicas:
+        return job
+    filled = {
+        name: spec if spec is None or spec.get("restartPolicy") else spec | {"restartPolicy": policy(spec)}
+        for name, spec in replicas.items()
+    }
+    return job | {"spec": job["spec"] | {"tfReplicaSpecs": filled}}
+
+
+def always_unless_the_template_says(spec: dict[str, Any]) -> str:
+    given = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
+    return given if given == "OnFailure" else "Always"
+
+
+@given(jobs("kubeflow.org/v1"))
+def test_v1_survives_v1alpha2(job: dict[str, Any]) -> None:
+    before = json.dumps(job)
+    there = v1_to_v1alpha2(job).obj
+    assert v1alpha2_to_v1(there).obj == explicit(job, lambda _: "Never")
+    assert json.dumps(job) == before
+
+
+@given(jobs("kubeflow.org/v1alpha2"))
+def test_v1alpha2_survives_v1(job: dict[str, Any]) -> None:
+    before = json.dumps(job)
+    there = v1alpha2_to_v1(job).obj
+    assert v1_to_v1alpha2(there).obj == explicit(job, always_unless_the_template_says)
+    assert json.dumps(job) == before
+
+
+@given(jobs("kubeflow.org/v1alpha2"))
+def test_whatever_is_not_carried_over_has_a_note(job: dict[str, Any]) -> None:
+    conversion = v1alpha2_to_v1(job)
+    spec = job.get("spec") or {}
+    known = {"tfReplicaSpecs", "cleanPodPolicy", "network", "ttlSecondsAfterFinishing", "runPolicy"}
+    policy = spec.get("runPolicy")
+    assert ("spec.runPolicy" in lost(conversion)) == (
+        "runPolicy" in spec and (not policy or split_policy(policy)[1] != {})
+    )
+    assert {f"spec.{name}" for name in spec if name not in known} <= set(lost(conversion))
+    for name, replica in (spec.get("tfReplicaSpecs") or {}).items():
+        assert "odd" not in (replica or {}) or f"spec.tfReplicaSpecs[{name}].odd" in lost(conversion)
+
+
+def test_a_full_v1_job_survives_v1alpha2() -> None:
+    job = tfjob({}) | {"spec": FULL_SPEC}
+    assert to_v1(v1_to_v1alpha2(job).obj).obj == job

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.api.loading.reader import Manifest, ManifestError, load_manifests, parse_manifests
+from tfoperator.yamldata import MAX_BYTES
+
+
+def parsed(text: str) -> dict[str, Any]:
+    (manifest,) = parse_manifests(text)
+    return manifest.obj
+
+
+def refusal(text: str | bytes) -> str:
+    with pytest.raises(ManifestError) as caught:
+        parse_manifests(text, "job.yaml")
+    return str(caught.value)
+
+
+def test_every_document_is_an_object_with_its_line() -> None:
+    manifests = parse_manifests("---\na: 1\n---\n# nothing\n---\n\nb: 2\n...\n", "f")
+    assert [(m.obj, m.source, m.line) for m in manifests] == [({"a": 1}, "f", 2), ({"b": 2}, "f", 7)]
+
+
+def test_a_list_is_opened() -> None:
+    text = "kind: List\napiVersion: v1\nitems:\n- kind: A\n  spec:\n    x: 1\n- kind: B\n"
+    first, second = parse_manifests(text)
+    assert (first.obj, second.obj) == ({"kind": "A", "spec": {"x": 1}}, {"kind": "B"})
+    assert (first.line, first.line_of("spec.x"), second.line) == (4, 6, 7)
+
+
+def test_a_field_knows_its_line_however_its_path_is_written() -> None:
+    (manifest,) = parse_manifests("spec:\n  tfReplicaSpecs:\n    Worker:\n      c:\n      - name: x\n      - name: y\n")
+    assert manifest.line_of("spec.tfReplicaSpecs[Worker].c[1].name") == 6
+    assert manifest.line_of("spec.tfReplicaSpecs[Worker].c[1].image") == 6
+    assert manifest.line_of("spec.tfReplicaSpecs[Worker].replicas") == 3
+    assert manifest.line_of("metadata.name") == 1
+
+
+@pytest.mark.parametrize(
+    ("scalar", "value"),
+    [
+        ("2024-01-31", "2024-01-31"),
+        ("12:30:45", "12:30:45"),
+        ("=", "="),
+        ("y", "y"),
+        ("yes", True),
+        ("Off", False),
+        ("0x1F", 31),
+        ("0o17", 15),
+        ("017", 15),
+        ("-12", -12),
+        ("1_000", 1000),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("1.", 1.0),
+        ("~", None),
+        ("", None),
+        ("089", 89.0),
+        ("'yes'", "yes"),
+        ("!!str 1", "1"),
+        ('"\\u00e9"', "é"),
+        ("|\n  a\n  b\n", "a\nb\n"),
+    ],
+)
+def test_scalars_mean_what_they_mean_to_kubectl(scalar: str, value: object) -> None:
+    assert parsed(f"v: {scalar}\n") == {"v": value}
+
+
+def test_keys_become_text() -> None:
+    assert parsed("1: a\ntrue: b\nx: c\n") == {"1": "a", "true": "b", "x": "c"}
+
+
+def test_an_alias_is_a_copy_of_its_anchor() -> None:
+    obj = parsed("a: &t {x: [1]}\nb: *t\n")
+    assert obj == {"a": {"x": [1]}, "b": {"x": [1]}}
+    assert obj["a"] is not obj["b"]
+
+
+def test_merge_keys_add_what_is_not_there() -> None:
+    text = "base: &b {x: 1, y: 1}\nother: &o {y: 2, z: 2}\nv:\n  <<: [*b, *o]\n  x: 0\n"
+    assert parsed(text)["v"] == {"x": 0, "y": 1, "z": 2}
+
+
+# YAML has no surrogate pairs, which is how JSON escapes what lies beyond the basic plane.
+words = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]), max_size=5)
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words,
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(words, children, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(words, json_values, max_size=3))
+def test_json_is_read_as_json(obj: dict[str, Any]) -> None:
+    assert parsed(json.dumps(obj)) == obj
+
+
+@given(st.text(max_size=60) | st.text(alphabet="{}[]:,-&*<!|>'\"\n\t #a1?%@`", max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        manifests = parse_manifests(text)
+    except ManifestError:
+        return
+    assert all(isinstance(manifest, Manifest) for manifest in manifests)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: [1, 2\nc: 3\n", "job.yaml:3:2: is not valid YAML: did not find expected ',' or ']'"),
+        ("a:\n\t- b\n", "job.yaml:2:1: is not valid YAML: found character that cannot start any token"),
+        ("a: 1\na: 2\n", "job.yaml:2:1: key 'a' stands here a second time"),
+        ("a: .nan\n", "job.yaml:1:4: '.nan' is not a value of type float that JSON has"),
+        ("a: !!binary aGk=\n", "job.yaml:1:4: tag tag:yaml.org,2002:binary is not supported here"),
+        ("a: !!python/object:os.system {}\n", "job.yaml:1:4: tag tag:yaml.org,2002:python/object:os.system is not"),
+        ("a: *b\n", "job.yaml:1:4: alias *b has no anchor before it"),
+        ("a: &a [*a]\n", "job.yaml:1:8: alias *a has no anchor before it"),
+        ("[1]: 2\n", "job.yaml:1:1: this is no text, so it can't be a key"),
+        ("v: {<<: 1}\n", "job.yaml:1:9: '<<' must name a mapping or a list of mappings"),
+        ("- a\n", "job.yaml:1:1: must be an object with apiVersion and kind"),
+        ("just words\n", "job.yaml:1:1: must be an object with apiVersion and kind"),
+        ("kind: List\nitems:\n- 1\n", "job.yaml:3: items[0]: must be an object"),
+        ("", "job.yaml: holds no object"),
+        ("# only a comment\n---\n", "job.yaml: holds no object"),
+        (b"a: 1\nb: \xff\n", "job.yaml:2: is not UTF-8 text (byte 8)"),
+        ("a: \x00\n", "job.yaml: is not valid YAML"),
+    ],
+)
+def test_a_refusal_names_the_place(text: str | bytes, message: str) -> None:
+    assert refusal(text).startswith(message)
+
+
+def test_a_file_that_is_too_large_is_refused_unread() -> None:
+    assert refusal("#" * (MAX_BYTES + 1)) == "job.yaml: is larger than 10 MiB"
+
+
+@pytest.mark.parametrize("nested", ["a: " + "[" * 5000, "\n".join(" " * i + "a:" for i in range(2000))])
+def test_deep_nesting_is_refused(nested: str) -> None:
+    assert "is nested more than 100 levels deep" in refusal(nested)
+
+
+@pytest.mark.parametrize("use", ["[{}]", "{{<<: [{}]}}"])
+def test_aliases_that_multiply_are_refused(use: str) -> None:
+    levels = ["l0: &l0 {x: y}"]
+    levels += [f"l{i}: &l{i} {use.format(', '.join([f'*l{i - 1}'] * 10))}" for i in range(1, 12)]
+    assert "expands to more than 1000000 values" in refusal("\n".join(levels))
+
+
+def test_lines_of_a_file_made_to_be_large_stay_few() -> None:
+    (manifest,) = parse_manifests("k" * 900 + ":\n" + "- x\n" * 50_000)
+    assert len(manifest.lines) <= 20_000
+
+
+def test_utf16_is_read() -> None:
+    assert parse_manifests("a: é\n".encode("utf-16"))[0].obj == {"a": "é"}
+
+
+def test_a_file_is_loaded_under_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("a: 1\n")
+    (manifest,) = load_manifests(path)
+    assert (manifest.obj, manifest.source) == ({"a": 1}, str(path))
+
+
+def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: 1\n")))
+    (manifest,) = load_manifests("-")
+    assert (manifest.obj, manifest.source) == ({"a": 1}, "<stdin>")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for path, message in [(tmp_path / "no.yaml", "no such file"), (tmp_path, "is a directory; name the files in it")]:
+        with pytest.raises(ManifestError) as caught:
+            load_manifests(path)
+        assert str(caught.value) == f"{path}: {message}"
+    with pytest.raises(ManifestError, match="null byte"):
+        load_manifests("a\0b")

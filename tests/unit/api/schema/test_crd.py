@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonpatch
+import jsonschema
+import pytest
+import yaml
+
+from hack import generate
+from hack.fields import GO_OPERATOR, SINCE, field_rows
+from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, tfjob
+from tfoperator.api.schema.crd import crd, openapi_schema, versions_patch_yaml
+from tfoperator.api.schema.fields import TABLE
+from tfoperator.api.schema.structs import Table, struct_schema
+from tfoperator.api.schema.v1alpha2 import v1alpha2_schema
+from tfoperator.api.structure import members
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, TFJobSpec, TFJobStatus
+
+
+def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema within a schema, with its path."""
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from nodes(schema[key], f"{path}[]")
+
+
+SCHEMA = openapi_schema()
+NODES = dict(nodes(SCHEMA))
+OLDER_NODES = dict(nodes(v1alpha2_schema(SCHEMA)))
+
+
+def refusals(instance: dict[str, Any]) -> list[str]:
+    return [error.json_path for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(instance)]
+
+
+def test_the_generated_files_are_up_to_date() -> None:
+    assert generate.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["manifests/base/crd.yaml", "manifests/components/webhook/crd-versions.yaml", "docs/fields.md"]
+)
+def test_a_generated_file_that_is_stale_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    for path, text in generate.generated().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert generate.main(["--check"]) == 0
+    stale = tmp_path / name
+    stale.write_text(stale.read_text().replace("lastReconcileTime", "lastReconcile"))
+    assert generate.main(["--check"]) == 1
+    assert capsys.readouterr().err.startswith(f"{name} is out of date")
+
+
+def test_the_table_of_fields_has_every_field_of_the_types_once_and_says_since_when() -> None:
+    rows = {row.path: row for row in field_rows()}
+    assert len(rows) == len(list(field_rows()))
+    assert rows.keys() >= GO_OPERATOR | SINCE.keys()
+    for struct, path in ((TFJobSpec, "spec"), (TFJobStatus, "status"), (ReplicaSpec, "spec.tfReplicaSpecs[*]")):
+        assert rows.keys() >= {f"{path}.{name}" for name in members(struct)}
+    assert rows["spec.tfReplicaSpecs[*].replicas"][1:4] == ("integer", "`1`", "v1")
+    assert rows["spec.clusterArguments"][1:4] == ("boolean", "`false`", "0.1.0")
+    assert rows["spec.checkpoint.mountPath"].default == "required"
+
+
+def test_the_peers_fields_are_those_of_its_samples() -> None:
+    def paths(value: dict[str, Any], path: str) -> Iterator[str]:
+        for name, child in value.items():
+            below = f"{path}[*]" if path in ("spec.tfReplicaSpecs", "status.replicaStatuses") else f"{path}.{name}"
+            yield below
+            for item in child if isinstance(child, list) else [child]:
+                if isinstance(item, dict) and name not in ("template", "labelSelector", "minResources"):
+                    yield from paths(item, f"{below}[*]" if isinstance(child, list) else below)
+
+    written = {*paths(FULL_SPEC, "spec"), *paths(PEER_STATUS, "status")}
+    assert {path for path in written if not path.endswith("[*]")} <= GO_OPERATOR
+
+
+def test_the_resource_is_called_as_the_peers_and_has_its_columns() -> None:
+    spec = crd()["spec"]
+    (version,) = spec["versions"]
+    assert (spec["group"], spec["names"]["plural"], spec["scope"], version["name"]) == (
+        "kubeflow.org",
+        "tfjobs",
+        "Namespaced",
+        "v1",
+    )
+    assert spec["names"]["shortNames"] == ["tfj"]
+    assert version["subresources"].keys() == {"status", "scale"}
+    columns = {column["name"]: column for column in version["additionalPrinterColumns"]}
+    assert list(columns) == ["State", "Ready", "Restarts", "Progress", "ETA", "Age"]
+    assert columns["State"]["jsonPath"] == ".status.conditions[-1:].type"
+    assert {name for name, column in columns.items() if column.get("priority")} == {"Ready", "Restarts"}
+
+
+def test_a_printer_column_reads_a_field_that_exists() -> None:
+    for path in (
+        ".status.ready",
+        ".status.restarts",
+        ".status.progress.completion",
+        ".status.progress.eta",
+        ".status.conditions[].type",
+    ):
+        assert path in NODES
+
+
+def test_the_scale_subresource_reads_fields_that_exist_and_names_the_workers() -> None:
+    (version,) = crd()["spec"]["versions"]
+    paths = version["subresources"]["scale"].values()
+    assert all(".Worker." in path for path in paths)
+    assert {path.replace(".Worker.", "[].") for path in paths} <= NODES.keys()
+
+
+def test_all_versions_store_v1_and_convert_by_a_webhook() -> None:
+    only, both = crd()["spec"], crd(all_versions=True)["spec"]
+    assert only["conversion"] == {"strategy": "None"}
+    assert both["conversion"]["strategy"] == "Webhook"
+    assert both["conversion"]["webhook"]["conversionReviewVersions"] == ["v1"]
+    assert both["versions"][0] == only["versions"][0]
+    v1alpha2 = both["versions"][1]
+    assert (v1alpha2["name"], v1alpha2["served"], v1alpha2["storage"]) == ("v1alpha2", True, False)
+    paths = v1alpha2["subresources"]["scale"].values()
+    assert {path.replace(".Worker.", "[].") for path in paths} <= OLDER_NODES.keys()
+
+
+def test_the_older_version_is_worded_as_its_design_document_has_it() -> None:
+    own = {"cleanPodPolicy", "tfReplicaSpecs", "ttlSecondsAfterFinishing"}
+    assert set(OLDER_NODES[".spec"]["properties"]) == {*own, "network", "runPolicy"}
+    assert set(OLDER_NODES[".spec.tfReplicaSpecs[]"]["properties"]) == {"replicas", "restartPolicy", "template"}
+    renamed = {name.replace("replicaStatuses", "tfReplicaStatuses") for name in NODES[".status"]["properties"]}
+    assert set(OLDER_NODES[".status"]["properties"]) == renamed
+    # A default in the schema would hide what the template says: the conversion writes Always.
+    assert "default" not in OLDER_NODES[".spec.tfReplicaSpecs[].restartPolicy"]
+
+
+def test_what_cant_be_changed_has_fields_and_v1s_rules_in_the_older_version() -> None:
+    of_policy = (".spec.runPolicy.managedBy", ".spec.runPolicy.schedulingPolicy.queue")
+    fixed = (".spec.network", *of_policy)
+    assert {path for path in OLDER_NODES if path.startswith(".spec.runPolicy.")} == {
+        *of_policy,
+        ".spec.runPolicy.schedulingPolicy",
+    }
+    assert all(OLDER_NODES[path] == NODES[path] for path in fixed)
+    # Every transition rule outside the replicas; a TensorBoard is judged when it is restored.
+    transitions = [
+        (path, rule)
+        for path, node in NODES.items()
+        for rule in node.get("x-kubernetes-validations", ())
+        if "oldSelf" in rule["rule"] and "tfReplicaSpecs" not in path and "tensorBoard" not in rule["rule"]
+    ]
+    assert len(transitions) == 3
+    for path, rule in transitions:
+        assert rule in OLDER_NODES[path]["x-kubernetes-validations"]
+
+
+def test_the_patch_of_the_webhook_overlay_makes_one_crd_of_the_other() -> None:
+    patched = jsonpatch.apply_patch(crd(), yaml.safe_load(versions_patch_yaml()))
+    assert patched == crd(all_versions=True)
+
+
+def test_every_field_of_the_peer_passes() -> None:
+    assert refusals(tfjob({}) | {"spec": FULL_SPEC, "status": PEER_STATUS}) == []
+
+
+@pytest.mark.parametrize("path", [".spec", ".status"])
+def test_every_field_of_the_peer_is_kept(path: str) -> None:
+    def walk(value: object, path: str) -> None:
+        schema = NODES[path]
+        if schema.get("x-kubernetes-preserve-unknown-fields"):
+            return
+        if isinstance(value, dict):
+            for name, child in value.items():
+                walk(child, f"{path}[]" if "additionalProperties" in schema else f"{path}.{name}")
+        elif isinstance(value, list):
+            for child in value:
+                walk(child, f"{path}[]")
+
+    walk({".spec": FULL_SPEC, ".status": PEER_STATUS}[path], path)
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"tfReplicaSpecs": {}}, "$.spec.tfReplicaSpecs"),
+        ({"successPolicy": "x"}, "$.spec.successPolicy"),
+        ({"runPolicy": {"cleanPodPolicy": "x"}}, "$.spec.runPolicy.cleanPodPolicy"),
+        ({"runPolicy": {"backoffLimit": -1}}, "$.spec.runPolicy.backoffLimit"),
+        (
+            {"runPolicy": {"schedulingPolicy": {"minResources": {"cpu": "a lot"}}}},
+            "$.spec.runPolicy.schedulingPolicy.minResources.cpu",
+        ),
+        (
+            {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": []}}}}},
+            "$.spec.tfReplicaSpecs.Worker.template.spec.containers",
+        ),
+        (
+            {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [{"name": "tensorflow"}]}}}}},
+            "$.spec.tfReplicaSpecs.Worker.template.spec.containers[0]",
+        ),
+    ],
+)
+def test_the_schema_alone_refuses(change: dict[str, Any], path: str) -> None:
+    assert refusals(tfjob({}) | {"spec": FULL_SPEC | change}) == [path]
+
+
+def test_the_schema_is_structural() -> None:
+    for path, schema in (*NODES.items(), *OLDER_NODES.items()):
+        typed = "type" in schema or schema.get("x-kubernetes-int-or-string")
+        assert typed, path
+        assert not {"$ref", "definitions", "oneOf", "not"} & set(schema), path
+        # Kueue's webhook writes null there for a parameter server without a template.
+        assert ("nullable" in schema) == path.endswith(".template.spec.containers"), path
+        assert not ("properties" in schema and "additionalProperties" in schema), path
+        assert set(schema.get("required", [])) <= set(schema.get("properties", {})), path
+
+
+def test_every_field_that_is_ours_says_what_it_means() -> None:
+    for path, schema in NODES.items():
+        if path.startswith((".spec.", ".status.")) and not path.endswith("[]"):
+            assert schema.get("description"), path
+
+
+def test_the_table_describes_nothing_that_does_not_exist() -> None:
+    foreign = {
+        f"{struct.__name__}.{name}"
+        for struct, fields in TABLE.fields.items()
+        for name in fields
+        if name not in members(struct)
+    }
+    assert foreign == {"ReplicaStatus.labelSelector"}
+
+
+def test_a_new_field_without_a_description_is_an_error() -> None:
+    fields = {**TABLE.fields, TFJobStatus: {"phase": TABLE.fields[TFJobStatus]["phase"]}}
+    with pytest.raises(KeyError, match="ready"):
+        struct_schema(TFJobStatus, Table(fields=fields))
+
+
+def test_rules_speak_to_people_and_bound_what_they_walk_over() -> None:
+    rules = [(path, rule) for path, schema in NODES.items() for rule in schema.get("x-kubernetes-validations", [])]
+    assert {path for path, _ in rules} >= {"", ".spec", ".spec.tfReplicaSpecs"}
+    for path, rule in rules:
+        assert rule["message"], path
+    assert NODES[".spec.tfReplicaSpecs"]["maxProperties"] == len(ReplicaType)
+    assert NODES[".spec.tfReplicaSpecs[].template.spec.containers"]["maxItems"]
+
+
+def test_the_pod_template_stays_open() -> None:
+    template = ".spec.tfReplicaSpecs[].template"
+    for path in ("", ".metadata", ".spec", ".spec.containers[]", ".spec.containers[].ports[]"):
+        assert NODES[template + path]["x-kubernetes-preserve-unknown-fields"] is True, path
+
+
+def test_defaults_are_those_of_the_controller() -> None:
+    replica = NODES[".spec.tfReplicaSpecs[]"]["properties"]
+    assert (replica["replicas"]["default"], replica["restartPolicy"]["default"]) == (1, "Never")
+    policy = NODES[".spec.runPolicy"]["properties"]
+    assert policy["suspend"]["default"] is False
+    assert "default" not in policy["cleanPodPolicy"], "unset means something else than each of its values"
+
+
+def test_a_write_costs_the_api_server_little() -> None:
+    # The peer's schema has 576 KB; the time that an API server takes for a write grows with it. A tenth of ours is
+    # messages, which only a refusal evaluates.
+    assert len(json.dumps(crd())) < 30_000
+
+
+def test_each_call_makes_a_new_object() -> None:
+    crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clear()
+    struct_schema(TFJobSpec, TABLE)["properties"]["tfReplicaSpecs"]["x-kubernetes-validations"].clear()
+    assert openapi_schema() == SCHEMA

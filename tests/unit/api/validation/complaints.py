@@ -1,0 +1,43 @@
+"""What the validation says of a manifest, as text."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from tests.unit.api.samples import TEMPLATE, job_of, tfjob
+from tfoperator.api import default, errors, validate, validate_manifest
+
+
+def complaints(manifest: dict[str, Any]) -> list[str]:
+    """Errors of a manifest, which must be the same for the operator, defaulted or not."""
+    found = errors(validate_manifest(manifest))
+    job = job_of(manifest)
+    assert errors(validate(job)) == found
+    assert len(errors(validate(default(job)))) == len(found)
+    return [str(problem) for problem in found]
+
+
+def warnings(manifest: dict[str, Any]) -> list[str]:
+    return [str(problem) for problem in validate_manifest(manifest) if problem.severity == "warning"]
+
+
+def with_template(change: dict[str, Any]) -> dict[str, Any]:
+    """A job whose one worker's template is changed: `{"spec.containers.0.image": "x"}`; None removes."""
+    template = copy.deepcopy(TEMPLATE)
+    for path, value in change.items():
+        *parents, last = path.split(".")
+        target: Any = template
+        for step in parents:
+            target = target[int(step)] if isinstance(target, list) else target.setdefault(step, {})
+        if value is None:
+            del target[last]
+        else:
+            target[last] = value
+    return tfjob({"Worker": {"template": template}})
+
+
+WORKER = "spec.tfReplicaSpecs[Worker]"
+
+
+CONTAINERS = f"{WORKER}.template.spec.containers"

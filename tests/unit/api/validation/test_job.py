@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, TEMPLATE, job_of, tfjob
+from tests.unit.api.validation.complaints import WORKER, complaints, warnings
+from tfoperator.api import errors, validate, validate_manifest
+
+
+def test_a_job_with_every_field_of_the_peer_is_good() -> None:
+    job = tfjob({}) | {"spec": FULL_SPEC, "status": PEER_STATUS}
+    assert validate_manifest(job) == ()
+    assert validate(job_of(job)) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("", "metadata.name: is required"),
+        (
+            "Mnist",
+            "metadata.name: must consist of lower-case letters, digits and '-', start with a letter and end "
+            'with a letter or digit, but is "Mnist"',
+        ),
+        ("1st", "metadata.name: must consist of"),
+        ("mnist-", "metadata.name: must consist of"),
+        ("mnist\n", "metadata.name: must consist of"),
+        ("m.nist", "metadata.name: must consist of"),
+        (
+            "m" * 53,
+            f'metadata.name: is too long by 1 character: "{"m" * 53}-worker-100", the longest name made from '
+            "it, must have at most 63",
+        ),
+        ("m" * 60, "metadata.name: is too long by 8 characters"),
+    ],
+)
+def test_a_bad_name_is_refused(name: str, complaint: str) -> None:
+    (found,) = complaints(tfjob({"Worker": {"replicas": 101}, "PS": {"replicas": 1}}, name=name))
+    assert found.startswith(complaint)
+
+
+def test_a_name_as_long_as_its_pods_can_bear_is_good() -> None:
+    assert complaints(tfjob({"Worker": {"replicas": 101}}, name="m" * 52)) == []
+    assert complaints(tfjob({"Worker": {"replicas": 0}}, name="m" * 54)) == []
+
+
+def test_a_generated_name_counts_with_what_the_server_appends() -> None:
+    job = tfjob({"Worker": {}})
+    job["metadata"] = {"generateName": "mnist-"}
+    assert complaints(job) == []
+    job["metadata"] = {"generateName": "m" * 50}
+    (found,) = complaints(job)
+    assert found.startswith("metadata.generateName: is too long by 1 character")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "found"),
+    [
+        ({}, ["spec.tfReplicaSpecs: must have at least one of PS, Worker, Chief, Master, Evaluator"]),
+        (
+            {"Eval": {}},
+            ["spec.tfReplicaSpecs[Eval]: is not a replica type; the types are PS, Worker, Chief, Master, Evaluator"],
+        ),
+        ({"Worker": None}, ["spec.tfReplicaSpecs[Worker]: must not be null"]),
+        ({"Worker": {}, "worker": {}}, ["spec.tfReplicaSpecs: names Worker more than once: Worker and worker"]),
+        (
+            {"chief": {}, "Master": {}},
+            ["spec.tfReplicaSpecs: must not have both Chief and Master: they are two names for the one that leads"],
+        ),
+        ({"Worker": {"replicas": -1}}, [f"{WORKER}.replicas: must be 0 or more, but is -1"]),
+        (
+            {"worker": {"replicas": 10_001}},
+            ["spec.tfReplicaSpecs[worker].replicas: must be 10000 or less, but is 10001"],
+        ),
+        (
+            {"Worker": {"restartPolicy": "onFailure"}},
+            [f'{WORKER}.restartPolicy: must be one of Always, OnFailure, Never, ExitCode, but is "onFailure"'],
+        ),
+    ],
+)
+def test_bad_replicas_are_refused(replicas: dict[str, Any], found: list[str]) -> None:
+    job = tfjob(replicas)
+    assert [str(problem) for problem in errors(validate_manifest(job))] == found
+    assert [str(problem) for problem in errors(validate(job_of(job)))] == found
+
+
+def test_replica_types_are_good_in_any_case() -> None:
+    assert complaints(tfjob({"worker": {}, "ps": {}, "EVALUATOR": {}})) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "found"),
+    [
+        ({"cleanPodPolicy": "all"}, 'spec.runPolicy.cleanPodPolicy: must be one of All, Running, None, but is "all"'),
+        ({"ttlSecondsAfterFinished": -1}, "spec.runPolicy.ttlSecondsAfterFinished: must be 0 or more, but is -1"),
+        ({"activeDeadlineSeconds": -5}, "spec.runPolicy.activeDeadlineSeconds: must be 0 or more, but is -5"),
+        ({"activeDeadlineSeconds": 2**31}, "spec.runPolicy.activeDeadlineSeconds: must be 2147483647 or less"),
+        ({"activeDeadlineSeconds": 10**100}, "spec.runPolicy.activeDeadlineSeconds: must be 2147483647 or less"),
+        ({"backoffLimit": -1}, "spec.runPolicy.backoffLimit: must be 0 or more, but is -1"),
+        ({"managedBy": "me"}, "spec.runPolicy.managedBy: must be kubeflow.org/training-operator or kueue"),
+        ({"schedulingPolicy": {"minAvailable": -1}}, "spec.runPolicy.schedulingPolicy.minAvailable: must be 0"),
+        ({"schedulingPolicy": {"scheduleTimeoutSeconds": -1}}, "spec.runPolicy.schedulingPolicy.scheduleTimeoutSec"),
+        (
+            {"schedulingPolicy": {"minResources": {"cpu": "4", "memory": "much"}}},
+            "spec.runPolicy.schedulingPolicy.minResources[memory]: must be a quantity such as",
+        ),
+        ({"suspend": "no"}, 'spec.runPolicy.suspend: must be true or false, but is the string "no"'),
+    ],
+)
+def test_a_bad_run_policy_is_refused(policy: dict[str, Any], found: str) -> None:
+    job = tfjob({"Worker": {}}, runPolicy=policy)
+    (problem,) = errors(validate_manifest(job))
+    assert str(problem).startswith(found)
+
+
+def test_a_bad_success_policy_is_refused() -> None:
+    (found,) = complaints(tfjob({"Worker": {}}, successPolicy="Chief"))
+    assert found == 'spec.successPolicy: must be one of AllWorkers, but is "Chief"'
+
+
+def test_empty_strings_count_as_unset() -> None:
+    job = tfjob({"Worker": {"restartPolicy": ""}}, successPolicy="", runPolicy={"cleanPodPolicy": ""})
+    assert complaints(job) == []
+
+
+@pytest.mark.parametrize(
+    ("replicas", "policy", "warning"),
+    [
+        ({"Chief": {"replicas": 2}}, {}, "TensorFlow refuses a cluster with more than one Chief"),
+        ({"Worker": {}, "Evaluator": {"replicas": 2}}, {}, "TensorFlow refuses a cluster with more than one Evaluator"),
+        ({"PS": {}}, {}, "has neither Chief nor Worker, so nothing decides when the job has succeeded"),
+        ({"Worker": {"replicas": 0}}, {}, "asks for no replica at all"),
+        ({"Worker": {}}, {"activeDeadlineSeconds": 0}, "ends the job as soon as it starts"),
+        ({"Worker": {}}, {"schedulingPolicy": {"minAvailable": 2}}, "is 2, but the job has only 1 replicas"),
+    ],
+)
+def test_what_looks_like_a_mistake_is_a_warning(replicas: dict[str, Any], policy: dict[str, Any], warning: str) -> None:
+    job = tfjob(replicas, runPolicy=policy)
+    assert complaints(job) == []
+    (found,) = warnings(job)
+    assert warning in found
+
+
+def test_arguments_that_name_all_workers_do_not_go_with_workers_that_come_and_go() -> None:
+    job = tfjob({"Worker": {"replicas": 2}}, clusterArguments=True)
+    assert validate_manifest(job) == ()
+    job["spec"]["enableDynamicWorker"] = True
+    (warning,) = warnings(job)
+    assert warning.startswith("spec.clusterArguments: names the workers that there are when a pod is made")
+
+
+CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "complaint"),
+    [
+        ({"mountPath": "/c"}, "spec.checkpoint.volume: is required"),
+        ({"volume": None, "mountPath": "/c"}, "spec.checkpoint.volume: is required"),
+        ({"volume": [], "mountPath": "/c"}, "spec.checkpoint.volume: must be an object"),
+        ({"volume": {}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
+        ({"volume": {"name": "v"}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
+        ({"volume": CLAIM | {"nfs": {}}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
+        ({"volume": CLAIM}, "spec.checkpoint.mountPath: is required"),
+        ({"volume": CLAIM, "mountPath": "c"}, "spec.checkpoint.mountPath: must be an absolute path"),
+        ({"volume": CLAIM, "mountPath": "/"}, "spec.checkpoint.mountPath: must be an absolute path"),
+        ({"volume": CLAIM, "mountPath": "/c:d"}, "spec.checkpoint.mountPath: must be an absolute path"),
+        ({"volume": CLAIM, "mountPath": "/" + "c" * 1024}, "spec.checkpoint.mountPath: must have at most 1024"),
+        ("here", "spec.checkpoint: must be an object"),
+    ],
+)
+def test_a_checkpoint_needs_one_volume_and_an_absolute_place(checkpoint: Any, complaint: str) -> None:
+    (found,) = (str(problem) for problem in errors(validate_manifest(tfjob({"Worker": {}}, checkpoint=checkpoint))))
+    assert found.startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("volume", "warning"),
+    [
+        (CLAIM, ""),
+        (CLAIM | {"nfs": None}, ""),
+        (CLAIM | {"name": "mine"}, "spec.checkpoint.volume.name: has no effect"),
+        ({"emptyDir": {}}, "spec.checkpoint.volume: an emptyDir is each pod's own and goes with it"),
+    ],
+)
+def test_a_checkpoint_that_may_not_be_what_was_meant_is_a_warning(volume: dict[str, Any], warning: str) -> None:
+    job = tfjob({"Worker": {}}, checkpoint={"volume": volume, "mountPath": "/checkpoint"})
+    assert complaints(job) == []
+    assert [text.startswith(warning) for text in warnings(job)] == ([True] if warning else [])
+
+
+def test_the_network_is_one_of_two() -> None:
+    for good in ("", "PerReplica", "PerJob"):
+        assert complaints(tfjob({"Worker": {}}, network=good)) == []
+    (found,) = complaints(tfjob({"Worker": {}}, network="perJob"))
+    assert found == 'spec.network: must be one of PerReplica, PerJob, but is "perJob"'
+
+
+def test_the_longest_host_name_and_its_service_fit() -> None:
+    """A host name and a service's name are DNS labels; the former is the pod's name, of which the latter is a part."""
+    assert complaints(tfjob({"Worker": {"replicas": 101}}, name="m" * 52, network="PerJob")) == []
+    (found,) = complaints(tfjob({"Worker": {"replicas": 101}}, name="m" * 53, network="PerJob"))
+    assert found.startswith("metadata.name: is too long by 1 character")
+    (found,) = complaints(tfjob({"Worker": {}}, name="1st", network="PerJob"))
+    assert found.startswith("metadata.name: must consist of")
+
+
+def test_host_names_of_a_template_have_no_effect_in_a_network_of_the_job() -> None:
+    template = {"spec": {**TEMPLATE["spec"], "hostname": "me", "subdomain": "mine"}}
+    replicas = {"PS": {}, "Worker": {"template": template}}
+    found = warnings(tfjob(replicas, network="PerJob"))
+    assert [line.partition(":")[0] for line in found if "has no effect" in line] == [
+        f"{WORKER}.template.spec.hostname",
+        f"{WORKER}.template.spec.subdomain",
+    ]
+    assert not any("has no effect" in line for line in warnings(tfjob(replicas)))

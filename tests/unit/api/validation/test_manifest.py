@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.api.samples import job_of, tfjob
+from tests.unit.api.validation.complaints import CONTAINERS, WORKER, complaints, warnings, with_template
+from tfoperator.api import default, errors, validate, validate_manifest
+
+
+def test_a_wrong_type_hides_no_other_mistake() -> None:
+    manifest = tfjob(
+        {"Worker": {"replicas": "2", "restartPolicy": "never"}, "PS": {"replicas": 0.5, "template": "train.py"}},
+        name="My_Job",
+        runPolicy={"backoffLimit": "many", "cleanPodPolicy": "running"},
+    )
+    assert [str(problem).partition(": ")[0] for problem in errors(validate_manifest(manifest))] == [
+        "spec.tfReplicaSpecs[Worker].replicas",
+        "spec.tfReplicaSpecs[PS].replicas",
+        "spec.runPolicy.backoffLimit",
+        "metadata.name",
+        "spec.tfReplicaSpecs[Worker].restartPolicy",
+        "spec.tfReplicaSpecs[PS].template",
+        "spec.runPolicy.cleanPodPolicy",
+    ]
+
+
+def test_what_is_missing_because_its_type_is_wrong_is_said_once() -> None:
+    for manifest, field in (
+        (tfjob({"Worker": {}}) | {"metadata": "mnist"}, "metadata"),
+        (tfjob({"Worker": {}}) | {"spec": []}, "spec"),
+        (tfjob({}) | {"spec": {"tfReplicaSpecs": ["Worker"]}}, "spec.tfReplicaSpecs"),
+        (tfjob({"Worker": 3}), "spec.tfReplicaSpecs[Worker]"),
+        (tfjob({"Worker": {}}, checkpoint={"mountPath": 3, "volume": {"emptyDir": {}}}), "spec.checkpoint.mountPath"),
+    ):
+        assert [problem.field for problem in errors(validate_manifest(manifest))] == [field]
+
+
+def test_every_wrong_type_is_named_with_its_full_path() -> None:
+    job = tfjob({"Worker": {"replicas": "2"}, "PS": {"restartPolicy": 1}, "Chief": []}, enableDynamicWorker="no")
+    assert complaints(job) == [
+        f'{WORKER}.replicas: must be a whole number, but is the string "2"',
+        "spec.tfReplicaSpecs[PS].restartPolicy: must be a string, but is the number 1",
+        "spec.tfReplicaSpecs[Chief]: must be an object, but is a list",
+        'spec.enableDynamicWorker: must be true or false, but is the string "no"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "found"),
+    [
+        ({}, ["apiVersion: is required and must be kubeflow.org/v1", "kind: is required and must be TFJob"]),
+        (
+            {"apiVersion": "v1", "kind": "Pod"},
+            ['apiVersion: must be kubeflow.org/v1, but is "v1"', 'kind: must be TFJob, but is "Pod"'],
+        ),
+        (
+            {"apiVersion": 1, "kind": "TFJob", "metadata": {"labels": {"a": 1}}},
+            [
+                "apiVersion: must be kubeflow.org/v1, but is 1",
+                "metadata.labels[a]: must be a string, but is the number 1",
+            ],
+        ),
+    ],
+)
+def test_what_is_no_tfjob_is_told_so(manifest: dict[str, Any], found: list[str]) -> None:
+    assert [str(problem) for problem in validate_manifest(manifest)] == found
+
+
+@pytest.mark.parametrize(
+    ("manifest", "hint"),
+    [
+        (
+            tfjob({"Worker": {}}, cleanPodPolicy="All"),
+            "spec.cleanPodPolicy: is unknown and will be ignored; it belongs in spec.runPolicy",
+        ),
+        (
+            tfjob({"Worker": {"backoffLimit": 1}}),
+            f"{WORKER}.backoffLimit: is unknown and will be ignored; it belongs in spec.runPolicy",
+        ),
+        (
+            tfjob({"Worker": {}}, runpolicy={}),
+            "spec.runpolicy: is unknown and will be ignored; did you mean runPolicy?",
+        ),
+        (
+            tfjob({"Worker": {}}, runPolicy={"backofLimit": 1}),
+            "spec.runPolicy.backofLimit: is unknown and will be ignored; did you mean backoffLimit?",
+        ),
+        (
+            tfjob({"Worker": {"image": "x"}}),
+            f"{WORKER}.image: is unknown and will be ignored; "
+            "it belongs in spec.tfReplicaSpecs[...].template.spec.containers[...]",
+        ),
+        (
+            tfjob({"Worker": {}}, cleanPodPolcy="All"),
+            "spec.cleanPodPolcy: is unknown and will be ignored; did you mean cleanPodPolicy in spec.runPolicy?",
+        ),
+        (tfjob({"Worker": {}}, zzz=1), "spec.zzz: is unknown and will be ignored"),
+        (
+            tfjob({"Worker": {}}) | {"tfReplicaSpecs": {}},
+            "tfReplicaSpecs: is unknown and will be ignored; it belongs in spec",
+        ),
+        (
+            with_template({"spec.volume": []}),
+            f"{WORKER}.template.spec.volume: is unknown and will be ignored; did you mean volumes?",
+        ),
+        (
+            with_template({"spec.containers.0.imagePullPolicys": ""}),
+            f"{CONTAINERS}[0].imagePullPolicys: is unknown and will be ignored; did you mean imagePullPolicy?",
+        ),
+        (
+            with_template({"containers": []}),
+            f"{WORKER}.template.containers: is unknown and will be ignored; "
+            "it belongs in spec.tfReplicaSpecs[...].template.spec",
+        ),
+    ],
+)
+def test_an_unknown_member_is_a_warning_with_a_hint(manifest: dict[str, Any], hint: str) -> None:
+    assert errors(validate_manifest(manifest)) == ()
+    assert warnings(manifest) == [hint]
+
+
+def test_metadata_that_only_servers_write_is_known() -> None:
+    job = tfjob({"Worker": {}})
+    job["metadata"] |= {"managedFields": [], "selfLink": "", "generation": 1, "creationTimestamp": None}
+    assert validate_manifest(job) == ()
+    job["metadata"]["lables"] = {}
+    assert warnings(job) == ["metadata.lables: is unknown and will be ignored; did you mean labels?"]
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda children: (
+        st.lists(children, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "spec",
+                    "metadata",
+                    "tfReplicaSpecs",
+                    "Worker",
+                    "template",
+                    "containers",
+                    "name",
+                    "runPolicy",
+                    "labels",
+                    "x",
+                ]
+            ),
+            children,
+            max_size=3,
+        )
+    ),
+)
+
+
+@given(st.dictionaries(st.sampled_from(["spec", "metadata", "kind", "status", "?"]), anything))
+def test_any_data_is_judged_without_an_exception(manifest: dict[str, Any]) -> None:
+    assert all(str(problem) for problem in validate_manifest(manifest))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["Worker", "worker", "PS", "Eval"]),
+        st.none() | st.fixed_dictionaries({"template": anything, "replicas": st.none() | st.integers()}),
+    )
+)
+def test_any_template_is_judged_without_an_exception(replicas: dict[str, Any]) -> None:
+    validate_manifest(tfjob(replicas))
+    validate(default(job_of(tfjob(replicas))))

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.cli import tfjob
+from tests.unit.cli.conftest import Run
+from tfoperator.api.loading import load_manifests
+from tfoperator.api.validation import errors, validate_manifest
+from tfoperator.cli.commands import run as run_command
+
+EXAMPLES = Path(__file__).parents[4] / "examples" / "older"
+
+OLD = """\
+# A job from before
+apiVersion: kubeflow.org/v1alpha1
+kind: TFJob
+metadata: {name: mnist}
+spec:
+  runtimeId: ab12
+  replicaSpecs:
+  - tfReplicaType: MASTER
+    template:
+      spec:
+        containers:
+        - name: tensorflow
+          image: example.com/train:1
+"""
+
+MIDDLE = """\
+apiVersion: kubeflow.org/v1alpha2
+kind: TFJob
+metadata: {name: mnist}
+spec:
+  tfReplicaSpecs:
+    Eval:
+      replicas: -1
+      template: {spec: {containers: [{name: tensorflow, image: i}]}}
+    Worker:
+      restartPolicy: Never
+      template: {spec: {containers: [{name: tensorflow, image: i}]}}
+"""
+
+
+TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}}
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> str:
+    return write(tmp_path, OLD)
+
+
+def write(folder: Path, text: str, name: str = "job.yaml") -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_job_goes_to_stdout_and_the_notes_with_their_lines_to_stderr(old: str, run: Run) -> None:
+    converted = run("convert", old, code=0)
+    job, said = yaml.safe_load(converted.out), converted.err.splitlines()
+    assert job["apiVersion"] == "kubeflow.org/v1"
+    assert list(job["spec"]["tfReplicaSpecs"]) == ["Master"]
+    assert said[0] == f"{old}:2: note: kubeflow.org/v1alpha1 is taken as kubeflow.org/v1"
+    assert said[1].startswith(f"{old}:8: note: spec.replicaSpecs[0].tfReplicaType: MASTER becomes Master")
+    assert [line for line in said if "warning" in line] == [
+        f"{old}:6: warning: spec.runtimeId: is left out: objects are named after the job in v1; it is kept in the "
+        "annotation training.kubeflow.org/v1alpha1-only"
+    ]
+    assert said[-1] == f"{old}: note: comments in the file, if any, are lost"
+
+
+def test_strict_minds_what_is_lost_and_only_that(old: str, tmp_path: Path, run: Run) -> None:
+    run("convert", "--strict", old, code=1)
+    carried = write(tmp_path, OLD.replace("  runtimeId: ab12\n", ""), "carried.yaml")
+    run("convert", "--strict", carried, code=0)
+
+
+def test_other_documents_pass_through_unchanged(tmp_path: Path, run: Run) -> None:
+    config = "apiVersion: v1\nkind: ConfigMap\ndata:\n  a: '1e3'\n  b: |\n    x\n    y\n"
+    current = tfjob("now", Worker={"odd": 1, "template": TEMPLATE})
+    captured = run("convert", write(tmp_path, f"{config}---\n{OLD}---\n{current}\n"), code=0)
+    documents = captured.out.split("---\n")
+    assert documents[0] == config
+    assert yaml.safe_load(documents[2]) == json.loads(current)
+
+
+def test_nothing_is_said_of_what_is_v1_already(tmp_path: Path, run: Run) -> None:
+    assert run("convert", "--strict", write(tmp_path, tfjob("now", Worker={"template": TEMPLATE})), code=0).err == ""
+
+
+def test_json_holds_one_object_or_a_list(old: str, run: Run) -> None:
+    assert json.loads(run("convert", "-o", "json", old, code=0).out)["kind"] == "TFJob"
+    whole = json.loads(run("convert", "-o", "json", old, old, code=0).out)
+    assert (whole["kind"], len(whole["items"])) == ("List", 2)
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(OLD.encode())))
+    assert run("convert", "-", code=0).err.startswith("<stdin>:2: note: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [1\n", ":2:1: is not valid YAML: "),
+        (
+            OLD.replace("MASTER", "EVAL"),
+            ":8: error: spec.replicaSpecs[0].tfReplicaType: must be one of MASTER, PS, WORKER",
+        ),
+        (OLD.replace("v1alpha1", "v9"), ':2: error: apiVersion: "kubeflow.org/v9" is no version of TFJob known here'),
+    ],
+)
+def test_bad_input_ends_with_2_and_prints_nothing(text: str, message: str, tmp_path: Path, old: str, run: Run) -> None:
+    bad = write(tmp_path, text, "bad.yaml")
+    captured = run("convert", old, bad, code=2)
+    assert captured.out == ""
+    assert f"{bad}{message}" in captured.err
+
+
+def test_a_job_that_was_wrong_before_is_printed_but_called_wrong(tmp_path: Path, run: Run) -> None:
+    path = write(tmp_path, MIDDLE)
+    said = run("convert", path, code=1)
+    assert f"{path}:7: error: spec.tfReplicaSpecs[Eval].replicas: must be 0 or more, but is -1\n" in said.err
+    assert yaml.safe_load(said.out)["spec"]["tfReplicaSpecs"]["Evaluator"]["replicas"] == -1
+
+
+def test_a_type_that_can_not_be_called_by_its_name_in_v1_is_an_error(tmp_path: Path, run: Run) -> None:
+    path = write(tmp_path, MIDDLE.replace("Eval", "Local").replace("replicas: -1", "replicas: 1"))
+    said = run("convert", path, code=1)
+    assert f"{path}:6: warning: spec.tfReplicaSpecs[Local]: can't become Worker beside Worker" in said.err
+    assert f"{path}:6: error: spec.tfReplicaSpecs[Local]: is not a replica type" in said.err
+    again = write(tmp_path, said.out, "again.yaml")
+    assert "error: spec.tfReplicaSpecs[Local]: is not a replica type" in run("convert", again, code=1).err
+
+
+def test_a_manifest_cannot_talk_to_the_terminal(tmp_path: Path, run: Run) -> None:
+    text = MIDDLE.replace("  tfReplicaSpecs", '  "\\e[2J": 1\n  tfReplicaSpecs')
+    captured = run("convert", write(tmp_path, text), code=1)
+    assert "\x1b" not in captured.out + captured.err
+
+
+def test_validate_judges_an_older_job_by_its_own_fields_and_lines(tmp_path: Path, old: str, run: Run) -> None:
+    path = write(tmp_path, MIDDLE, "middle.yaml")
+    said = run("validate", path, code=1).out.splitlines()
+    assert said[0] == f"{path}:1: note: kubeflow.org/v1alpha2 is taken as kubeflow.org/v1"
+    assert f"{path}:7: error: spec.tfReplicaSpecs[Eval].replicas: must be 0 or more, but is -1" in said
+    assert f"{old}:2: TFJob mnist is valid" in run("validate", old, code=0).out
+    run("validate", "--strict", old, code=1)
+
+
+def test_validates_report_has_the_notes(old: str, run: Run) -> None:
+    (found,) = json.loads(run("validate", "-o", "json", old, code=0).out)["objects"]
+    assert found["apiVersion"] == "kubeflow.org/v1alpha1"
+    assert [(note["field"], note["line"]) for note in found["notes"] if note["lost"]] == [("spec.runtimeId", 6)]
+
+
+def test_run_takes_an_older_job_as_v1(old: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (manifest,) = run_command._load([old])
+    assert manifest.obj["apiVersion"] == "kubeflow.org/v1"
+    assert errors(validate_manifest(manifest.obj)) == ()
+    assert capsys.readouterr().err.startswith(f"{old}:2: note: kubeflow.org/v1alpha1 is taken as kubeflow.org/v1")
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_design_documents_examples_convert_and_are_valid(path: Path, tmp_path: Path, run: Run) -> None:
+    converted = write(tmp_path, run("convert", str(path), code=0).out)
+    (manifest,) = load_manifests(converted)
+    assert manifest.obj["apiVersion"] == "kubeflow.org/v1"
+    run("validate", converted, code=0)
+
+
+def test_there_is_an_example_of_each_design_document() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.yaml")} == {"v1alpha1", "v1alpha2", "draft-local"}

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.cli.conftest import Run
+from tfoperator.api.schema import crd
+
+
+@pytest.mark.parametrize(("flags", "load"), [([], yaml.safe_load), (["-o", "json"], json.loads)])
+def test_the_crd_is_printed(flags: list[str], load: Callable[[str], Any], run: Run) -> None:
+    assert load(run("crd", *flags, code=0).out) == crd()
+    assert load(run("crd", "--versions", "all", *flags, code=0).out) == crd(all_versions=True)
+    url = "https://host:9443/convert"
+    conversion = load(run("crd", "--versions", "all", "--webhook-url", url, *flags, code=0).out)["spec"]["conversion"]
+    assert conversion["webhook"]["clientConfig"] == {"url": url}
+
+
+def test_an_address_that_nobody_would_use_is_refused(run: Run) -> None:
+    assert "--versions all" in run("crd", "--webhook-url", "https://host/convert", code=2).err

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.unit.cli.conftest import Run
+from tests.unit.local.node.pods import python
+from tfoperator.local.daemon import DaemonState, StateDirectory
+from tfoperator.local.identity import ProcessIdentity, identify
+
+
+def crashed(folder: Path) -> StateDirectory:
+    """The files of a control plane that is no more."""
+    state = StateDirectory(folder)
+    state.create()
+    state.kubeconfig.write_text("secret")
+    state.write(DaemonState(ProcessIdentity(1, "long ago"), "https://127.0.0.1:1", datetime.now(UTC), "/work"))
+    return state
+
+
+def test_without_a_control_plane_status_says_how_to_start_one(tmp_path: Path, run: Run) -> None:
+    assert "tfoperator local up" in run("local", "status", "--state-dir", str(tmp_path / "none"), code=1).out
+    said = run("local", "status", "-o", "json", "--state-dir", str(tmp_path / "none"), code=1)
+    assert json.loads(said.out) == {"running": False, "stopping": False, "crashed": False, "jobs": []}
+
+
+def test_a_crash_is_noticed_and_down_cleans_up_after_it(tmp_path: Path, run: Run) -> None:
+    state = crashed(tmp_path)
+    assert "has crashed" in run("local", "status", "--state-dir", str(tmp_path), code=1).out
+    process = subprocess.Popen(python("import time; time.sleep(60)"), start_new_session=True)
+    try:
+        identity = identify(process.pid)
+        assert identity is not None
+        records = state.run / "processes"
+        records.mkdir(parents=True)
+        record = {"pid": identity.pid, "started": identity.started, "container": "ns/p/tensorflow"}
+        (records / f"{process.pid}.json").write_text(json.dumps(record))
+        said = run("local", "down", "--state-dir", str(tmp_path), code=0).err
+        assert process.wait(60) == -9
+    finally:
+        process.kill()
+        process.wait()
+    assert "had crashed" in said
+    assert "killed ns/p/tensorflow" in said
+    assert state.read() is None
+    assert not state.kubeconfig.exists()
+
+
+def test_down_without_a_control_plane_is_no_mistake(tmp_path: Path, run: Run) -> None:
+    assert "no control plane was up" in run("local", "down", "--state-dir", str(tmp_path), code=0).err
+
+
+def test_local_without_a_command_shows_what_there_is(run: Run) -> None:
+    said = run("local", code=2)
+    assert "status" in said.out + said.err
+
+
+def test_a_port_that_can_not_be_is_a_mistake(tmp_path: Path, run: Run) -> None:
+    assert "65535" in run("local", "up", "--port", "65536", "--state-dir", str(tmp_path), code=2).err
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path, run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = run("local", "up", "--port", str(port), "--state-dir", str(tmp_path), code=1)
+        assert f"Address already in use: '127.0.0.1:{port}'" in said.err

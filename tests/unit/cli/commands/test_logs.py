@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.support.cli import Cli
+from tests.support.jobs import soon
+from tests.support.served import ServedWorld
+from tests.unit.archive.samples import record
+from tests.unit.cli.conftest import Tell
+from tfoperator.archive.layout import RECORD, encode_record, job_folder
+from tfoperator.cli.terminal import output, progress
+
+
+def two_workers(world: ServedWorld, job: str) -> None:
+    """Logs are known by pod name, so each test's job has a name of its own."""
+    world.submit(job)
+    for replica in ("worker-0", "worker-1"):
+        world.logs.begin(world.pod(replica, job), f"{replica} 1\n{replica} 2\n")
+
+
+def test_one_replica_is_shown_as_it_is_and_several_with_a_prefix(tell: Tell, world: ServedWorld) -> None:
+    two_workers(world, "plain")
+    assert tell("logs", "plain").out == "worker-0 1\nworker-0 2\n"
+    assert tell("logs", "plain", "--replica", "worker-1", "--tail", "1").out == "worker-1 2\n"
+    every = "[worker-0] worker-0 1\n[worker-0] worker-0 2\n[worker-1] worker-1 1\n[worker-1] worker-1 2\n"
+    assert tell("logs", "plain", "--all-replicas").out == every
+    assert tell("logs", "plain", "--replica", "Worker").out == every
+
+
+def test_for_programs_every_line_is_an_object(tell: Tell, world: ServedWorld) -> None:
+    two_workers(world, "lines")
+    lines = [json.loads(line) for line in tell("logs", "lines", "-o", "json").out.splitlines()]
+    assert lines[0] == {"pod": "lines-worker-0", "replica": "worker-0", "text": "worker-0 1"}
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_lines_of_the_last_minutes_are_asked_for_and_their_times(
+    tell: Tell, world: ServedWorld, *, follow: bool
+) -> None:
+    job = f"since-{follow}".lower()
+    pod = f"{job}-worker-0"
+    world.submit(job)
+    world.logs.begin(world.pod("worker-0", job), "said\n")
+    world.logs.end(pod)
+    world.pod_status(pod, "Succeeded")
+    world.becomes("Succeeded", job)
+    assert tell("logs", job, "--since", "5m", "--timestamps", *(["-f"] if follow else [])).out == "said\n"
+    since, timestamps = world.logs.asked[pod]
+    assert timestamps
+    assert since is not None
+    assert timedelta(minutes=4) < datetime.now(UTC) - since < timedelta(hours=1)
+    refused = tell("logs", job, "--since", "yesterday", code=2)
+    assert "--since" in refused.err
+
+
+HOSTILE = "\x1b[31mred\x1b[0m\x1b]0;title\x07\x1b[2J\x9b2J\x07!"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("arguments", [(), ("-a",), ("-f",), ("-a", "-f")])
+def test_a_container_controls_nothing_but_its_colours(
+    tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], terminal: bool
+) -> None:
+    job = f"hostile-{terminal}{''.join(arguments)}".lower()
+    world.submit(job)
+    world.logs.begin(world.pod("worker-0", job), f"{HOSTILE}\nnext\n")
+    world.logs.end(f"{job}-worker-0")
+    world.pod_status(f"{job}-worker-0", "Succeeded")
+    world.becomes("Succeeded", job)
+    if terminal:
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    first, second = tell("logs", job, *arguments).out.splitlines()
+    assert first.endswith("\x1b[31mred\x1b[0m\ufffd2J\ufffd!")
+    assert second.endswith("next")
+    assert "title" not in first
+
+
+def test_as_json_a_log_is_whole_and_controls_nothing(tell: Tell, world: ServedWorld) -> None:
+    world.submit("hostile-json")
+    world.logs.begin(world.pod("worker-0", "hostile-json"), f"{HOSTILE}\n")
+    said = tell("logs", "hostile-json", "-o", "json").out
+    assert json.loads(said)["text"] == HOSTILE
+    assert said.removesuffix("\n").isprintable()
+
+
+def test_prefixes_are_coloured_on_a_terminal(tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    two_workers(world, "colour")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    out = tell("logs", "colour", "--all-replicas").out
+    assert "\x1b[36m[worker-0]\x1b[0m worker-0 1" in out
+    assert "\x1b[32m[worker-1]\x1b[0m worker-1 1" in out
+
+
+def test_the_run_before_a_restart(tell: Tell, world: ServedWorld) -> None:
+    world.submit("again")
+    name = world.pod("worker-0", "again", restarts=1)
+    world.logs.begin(name, "crash\n")
+    world.logs.begin(name, "better\n")
+    assert tell("logs", "again", "--previous").out == "crash\n"
+    assert tell("logs", "again", "-f", "-p").code == 2
+
+
+def test_what_has_no_log_says_why(tell: Tell, world: ServedWorld) -> None:
+    world.submit("silent")
+    said = tell("logs", "silent", code=1)
+    assert "TFJob silent has no such pods (any more)\n" in said.err
+    world.pod("worker-0", "silent", phase="Pending", waiting="ImagePullBackOff")
+    said = tell("logs", "silent")
+    assert (said.code, said.out) == (1, "")
+    assert said.err == "worker-0 has not started yet (ImagePullBackOff: for a reason)\n"
+
+
+def test_of_a_deleted_job_without_the_log_that_is_wanted_it_says_whose_there_are(
+    tell: Tell, world: ServedWorld, tmp_path: Path
+) -> None:
+    archive = tmp_path / "archive"
+    for index in (2, 1):
+        kept = msgspec.structs.replace(record(index, uid=f"uid-{index}"), namespace=world.namespace)
+        folder = job_folder(archive, kept.namespace, kept.job, kept.job_uid) / kept.pod
+        folder.mkdir(parents=True)
+        (folder / "tensorflow.log").write_text(f"of worker {index}\n")
+        (folder / RECORD).write_bytes(encode_record(kept))
+    said = tell("logs", "mnist", "--archive-dir", str(archive))
+    command = f"tfoperator logs mnist -n {world.namespace}"
+    assert (said.code, said.out) == (1, "")
+    assert said.err.splitlines() == [
+        f"tfoperator: TFJob mnist in namespace {world.namespace} is gone; the archive has logs of it, but only of "
+        "worker-1, worker-2",
+        f"Read them: {command} --replica worker-1, or {command} --all-replicas",
+    ]
+    assert tell("logs", "mnist", "--archive-dir", str(archive), "--replica", "worker-1").out == "of worker 1\n"
+    assert "there is no TFJob never" in tell("logs", "never", "--archive-dir", str(archive)).err
+
+
+@pytest.mark.parametrize("replica", ["boss-0", "worker-", "worker-x", "worker--1"])
+def test_a_replica_that_can_not_be_is_exit_code_2(tell: Tell, replica: str) -> None:
+    said = tell("logs", "any", "--replica", replica, code=2)
+    assert "write it like worker-1 or worker" in said.err
+
+
+def test_following_shows_lines_as_they_come_and_ends_with_the_job(world: ServedWorld, tmp_path: Path) -> None:
+    two_workers(world, "follow")
+    cli = Cli(tmp_path, KUBECONFIG=str(world.kubeconfig))
+    with cli.start("logs", "follow", "-f", "--all-replicas") as command:
+        command.until("[worker-1] worker-1 2")
+        world.logs.write("follow-worker-0", "10%\r100%\n")
+        command.until("[worker-0] 100%")
+        for replica in ("worker-0", "worker-1"):
+            world.logs.end(f"follow-{replica}")
+            world.pod_status(f"follow-{replica}", "Succeeded")
+        world.becomes("Succeeded", "follow")
+        assert command.wait() == 0
+    assert sorted(command.output.splitlines()) == [
+        "[worker-0] 100%",
+        "[worker-0] worker-0 1",
+        "[worker-0] worker-0 2",
+        "[worker-1] worker-1 1",
+        "[worker-1] worker-1 2",
+    ]
+
+
+def test_waiting_for_a_replica_to_start_is_told_after_a_while(
+    tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.submit("late")
+    world.pod("worker-0", "late", phase="Pending", waiting="ImagePullBackOff")
+    told = threading.Event()
+
+    def note(text: str) -> None:
+        output.note(text)
+        if "worker-0" in text:
+            told.set()
+
+    def run() -> None:
+        assert told.wait(60)
+        world.logs.begin("late-worker-0", "at last\n")
+        world.logs.end("late-worker-0")
+        world.pod_status("late-worker-0", "Succeeded")
+
+    monkeypatch.setattr(progress, "note", note)
+    began = time.monotonic()
+    with soon(run, after=0.1):
+        said = tell("logs", "late", "-f")
+    assert said.out == "at last\n"
+    assert "waiting for worker-0 to start (ImagePullBackOff: for a reason)" in said.err
+    assert time.monotonic() - began > 2

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import replica, tfjob
+from tests.support.served import ServedWorld
+from tests.unit.cli.conftest import Run, Tell
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.cli.cluster import plain
+
+PEER = Path(__file__).parents[4] / "examples" / "peer"
+
+
+def test_manifests_are_judged_without_a_cluster(run: Run) -> None:
+    said = run("migrate", str(PEER / "two-workers.yaml"), code=0)
+    assert "two-workers.yaml:2: TFJob tfjob-simple" in said.out
+    assert "change  spec.runPolicy.cleanPodPolicy" in said.out
+    assert "nothing has to be done first" in said.err
+
+
+def test_the_exit_code_says_that_something_needs_a_hand(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(tfjob("Mnist", Worker=replica("true")))
+    said = run("migrate", str(file), "-o", "json", code=1)
+    report = json.loads(said.out)
+    assert report["actions"] == 1
+    [job] = report["jobs"]
+    [finding] = [one for one in job["findings"] if one["effort"] == "action"]
+    assert (job["name"], finding["field"]) == ("Mnist", "metadata.name")
+
+
+def test_a_file_without_tfjobs_is_bad_input(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n")
+    assert "no TFJob in there" in run("migrate", str(file), code=2).err
+
+
+@pytest.mark.parametrize("option", [["-A"], ["-n", "team"], ["--context", "x"]])
+def test_files_and_a_cluster_exclude_each_other(run: Run, option: list[str]) -> None:
+    assert "either manifests or options of a cluster" in run("migrate", "job.yaml", *option, code=2).err
+
+
+def test_a_cluster_is_read_and_nothing_is_written(world: ServedWorld, tell: Tell) -> None:
+    manifest = json.loads(tfjob("mnist", clean="", Worker=replica("true", restart="OnFailure")))
+    before = world.sdk.api.create(TFJOBS, world.namespace, manifest, plain)
+    report = json.loads(tell("migrate", "-o", "json", code=0).out)
+    [job] = report["jobs"]
+    assert (job["namespace"], job["name"]) == (world.namespace, "mnist")
+    assert [one["field"] for one in job["findings"]] == ["spec.runPolicy.cleanPodPolicy"]
+    assert [one["field"] for one in report["cluster"]] == ["RBAC"]
+    assert world.sdk.api.get(TFJOBS, world.namespace, "mnist", plain) == before

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+from tests.support.threads import no_threads_left
+from tests.unit.cli.conftest import Run
+
+FILE = """
+from pathlib import Path
+from tfoperator.launcher import ExecutorClassSpec, ExecutorContainerSpec, DockerPlatformConfig, RetryableFailure
+from tfoperator.pipeline import BaseComponent, ChannelParameter, ExecutionParameter, Pipeline, make_spec_class
+
+class Write:
+    def do(self, inputs, outputs, properties):
+        if properties["number"] < 0:
+            raise RetryableFailure("busy \\x1b[31m") if properties["number"] == -1 else ValueError("bad number")
+        Path(outputs["text"][0].uri).write_text(str(properties["number"]))
+
+class First(BaseComponent):
+    SPEC_CLASS = make_spec_class(outputs={"text": ChannelParameter(type="Text")},
+                                 parameters={"number": ExecutionParameter(type=int)})
+    EXECUTOR_SPEC = ExecutorClassSpec(Write)
+
+class Second(First):
+    SPEC_CLASS = make_spec_class(inputs={"before": ChannelParameter(type="Text")},
+                                 outputs={"text": ChannelParameter(type="Text")},
+                                 parameters={"number": ExecutionParameter(type=int)})
+
+def create_pipeline(number=1, other=2, note=None):
+    first = First(number=number)
+    return Pipeline("two", "root", [first, Second(before=first.outputs.text, number=other)], enable_cache=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with no_threads_left():
+        yield tmp_path
+    for name in {"two", "other", "odd"} & (set(sys.modules) - before):
+        del sys.modules[name]
+
+
+@pytest.fixture
+def two(here: Path) -> str:
+    (here / "two.py").write_text(FILE)
+    return "two.py"
+
+
+def test_a_run_says_what_it_does_and_is_there_to_be_looked_at(run: Run, two: str, here: Path) -> None:
+    said = run("pipeline", "run", two, code=0)
+    assert "First: running" in said.err
+    assert "2 of 2 steps done" in said.err
+    report = json.loads(run("pipeline", "run", two, "--param", "other=3", "-o", "json", code=0).out)
+    assert [step["state"] for step in report["steps"]] == ["cached", "succeeded"]
+    uri = report["steps"][1]["outputs"]["text"][0]["uri"]
+    assert uri == f"{here}/root/Second/text/{report['run']}"
+
+    listed = run("pipeline", "runs", code=0).out.splitlines()
+    assert (listed[0].split()[:3], len(listed)) == (["RUN", "PIPELINE", "STATE"], 3)
+    assert [one["state"] for one in json.loads(run("pipeline", "runs", "-o", "json", code=0).out)] == ["succeeded"] * 2
+    shown = run("pipeline", "show", "last", code=0).out
+    assert "parameters: number=1, other=3" in shown
+    assert f"-> Text 3: {uri}" in shown
+    whole = json.loads(run("pipeline", "show", report["run"], "-o", "json", code=0).out)
+    assert whole["steps"][1]["inputs"]["before"][0]["id"] == 1
+    assert "by First (run" in run("pipeline", "lineage", uri, code=0).out
+    down = json.loads(run("pipeline", "lineage", "1", "--downstream", "-o", "json", code=0).out)
+    assert [one["artifact"]["id"] for one in down["artifacts"]] == [2, 3]
+    for what in (two, "last"):
+        ElementTree.fromstring(run("pipeline", "graph", what, code=0).out)
+    assert "no log" in run("pipeline", "logs", "last", "Second", code=0).err
+
+
+def test_exit_codes_tell_what_to_do(run: Run, two: str) -> None:
+    busy = run("pipeline", "run", two, "--param", "number=-1", "--attempts", "1", code=75)
+    assert "--resume" in busy.err
+    assert "\x1b" not in busy.err
+    bad = run("pipeline", "run", two, "--param", "number=-2", code=1)
+    assert "First: component First failed: exit code 1: ValueError: bad number" in bad.err
+    report = json.loads(run("pipeline", "run", two, "--param", "number=-2", "-o", "json", code=1).out)
+    assert [step["state"] for step in report["steps"]] == ["failed", "skipped"]
+
+
+def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: str, here: Path) -> None:
+    first = json.loads(run("pipeline", "run", two, "-o", "json", code=0).out)["run"]
+    second = json.loads(run("pipeline", "run", two, "--param", "other=5", "-o", "json", code=0).out)["run"]
+    run("pipeline", "clean", first, "--outputs", code=0)
+    assert {path.name for path in (here / "root").rglob("*") if path.is_file()} == {first, second}
+    run("pipeline", "clean", "--keep", "0", "--outputs", code=0)
+    assert [path.name for path in (here / "root").rglob("*") if path.is_file()] == [first]
+    assert "no more than 10" in run("pipeline", "clean", code=0).err
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "words"),
+    [
+        (None, [], "No such file"),
+        ("x = 1", [], "has no function create_pipeline"),
+        ("def create_pipeline(): return 3", [], "returns a int, and no Pipeline"),
+        ("def create_pipeline():\n    return 1 / 0", [], r"odd\.py:2: ZeroDivisionError"),
+        ("def create_pipeline(:", [], r"odd\.py:1: "),
+        ("import nothing_of_this_name", [], r"odd\.py:1: ModuleNotFoundError"),
+        (FILE, ["--param", "x=1"], "no parameter 'x'; there are number, other"),
+        (FILE, ["--param", "number=many"], "is int by default, but is 'many'"),
+        (FILE, ["--platform", "moon"], "no platform 'moon'"),
+        (FILE, ["--resume", "last"], "no run of two yet"),
+        (FILE + "\nPLATFORMS = {'a': 3}", [], "lists of platform configs"),
+        (FILE + "\nPLATFORMS = {'a': {}, 'b': {}}", [], "choose one of a, b with --platform"),
+        (FILE + "\nPLATFORMS = {'a': {'Third': [DockerPlatformConfig()]}}", [], "configs for Third, but no such"),
+    ],
+)
+def test_bad_input_is_an_error_in_words_and_nothing_runs(
+    run: Run, here: Path, text: str | None, arguments: list[str], words: str
+) -> None:
+    if text is not None:
+        (here / "odd.py").write_text(text)
+    said = run("pipeline", "run", "odd.py", *arguments, code=2)
+    assert re.search(words, said.err), said.err
+    assert not (here / "root").exists()
+
+
+def test_where_nothing_was_run_commands_say_so(run: Run) -> None:
+    for command in (["runs"], ["show", "last"], ["lineage", "1"], ["clean"], ["stop", "last"], ["graph", "last"]):
+        said = run("pipeline", *command, code=2)
+        assert "no pipeline was run here" in said.err
+
+
+def test_a_dry_run_shows_every_step_and_makes_nothing(run: Run, two: str, here: Path) -> None:
+    said = run("pipeline", "run", two, "--dry-run", code=0)
+    assert ("# First" in said.out, "class: two:Write" in said.out) == (True, True)
+    assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["two.py"]
+
+
+def test_records_may_be_objects(run: Run, two: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = f"file://{here}/objects"
+    monkeypatch.setenv("TFOPERATOR_PIPELINE_HOME", place)
+    report = json.loads(run("pipeline", "run", two, "--run-id", "one", "-o", "json", code=0).out)
+    assert (report["run"], report["state"]) == ("one", "succeeded")
+    assert not (here / ".tfoperator").exists()
+    assert json.loads(run("pipeline", "show", "last", "-o", "json", code=0).out)["owner"] is None
+
+    # Another machine's runner is at work on a run; this one waits, and sees that it lives.
+    from tfoperator.clock import SystemClock
+    from tfoperator.pipeline import open_home
+
+    with closing(open_home(place)) as home, home.store() as store, home.lock("one", SystemClock(), seconds=2.0) as held:
+        known = store.run("one")
+        assert known is not None
+        store.put_run(msgspec.structs.replace(known, state="running", term=held.term))
+        shown = run("pipeline", "show", "last", code=0).out
+        assert re.search(r"owner: \S+, process \d+, until \d{4}-\d\d-\d\d .* UTC unless renewed", shown)
+        (listed,) = json.loads(run("pipeline", "runs", "-o", "json", code=0).out)
+        assert (listed["state"], listed["owner"]["process"]) == ("running", os.getpid())
+        assert f" {socket.gethostname()}" in run("pipeline", "runs", code=0).out.splitlines()[1]
+        refused = run("pipeline", "run", two, "--run-id", "one", code=75).err
+        assert "run one is under way: held by" in refused
+    assert "run one is cancelled" in run("pipeline", "stop", "one", code=0).out
+    assert "First of run one has no log" in run("pipeline", "logs", "one", "First", code=0).err
+    run("pipeline", "clean", "one", code=0)
+    assert run("pipeline", "runs", code=0).err.startswith("there are no runs")
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("s3://key:hidden@bucket/x", "can't have credentials in it"),
+        ("gs://bucket/x", "s3://BUCKET/PREFIX or file:///DIRECTORY"),
+        ("s3://bucket/a//b", "a prefix is words"),
+    ],
+)
+def test_a_place_of_records_that_makes_no_sense_is_refused(run: Run, two: str, place: str, reason: str) -> None:
+    for command in (["run", two], ["runs"]):
+        said = run("pipeline", *command, "--home", place, code=2).err
+        assert reason in said
+        assert "hidden" not in said

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.threads import no_threads_left
+from tests.unit.cli.conftest import Run
+
+FILE = """
+from pathlib import Path
+from tfoperator.launcher import ExecutorClassSpec, DockerPlatformConfig, PermanentFailure, RetryableFailure
+from tfoperator.pipeline import BaseComponent, ChannelParameter, ExecutionParameter, Pipeline, make_spec_class
+
+class Write:
+    def do(self, inputs, outputs, properties):
+        text = properties["text"]
+        if text in ("busy", "broken"):
+            raise RetryableFailure(text) if text == "busy" else PermanentFailure(text)
+        Path(outputs["out"][0].uri).write_text(text)
+
+class Step(BaseComponent):
+    SPEC_CLASS = make_spec_class(inputs={"before": ChannelParameter(type="Text", optional=True)},
+                                 outputs={"out": ChannelParameter(type="Text")},
+                                 parameters={"text": ExecutionParameter(type=str)})
+    EXECUTOR_SPEC = ExecutorClassSpec(Write)
+
+def create_pipeline(root="/data/root", text="a", more=1, note=None, where=Path("/x")):
+    steps = [Step(text=f"{text} {note}" if note else text, instance_name="0")]
+    for number in range(more):
+        steps.append(Step(before=steps[-1].outputs.out, text="b", instance_name=str(number + 1)))
+    return Pipeline("chain", root, steps)
+
+PLATFORMS = {"docker": {"default": [DockerPlatformConfig()], "Step.0": [DockerPlatformConfig()]}, "none": {}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "chain.py").write_text(FILE)
+    with no_threads_left():
+        yield tmp_path
+    sys.modules.pop("chain", None)
+
+
+COMPILE = ("pipeline", "compile", "chain.py", "--image", "example.com/p:1", "--platform", "none")
+
+
+def base64_of(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def test_the_same_file_gives_the_same_bytes_on_standard_output_or_in_a_file(run: Run, here: Path) -> None:
+    said = run(*COMPILE, code=0)
+    run(*COMPILE, "-o", "out.yaml", code=0)
+    assert (here / "out.yaml").read_text() == said.out
+    assert "where: no text gives such a value" in said.err
+    spec = yaml.safe_load(said.out)["spec"]
+    assert [(one["name"], one["value"]) for one in spec["arguments"]["parameters"]] == [
+        ("root", "/data/root"), ("text", "a"), ("more", "1"), ("note", "")
+    ]  # fmt: skip
+    assert [one["name"] for one in spec["templates"][0]["dag"]["tasks"]] == ["Step-0", "Step-1"]
+    assert run(*COMPILE, "--to", "airflow", code=0).out == run(*COMPILE, "--to", "airflow", code=0).out
+
+
+def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
+    made = yaml.safe_load(
+        run(
+            *COMPILE, "--template", "--param", "more=3", "--home", "/mnt/records",
+            "--claim", "one:/mnt", "--claim", "two:/data",
+            "--service-account", "me", "--parallel", "9", "--retries", "0", "--no-cache", "--attempts", "2",
+            "--pipeline-file", "/opt/chain.py", code=0,
+        ).out
+    )  # fmt: skip
+    assert (made["kind"], made["metadata"]["name"]) == ("WorkflowTemplate", "chain")
+    spec = made["spec"]
+    step = spec["templates"][1]
+    assert (spec["parallelism"], spec["serviceAccountName"], step["retryStrategy"]["limit"]) == (9, "me", "0")
+    assert [one["persistentVolumeClaim"]["claimName"] for one in spec["volumes"]] == ["one", "two"]
+    assert [one["mountPath"] for one in step["container"]["volumeMounts"]] == ["/mnt", "/data"]
+    assert step["container"]["args"][1] == "/opt/chain.py"
+    assert {"--home=/mnt/records", "--no-cache", "--attempts=2", "--platform=none"} <= set(step["container"]["args"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--param", "root=here"], "pipeline_root here is a relative path"),
+        (["--platform", "docker"], "no launcher here accepts its config: DockerPlatformConfig"),
+        (["--platform", "moon"], "there is no platform 'moon'"),
+        (["--param", "more=x"], "'more' is int by default"),
+        (["--claim", "data"], "--claim data: write it like NAME:PATH"),
+        (["--home", "{{workflow.uid}}"], "--home: .* has '{{'"),
+        (["--to", "airflow", "--template"], "--template is for Argo"),
+        (["--image", ""], "needs an image"),
+    ],
+)
+def test_bad_input_is_an_error_in_words_and_nothing_is_written(
+    run: Run, here: Path, arguments: list[str], words: str
+) -> None:
+    said = run(*COMPILE, "-o", "out.yaml", *arguments, code=2)
+    assert re.search(words, said.err), said.err
+    assert not (here / "out.yaml").exists()
+
+
+def test_outputs_that_no_volume_keeps_are_noticed_and_a_file_that_cannot_be_written_is_told(run: Run) -> None:
+    assert "is in no --claim" in run(*COMPILE, "--claim", "", code=0).err
+    assert "missing/out.yaml: No such file" in run(*COMPILE, "-o", "missing/out.yaml", code=1).err
+
+
+def launched(run: Run, here: Path, step: str, code: int, *more: str, run_id: str = "r") -> str:
+    said = run("pipeline", "step", "chain.py", step, "--run-id", run_id, "--platform", "none", "--attempts", "1",
+               "--param", f"root={here}/root", *more, code=code)  # fmt: skip
+    return said.err
+
+
+def test_exit_codes_of_a_step_tell_an_orchestrator_whether_to_repeat_it(run: Run, here: Path) -> None:
+    text = "--encoded-param=text="
+    launched(run, here, "Step.0", 75, text + base64_of("busy"))
+    assert "other parameters" in launched(run, here, "Step.0", 2, text + base64_of("broken"))
+    launched(run, here, "Step.0", 1, text + base64_of("broken"), run_id="r2")
+    hostile = "{{workflow.uid}} $(HOME) ö\n"
+    launched(run, here, "Step.0", 0, text + base64_of(hostile), "--encoded-param=note=", run_id="r3")
+    assert (here / "root/Step.0/out/r3").read_text() == hostile
+    assert "failed: Step.0: broken" in run("pipeline", "finish", "r2", code=0).out
+    assert "cancelled: Step.1: not done" in run("pipeline", "finish", "r3", code=0).out
+    assert "no step of run r9 has begun" in run("pipeline", "finish", "r9", code=0).err
+    assert "failed" in run("pipeline", "runs", code=0).out
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--steps", "0123"], "has other steps than when it was compiled: Step.0, Step.1"),
+        (["--encoded-param", "text=%%"], "--encoded-param text: its value is not base64 of UTF-8"),
+        (["--encoded-param", "text=/w=="], "not base64 of UTF-8"),
+        (["--encoded-param", "=YQ=="], "write it like name=value"),
+        (["--encoded-param", "text=YQ==", "--encoded-param", "text=YQ=="], "each name once"),
+    ],
+)
+def test_a_step_of_another_pipeline_or_with_broken_values_is_not_launched(
+    run: Run, here: Path, more: list[str], words: str
+) -> None:
+    assert words in launched(run, here, "Step.0", 2, *more)
+    assert not (here / "root").exists()
+
+
+def test_the_steps_that_were_compiled_are_those_that_run(run: Run, here: Path) -> None:
+    made = yaml.safe_load(run(*COMPILE, "--param", "more=2", code=0).out)
+    (digest,) = [word for word in made["spec"]["templates"][1]["container"]["args"] if word.startswith("--steps=")]
+    launched(run, here, "Step.0", 0, digest, "--param", "more=2")
+    assert "Compile it with these parameters" in launched(run, here, "Step.0", 2, digest, "--param", "more=3")

@@ -1,0 +1,160 @@
+"""What the commands say of jobs that are in a queue of Kueue."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.kueue_objects import QueueWorld, condition, no_quota, queue_world
+from tests.support.threads import no_threads_left
+from tests.unit.cli.conftest import Run, Said
+from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE
+from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.cli.queue_watch import QueueWatch
+from tfoperator.sdk import JobQueue, QueueState
+
+QUOTA = condition("QuotaReserved", message="Quota reserved in ClusterQueue team")
+ADMITTED = condition("Admitted", message="The workload is admitted")
+
+
+class Queues(QueueWorld):
+    """With commands."""
+
+    run: Run
+
+    def tell(self, *arguments: str, code: int | None = None) -> Said:
+        return self.run(*arguments, "--kubeconfig", str(self.kubeconfig), code=code)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueWorld]:
+    with queue_world(tmp_path_factory.mktemp("queues")) as one:
+        yield one
+
+
+@pytest.fixture
+def queues(shared: QueueWorld, run: Run, tmp_path: Path) -> Iterator[Queues]:
+    with no_threads_left():
+        one = Queues(shared.client, shared.resource.version, shared.server, tmp_path)
+        one.run = run
+        yield one
+
+
+def multikueue(queues: Queues, name: str) -> dict[str, Any]:
+    body = {
+        "metadata": {"name": name},
+        "spec": {
+            "runPolicy": {"managedBy": MANAGED_BY_MULTIKUEUE},
+            "tfReplicaSpecs": {
+                "Worker": {"template": {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}}}
+            },
+        },
+    }
+    return queues.client.create(TFJOBS, queues.namespace, body, lambda data: json.loads(data))
+
+
+def test_describe_says_in_which_queue_a_job_waits_and_why(queues: Queues) -> None:
+    queues.admits(queues.queue(), no_quota())
+    said = queues.tell("describe", "mnist", code=0).out
+    assert "Queue:        research: Waiting: insufficient unused quota for cpu in flavor default, 2 more needed" in said
+    queue = json.loads(queues.tell("describe", "mnist", "-o", "json", code=0).out)["queue"]
+    assert (queue["name"], queue["state"], queue["workload"]) == ("research", "Waiting", "tfjob-mnist")
+
+
+def test_describe_knows_multikueue_from_an_operator_that_does_not_run(queues: Queues) -> None:
+    queues.admits(multikueue(queues, "far") | {}, QUOTA, ADMITTED, clusterName="worker-1")
+    said = queues.tell("describe", "far", code=0).out
+    assert "Admitted, runs on cluster worker-1" in said
+    assert "none: MultiKueue is in charge of the job" in said
+    queues.submit("near", Worker=1)
+    said = queues.tell("describe", "near", code=0).out
+    assert "none: is the operator running?" in said
+    assert "Queue:" not in said
+
+
+def test_get_has_a_column_for_queues_if_a_job_is_in_one(queues: Queues) -> None:
+    queues.submit("free", Worker=1)
+    assert "QUEUE" not in queues.tell("get", code=0).out
+    queues.admits(queues.queue("waits"), no_quota())
+    queues.admits(queues.queue("runs"), QUOTA, ADMITTED)
+    rows = {line.split()[0]: line.split() for line in queues.tell("get", code=0).out.splitlines()}
+    assert rows["NAME"][-1] == "QUEUE"
+    assert [rows[name][-1] for name in ("free", "waits", "runs")] == ["-", "Waiting", "Admitted"]
+    wide = queues.tell("get", "waits", "-o", "wide", code=0).out
+    assert "research: Waiting" in wide
+    assert "insufficient unused quota for cpu in flavor default, 2 more needed" in wide
+    assert queues.tell("get", "waits", "-o", "name", code=0).out == "tfjob.kubeflow.org/waits\n"
+
+
+def test_what_others_have_written_does_no_harm_to_a_terminal(queues: Queues) -> None:
+    queues.admits(queues.queue(), no_quota("no\x1b[2J room\nmnist is fine\x07"))
+    for command in (("describe", "mnist"), ("get", "-o", "wide"), ("wait", "mnist", "--timeout", "0.1s")):
+        said = queues.tell(*command)
+        assert not set("\x1b\x07") & set(said.out + said.err)
+        assert "\nmnist is fine" not in said.out + said.err
+    assert "room" in queues.tell("describe", "mnist").out
+
+
+def test_wait_says_what_the_queue_waits_for_when_time_is_up(queues: Queues) -> None:
+    queues.admits(queues.queue(), no_quota("LocalQueue nosuch doesn't exist"))
+    said = queues.tell("wait", "mnist", "--timeout", "0.1s", code=124)
+    assert "queue research: Waiting: LocalQueue nosuch doesn't exist" in said.err
+
+
+def test_suspending_a_job_in_a_queue_is_refused_and_kueues_way_is_named(queues: Queues) -> None:
+    queues.admits(queues.queue(), QUOTA, ADMITTED)
+    said = queues.tell("suspend", "mnist", code=1)
+    assert said.out == ""
+    assert "is in queue research: Kueue decides when it runs" in said.err
+    command = said.err.partition("Kueue's way: ")[2]
+    change = ["--type", "merge", "-p", '{"spec":{"active":false}}']
+    assert shlex.split(command) == [
+        *("kubectl", "patch", "workloads.kueue.x-k8s.io", "tfjob-mnist", "-n", queues.namespace),
+        *change,
+    ]
+
+
+def test_resuming_names_the_way_back_only_where_there_is_one(queues: Queues) -> None:
+    queues.admits(queues.queue("waits"), no_quota())
+    assert "Kueue runs it when there is room" in queues.tell("resume", "waits", code=1).err
+    queues.admits(queues.queue("stopped"), no_quota(), spec={"active": False})
+    assert "kubectl patch workloads.kueue.x-k8s.io tfjob-stopped" in queues.tell("resume", "stopped", code=1).err
+    queues.queue("unseen")
+    assert "kubectl get workloads.kueue.x-k8s.io" in queues.tell("suspend", "unseen", code=1).err
+
+
+def test_whoever_waits_hears_of_the_queue_as_it_changes(queues: Queues) -> None:
+    heard: list[JobQueue | None] = []
+    lock = threading.Lock()
+
+    def show(_: TFJob, queue: JobQueue | None) -> None:
+        with lock:
+            heard.append(queue)
+
+    def now(state: QueueState) -> bool:
+        with lock:
+            return heard[-1] is not None and heard[-1].state is state
+
+    made = queues.queue()
+    with QueueWatch(queues.client, show) as watch:
+        watch.saw_job(queues.sdk.get_job("mnist"))
+        eventually(lambda: now(QueueState.UNKNOWN), what="it is known that there is no Workload")
+        queues.admits(made, no_quota())
+        eventually(lambda: now(QueueState.WAITING), what="it waits")
+        queues.admits(made, QUOTA, ADMITTED)
+        eventually(lambda: now(QueueState.ADMITTED), what="it is admitted")
+
+
+def test_a_job_without_a_queue_starts_no_thread(queues: Queues) -> None:
+    queues.submit("free", Worker=1)
+    before = threading.active_count()
+    with QueueWatch(queues.client, lambda *_: None) as watch:
+        watch.saw_job(queues.sdk.get_job("free"))
+        assert threading.active_count() == before

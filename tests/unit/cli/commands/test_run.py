@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+
+from tests.support.cli import replica, tfjob
+from tests.unit.cli.conftest import Run
+from tfoperator.cli.commands import run as command
+from tfoperator.cli.run_directory import make_run_dir
+from tfoperator.cli.terminal.errors import CliError
+from tfoperator.cli.waiting import timeout_seconds
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(text: str, name: str = "job.yaml") -> str:
+    Path(name).write_text(text)
+    return name
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("1.5h", 5400), ("1h30m", 5400), ("2m5s", 125), ("10M", 600), (" 1s ", 1)],
+)
+def test_durations_are_read_as_people_write_them(text: str, seconds: float) -> None:
+    assert timeout_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "h", "-1s", "1d", "0", "5m1h", "1 h"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        timeout_seconds(text)
+
+
+def test_a_wrong_duration_names_its_option(run: Run) -> None:
+    assert "--timeout: '5x' is no duration" in " ".join(run("run", "--timeout", "5x", "job.yaml", code=2).err.split())
+
+
+def test_every_problem_of_every_file_is_reported_with_its_place() -> None:
+    first = write(tfjob("one", Worker=replica("true", replicas=-1)), "one.yaml")
+    second = write(tfjob("two", Boss=replica("true")), "two.yaml")
+    with pytest.raises(CliError) as error:
+        command._load([first, second])
+    assert "one.yaml:1: spec.tfReplicaSpecs[Worker].replicas: " in error.value.message
+    assert "two.yaml:1: spec.tfReplicaSpecs[Boss]" in error.value.message
+    assert error.value.exit_code == 2
+
+
+def test_warnings_and_unknown_kinds_are_told_and_do_not_stop_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    claim = '{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}}'
+    job = tfjob("one", Worker=replica("true")).replace('"spec"', '"cleanPodPolicy": "All", "spec"', 1)
+    loaded = command._load([write(f"{claim}\n---\n{job}")])
+    assert [manifest.obj["kind"] for manifest in loaded] == ["TFJob"]
+    said = capsys.readouterr().err
+    assert "job.yaml:1: warning: CronJob (batch/v1) is left out" in said
+    assert "job.yaml:3: warning: cleanPodPolicy" in said
+
+
+def test_a_manifest_without_a_job_is_refused() -> None:
+    with pytest.raises(CliError, match="no TFJob"):
+        command._load([write('{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}')])
+
+
+def test_every_run_gets_a_directory_and_latest_points_to_the_last(folder: Path) -> None:
+    first, second = make_run_dir(None, "job"), make_run_dir(None, "job-")  # of a generateName
+    assert first != second
+    assert first.name.endswith("-job") or "-job-" in first.name
+    assert (folder / ".tfoperator/runs/latest").resolve() == second.resolve()
+
+
+def test_a_directory_of_ones_own_is_used_as_it_is(folder: Path) -> None:
+    assert make_run_dir(folder / "a" / "b", "job") == folder / "a" / "b"
+    assert (folder / "a" / "b").is_dir()
+    assert not (folder / ".tfoperator").exists()
+
+
+def test_a_bad_manifest_ends_with_2_and_starts_nothing(folder: Path, run: Run) -> None:
+    said = run("run", write(tfjob("one", Worker=replica("true", replicas=-1))), code=2)
+    assert "spec.tfReplicaSpecs[Worker].replicas" in said.err
+    assert said.out == ""
+    assert not (folder / ".tfoperator").exists()
+
+
+def test_help_is_quick_to_load(run: Run) -> None:
+    assert "--logs-dir" in run("run", "--help", code=0).out

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.cluster import tfjob
+from tests.support.eventually import eventually
+from tests.support.jobs import soon, submitted_manifest
+from tests.support.served import ServedWorld
+from tests.unit.cli.conftest import Tell
+from tfoperator.kube.resources import CONFIG_MAPS
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> str:
+    path = tmp_path / "job.yaml"
+    path.write_text(submitted_manifest())
+    return str(path)
+
+
+def test_a_job_is_created_in_the_contexts_namespace(tell: Tell, world: ServedWorld, manifest: str) -> None:
+    said = tell("submit", manifest)
+    assert (said.code, said.out, said.err) == (0, f"tfjob.kubeflow.org/mnist created in {world.namespace}\n", "")
+    assert world.job()["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 2
+
+
+def test_it_says_what_it_made_to_programs(tell: Tell, manifest: str) -> None:
+    assert tell("submit", manifest, "-o", "name", "--dry-run=server").out == "tfjob.kubeflow.org/mnist\n"
+    made = json.loads(tell("submit", manifest, "-o", "json").out)
+    assert made["metadata"]["uid"]
+    assert "managedFields" not in made["metadata"]
+
+
+@pytest.mark.parametrize("where", ["client", "server"])
+def test_a_dry_run_creates_nothing(tell: Tell, world: ServedWorld, manifest: str, where: str) -> None:
+    said = tell("submit", manifest, f"--dry-run={where}")
+    assert (said.code, said.out) == (0, f"tfjob.kubeflow.org/mnist created ({where} dry run)\n")
+    assert world.sdk.list_jobs() == []
+
+
+def test_misplaced_and_unknown_fields_are_warned_about(tell: Tell, tmp_path: Path) -> None:
+    job = tfjob("mnist", Worker=1)
+    job["spec"]["cleanPodPolicy"] = "All"
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(job, sort_keys=False))
+    said = tell("submit", str(path), code=0)
+    assert "job.yaml:" in said.err
+    assert "spec.cleanPodPolicy: is unknown and will be ignored; it belongs in spec.runPolicy" in said.err
+
+
+def test_one_mistake_keeps_everything_from_being_created(tell: Tell, world: ServedWorld, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(f"{submitted_manifest('good')}---\n{submitted_manifest('bad', Worker=-1)}")
+    said = tell("submit", str(path), code=1)
+    assert "spec.tfReplicaSpecs[Worker].replicas" in said.err
+    assert "Nothing was submitted." in said.err
+    assert world.sdk.list_jobs() == []
+
+
+def test_what_the_job_needs_is_created_too_and_the_rest_is_named(
+    tell: Tell, world: ServedWorld, tmp_path: Path
+) -> None:
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "b"}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota"}}
+    path = tmp_path / "all.yaml"
+    path.write_text(yaml.safe_dump_all([settings, quota, tfjob("mnist", Worker=1)]))
+    said = tell("submit", str(path), code=0)
+    assert world.client.get(CONFIG_MAPS, world.namespace, "settings", json.loads)["data"] == {"a": "b"}
+    assert "ResourceQuota quota is left out; create it with kubectl apply" in said.err
+    world.sdk.delete_job("mnist")
+    assert "ConfigMap settings is there already and stays as it is" in tell("submit", str(path)).err
+
+
+def test_an_older_version_is_submitted_as_v1(tell: Tell, world: ServedWorld, tmp_path: Path) -> None:
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "example.invalid/x:1"}]}}
+    old = {
+        "apiVersion": "kubeflow.org/v1alpha2",
+        "kind": "TFJob",
+        "metadata": {"name": "mnist"},
+        "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3, "template": template}}},
+    }
+    path = tmp_path / "old.yaml"
+    path.write_text(yaml.safe_dump(old))
+    said = tell("submit", str(path), code=0)
+    assert "v1alpha2 is taken as kubeflow.org/v1" in said.err
+    assert world.job()["apiVersion"] == "kubeflow.org/v1"
+
+
+def test_waiting_ends_with_the_jobs_result(tell: Tell, world: ServedWorld, manifest: str) -> None:
+    def submitted() -> None:
+        eventually(lambda: world.sdk.list_jobs(), within=60, every=0.1, what="the job is submitted")
+
+    with soon(submitted, lambda: world.becomes("Succeeded")):
+        said = tell("submit", manifest, "--wait", "-o", "json", code=0)
+    assert json.loads(said.out)["status"]["conditions"][0]["type"] == "Succeeded"
+    world.sdk.delete_job("mnist")
+    with soon(submitted, lambda: world.becomes("Failed", message="worker 1 failed")):
+        said = tell("submit", manifest, "--wait", code=1)
+    assert "worker 1 failed" in said.err
+    assert f"tfoperator logs mnist -n {world.namespace} --all-replicas" in said.err
+
+
+def test_waiting_in_vain_is_exit_code_124(tell: Tell, manifest: str) -> None:
+    assert tell("submit", manifest, "--wait", "--timeout", "0.2s").code == 124
+
+
+def test_a_name_that_is_taken_says_what_to_do(tell: Tell, world: ServedWorld, manifest: str) -> None:
+    world.submit()
+    said = tell("submit", manifest, code=1)
+    assert said.err == (
+        f"tfoperator: there is already a TFJob mnist in namespace {world.namespace}\n"
+        f"Choose another name, or delete it first: tfoperator delete mnist -n {world.namespace}\n"
+    )
+
+
+def test_namespaces_that_contradict_each_other_are_refused(tell: Tell, tmp_path: Path) -> None:
+    job = tfjob("mnist", Worker=1)
+    job["metadata"]["namespace"] = "here"
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(job))
+    said = tell("submit", str(path), "-n", "there", code=2)
+    assert "TFJob mnist is for namespace here, but --namespace says there" in said.err
+
+
+def test_a_namespace_that_is_missing_is_named(tell: Tell, manifest: str) -> None:
+    said = tell("submit", manifest, "-n", "nowhere", code=1)
+    assert "Create it with: kubectl create namespace nowhere" in said.err
+
+
+def test_standard_input_is_a_file_too(tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(submitted_manifest().encode())))
+    assert tell("submit", "-").code == 0
+    assert world.job()
+
+
+def test_a_timeout_without_a_wait_is_exit_code_2(tell: Tell, manifest: str, world: ServedWorld) -> None:
+    for command in (["submit", manifest], ["delete", "mnist"]):
+        said = tell(*command, "--timeout", "5s", code=2)
+        assert "--timeout: is for --wait" in " ".join(said.err.split())
+    assert world.sdk.list_jobs() == []

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.api.samples import tfjob
+from tests.unit.cli.conftest import Run
+from tfoperator.cli.commands import run as run_command
+
+BAD = """\
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata:
+  name: mnist
+spec:
+  cleanPodPolicy: All
+  tfReplicaSpecs:
+    Worker:
+      replicas: -1
+      template:
+        spec:
+          containers:
+          - name: tensorflow
+"""
+
+
+def write(path: Path, *documents: dict[str, Any]) -> str:
+    path.write_text(yaml.safe_dump_all(documents))
+    return str(path)
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    return write(tmp_path / "good.yaml", tfjob({"Worker": {}}))
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> str:
+    path = tmp_path / "bad.yaml"
+    path.write_text(BAD)
+    return str(path)
+
+
+def test_a_good_manifest_is_called_valid(good: str, run: Run) -> None:
+    assert run("validate", good, code=0).out == f"{good}:1: TFJob mnist is valid\n"
+
+
+def test_every_problem_comes_with_its_line_and_field(bad: str, run: Run) -> None:
+    assert run("validate", bad, code=1).out.splitlines() == [
+        f"{bad}:9: error: spec.tfReplicaSpecs[Worker].replicas: must be 0 or more, but is -1",
+        f"{bad}:13: error: spec.tfReplicaSpecs[Worker].template.spec.containers[0].image: is required",
+        f"{bad}:6: warning: spec.cleanPodPolicy: is unknown and will be ignored; it belongs in spec.runPolicy",
+    ]
+
+
+def test_warnings_pass_unless_strict(tmp_path: Path, run: Run) -> None:
+    path = write(tmp_path / "job.yaml", tfjob({"Worker": {}}, cleanPodPolicy="All"))
+    assert "is valid" in run("validate", path, code=0).out
+    assert "is valid" not in run("validate", "--strict", path, code=1).out
+
+
+def test_a_parameter_server_without_a_template_is_a_warning_but_not_where_it_needs_no_image(
+    tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tfjob({"PS": {}, "Worker": {}})
+    del job["spec"]["tfReplicaSpecs"]["PS"]["template"]
+    path = write(tmp_path / "job.yaml", job)
+    assert run("validate", path, code=0).out.splitlines() == [
+        f"{path}:8: warning: spec.tfReplicaSpecs[PS].template: is not set: it takes an operator that was started with "
+        "--default-ps-image to run the stock parameter server; any other fails the job",
+        f"{path}:1: TFJob mnist is valid",
+    ]
+    (found,) = json.loads(run("validate", "-o", "json", path, code=0).out)["objects"]
+    assert found["valid"]
+    (problem,) = found["problems"]
+    assert (problem["severity"], problem["field"]) == ("warning", "spec.tfReplicaSpecs[PS].template")
+    run_command._load([path])
+    assert capsys.readouterr().err == ""
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(BAD.encode())))
+    assert run("validate", "-", code=1).out.startswith("<stdin>:9: error: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [1\nb: 2\n", ":2:2: is not valid YAML: "),
+        ("", ": holds no object"),
+        ("apiVersion: v1\nkind: ConfigMap\n", ": holds no TFJob"),
+    ],
+)
+def test_a_file_that_cannot_be_judged_is_bad_input(
+    text: str, message: str, tmp_path: Path, good: str, run: Run
+) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    captured = run("validate", str(path), good, code=2)
+    assert captured.err.startswith(f"{path}{message}")
+    assert f"{good}:1: TFJob mnist is valid" in captured.out
+
+
+def test_a_file_that_is_not_there_is_named(run: Run) -> None:
+    assert run("validate", "/no/such.yaml", code=2).err == "/no/such.yaml: no such file\n"
+
+
+def test_other_objects_beside_a_tfjob_are_skipped(tmp_path: Path, run: Run) -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    path = write(tmp_path / "job.yaml", config, tfjob({"Worker": {}}))
+    assert f"{path}:1: skipped: ConfigMap c is not a TFJob" in run("validate", path, code=0).out
+
+
+@pytest.mark.parametrize(
+    "identity", [{"apiVersion": "kubeflow.org/v1beta2"}, {"kind": "tfjob"}, {"apiVersion": None}, {"kind": None}]
+)
+def test_a_job_that_misnames_itself_is_not_skipped(identity: dict[str, Any], tmp_path: Path, run: Run) -> None:
+    path = write(tmp_path / "job.yaml", tfjob({"Worker": {}}) | identity)
+    assert next(iter(identity)) + ": must be" in run("validate", path, code=1).out
+
+
+def test_json_output_is_for_programs(bad: str, good: str, run: Run) -> None:
+    report = json.loads(run("validate", "-o", "json", good, bad, "/no/such.yaml", code=2).out)
+    assert report["valid"] is False
+    assert [(item["source"], item["name"], item["valid"]) for item in report["objects"]] == [
+        (good, "mnist", True),
+        (bad, "mnist", False),
+    ]
+    assert report["objects"][1]["problems"][0] == {
+        "severity": "error",
+        "field": "spec.tfReplicaSpecs[Worker].replicas",
+        "message": "must be 0 or more, but is -1",
+        "line": 9,
+    }
+    assert report["errors"] == [{"source": "/no/such.yaml", "line": None, "column": None, "message": "no such file"}]
+
+
+def test_a_manifest_cannot_talk_to_the_terminal(tmp_path: Path, run: Run) -> None:
+    path = write(tmp_path / "job.yaml", tfjob({"\x1b[2J": {}}, name="\x1b]0;x\x07"))
+    assert "\x1b" not in run("validate", path, code=1).out

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.support.jobs import soon
+from tests.support.served import ServedWorld
+from tests.unit.cli.conftest import Tell
+
+
+def test_by_default_it_is_for_the_success(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    with soon(lambda: world.becomes("Succeeded")):
+        said = tell("wait", "mnist")
+    assert (said.code, said.out, said.err) == (0, "tfjob.kubeflow.org/mnist is Succeeded\n", "")
+
+
+@pytest.mark.parametrize("target", ["Running", "running", "condition=Running", "condition=running=True"])
+def test_kubectls_way_to_say_it_works_too(tell: Tell, world: ServedWorld, target: str) -> None:
+    world.submit(condition="Running")
+    assert tell("wait", "mnist", f"--for={target}").out == "tfjob.kubeflow.org/mnist is Running\n"
+
+
+def test_a_failure_on_the_way_is_exit_code_1_with_the_reason(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    world.becomes("Failed", message="worker 1 failed")
+    said = tell("wait", "mnist", "--for=Succeeded")
+    assert (said.code, said.out) == (1, "")
+    assert "has failed (TFJobFailed): worker 1 failed" in said.err
+    assert f"See why: tfoperator describe mnist -n {world.namespace}" in said.err
+
+
+def test_several_targets_mean_any_of_them(tell: Tell, world: ServedWorld) -> None:
+    world.submit(condition="Failed")
+    said = tell("wait", "mnist", "--for=Succeeded", "--for=Failed")
+    assert (said.code, said.out) == (0, "tfjob.kubeflow.org/mnist is Failed\n")
+
+
+def test_time_that_is_up_is_exit_code_124(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    said = tell("wait", "mnist", "--timeout", "0.2s", code=124)
+    assert re.search(r"is not Succeeded after 0\.\d{1,2} s", said.err), "seconds as people write them"
+
+
+def test_a_job_can_be_waited_out_of_existence(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    with soon(lambda: world.sdk.delete_job("mnist")):
+        said = tell("wait", "mnist", "--for=deleted", "-o", "json")
+    assert json.loads(said.out) == {"name": "mnist", "namespace": world.namespace, "deleted": True}
+
+
+def test_for_programs_it_is_the_job(tell: Tell, world: ServedWorld) -> None:
+    world.submit(condition="Succeeded")
+    assert json.loads(tell("wait", "mnist", "-o", "json").out)["kind"] == "TFJob"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--for=Done"], ["--for=deleted", "--for=Failed"], ["--timeout", "soon"], ["--timeout", "0"]]
+)
+def test_what_makes_no_sense_is_exit_code_2(tell: Tell, arguments: list[str]) -> None:
+    assert tell("wait", "mnist", *arguments).code == 2
+
+
+def test_after_two_seconds_it_says_how_things_stand(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    world.becomes("Running", message="1 of 2 replicas run")
+    said = tell("wait", "mnist", "--timeout", "2.3s")
+    assert said.err.splitlines()[0] == "mnist is Running, 0/2 ready: 1 of 2 replicas run"

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Run
+from tfoperator.api.loading import parse_manifests
+from tfoperator.cli.program_options import ProgramOptions, program_job
+from tfoperator.cli.runtimes import Runtime
+from tfoperator.cli.terminal.errors import CliError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print('trained')\n")
+    return tmp_path
+
+
+def test_a_manifest_is_no_program() -> None:
+    assert program_job(["job.yaml", "more.yaml"], ProgramOptions()) is None
+
+
+def test_the_words_after_the_program_are_its_own() -> None:
+    job = program_job(["train.py", "--epochs", "3"], ProgramOptions(workers=2))
+    assert job is not None
+    assert (job.name, job.command, job.args, job.workers) == ("train", ["python", "train.py"], ["--epochs", "3"], 2)
+
+
+def test_elsewhere_the_program_is_found_all_the_same(folder: Path) -> None:
+    job = program_job(["train.py"], ProgramOptions(), work_dir=Path("/"))
+    assert job is not None
+    assert job.command == ["python", str(folder / "train.py")]
+
+
+def test_a_module_and_a_command_of_ones_own() -> None:
+    module = program_job(["pkg.fit", "-x"], ProgramOptions(module=True))
+    own = program_job(["train.py"], ProgramOptions(command="sh -c 'exec train'", image="i:1"), runtime=Runtime.DOCKER)
+    assert module is not None
+    assert own is not None
+    assert (module.name, module.command, module.args) == ("fit", ["python", "-m", "pkg.fit"], ["-x"])
+    assert (own.command, own.image) == (["sh", "-c", "exec train"], "i:1")
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "runtime", "said"),
+    [
+        (["nosuch.py"], ProgramOptions(), Runtime.PROCESS, "nosuch.py: no such file"),
+        (["train.py"], ProgramOptions(workers=0), Runtime.PROCESS, "no replica would train"),
+        (["train.py"], ProgramOptions(emit_yaml=True), Runtime.PROCESS, "--emit-yaml: which image"),
+        (["train.py"], ProgramOptions(), Runtime.DOCKER, "--runtime docker: which image"),
+        (["train.py"], ProgramOptions(command="'"), Runtime.PROCESS, "--command: No closing quotation"),
+        (["train.py"], ProgramOptions(command=" "), Runtime.PROCESS, "--command: is empty"),
+        (["job.yaml"], ProgramOptions(workers=2), Runtime.PROCESS, "--workers: a manifest says this itself"),
+        (["job.yaml"], ProgramOptions(ps=1, max_restarts=2), Runtime.PROCESS, "--ps, --max-restarts: a manifest"),
+        (["job.yaml", "train.py"], ProgramOptions(), Runtime.PROCESS, "job.yaml and train.py: give either"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(words: list[str], options: ProgramOptions, runtime: Runtime, said: str) -> None:
+    with pytest.raises(CliError) as error:
+        program_job(words, options, runtime=runtime)
+    assert said in error.value.message
+
+
+def test_the_job_for_a_cluster_is_printed_and_nothing_is_started(run: Run, folder: Path) -> None:
+    said = run("run", "train.py", "--workers", "2", "--gpus", "1", "--image", "me/train:1", "--emit-yaml", code=0)
+    [manifest] = parse_manifests(said.out)
+    worker = manifest.obj["spec"]["tfReplicaSpecs"]["Worker"]
+    [container] = worker["template"]["spec"]["containers"]
+    assert (worker["replicas"], container["image"]) == (2, "me/train:1")
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": 1}}
+    assert not (folder / ".tfoperator").exists()
+
+
+def test_options_of_the_program_are_told_where_to_stand(run: Run) -> None:
+    assert "-- --epochs" in run("run", "train.py", "--epochs", "3", code=2).err
+    assert "-- --epochs" not in run("run", "job.yaml", "--epochs", "3", code=2).err
+
+
+def test_a_name_that_is_none_is_refused_as_in_a_manifest(run: Run) -> None:
+    assert "metadata.name" in run("run", "train.py", "--name", "No Name", code=2).err
+
+
+def test_a_working_directory_has_to_be_one_and_to_matter(run: Run) -> None:
+    assert "is no directory" in run("run", "train.py", "--workdir", "nowhere", code=2).err
+    assert "for processes" in run("run", "train.py", "--workdir", ".", "--runtime", "docker", code=2).err

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tfoperator.api.v1.types import Metric, ReplicaProgress, TrainingProgress
+from tfoperator.cli.views.progress import behind_text, progress_line, progress_text
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+FULL = TrainingProgress(
+    completion="43%",
+    percentage=43,
+    step=430,
+    total_steps=1000,
+    estimated_remaining_seconds=200,
+    metrics=(Metric("accuracy", "0.91234567"), Metric("loss", "0.2345678"), Metric("a", "1"), Metric("b", "2")),
+    report_time=NOW,
+)
+
+
+def test_the_loss_comes_first_and_digits_that_nobody_reads_are_left_out() -> None:
+    assert progress_text(FULL, NOW) == "43%, step 430 of 1000, 3m20s left, loss 0.2346, accuracy 0.9123, a 1"
+
+
+@pytest.mark.parametrize(("seconds", "left"), [(-5, "3m20s"), (100, "100s"), (300, "0s")])
+def test_the_time_left_goes_on_between_reports(seconds: float, left: str) -> None:
+    assert f", {left} left," in progress_text(FULL, NOW + timedelta(seconds=seconds))
+
+
+def test_a_line_has_a_bar_of_one_width_and_controls_no_terminal() -> None:
+    strange = TrainingProgress(completion="100%", percentage=100, metrics=(Metric("loss", "\x1b[2J"),))
+    lines = [progress_line("job", one, NOW).plain for one in (FULL, strange, TrainingProgress())]
+    assert lines[0] == "job  " + "━" * 10 + "─" * 14 + "  43%  430/1000  ETA 3m20s  loss 0.2346  accuracy 0.9123  a 1"
+    assert "━" * 24 in lines[1]
+    assert "\x1b" not in lines[1]
+    assert "─" * 24 in lines[2]
+
+
+def test_those_that_are_behind_the_first_are_named() -> None:
+    late = ReplicaProgress("worker-3", 400, NOW - timedelta(seconds=150))
+    even = ReplicaProgress("worker-1", 430, NOW)
+    found = TrainingProgress(step=430, behind=(late, even))
+    assert behind_text(found, NOW) == "worker-3 at step 400 (2m30s ago)"
+    assert behind_text(TrainingProgress(step=430, behind=(even,)), NOW) == ""

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.controller_harness import Harness
+
+
+@pytest.fixture
+def harness() -> Iterator[Harness]:
+    with Harness() as harness:
+        yield harness
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def clocked(clock: FakeClock) -> Iterator[Harness]:
+    """A harness whose time passes when the test says so."""
+    with Harness(clock=clock) as harness:
+        yield harness

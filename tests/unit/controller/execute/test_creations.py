@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.controller_harness import Harness
+from tests.support.fake_api import api_error
+from tfoperator.api import names
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import TransportError
+from tfoperator.kube.resources import PODS, SERVICES
+
+OURS = {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: "job"}
+
+
+def in_the_way(labels: dict[str, str] | None = None, **meta: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "job-worker-0", "namespace": "ns", "labels": labels or {}, **meta}}
+
+
+def test_expectations_are_raised_before_the_first_call(harness: Harness) -> None:
+    expected = harness.expected_when_created(harness.submit(Worker=2)["metadata"]["uid"])
+    harness.controller.sync_tfjob("ns/job")
+    assert expected == [True] * 4
+
+
+def test_creating_starts_slowly_and_stops_at_the_first_failing_batch(harness: Harness) -> None:
+    harness.submit(Worker=100)
+    harness.api.fail("create", "pods", api_error(403, "Forbidden", "exceeded quota"), times=1000)
+    harness.controller.sync_tfjob("ns/job")
+    assert harness.api.count("create", "services") == 1
+    assert harness.api.count("create", "pods") == 1
+    assert ("Warning", "FailedCreatePod") in [(kind, reason) for kind, reason, _ in harness.recorder.events]
+
+
+def test_failed_and_skipped_creates_are_no_longer_expected(harness: Harness) -> None:
+    harness.submit(Worker=10)
+    harness.api.fail("create", "pods", TransportError("reset"), times=1, name="job-worker-4")
+    harness.controller.sync_tfjob("ns/job")
+    harness.catch_up()
+    assert 0 < len(harness.api.names(PODS)) < 10
+    harness.sync()
+    assert len(harness.api.names(PODS)) == 10
+
+
+def test_pods_wait_for_services_that_could_not_be_made(harness: Harness) -> None:
+    harness.submit(Worker=2)
+    harness.api.fail("create", "services", api_error(500))
+    harness.sync()
+    assert harness.api.names(PODS) == []
+    harness.sync()
+    assert len(harness.api.names(PODS)) == 2
+
+
+def test_a_foreign_object_in_the_way_is_reported_once_and_holds_up_only_its_replica(harness: Harness) -> None:
+    harness.api.put(PODS, in_the_way())
+    harness.submit(Worker=2)
+    harness.sync(times=3)
+    warnings = [message for kind, _, message in harness.recorder.events if kind == "Warning"]
+    assert len(warnings) == 1
+    assert "Pod ns/job-worker-0 is in the way" in warnings[0]
+    assert harness.queue.num_requeues("ns/job") > 0
+    assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+    harness.api.remove(PODS, "ns", "job-worker-0")
+    harness.sync()
+    assert [pod["metadata"].get("labels", {}).get(names.LABEL_JOB_NAME) for pod in harness.api.objects(PODS)] == [
+        "job",
+        "job",
+    ]
+    assert harness.queue.num_requeues("ns/job") == 0
+
+
+def test_a_foreign_object_is_named_with_its_owner(harness: Harness) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    harness.api.put(PODS, in_the_way(ownerReferences=[owner]))
+    harness.submit_and_sync(Worker=1)
+    assert "belongs to ReplicaSet web" in harness.recorder.events[0][2]
+
+
+def test_what_an_earlier_job_of_the_name_owned_is_waited_for_without_a_warning(harness: Harness) -> None:
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job", "uid": "earlier", "controller": True}
+    harness.api.put(PODS, in_the_way(ownerReferences=[owner]))
+    harness.submit_and_sync(Worker=2)
+    assert harness.recorder.reasons == ["SuccessfulCreatePod"]
+    assert harness.queue.num_requeues("ns/job") == 1
+    harness.api.remove(PODS, "ns", "job-worker-0")
+    harness.sync()
+    assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+
+
+def test_an_own_object_that_the_cache_misses_is_waited_for_without_a_warning(harness: Harness) -> None:
+    harness.submit(Worker=1)
+    harness.api.mute("pods", "services")
+    harness.controller.sync_tfjob("ns/job")
+    uid = harness.api.objects(TFJOBS)[0]["metadata"]["uid"]
+    harness.expectations.forget_owner(uid)
+    harness.recorder.events.clear()
+    harness.controller.sync_tfjob("ns/job")
+    assert len(harness.api.names(PODS)) == 1
+    assert harness.recorder.events == []
+    assert harness.queue.num_requeues("ns/job") == 1
+
+
+def test_a_matching_orphan_that_the_cache_misses_is_adopted_when_its_name_is_found_taken(harness: Harness) -> None:
+    uid = harness.submit(Worker=1)["metadata"]["uid"]
+    harness.api.mute("pods")
+    harness.api.put(PODS, in_the_way(OURS))
+    harness.controller.sync_tfjob("ns/job")
+    [pod] = harness.api.objects(PODS)
+    assert pod["metadata"]["ownerReferences"][0]["uid"] == uid
+
+
+def test_an_object_of_ours_without_our_labels_is_released_and_reported(harness: Harness) -> None:
+    uid = harness.submit(Worker=1)["metadata"]["uid"]
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job", "uid": uid, "controller": True}
+    harness.api.put(PODS, in_the_way(ownerReferences=[owner]))
+    harness.sync()
+    [pod] = harness.api.objects(PODS)
+    assert pod["metadata"]["ownerReferences"] == []
+    assert any("no longer has the job's labels" in message for _, _, message in harness.recorder.events)
+
+
+def test_a_service_in_the_way_holds_up_the_pod_of_its_replica_only(harness: Harness) -> None:
+    harness.api.put(SERVICES, in_the_way())
+    harness.submit_and_sync(Worker=2)
+    assert harness.api.names(PODS) == ["job-worker-1"]

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.controller_harness import Harness
+from tests.support.eventually import eventually
+from tests.support.fake_api import Call, api_error
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import TransportError
+from tfoperator.kube.resources import PODS
+
+
+def test_a_delete_carries_the_uid_and_a_vanished_object_is_no_error(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=2)
+    uids = {pod["metadata"]["uid"] for pod in harness.api.objects(PODS)}
+    harness.suspend()
+
+    def vanish(call: Call) -> None:
+        # Its deletion is seen before we are answered.
+        if call.verb == "delete" and call.name == "job-worker-1" and "job-worker-1" in harness.api.names(PODS):
+            harness.api.remove(PODS, "ns", "job-worker-1")
+            eventually(lambda: len(harness.informers.pods.lister.list()) < 2, what="the cache shows it")
+
+    harness.api.react(vanish)
+    harness.controller.sync_tfjob("ns/job")
+    deletes = [call for call in harness.api.calls if call.verb == "delete" and call.resource == "pods"]
+    assert {call.body["uid"] for call in deletes} == uids
+    assert harness.queue.num_requeues("ns/job") == 0
+    # No event will ever tell of the one that was gone already.
+    owner = harness.api.objects(TFJOBS)[0]["metadata"]["uid"]
+    eventually(lambda: harness.expectations.owner_satisfied(owner), what="nothing more is expected")
+
+
+@pytest.mark.parametrize("error", [TransportError("reset"), api_error(500), api_error(504), api_error(409, "Conflict")])
+def test_a_pod_whose_deletion_was_answered_with_an_error_is_no_loss(harness: Harness, error: Exception) -> None:
+    harness.submit_and_sync(Worker=1, restart_policy="OnFailure")
+    harness.play_kubelet("job-worker-0", "Running")
+    harness.sync()
+    harness.api.mute("pods")
+    harness.api.lose_answer(PODS, "ns", "job-worker-0", error)
+    for suspended in (True, False):
+        harness.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": suspended}}})
+        version = harness.api.objects(TFJOBS)[0]["metadata"]["resourceVersion"]
+        eventually(lambda v=version: harness.informers.jobs.lister.list()[0].metadata.resource_version == v)
+        harness.controller.sync_tfjob("ns/job")
+    harness.api.unmute()
+    harness.informers.pods.relist()
+    harness.sync(times=3)
+    assert harness.api.names(PODS) == ["job-worker-0"]
+    assert harness.status()["replicaStatuses"]["Worker"].get("restarts", 0) == 0
+
+
+def test_a_conflict_that_leaves_a_pod_alive_is_tried_again(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=1)
+    harness.api.fail("delete", "pods", api_error(409, "Conflict"))
+    harness.suspend()
+    harness.sync()
+    assert harness.queue.num_requeues("ns/job") == 1
+    harness.sync()
+    assert harness.api.names(PODS) == []
+
+
+def test_one_event_tells_of_all_deletions(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=3)
+    harness.recorder.events.clear()
+    harness.suspend()
+    harness.sync()
+    assert harness.api.names(PODS) == []
+    assert harness.recorder.reasons.count("SuccessfulDeletePod") == 1
+
+
+def test_a_delete_that_fails_is_reported_and_repeated(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=1)
+    harness.api.fail("delete", "pods", api_error(500, message="etcd is slow"))
+    harness.suspend()
+    harness.sync()
+    assert "FailedDeletePod" in harness.recorder.reasons
+    assert harness.queue.num_requeues("ns/job") == 1
+    harness.sync()
+    assert harness.api.names(PODS) == []

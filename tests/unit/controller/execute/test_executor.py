@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from tests.support.clock import FakeClock
+from tests.support.controller_harness import Harness
+from tests.support.fake_api import api_error
+from tfoperator.controller import ControllerOptions, PlanOptions
+
+
+def test_a_restart_is_counted_durably_before_its_pod_is_deleted() -> None:
+    with Harness(options=ControllerOptions(plan=PlanOptions(restart_delay_base=0))) as harness:
+        harness.submit_and_sync(Worker=2, restart_policy="ExitCode")
+        harness.play_kubelet("job-worker-1", "Failed", exit_code=137)
+        harness.api.fail("patch", "tfjobs", api_error(500), times=1)
+        harness.forget_calls()
+        harness.sync(times=3)
+        order = harness.calls("patch", "delete")
+        assert ("delete", "pods") in order
+        assert order.index(("patch", "tfjobs")) < order.index(("delete", "pods"))
+        restarts = harness.status()["replicaStatuses"]["Worker"]["restarts"]
+        assert restarts == 1
+
+
+def test_events_of_a_status_wait_for_its_write(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=1)
+    harness.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
+    harness.api.fail("patch", "tfjobs", api_error(503))
+    harness.sync()
+    assert "TFJobSucceeded" not in harness.recorder.reasons
+    harness.sync()
+    harness.sync()
+    assert harness.recorder.reasons.count("TFJobSucceeded") == 1
+
+
+def test_the_end_of_a_job_s_time_to_live_is_told_and_so_is_a_deletion_that_fails(
+    clocked: Harness, clock: FakeClock
+) -> None:
+    clocked.submit_and_sync(Worker=1, run_policy={"ttlSecondsAfterFinished": 60})
+    clocked.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
+    clocked.sync()
+    clock.advance(61)
+    clocked.api.fail("delete", "tfjobs", api_error(403, "Forbidden", "not yours"))
+    clocked.controller.sync_tfjob("ns/job")
+    assert ("Warning", "FailedDeleteJob") in [(kind, reason) for kind, reason, _ in clocked.recorder.events]
+    clocked.controller.sync_tfjob("ns/job")
+    assert ("Normal", "SuccessfulDeleteJob", "Deleted job: job") in clocked.recorder.events

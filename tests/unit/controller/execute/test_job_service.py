@@ -1,0 +1,139 @@
+"""The one service of a job whose network is PerJob, on an API server: its calls, its name, and what is in its way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.controller_harness import Harness
+from tests.support.fake_api import api_error
+from tfoperator.api import names
+from tfoperator.api.v1.types import TFJOBS, Network
+from tfoperator.controller import ControllerOptions, PlanOptions
+from tfoperator.kube.resources import PODS, SERVICES
+
+OURS = names.job_labels("job")
+BOARD = {"logDir": "gs://bucket/logs"}
+
+
+def in_the_way(labels: dict[str, str] | None = None, **meta: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "job", "namespace": "ns", "labels": labels or {}, **meta}}
+
+
+PER_JOB = {"network": "PerJob"}
+
+
+def submit_and_sync(harness: Harness, spec: dict[str, Any] = PER_JOB, **what: Any) -> dict[str, Any]:
+    return harness.submit_and_sync(spec=spec, **what)
+
+
+def test_a_job_costs_one_call_for_each_pod_and_one_for_the_service(harness: Harness) -> None:
+    harness.submit(spec=PER_JOB, Worker=3, PS=1)
+    harness.forget_calls()
+    harness.sync()
+    assert sorted(harness.calls("create", "delete", "get")) == [("create", "pods")] * 4 + [("create", "services")]
+    assert harness.calls("create")[0] == ("create", "services")
+    assert harness.recorder.events == [
+        (
+            "Normal",
+            "SuccessfulCreatePod",
+            "Created 4 pods: job-ps-0, job-worker-0, job-worker-1, job-worker-2 and 1 service",
+        )
+    ]
+    assert harness.status()["network"] == "PerJob"
+    assert harness.calls_of_sync() == []
+
+
+def test_pods_wait_for_the_service(harness: Harness) -> None:
+    harness.submit(spec=PER_JOB, Worker=2)
+    harness.api.fail("create", "services", api_error(500))
+    harness.sync()
+    assert harness.api.names(PODS) == []
+    harness.sync()
+    assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+    assert harness.api.names(SERVICES) == ["job"]
+
+
+@pytest.mark.parametrize("board", [{}, {"tensorBoard": BOARD}])
+def test_a_foreign_service_of_the_jobs_name_is_reported_once_and_holds_up_the_pods(
+    harness: Harness, board: dict[str, Any]
+) -> None:
+    harness.api.put(SERVICES, in_the_way())
+    submit_and_sync(harness, PER_JOB | board, Worker=2)
+    harness.sync(times=2)
+    assert harness.api.names(PODS) == []
+    warnings = [event for event in harness.recorder.events if event[0] == "Warning"]
+    assert warnings == [
+        (
+            "Warning",
+            "FailedCreateService",
+            "Service ns/job is in the way: it was not made by this job. Delete or rename it; the job's own is created "
+            "once the name is free",
+        )
+    ]
+    assert harness.queue.num_requeues("ns/job") > 0
+    harness.api.remove(SERVICES, "ns", "job")
+    harness.sync()
+    assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+    assert harness.queue.num_requeues("ns/job") == 0
+
+
+def test_the_service_of_an_earlier_job_of_the_name_is_waited_for_without_a_warning(harness: Harness) -> None:
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job", "uid": "earlier", "controller": True}
+    harness.api.put(SERVICES, in_the_way(OURS, ownerReferences=[owner]))
+    submit_and_sync(harness, Worker=1)
+    assert harness.recorder.events == []
+    assert harness.api.names(PODS) == []
+    harness.api.remove(SERVICES, "ns", "job")
+    harness.sync()
+    assert harness.api.names(PODS) == ["job-worker-0"]
+
+
+def test_a_service_that_lost_its_owner_is_adopted(harness: Harness) -> None:
+    uid = submit_and_sync(harness, Worker=1)["metadata"]["uid"]
+    harness.api.edit(SERVICES, "ns", "job", {"metadata": {"ownerReferences": None}})
+    harness.sync()
+    [service] = harness.api.objects(SERVICES)
+    assert service["metadata"]["ownerReferences"][0]["uid"] == uid
+
+
+def test_a_service_that_the_cache_misses_is_waited_for_without_a_warning(harness: Harness) -> None:
+    harness.submit(spec=PER_JOB, Worker=1)
+    harness.api.mute("pods", "services")
+    harness.controller.sync_tfjob("ns/job")
+    harness.expectations.forget_owner(harness.api.objects(TFJOBS)[0]["metadata"]["uid"])
+    harness.recorder.events.clear()
+    harness.controller.sync_tfjob("ns/job")
+    assert harness.recorder.events == []
+    assert harness.api.names(SERVICES) == ["job"]
+
+
+def test_a_service_that_is_refused_for_good_makes_the_job_invalid(harness: Harness) -> None:
+    harness.submit(spec=PER_JOB, Worker=1)
+    harness.api.fail("create", "services", api_error(422, "Invalid", "no such thing"), times=5)
+    harness.sync(times=2)
+    assert "spec.network: the API server refuses the service" in harness.condition("Failed")["message"]
+
+
+def test_a_new_operator_with_another_default_takes_the_job_as_it_is(harness: Harness) -> None:
+    """A status was not written before the first one ended."""
+    harness.api.fail("patch", "tfjobs", api_error(500), times=9)
+    submit_and_sync(harness, Worker=2)
+    job = harness.api.objects(TFJOBS)[0]
+    assert not job.get("status")
+    harness.controller.plan_with(PlanOptions(network=Network.PER_REPLICA))
+    harness.api.edit(TFJOBS, "ns", "job", {"spec": {"network": None}})  # it was the default that had chosen
+    harness.api.remove(PODS, "ns", "job-worker-1")
+    harness.forget_calls()
+    harness.sync(times=2)
+    assert ("create", "services") not in harness.calls("create")
+    assert {pod["spec"]["subdomain"] for pod in harness.api.objects(PODS)} == {"job"}
+
+
+def test_the_default_is_for_jobs_that_say_nothing() -> None:
+    with Harness(options=ControllerOptions(plan=PlanOptions(network=Network.PER_JOB))) as harness:
+        harness.submit_and_sync(Worker=2)
+        assert harness.api.names(SERVICES) == ["job"]
+        harness.submit_and_sync("other", spec={"network": "PerReplica"}, Worker=1)
+        assert harness.api.names(SERVICES) == ["job", "other-worker-0"]

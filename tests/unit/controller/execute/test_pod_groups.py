@@ -1,0 +1,197 @@
+"""PodGroups through the whole controller, against an API server that answers from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import tfjob
+from tests.support.controller_harness import Harness, namespaced
+from tests.support.fake_api import FakeApi, api_error
+from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, OPERATOR_NAME
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.controller import ControllerMetrics, OwnedKind, gang_scheduler
+from tfoperator.controller.pods import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
+from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
+from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
+
+
+class Counting(ControllerMetrics):
+    def __init__(self) -> None:
+        self.created = self.deleted = 0
+
+    def objects_created(self, kind: OwnedKind, count: int, failed: int) -> None:
+        self.created += count if kind == "podgroups" else 0
+
+    def objects_deleted(self, kind: OwnedKind, count: int) -> None:
+        self.deleted += count if kind == "podgroups" else 0
+
+
+def harness(name: str = "mine", api: FakeApi | None = None, metrics: Counting | None = None) -> Harness:
+    return Harness(api=api, gang=gang_scheduler(name), metrics=metrics)
+
+
+@pytest.fixture
+def world() -> Iterator[Harness]:
+    with harness() as made:
+        yield made
+
+
+def group(api: FakeApi, resource: Any = COSCHEDULING_POD_GROUPS) -> dict[str, Any]:
+    (only,) = api.objects(resource)
+    return only
+
+
+def edit_job(world: Harness, **spec: Any) -> None:
+    job = world.api.objects(TFJOBS)[0]
+    generation = job["metadata"]["generation"] + 1 if job["metadata"].get("generation") else 2
+    world.api.edit(TFJOBS, "ns", "job", {"metadata": {"generation": generation}, "spec": spec})
+
+
+def test_a_gang_costs_one_create_and_a_quiet_one_no_call(world: Harness) -> None:
+    world.submit(Worker=2)
+    world.forget_calls()
+    world.sync()
+    assert world.calls()[0] == ("create", "podgroups")
+    assert world.calls().count(("create", "pods")) == 2
+    assert group(world.api)["metadata"]["labels"] == {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: "job"}
+    assert world.calls_of_sync() == []
+
+
+def test_volcano_lets_a_gang_in_before_it_has_pods() -> None:
+    with harness("volcano") as world:
+        world.submit_and_sync(Worker=2)
+        assert world.calls_of_sync() == []
+        world.api.edit(VOLCANO_POD_GROUPS, "ns", "job", {"status": {"phase": "Inqueue"}})
+        world.sync()
+        assert world.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+
+
+def test_a_change_is_one_patch_of_what_differs_with_the_uid_as_precondition(world: Harness) -> None:
+    world.submit_and_sync(Worker=2)
+    uid = group(world.api)["metadata"]["uid"]
+    edit_job(world, runPolicy={"schedulingPolicy": {"minAvailable": 1}})
+    world.forget_calls()
+    world.sync()
+    (patch,) = [call for call in world.api.calls if call.verb == "patch" and call.resource == "podgroups"]
+    assert patch.body == {"metadata": {"uid": uid}, "spec": {"minMember": 1}}
+    assert world.calls_of_sync() == []
+
+
+def test_a_group_that_was_replaced_meanwhile_is_not_changed(world: Harness) -> None:
+    world.submit_and_sync(Worker=2)
+    edit_job(world, runPolicy={"schedulingPolicy": {"minAvailable": 1}})
+    world.api.fail("patch", "podgroups", api_error(409, "Conflict"))
+    world.sync()
+    assert group(world.api)["spec"]["minMember"] == 2
+    world.sync()
+    assert group(world.api)["spec"]["minMember"] == 1
+
+
+def test_a_suspended_job_deletes_its_group_once() -> None:
+    metrics = Counting()
+    with harness(metrics=metrics) as world:
+        world.submit_and_sync(Worker=1)
+        edit_job(world, runPolicy={"suspend": True})
+        world.sync()
+        assert world.api.objects(COSCHEDULING_POD_GROUPS) == []
+        assert "SuccessfulDeletePodGroup" in world.recorder.reasons
+        assert (metrics.created, metrics.deleted) == (1, 1)
+
+
+def test_a_group_whose_deletion_was_answered_with_an_error_is_gone_all_the_same(world: Harness) -> None:
+    world.submit_and_sync(Worker=1)
+    world.api.lose_answer(COSCHEDULING_POD_GROUPS, "ns", "job", api_error(504))
+    edit_job(world, runPolicy={"suspend": True})
+    world.sync()
+    assert "FailedDeletePodGroup" not in world.recorder.reasons
+    assert world.queue.num_requeues("ns/job") == 0
+
+
+def test_a_group_that_no_api_server_can_read_is_told_instead_of_being_tried_for_ever(world: Harness) -> None:
+    world.submit(Worker=1)
+    words = "PodGroup in version v1alpha1 cannot be handled as a PodGroup: quantities must match the expression"
+    world.api.fail("create", "podgroups", api_error(400, "BadRequest", words), times=1000)
+    world.sync(times=3)
+    assert "quantities must match" in world.condition("Failed")["message"]
+    assert world.api.count("create", "podgroups") == 1
+
+
+def test_no_pod_is_made_without_its_group(world: Harness) -> None:
+    world.submit(Worker=1)
+    world.api.fail("create", "podgroups", api_error(403, "Forbidden", "the queue is closed"))
+    world.sync()
+    assert world.api.names(PODS) == []
+    assert "FailedCreatePodGroup" in world.recorder.reasons
+    assert any("the queue is closed" in text for _, _, text in world.recorder.events)
+    world.sync()
+    assert world.api.names(PODS) == ["job-worker-0"]
+
+
+def test_what_the_api_server_never_accepts_becomes_a_condition() -> None:
+    cause = StatusCause(reason="FieldValueInvalid", message="must be lower", field="spec.minResources")
+    status = Status(code=422, reason="Invalid", message="PodGroup is invalid", details=StatusDetails(causes=(cause,)))
+    with harness() as world:
+        world.submit(Worker=1)
+        world.api.fail("create", "podgroups", error_from_status(status))
+        world.sync()
+        world.sync()
+        said = world.condition("Failed")["message"]
+        assert (
+            "spec.runPolicy.schedulingPolicy: the API server refuses the PodGroup: spec.minResources: must be" in said
+        )
+
+
+def test_the_group_of_the_go_operator_has_no_labels_and_gets_them(world: Harness) -> None:
+    job = world.submit(Worker=1)
+    owner = {"apiVersion": TFJOBS.api_version, "kind": "TFJob", "name": "job", "uid": job["metadata"]["uid"]}
+    made = {
+        "metadata": {"name": "job", "ownerReferences": [{**owner, "controller": True}]},
+        "spec": {"minMember": 1},
+    }
+    world.api.put(COSCHEDULING_POD_GROUPS, namespaced(made))
+    world.sync()
+    assert group(world.api)["metadata"]["labels"][LABEL_JOB_NAME] == "job"
+    assert world.api.names(PODS) == ["job-worker-0"]
+
+
+def test_an_orphan_with_our_labels_is_adopted(world: Harness) -> None:
+    job = world.submit(Worker=1)
+    labels = {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: "job"}
+    orphan = {"metadata": {"name": "job", "labels": labels}, "spec": {"minMember": 1}}
+    world.api.put(COSCHEDULING_POD_GROUPS, namespaced(orphan))
+    world.sync()
+    assert group(world.api)["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_foreign_group_is_in_the_way_and_that_is_said_once(world: Harness, owned: bool) -> None:
+    world.submit(Worker=1)
+    owners = [{"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "x", "controller": True}] if owned else []
+    world.api.put(
+        COSCHEDULING_POD_GROUPS,
+        namespaced({"metadata": {"name": "job", "ownerReferences": owners}, "spec": {"minMember": 5}}),
+    )
+    world.sync()
+    world.sync()
+    assert world.recorder.reasons.count("FailedCreatePodGroup") == 1
+    assert world.api.names(PODS) == []
+    assert group(world.api)["spec"] == {"minMember": 5}
+
+
+def test_priority_classes_are_read_from_a_cache() -> None:
+    api = FakeApi()
+    api.put(PRIORITY_CLASSES, {"metadata": {"name": "urgent"}, "value": 7})
+    manifest = tfjob("job", PS=1, Worker=1, run_policy={"schedulingPolicy": {"minAvailable": 1}})
+    for kind, cpu in (("PS", "1"), ("Worker", "2")):
+        container = {"name": "tensorflow", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+        manifest["spec"]["tfReplicaSpecs"][kind]["template"] = {"spec": {"containers": [container]}}
+    manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["priorityClassName"] = "urgent"
+    with harness(api=api) as world:
+        world.api.put(TFJOBS, namespaced(manifest))
+        world.forget_calls()
+        world.sync()
+        assert group(world.api)["spec"]["minResources"] == {"cpu": "2"}
+        assert world.calls("get", "list") == []

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.controller.builders import NOW, after
+from tfoperator.api.v1.types import JobCondition, ReplicaStatus, TFJobStatus
+from tfoperator.controller import status_patch
+from tfoperator.kube import apply_merge_patch
+
+CREATED = JobCondition("Created", "True", "R", "m", NOW, NOW)
+
+
+def test_equal_statuses_need_no_patch() -> None:
+    assert status_patch(TFJobStatus(phase="Running"), TFJobStatus(phase="Running")) is None
+
+
+def test_it_holds_only_what_has_changed() -> None:
+    old = TFJobStatus(phase="Pending", conditions=(CREATED,), replica_statuses={"PS": ReplicaStatus(active=1)})
+    new = msgspec.structs.replace(old, phase="Running")
+    assert status_patch(old, new) == {"status": {"phase": "Running"}}
+
+
+def test_what_is_gone_is_null() -> None:
+    old = TFJobStatus(
+        completion_time=NOW,
+        replica_statuses={"PS": ReplicaStatus(active=1, restart_counts={"0": 1, "1": 2}), "Worker": ReplicaStatus()},
+    )
+    new = TFJobStatus(replica_statuses={"PS": ReplicaStatus(restart_counts={"1": 3})})
+    assert status_patch(old, new) == {
+        "status": {
+            "completionTime": None,
+            "replicaStatuses": {"PS": {"active": None, "restartCounts": {"0": None, "1": 3}}, "Worker": None},
+        }
+    }
+
+
+def test_conditions_are_sent_whole_and_times_as_kubernetes_writes_them() -> None:
+    new = TFJobStatus(conditions=(CREATED, JobCondition("Running", "True")), start_time=after(1))
+    patch = status_patch(TFJobStatus(conditions=(CREATED,)), new)
+    assert msgspec.json.decode(msgspec.json.encode(patch)) == {
+        "status": {
+            "conditions": [
+                {
+                    "type": "Created",
+                    "status": "True",
+                    "reason": "R",
+                    "message": "m",
+                    "lastUpdateTime": "2026-01-01T12:00:00Z",
+                    "lastTransitionTime": "2026-01-01T12:00:00Z",
+                },
+                {"type": "Running", "status": "True"},
+            ],
+            "startTime": "2026-01-01T12:00:01Z",
+        }
+    }
+
+
+STATUSES: st.SearchStrategy[Any] = st.builds(
+    TFJobStatus,
+    phase=st.sampled_from(["", "Running"]),
+    restarts=st.integers(0, 2),
+    conditions=st.lists(st.builds(JobCondition, st.sampled_from("AB"), st.sampled_from("TF")), max_size=2).map(tuple),
+    start_time=st.none() | st.just(NOW),
+    replica_statuses=st.dictionaries(
+        st.sampled_from(["PS", "Worker"]),
+        st.builds(
+            ReplicaStatus,
+            active=st.integers(0, 2),
+            restart_counts=st.dictionaries(st.sampled_from("012"), st.integers(1, 3)),
+        ),
+    ),
+)
+
+
+@given(old=STATUSES, new=STATUSES)
+def test_applied_to_the_old_status_it_yields_the_new_one(old: TFJobStatus, new: TFJobStatus) -> None:
+    patch = status_patch(old, new)
+    plain = msgspec.to_builtins(old)
+    merged = plain if patch is None else apply_merge_patch(plain, patch["status"])
+    assert msgspec.convert(merged, TFJobStatus) == new

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.controller_harness import Harness
+from tests.support.fake_api import api_error
+from tfoperator.api import names
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES
+
+NAME = "job-tensorboard"
+BOARD = {"tensorBoard": {"logDir": "gs://bucket/logs"}}
+
+
+def warnings(harness: Harness) -> list[str]:
+    return [message for kind, reason, message in harness.recorder.events if reason == "FailedTensorBoard"]
+
+
+def test_it_is_made_once_and_shown_in_the_status(harness: Harness) -> None:
+    harness.submit(Worker=1, spec=BOARD)
+    harness.sync(times=3)
+    assert harness.api.names(DEPLOYMENTS) == [NAME]
+    assert harness.api.names(SERVICES) == [NAME, "job-worker-0"]
+    assert harness.api.count("create", "deployments") == 1
+    assert harness.status()["tensorBoard"] == {"url": f"http://{NAME}.ns.svc"}
+    assert harness.recorder.reasons.count("TensorBoardCreated") == 1
+
+
+def test_it_is_ready_when_the_deployment_says_so(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=1, spec=BOARD)
+    harness.api.edit(DEPLOYMENTS, "ns", NAME, {"status": {"availableReplicas": 1}})
+    harness.sync()
+    assert harness.status()["tensorBoard"]["ready"] is True
+
+
+def test_a_job_without_one_costs_no_call_for_it(harness: Harness) -> None:
+    harness.submit(Worker=1)
+    harness.forget_calls()
+    harness.sync()
+    harness.play_kubelet("job-worker-0", "Running")
+    harness.sync()
+    harness.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
+    harness.sync()
+    assert "deployments" not in {resource for _, resource in harness.calls()}
+    assert harness.api.count("create") == 2
+
+
+def test_its_creation_is_expected_before_it_is_asked_for(harness: Harness) -> None:
+    uid = harness.submit_and_sync(Worker=1, spec=BOARD)["metadata"]["uid"]
+    harness.api.remove(DEPLOYMENTS, "ns", NAME)
+    harness.catch_up()
+    expected = harness.expected_when_created(uid)
+    harness.sync()
+    assert expected == [True]
+
+
+def test_a_cache_that_has_not_seen_it_yet_makes_no_second_one(harness: Harness) -> None:
+    harness.submit(Worker=1, spec=BOARD)
+    harness.api.mute("deployments", "services")
+    for _ in range(3):
+        harness.controller.sync_tfjob("ns/job")
+    assert harness.api.count("create", "deployments") == 1
+    assert harness.api.count("create", "services") == 2
+
+
+@pytest.mark.parametrize("resource", [DEPLOYMENTS, SERVICES])
+def test_a_foreign_object_in_the_way_is_reported_once_and_the_job_trains_on(harness: Harness, resource: Any) -> None:
+    harness.api.put(resource, {"metadata": {"name": NAME, "namespace": "ns", "labels": {}}})
+    harness.submit(Worker=1, spec=BOARD)
+    harness.sync(times=3)
+    assert len(warnings(harness)) == 1
+    assert f"{resource.kind} ns/{NAME} is in the way" in warnings(harness)[0]
+    assert harness.queue.num_requeues("ns/job") > 0
+    harness.play_kubelet("job-worker-0", "Running")
+    harness.sync()
+    assert harness.condition("Running")["status"] == "True"
+    harness.api.remove(resource, "ns", NAME)
+    harness.sync()
+    [ours] = [one for one in harness.api.objects(resource) if one["metadata"]["name"] == NAME]
+    assert ours["metadata"]["labels"] == names.tensorboard_labels("job")
+    assert harness.queue.num_requeues("ns/job") == 0
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        api_error(422, "Invalid", "no such volume"),
+        api_error(400, "BadRequest", "Deployment in version v1 cannot be handled as a Deployment: no such volume"),
+    ],
+)
+def test_one_that_the_api_server_refuses_does_not_hurt_the_training(harness: Harness, refusal: KubeError) -> None:
+    harness.submit(Worker=1, spec=BOARD)
+    harness.api.fail("create", "deployments", refusal, times=3)
+    harness.sync(times=3)
+    assert len(warnings(harness)) == 1
+    assert "no such volume" in warnings(harness)[0]
+    assert harness.api.names(PODS) == ["job-worker-0"]
+    assert not harness.condition("Failed")
+    harness.sync()
+    assert harness.api.names(DEPLOYMENTS) == [NAME]
+
+
+def test_what_an_orphaned_one_lacks_is_an_owner(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=1, spec=BOARD)
+    harness.api.edit(DEPLOYMENTS, "ns", NAME, {"metadata": {"ownerReferences": []}})
+    harness.sync()
+    [deployment] = harness.api.objects(DEPLOYMENTS)
+    assert deployment["metadata"]["ownerReferences"][0]["controller"] is True
+    assert harness.api.count("create", "deployments") == 1
+
+
+def test_a_change_is_one_patch_and_a_removal_two_deletions(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=1, spec=BOARD)
+    harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tensorBoard": {"image": "boards:2"}}})
+    harness.sync(times=2)
+    assert harness.api.count("patch", "deployments") == 1
+    [deployment] = harness.api.objects(DEPLOYMENTS)
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "boards:2"
+
+    harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tensorBoard": None}})
+    harness.sync(times=2)
+    assert harness.api.names(DEPLOYMENTS) == []
+    assert harness.api.names(SERVICES) == ["job-worker-0"]
+    assert "tensorBoard" not in harness.status()
+    assert harness.api.count("delete") == 2
+
+
+def test_one_whose_deletion_was_answered_with_an_error_is_gone_all_the_same(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=1, spec=BOARD)
+    harness.api.lose_answer(DEPLOYMENTS, "ns", NAME, api_error(504))
+    harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tensorBoard": None}})
+    harness.sync()
+    assert harness.queue.num_requeues("ns/job") == 0
+    assert "TensorBoardDeleted" in harness.recorder.reasons

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.controller_harness import Harness
+from tests.support.eventually import eventually
+from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobStatus
+from tfoperator.controller import StaleCache, is_older
+from tfoperator.controller.observe import CacheLag
+from tfoperator.expectations import Expectations
+from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.resources import PODS, SERVICES
+
+
+def cache_lag() -> CacheLag:
+    """One that is never asked to verify anything."""
+    return CacheLag(None, None, Expectations(), FakeClock(), list)  # type: ignore[arg-type]
+
+
+def job(version: str = "10", phase: str = "") -> TFJob:
+    return TFJob(
+        metadata=ObjectMeta(name="j", namespace="ns", uid="u", resource_version=version),
+        status=TFJobStatus(phase=phase),
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "older"),
+    [("9", "10", True), ("10", "9", False), ("7", "7", False), ("a", "b", None), ("a", "a", False), ("", "1", None)],
+)
+def test_versions_are_compared_as_numbers_where_they_are_numbers(one: str, other: str, older: bool | None) -> None:
+    assert is_older(one, other) is older
+
+
+def test_the_status_written_last_holds_until_the_cache_shows_it() -> None:
+    lag = cache_lag()
+    lag.look(job("10"))[0]
+    lag.status_written(job("12", phase="Running"))
+    assert lag.look(job("10"))[0].status.phase == "Running"
+    assert lag.look(job("11"))[0].status.phase == "Running"
+    assert lag.look(job("12", phase="Running"))[0].status.phase == "Running"
+    # Somebody else's later write counts.
+    assert lag.look(job("13", phase="Failed"))[0].status.phase == "Failed"
+    assert lag.look(job("10"))[0].status.phase == ""
+
+
+def test_a_job_carries_the_version_of_the_status_that_it_shows() -> None:
+    lag = cache_lag()
+    assert lag.look(job("10"))[0].metadata.resource_version == "10"
+    lag.status_written(job("12", phase="Running"))
+    assert lag.look(job("10"))[0].metadata.resource_version == "12"
+    assert lag.look(job("13"))[0].metadata.resource_version == "13"
+
+
+def test_versions_that_cannot_be_compared_are_known_by_what_the_cache_showed_at_the_last_write() -> None:
+    lag = cache_lag()
+    lag.look(job("a"))[0]
+    lag.status_written(job("b", phase="Pending"))
+    lag.look(job("a"))[0]
+    lag.status_written(job("c", phase="Running"))
+    assert lag.look(job("a"))[0].status.phase == "Running"
+
+
+def test_versions_that_cannot_be_compared_count_as_new_once_they_change() -> None:
+    lag = cache_lag()
+    lag.look(job("a"))[0]
+    lag.status_written(job("b", phase="Running"))
+    assert lag.look(job("a"))[0].status.phase == "Running"
+    assert lag.look(job("c", phase="Failed"))[0].status.phase == "Failed"
+
+
+def test_a_status_written_for_a_job_that_was_forgotten_is_dropped() -> None:
+    lag = cache_lag()
+    lag.look(job("10"))[0]
+    lag.forget("u")
+    lag.status_written(job("12", phase="Running"))
+    assert lag.look(job("10"))[0].status.phase == ""
+
+
+def test_a_pod_that_only_the_cache_misses_is_not_counted_as_lost(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
+    harness.run_all()
+    # What a new leader sees whose pod informer is behind its job informer.
+    indexer = harness.informers.pods.informers[0].indexer
+    pod = harness.informers.pods.lister.get("ns", "job-worker-1")
+    indexer.delete(pod.metadata.key)
+    harness.forget_calls()
+    with pytest.raises(StaleCache, match="job-worker-1"):
+        harness.controller.sync_tfjob("ns/job")
+    assert harness.calls("create", "patch") == []
+    indexer.add(pod)
+
+
+def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again() -> None:
+    with Harness() as old, Harness(api=old.api) as new:
+        old.submit_and_sync(Worker=1, restart_policy="OnFailure", run_policy={"cleanPodPolicy": "All"})
+        old.play_kubelet("job-worker-0", "Running")
+        old.sync()
+        new.catch_up()
+        old.api.mute("tfjobs")
+        old.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Succeeded"}})
+        eventually(lambda: old.informers.pods.lister.get("ns", "job-worker-0").status.phase == "Succeeded")
+        old.controller.sync_tfjob("ns/job")
+        assert old.status()["phase"] == "Succeeded"
+        eventually(lambda: not new.informers.pods.lister.list(), what="the new leader sees that the pod is gone")
+        with pytest.raises(StaleCache, match="the job has changed"):
+            new.controller.sync_tfjob("ns/job")
+        assert old.api.names(PODS) == []
+        assert old.status()["phase"] == "Succeeded"
+
+
+def test_a_new_leader_that_hears_late_of_a_finished_job_does_not_run_it_again() -> None:
+    clock = FakeClock()
+    with Harness(clock=clock) as old, Harness(api=old.api, clock=clock) as new:
+        indexer = new.informers.jobs.informers[0].indexer
+        old.submit(Worker=1, run_policy={"cleanPodPolicy": "All"})
+        eventually(lambda: indexer.get("ns/job"), what="the job as it was at first")
+        [first] = indexer.list()
+        old.api.mute("tfjobs")  # to the new leader; the old one remembers what it writes
+        indexer.delete("ns/job")
+        clock.advance(5)
+        for phase in ("Running", "Succeeded"):
+            old.controller.sync_tfjob("ns/job")
+            old.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": phase}})
+            eventually(lambda p=phase: [pod.status.phase for pod in old.informers.pods.lister.list()] == [p])
+        old.controller.sync_tfjob("ns/job")
+        assert (old.status()["phase"], old.api.names(PODS)) == ("Succeeded", [])
+        eventually(lambda: not new.informers.pods.lister.list(), what="the new leader sees that the pod is gone")
+        new.controller.start()
+        indexer.add(first)
+        with pytest.raises(StaleCache, match="the job has changed"):
+            new.controller.sync_tfjob("ns/job")
+        assert old.api.names(PODS) == []
+
+
+def test_a_job_that_is_made_while_one_leads_is_not_asked_about(clocked: Harness, clock: FakeClock) -> None:
+    clocked.controller.start()
+    clock.advance(5)
+    clocked.submit(Worker=1)
+    eventually(lambda: clocked.api.names(PODS) == ["job-worker-0"], what="its pod")
+    assert ("get", "tfjobs") not in clocked.calls("get")
+
+
+def test_a_new_leader_with_an_old_view_of_a_resumed_job_does_not_take_its_pods() -> None:
+    with Harness() as new:
+        new.submit_and_sync(Worker=2, run_policy={"suspend": True})
+        new.api.mute("tfjobs")
+        new.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": False}}})
+        with Harness(api=new.api) as old:
+            old.controller.sync_tfjob("ns/job")
+        pods = new.api.names(PODS)
+        assert pods == ["job-worker-0", "job-worker-1"]
+        eventually(lambda: len(new.informers.pods.lister.list()) == 2, what="the new leader sees the pods")
+        new.controller.start()
+        eventually(lambda: new.queue.num_requeues("ns/job") > 1, what="the new leader looks at the job")
+        assert new.api.names(PODS) == pods
+        # Once the cache follows it goes on as usual.
+        new.api.unmute()
+        new.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": True}}})
+        eventually(lambda: not new.api.names(PODS), what="the job is suspended again")
+
+
+def test_a_new_leader_asks_once_about_a_job_that_it_inherits_and_has_to_act_on(harness: Harness) -> None:
+    for name in ("idle", "busy"):
+        harness.submit(name, Worker=1)
+    harness.sync("idle")
+    harness.forget_calls()
+    harness.controller.start()
+    eventually(lambda: len(harness.api.names(PODS)) == 2, what="both jobs' pods")
+    harness.api.remove(SERVICES, "ns", "busy-worker-0")
+    eventually(lambda: len(harness.api.names(SERVICES)) == 2, what="the service is made again")
+    harness.submit("later", Worker=1)
+    eventually(lambda: len(harness.api.names(PODS)) == 3, what="the later job's pod")
+    assert [call.name for call in harness.api.calls if call.verb == "get"] == ["busy"]

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.controller_harness import Harness
+from tests.support.fake_api import api_error
+from tfoperator.api import names
+from tfoperator.api.v1.types import TFJOBS, ReplicaType
+from tfoperator.controller.observe.claim import matches
+from tfoperator.kube.errors import ConflictError
+from tfoperator.kube.resources import PODS, SERVICES
+
+LABELS = names.replica_labels("job", ReplicaType.WORKER, 0, is_master=False)
+
+
+def pod(name: str = "job-worker-0", *, labels: dict[str, str] = LABELS, **meta: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "ns", "labels": labels, **meta}
+    return {"metadata": metadata, "status": {"phase": "Running"}}
+
+
+def owners(harness: Harness, name: str = "job-worker-0") -> list[str]:
+    [found] = [one for one in harness.api.objects(PODS) if one["metadata"]["name"] == name]
+    return [reference["uid"] for reference in found["metadata"].get("ownerReferences", [])]
+
+
+def owner(uid: str, kind: str = "TFJob", name: str = "job") -> dict[str, Any]:
+    return {"apiVersion": "kubeflow.org/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+def test_a_matching_orphan_is_adopted_and_counts_at_once(harness: Harness) -> None:
+    harness.api.put(PODS, pod())
+    uid = harness.submit_and_sync(Worker=1)["metadata"]["uid"]
+    assert owners(harness) == [uid]
+    assert harness.api.names(PODS) == ["job-worker-0"]
+    assert harness.condition("Running")["status"] == "True"
+
+
+def test_what_another_namespace_says_of_its_owner_is_nothing_to_the_job(harness: Harness) -> None:
+    uid = harness.submit_and_sync(Worker=1)["metadata"]["uid"]
+    finished = pod(namespace="elsewhere", ownerReferences=[owner(uid)]) | {"status": {"phase": "Succeeded"}}
+    harness.api.put(PODS, finished)
+    harness.forget_calls()
+    harness.sync()
+    assert not harness.condition("Succeeded")
+    assert harness.calls() == []
+
+
+def test_adoption_looks_at_the_live_job_once_however_many_orphans_there_are(harness: Harness) -> None:
+    for index in range(3):
+        labels = {**LABELS, names.LABEL_REPLICA_INDEX: str(index)}
+        harness.api.put(PODS, pod(f"job-worker-{index}", labels=labels))
+    harness.submit(Worker=3)
+    harness.forget_calls()
+    harness.sync()
+    assert harness.calls("get", "list") == [("get", "tfjobs")]
+
+
+def test_nothing_is_adopted_for_a_job_that_is_gone_or_going_on_the_server(harness: Harness) -> None:
+    harness.submit(Worker=1)
+    harness.api.put(PODS, pod())
+    harness.catch_up()
+    harness.api.mute("tfjobs")
+    harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    harness.controller.sync_tfjob("ns/job")
+    assert owners(harness) == []
+
+
+def test_other_owners_of_an_orphan_stay(harness: Harness) -> None:
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "other"}
+    harness.api.put(PODS, pod(ownerReferences=[other]))
+    uid = harness.submit_and_sync(Worker=1)["metadata"]["uid"]
+    assert owners(harness) == ["other", uid]
+
+
+@pytest.mark.parametrize("label", [names.LABEL_OPERATOR_NAME, names.LABEL_JOB_NAME])
+def test_an_orphan_with_other_labels_is_nobodys(harness: Harness, label: str) -> None:
+    harness.api.put(PODS, pod("stranger", labels={**LABELS, label: "another"}))
+    harness.submit_and_sync(Worker=1)
+    assert owners(harness, "stranger") == []
+
+
+def test_an_orphan_that_terminates_is_not_adopted(harness: Harness) -> None:
+    harness.api.put(PODS, pod("old", deletionTimestamp="2026-01-01T00:00:00Z"))
+    harness.submit_and_sync(Worker=1)
+    assert owners(harness, "old") == []
+
+
+def test_a_pod_of_another_job_of_that_name_is_not_touched(harness: Harness) -> None:
+    harness.api.put(PODS, pod("theirs", ownerReferences=[owner("another-uid")]))
+    harness.submit_and_sync(Worker=1)
+    assert owners(harness, "theirs") == ["another-uid"]
+    assert harness.api.names(PODS) == ["job-worker-0", "theirs"]
+
+
+def test_a_pod_whose_labels_no_longer_match_is_released_and_replaced(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=2)
+    # An administrator takes worker 1 out of the job to look at it. The name stays taken until it is deleted.
+    harness.api.edit(PODS, "ns", "job-worker-1", {"metadata": {"labels": {names.LABEL_JOB_NAME: "debug"}}})
+    harness.sync()
+    assert owners(harness, "job-worker-1") == []
+
+
+def test_a_lost_race_for_an_orphan_is_an_error_to_retry(harness: Harness) -> None:
+    harness.api.put(PODS, pod())
+    harness.submit(Worker=1)
+    harness.api.fail("patch", "pods", api_error(409, "Conflict"))
+    with pytest.raises(ConflictError):
+        harness.controller.sync_tfjob("ns/job")
+    harness.sync()
+    assert len(owners(harness)) == 1
+
+
+def test_services_are_adopted_too(harness: Harness) -> None:
+    harness.api.put(SERVICES, {"metadata": {"name": "job-worker-0", "namespace": "ns", "labels": LABELS}})
+    uid = harness.submit_and_sync(Worker=1)["metadata"]["uid"]
+    [service] = harness.api.objects(SERVICES)
+    assert service["metadata"]["ownerReferences"][0]["uid"] == uid
+
+
+def test_labels_match_by_operator_and_job() -> None:
+    assert matches(LABELS, "job")
+    assert not matches(LABELS, "job2")
+    assert not matches({}, "job")

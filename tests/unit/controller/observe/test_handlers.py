@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tfoperator.api import names
+from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.controller import expectation_key
+from tfoperator.controller.observe.handlers import JobHandler, OwnedObjectHandler
+from tfoperator.expectations import Expectations
+from tfoperator.informers import Indexer, Lister
+from tfoperator.kube.objects import ObjectMeta, OwnerReference, Pod, PodStatus
+
+replace = msgspec.structs.replace
+LABELS = names.replica_labels("job", ReplicaType.WORKER, 0, is_master=False)
+KEY = expectation_key("job-uid", "Worker", "pods")
+
+
+def owner(uid: str = "job-uid", kind: str = "TFJob", api_version: str = "kubeflow.org/v1") -> OwnerReference:
+    return OwnerReference(api_version=api_version, kind=kind, name="job", uid=uid, controller=True)
+
+
+def pod(*, owners: tuple[OwnerReference, ...] = (owner(),), version: str = "1", **meta: Any) -> Pod:
+    given = {"name": "job-worker-0", "namespace": "ns", "uid": "pod-uid", "labels": LABELS, **meta}
+    return Pod(metadata=ObjectMeta(resource_version=version, owner_references=owners, **given))
+
+
+class World:
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        jobs: Indexer[TFJob] = Indexer()
+        jobs.add(TFJob(metadata=ObjectMeta(name="job", namespace="ns", uid="job-uid")))
+        self.expectations = Expectations()
+        jobs_lister = Lister([jobs], resource="tfjobs")
+        self.handler = OwnedObjectHandler[Pod]("pods", jobs_lister, self.expectations, self.keys.append)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_new_pod_queues_its_job_and_meets_an_expectation(world: World) -> None:
+    world.expectations.expect_creations(KEY, 1)
+    world.handler.on_add(pod(), initial=False)
+    assert world.keys == ["ns/job"]
+    assert world.expectations.satisfied(KEY)
+
+
+def test_a_pod_first_seen_while_it_terminates_counts_as_deleted(world: World) -> None:
+    world.expectations.expect_deletions(KEY, ["pod-uid"])
+    world.handler.on_add(pod(deletion_timestamp="2026-01-01T00:00:00Z"), initial=True)
+    assert world.expectations.satisfied(KEY)
+
+
+def test_a_deletion_mark_and_a_deletion_both_meet_an_expectation_once(world: World) -> None:
+    world.expectations.expect_deletions(KEY, ["pod-uid", "other"])
+    going = pod(version="2", deletion_timestamp="2026-01-01T00:00:00Z")
+    world.handler.on_update(pod(), going)
+    world.handler.on_delete(going, final_state_unknown=False)
+    assert world.expectations.pending(KEY) == (0, frozenset({"other"}))
+    assert world.keys == ["ns/job", "ns/job"]
+
+
+def test_a_resync_queues_nothing(world: World) -> None:
+    world.handler.on_update(pod(), pod())
+    assert world.keys == []
+
+
+def test_a_change_of_what_nobody_reads_queues_nothing(world: World) -> None:
+    world.handler.on_update(pod(), pod(version="2"))
+    assert world.keys == []
+
+
+def test_a_change_of_phase_queues_the_job(world: World) -> None:
+    world.handler.on_update(pod(), replace(pod(version="2"), status=PodStatus(phase="Running")))
+    assert world.keys == ["ns/job"]
+
+
+def test_a_pod_made_anew_across_a_gap_is_a_deletion_and_an_arrival(world: World) -> None:
+    world.expectations.expect_deletions(KEY, ["pod-uid"])
+    world.expectations.expect_creations(KEY, 1)
+    world.handler.on_update(pod(), pod(uid="another", version="9"))
+    assert world.expectations.satisfied(KEY)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [owner(uid="another"), owner(kind="PyTorchJob"), owner(api_version="example.org/v1")],
+    ids=["another job of that name", "another kind", "another group"],
+)
+def test_what_belongs_to_somebody_else_queues_nothing(world: World, reference: OwnerReference) -> None:
+    world.handler.on_add(pod(owners=(reference,)), initial=False)
+    assert world.keys == []
+
+
+def test_the_end_of_what_an_earlier_job_of_the_name_owned_queues_the_job_that_waits_for_its_name(world: World) -> None:
+    earlier = pod(owners=(owner(uid="earlier"),))
+    world.handler.on_delete(earlier, final_state_unknown=False)
+    assert world.keys == ["ns/job"]
+
+
+def test_an_orphan_queues_the_job_that_may_adopt_it(world: World) -> None:
+    world.handler.on_add(pod(owners=()), initial=False)
+    world.handler.on_add(pod(owners=(), labels={}), initial=False)
+    world.handler.on_add(pod(owners=(), labels={names.LABEL_JOB_NAME: "job"}), initial=False)
+    assert world.keys == ["ns/job"]
+
+
+def test_a_change_of_owner_queues_the_former_one(world: World) -> None:
+    world.handler.on_update(pod(), pod(owners=(owner(uid="another"),), version="2"))
+    assert world.keys == ["ns/job"]
+
+
+def test_jobs_are_queued_when_new_or_changed_but_not_on_a_resync() -> None:
+    keys: list[str] = []
+    gone: list[str] = []
+    handler = JobHandler(keys.append, keys.append, lambda job: gone.append(job.metadata.uid))
+    first = TFJob(metadata=ObjectMeta(name="job", namespace="ns", uid="a", resource_version="1"))
+    changed = replace(first, metadata=replace(first.metadata, resource_version="2"))
+    successor = replace(first, metadata=replace(first.metadata, uid="b", resource_version="3"))
+    handler.on_add(first, initial=True)
+    handler.on_update(first, first)
+    handler.on_update(first, changed)
+    assert (keys, gone) == (["ns/job"] * 2, [])
+    handler.on_update(changed, successor)
+    assert (keys, gone) == (["ns/job"] * 3, ["a"])
+    handler.on_delete(successor, final_state_unknown=True)
+    assert gone == ["a", "b"]
+
+
+def test_only_a_change_of_status_can_wait_for_others() -> None:
+    now: list[str] = []
+    soon: list[str] = []
+    handler = JobHandler(now.append, soon.append, lambda _: None)
+    meta = ObjectMeta(name="job", namespace="ns", uid="a", resource_version="1", generation=1)
+    first = TFJob(metadata=meta)
+    handler.on_update(first, replace(first, metadata=replace(meta, resource_version="2")))
+    assert (now, soon) == ([], ["ns/job"])
+    handler.on_update(first, replace(first, metadata=replace(meta, resource_version="3", generation=2)))
+    assert (now, soon) == (["ns/job"], ["ns/job"])

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from tfoperator.api.v1.types import TFJob, TFJobStatus, decode_tfjob
+from tfoperator.controller import Comparison
+from tfoperator.controller.observe import JobMemory
+
+
+def job(version: str = "10", generation: int = 1, phase: str = "") -> TFJob:
+    manifest = {
+        "metadata": {"name": "j", "namespace": "ns", "uid": "u", "resourceVersion": version, "generation": generation},
+        "spec": {"tfReplicaSpecs": {"worker": {"template": {"spec": {"containers": []}}}}},
+        "status": {"phase": phase},
+    }
+    return decode_tfjob(msgspec.json.encode(manifest))
+
+
+def test_the_spec_is_defaulted_and_validated_once_per_generation() -> None:
+    memory = JobMemory()
+    first = memory.recall(job(), 0.0)
+    again = memory.recall(job(version="11"), 0.0)
+    assert again.spec is first.spec
+    assert "Worker" in first.spec.tf_replica_specs
+    assert any("containers" in problem for problem in first.problems)
+    changed = memory.recall(job(version="12", generation=2), 0.0)
+    assert changed.spec is not first.spec
+
+
+def test_a_job_without_generation_is_looked_at_anew_each_time() -> None:
+    memory = JobMemory()
+    first = memory.recall(job(generation=0), 0.0)
+    again = memory.recall(job(generation=0), 0.0)
+    assert again.spec is not first.spec
+    assert not memory.refuse("u", 0, "never mind")
+
+
+def test_a_job_is_known_since_it_was_looked_at_first() -> None:
+    memory = JobMemory()
+    assert memory.recall(job(), 5.0).known_for == 0
+    assert memory.recall(job("11", generation=2), 7.5).known_for == 2.5
+
+
+def test_a_refusal_is_a_problem_of_this_generation_only() -> None:
+    memory = JobMemory()
+    memory.recall(job(), 0.0)
+    assert memory.refuse("u", 1, "the server refuses it")
+    assert "the server refuses it" in memory.recall(job(), 0.0).problems
+    assert "the server refuses it" not in memory.recall(job(generation=2), 0.0).problems
+    assert not memory.refuse("u", 1, "too late")
+
+
+def test_a_refusal_is_forgotten_with_the_next_comparison_but_what_validation_found_is_not() -> None:
+    memory = JobMemory()
+    problems = memory.recall(job(), 0.0).problems
+    memory.refuse("u", 1, "the server refuses it")
+    memory.compared("u", Comparison(time=datetime.now(UTC), write=False))
+    assert memory.recall(job(), 0.0).problems == problems
+    assert memory.refuse("u", 1, "the server refuses it")
+    assert memory.recall(job(), 0.0).problems == (*problems, "the server refuses it")
+
+
+def test_a_warning_is_said_once_per_generation() -> None:
+    memory = JobMemory()
+    memory.recall(job(), 0.0)
+    assert memory.first_warning("u", "name taken")
+    assert not memory.first_warning("u", "name taken")
+    memory.recall(job(generation=2), 0.0)
+    assert memory.first_warning("u", "name taken")
+
+
+def test_a_note_waits_until_it_is_recorded_and_a_newer_one_survives() -> None:
+    memory = JobMemory()
+    memory.recall(job(), 0.0)
+    old = Comparison(datetime(2026, 1, 1, tzinfo=UTC), write=False)
+    new = Comparison(datetime(2026, 1, 2, tzinfo=UTC), write=True)
+    memory.compared("u", old)
+    memory.compared("u", new)
+    memory.recorded("u", TFJobStatus(last_reconcile_time=old.time))
+    assert memory.recall(job(), 0.0).comparison == new
+    memory.recorded("u", TFJobStatus(last_reconcile_time=new.time))
+    assert memory.recall(job(), 0.0).comparison is None
+
+
+def test_what_is_said_about_a_forgotten_job_is_dropped() -> None:
+    memory = JobMemory()
+    memory.recall(job(), 0.0)
+    memory.forget("u")
+    memory.compared("u", Comparison(datetime(2026, 1, 1, tzinfo=UTC), write=False))
+    assert not memory.first_warning("u", "x")
+    assert len(memory) == 0
+
+
+def test_an_edited_template_is_named_once() -> None:
+    memory = JobMemory()
+
+    def edited(job: TFJob) -> list[str]:
+        return list(memory.recall(job, 0.0).edited_templates)
+
+    def with_template(generation: int, template: object) -> TFJob:
+        manifest = {
+            "metadata": {"name": "j", "uid": "u", "generation": generation},
+            "spec": {"tfReplicaSpecs": {"Worker": {"template": template}}},
+        }
+        return decode_tfjob(msgspec.json.encode(manifest))
+
+    assert edited(with_template(1, {"a": 1, "b": 2})) == []
+    assert edited(with_template(2, {"b": 2, "a": 1})) == [], "another order is no other template"
+    assert edited(with_template(3, {"a": 3})) == ["Worker"]
+    assert edited(with_template(3, {"a": 3})) == []
+    assert edited(with_template(4, None)) == ["Worker"]

@@ -1,0 +1,538 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.controller.builders import (
+    NOW,
+    ReadablePlan,
+    make_job,
+    make_pod,
+    plan_for,
+    planned,
+    started,
+    with_status,
+)
+from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.controller import (
+    AllowedNames,
+    Create,
+    Delete,
+    Observed,
+    Patch,
+    PlanOptions,
+    SchedulingRules,
+)
+from tfoperator.controller.observe.priorities import PriorityClass, priorities_of
+from tfoperator.controller.pods import GangScheduler, PodGroup, decode_pod_group, gang_scheduler
+from tfoperator.kube import apply_merge_patch
+from tfoperator.kube.objects import ObjectMeta, Pod, PodCondition, PodSpec, decode_pod
+
+
+def scheduler(name: str) -> GangScheduler:
+    found = gang_scheduler(name)
+    assert found is not None
+    return found
+
+
+VOLCANO = scheduler("volcano")
+COSCHEDULING = scheduler("mine")
+
+
+def template(cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    resources = {"requests": {"cpu": cpu}}
+    return {"spec": {"containers": [{"name": "tensorflow", "image": "x", "resources": resources}], **spec}}
+
+
+def replicas(count: int, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    return {"replicas": count, "template": template(cpu, **spec)}
+
+
+def gang_job(replicas_: dict[str, Any], **policy: Any) -> TFJob:
+    return make_job(replicas_, runPolicy={"schedulingPolicy": policy})
+
+
+def decide(
+    job: TFJob,
+    *pods: Pod,
+    group: PodGroup | None = None,
+    gang: GangScheduler = VOLCANO,
+    priorities: dict[str, int] | None = None,
+    rules: SchedulingRules | None = None,
+) -> ReadablePlan:
+    observed = Observed(job, pods, (), pod_group=group, priorities=priorities or {})
+    return plan_for(observed, options=PlanOptions(gang=gang, scheduling=rules or SchedulingRules()))
+
+
+def creation_of_group(result: ReadablePlan) -> Create | None:
+    return next((one for one in result.actions if isinstance(one, Create) and one.kind == "podgroups"), None)
+
+
+def patch_of_group(result: ReadablePlan) -> Patch | None:
+    return next((one for one in result.actions if isinstance(one, Patch) and one.kind == "podgroups"), None)
+
+
+def deletion_of_group(result: ReadablePlan) -> Delete | None:
+    return next((one for one in result.actions if isinstance(one, Delete) and one.kind == "podgroups"), None)
+
+
+def body_of_group(result: ReadablePlan) -> dict[str, Any]:
+    found = creation_of_group(result)
+    assert found is not None
+    return found.body
+
+
+def made(job: TFJob, gang: GangScheduler = VOLCANO, **options: Any) -> dict[str, Any]:
+    """What the PodGroup of a new job asks for."""
+    result = decide(job, gang=gang, **options)
+    return dict(body_of_group(result)["spec"])
+
+
+def pod_group(job: TFJob, phase: str = "Inqueue", gang: GangScheduler = VOLCANO, **changes: Any) -> PodGroup:
+    """The job's own PodGroup as the API server has it; `changes` to its spec."""
+    result = decide(job, gang=gang)
+    body = body_of_group(result)
+    body = {**body, "metadata": {**body["metadata"], "uid": "group-uid"}, "status": {"phase": phase}}
+    return decode_pod_group(json.dumps({**body, "spec": {**body["spec"], **changes}}).encode())
+
+
+def member(replica: str, phase: str = "Pending", *, node: str = "", refusal: str = "", **options: Any) -> Pod:
+    """A pod that is a member of the job's PodGroup, for either scheduler."""
+    conditions = (PodCondition("PodScheduled", "False", "Unschedulable", refusal),) if refusal else ()
+    pod = make_pod(replica, phase, conditions=conditions, **options)
+    meta = pod.metadata
+    marks = msgspec.structs.replace(
+        meta,
+        labels={**meta.labels, "scheduling.x-k8s.io/pod-group": "mnist"},
+        annotations={**meta.annotations, "scheduling.k8s.io/group-name": "mnist"},
+    )
+    return Pod(metadata=marks, spec=PodSpec(node), status=pod.status)
+
+
+def message(result: ReadablePlan) -> str:
+    return result.condition(ConditionType.RUNNING).message if result.has_condition(ConditionType.RUNNING) else ""
+
+
+# Which scheduler.
+
+
+def test_names_stand_for_schedulers_as_in_the_go_operator() -> None:
+    assert gang_scheduler("") is None
+    assert gang_scheduler("none") is None
+    assert scheduler("Volcano") == VOLCANO
+    assert (COSCHEDULING.name, COSCHEDULING.pod_groups.group) == ("mine", "scheduling.x-k8s.io")
+
+
+# What a PodGroup asks for.
+
+
+def test_a_volcano_pod_group_asks_for_all_replicas_and_what_the_policy_says() -> None:
+    job = gang_job({"PS": replicas(1, "500m"), "Worker": replicas(2)}, queue="q", priorityClass="high")
+    assert made(job) == {
+        "minMember": 3,
+        "minResources": {"cpu": "2500m"},
+        "queue": "q",
+        "priorityClassName": "high",
+    }
+
+
+def test_a_coscheduling_pod_group_knows_a_timeout_and_no_queue() -> None:
+    job = gang_job({"Worker": replicas(2)}, queue="q", priorityClass="high", scheduleTimeoutSeconds=7)
+    assert made(job, COSCHEDULING) == {"minMember": 2, "minResources": {"cpu": "2"}, "scheduleTimeoutSeconds": 7}
+
+
+def test_it_is_the_jobs_own_and_carries_its_annotations() -> None:
+    job = make_job({"Worker": 1})
+    notes = {"volcano.sh/preemptable": "true", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    job = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, annotations=notes))
+    result = decide(job)
+    metadata = body_of_group(result)["metadata"]
+    assert metadata["name"] == "mnist"
+    assert metadata["annotations"] == {"volcano.sh/preemptable": "true"}
+    assert metadata["ownerReferences"][0]["uid"] == "job-uid"
+    assert metadata["ownerReferences"][0]["controller"] is metadata["ownerReferences"][0]["blockOwnerDeletion"] is True
+
+
+def test_given_resources_win() -> None:
+    assert made(gang_job({"Worker": replicas(2)}, minResources={"memory": "1Gi"}))["minResources"] == {"memory": "1Gi"}
+
+
+def test_the_chief_comes_first_when_fewer_than_all_must_find_room() -> None:
+    job = gang_job(
+        {
+            "Worker": replicas(4, "1"),
+            "PS": replicas(1, "10"),
+            "Evaluator": replicas(1, "1000"),
+            "Chief": replicas(1, "100"),
+        },
+        minAvailable=3,
+    )
+    assert made(job)["minResources"] == {"cpu": "111"}
+
+
+def test_a_higher_priority_comes_before_the_chief() -> None:
+    job = gang_job(
+        {"Chief": replicas(1, "100"), "Worker": replicas(2, "1", priorityClassName="urgent")}, minAvailable=2
+    )
+    assert made(job, priorities={"urgent": 10})["minResources"] == {"cpu": "2"}
+    assert made(job, priorities={"urgent": 10, "": 20})["minResources"] == {"cpu": "101"}
+    assert made(job)["minResources"] == {"cpu": "101"}
+
+
+def test_priorities_are_those_of_the_classes_and_the_global_default_is_for_the_rest() -> None:
+    classes = [PriorityClass(ObjectMeta(name="a"), 5), PriorityClass(ObjectMeta(name="b"), 7, True)]
+    assert priorities_of(classes) == {"a": 5, "b": 7, "": 7}
+    assert priorities_of(classes[:1]) == {"a": 5, "": 0}
+
+
+def test_more_than_there_are_is_what_was_asked_for() -> None:
+    assert made(gang_job({"Worker": replicas(1)}, minAvailable=10)) == {"minMember": 10, "minResources": {"cpu": "1"}}
+
+
+@given(
+    counts=st.dictionaries(st.sampled_from(["Chief", "PS", "Worker", "Evaluator"]), st.integers(0, 4), min_size=1),
+    cpus=st.lists(st.integers(0, 9), min_size=4, max_size=4),
+    ranks=st.lists(st.sampled_from(["", "low", "high"]), min_size=4, max_size=4),
+    least=st.integers(0, 20),
+    order=st.permutations([0, 1, 2, 3]),
+)
+def test_the_smallest_gang_is_the_first_pods_by_priority_and_role_in_whatever_order_they_are_written(
+    counts: dict[str, int], cpus: list[int], ranks: list[str], least: int, order: list[int]
+) -> None:
+    roles = ["Chief", "PS", "Worker", "Evaluator"]
+    values = {"low": 1, "high": 2, "": 0}
+    specs = {
+        role: replicas(counts[role], str(cpu), **({"priorityClassName": rank} if rank else {}))
+        for role, cpu, rank in zip(roles, cpus, ranks, strict=True)
+        if role in counts
+    }
+    shuffled = {roles[i]: specs[roles[i]] for i in order if roles[i] in specs}
+    pods = [
+        (-values[rank], position, cpu)
+        for position, (role, cpu, rank) in enumerate(zip(roles, cpus, ranks, strict=True))
+        for _ in range(counts.get(role, 0))
+    ]
+    wanted = sum(cpu for _, _, cpu in sorted(pods)[:least])
+    spec = made(gang_job(shuffled, minAvailable=least), priorities=values)
+    assert spec["minMember"] == least
+    assert spec.get("minResources", {}) == ({"cpu": str(wanted)} if wanted else {})
+
+
+def test_a_request_that_is_no_quantity_makes_the_job_invalid() -> None:
+    result = decide(make_job({"Worker": replicas(1, "much")}))
+    assert result.is_true(ConditionType.FAILED)
+    assert "resources.requests[cpu]: must be a quantity" in result.status.conditions[-1].message
+    assert creation_of_group(result) is None
+
+
+# When pods may be made.
+
+
+@pytest.mark.parametrize("phase", ["", "Pending"])
+def test_volcano_pods_wait_until_their_group_is_let_in(phase: str) -> None:
+    job = make_job({"Worker": replicas(2)})
+    assert decide(job).created_pods == []
+    result = decide(job, group=pod_group(job, phase))
+    assert result.created_pods == []
+    assert result.creations("services") == []
+    assert "the gang of 2 pods (cpu 2) waits" in message(result)
+
+
+@pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
+def test_volcano_pods_are_made_once_it_is(phase: str) -> None:
+    job = make_job({"Worker": replicas(2)})
+    result = decide(job, group=pod_group(job, phase))
+    assert result.created_pods == ["Worker-0", "Worker-1"]
+    assert (creation_of_group(result), patch_of_group(result)) == (None, None)
+    body = result.creations("pods")[0].body
+    assert body["spec"]["schedulerName"] == "volcano"
+    assert body["metadata"]["annotations"] == {
+        "scheduling.k8s.io/group-name": "mnist",
+        "volcano.sh/task-spec": "worker",
+    }
+
+
+def test_coscheduling_pods_are_made_with_their_group() -> None:
+    result = decide(make_job({"Worker": replicas(2)}), gang=COSCHEDULING)
+    assert creation_of_group(result) is not None
+    body = result.creations("pods")[0].body
+    assert body["spec"]["schedulerName"] == "mine"
+    assert body["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "mnist"
+
+
+def test_a_group_that_is_being_deleted_is_waited_for() -> None:
+    job = make_job({"Worker": replicas(2)})
+    group = pod_group(job)
+    leaving = msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, deletion_timestamp=NOW))
+    result = decide(job, group=leaving)
+    assert not result.changes_objects
+    assert "is being deleted" in message(result)
+
+
+def test_another_scheduler_is_kept_with_one_warning() -> None:
+    job = make_job({"PS": replicas(1, schedulerName="theirs"), "Worker": replicas(2, schedulerName="theirs")})
+    result = decide(job, group=pod_group(job))
+    assert {pod.body["spec"]["schedulerName"] for pod in result.creations("pods")} == {"theirs"}
+    assert result.reasons.count("SetPodTemplateSchedulerName") == 1
+
+
+def test_without_a_gang_scheduler_nothing_of_this_happens() -> None:
+    result = planned(gang_job({"Worker": replicas(2)}, minAvailable=1))
+    assert creation_of_group(result) is None
+    assert "schedulerName" not in result.creations("pods")[0].body["spec"]
+
+
+def test_a_job_whose_pods_are_no_members_stays_without_a_gang() -> None:
+    job = started(make_job({"Worker": replicas(2)}))
+    result = decide(job, make_pod("Worker-0"))
+    assert creation_of_group(result) is None
+    assert result.created_pods == ["Worker-1"]
+    assert "schedulerName" not in result.creations("pods")[0].body["spec"]
+
+
+def test_a_group_that_somebody_deleted_is_made_anew() -> None:
+    job = started(make_job({"Worker": replicas(1)}))
+    assert creation_of_group(decide(job, member("Worker-0", "Running", node="n"))) is not None
+
+
+@pytest.mark.parametrize("annotated", [True, False])
+def test_membership_is_seen_on_the_pods_that_caches_keep(annotated: bool) -> None:
+    job = make_job({"Worker": 1})
+    annotations = {"scheduling.k8s.io/group-name": "mnist", "other": "x"} if annotated else {"other": "x"}
+    pod = decode_pod(json.dumps({"metadata": {"name": "x", "annotations": annotations}}).encode())
+    assert VOLCANO.is_member(pod.metadata, job) is annotated
+
+
+# How it changes.
+
+
+def test_an_unchanged_group_is_left_alone_however_its_numbers_are_written() -> None:
+    job = gang_job({"Worker": replicas(2, "500m")}, queue="q")
+    group = pod_group(job, minResources={"cpu": "1000m"})
+    assert patch_of_group(decide(job, group=group)) is None
+
+
+def test_a_queue_that_volcano_chose_is_left_alone() -> None:
+    job = make_job({"Worker": replicas(2)})
+    assert patch_of_group(decide(job, group=pod_group(job, queue="default"))) is None
+
+
+def test_what_differs_is_patched_and_nothing_else() -> None:
+    job = make_job({"Worker": replicas(2)})
+    group = pod_group(job)
+    lowered = gang_job({"Worker": replicas(2)}, minAvailable=1, priorityClass="high")
+    result = decide(lowered, group=group)
+    assert patch_of_group(result) is not None
+    assert patch_of_group(result).uid == "group-uid"
+    assert patch_of_group(result).body == {
+        "spec": {"minMember": 1, "minResources": {"cpu": "1"}, "priorityClassName": "high"}
+    }
+
+
+def test_a_resource_that_is_no_longer_asked_for_is_taken_out() -> None:
+    job = gang_job({"Worker": replicas(1)}, minResources={"cpu": "1"})
+    result = decide(job, group=pod_group(job, minResources={"cpu": "1", "memory": "1Gi"}, priorityClassName="high"))
+    assert patch_of_group(result) is not None
+    assert patch_of_group(result).body == {"spec": {"minResources": {"memory": None}, "priorityClassName": None}}
+
+
+@pytest.mark.parametrize("gang", [VOLCANO, COSCHEDULING], ids=["volcano", "coscheduling"])
+@given(
+    old=st.fixed_dictionaries({}, optional={"minAvailable": st.integers(0, 5), "priorityClass": st.sampled_from("ab")}),
+    new=st.fixed_dictionaries(
+        {},
+        optional={
+            "minAvailable": st.integers(0, 5),
+            "priorityClass": st.sampled_from("ab"),
+            "queue": st.sampled_from("qr"),
+            "scheduleTimeoutSeconds": st.integers(0, 3),
+            "minResources": st.dictionaries(st.sampled_from(["cpu", "memory"]), st.sampled_from(["1", "1000m", 2])),
+        },
+    ),
+)
+def test_a_patched_group_needs_no_second_patch(gang: GangScheduler, old: dict[str, Any], new: dict[str, Any]) -> None:
+    workers = {"Worker": replicas(3)}
+    before = pod_group(gang_job(workers, **old), gang=gang)
+    job = gang_job(workers, **new)
+    patch = patch_of_group(decide(job, group=before, gang=gang))
+    if patch is not None:
+        before = msgspec.convert(apply_merge_patch(msgspec.to_builtins(before), patch.body), PodGroup)
+    assert patch_of_group(decide(job, group=before, gang=gang)) is None
+    assert before.spec.min_member == new.get("minAvailable", 3)
+
+
+def test_completed_replicas_count_only_while_nothing_needs_room() -> None:
+    job = make_job({"Worker": {**replicas(3), "restartPolicy": "ExitCode"}}, successPolicy="AllWorkers")
+    group = pod_group(job, gang=COSCHEDULING)
+    done = [member(f"Worker-{i}", "Succeeded", node="n", exit_code=0) for i in range(2)]
+    job = with_status(job, decide(job, *done, member("Worker-2", "Running", node="n"), group=group).status)
+    assert patch_of_group(decide(job, *done, member("Worker-2", "Running", node="n"), group=group)) is None
+    patch = patch_of_group(decide(job, *done, member("Worker-2", "Failed", node="n", exit_code=137), group=group))
+    assert patch is not None
+    assert patch.body == {"spec": {"minMember": 1, "minResources": {"cpu": "1"}}}
+
+
+def test_the_group_goes_when_the_job_is_suspended_or_has_ended() -> None:
+    job = started(make_job({"Worker": replicas(1)}))
+    group = pod_group(job)
+    suspended = with_status(make_job({"Worker": 1}, runPolicy={"suspend": True}), job.status)
+    assert deletion_of_group(decide(suspended, group=group)) is not None
+    ended = decide(job, member("Worker-0", "Succeeded", node="n", exit_code=0), group=group)
+    assert ended.is_true(ConditionType.SUCCEEDED)
+    assert deletion_of_group(ended) is not None
+    assert ended.write_status_first
+    finished = with_status(job, ended.status)
+    assert deletion_of_group(decide(finished, group=group)) is not None
+    assert not decide(finished).changes_objects
+
+
+# What it waits for.
+
+
+def test_waiting_is_an_event_once_the_scheduler_has_looked_and_only_once() -> None:
+    job = make_job({"Worker": replicas(2)}, runPolicy={"schedulingPolicy": {"queue": "q"}})
+    fresh = decide(job)
+    assert "waits for Volcano to look at PodGroup mnist" in message(fresh)
+    assert fresh.reasons == []
+    job = with_status(job, fresh.status)
+    assert not decide(job, group=pod_group(job, "")).write_status
+    looked = decide(job, group=pod_group(job, "Pending"))
+    assert "waits until Volcano admits PodGroup mnist to queue q" in message(looked)
+    assert looked.reasons == ["Unschedulable"]
+    again = decide(with_status(job, looked.status), group=pod_group(job, "Pending"))
+    assert again.reasons == []
+    assert not again.write_status
+
+
+def test_the_gang_lacks_what_its_pods_lack_and_the_reason_outlives_echoes() -> None:
+    job = started(make_job({"Worker": replicas(2)}))
+    group = pod_group(job, gang=COSCHEDULING)
+
+    def refused(job: TFJob, *refusals: str) -> ReadablePlan:
+        pods = [member(f"Worker-{i}", refusal=refusal) for i, refusal in enumerate(refusals)]
+        return decide(job, *pods, group=group, gang=COSCHEDULING)
+
+    echo = "podGroup ns/mnist failed recently"
+    sibling = "pre-filter pod mnist-worker-0 cannot find enough sibling pods, current pods number: 1"
+    assert message(refused(job, sibling, "")) == ""
+    told = refused(job, echo, "0/1 nodes are available: 1 Insufficient cpu.")
+    assert message(told).endswith("0/2 replicas ready; the gang of 2 pods (cpu 2) waits for room: Insufficient cpu.")
+    assert told.reasons == ["Unschedulable"]
+    echoed = refused(with_status(job, told.status), echo, echo)
+    assert not echoed.write_status
+    assert echoed.reasons == []
+
+
+def test_a_gang_that_has_come_together_leaves_the_others_to_themselves() -> None:
+    job = started(gang_job({"Worker": replicas(2)}, minAvailable=1))
+    group = pod_group(job)
+    result = decide(
+        job, member("Worker-0", node="n"), member("Worker-1", refusal="0/1 nodes are available: 1 x."), group=group
+    )
+    assert "Worker-1 waits: Unschedulable: x" in message(result)
+    assert "gang" not in message(result)
+
+
+def test_a_gang_larger_than_the_job_says_so() -> None:
+    job = started(gang_job({"Worker": replicas(1)}, minAvailable=10))
+    result = decide(job, member("Worker-0", refusal="pod group is not ready, 1 Pending"), group=pod_group(job))
+    assert "can't come together: the job has only 1 replicas" in message(result)
+
+
+# What a PodGroup may name.
+
+POLICY = "spec.runPolicy.schedulingPolicy"
+RULES = SchedulingRules(
+    priority_classes=AllowedNames(("low", "system-node-critical"), {"ns": ("high",), "open": ("*",)}),
+    queues=AllowedNames(("slow",)),
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "policy", "complaint"),
+    [
+        (
+            SchedulingRules(),
+            {"priorityClass": "system-cluster-critical"},
+            f'{POLICY}.priorityClass: "system-cluster-critical" is not allowed in namespace ns; '
+            "allowed: any but system-*",
+        ),
+        (
+            RULES,
+            {"priorityClass": "low"},
+            f'{POLICY}.priorityClass: "low" is not allowed in namespace ns; allowed: high',
+        ),
+        (RULES, {"queue": "fast"}, f'{POLICY}.queue: "fast" is not allowed in namespace ns; allowed: slow'),
+        (SchedulingRules(queues=AllowedNames(())), {"queue": "default"}, "in namespace ns; allowed: none"),
+        (RULES, {"queue": "*"}, f'{POLICY}.queue: "*" is not allowed'),
+    ],
+)
+def test_a_job_that_asks_for_what_it_may_not_have_gets_no_pod_group(
+    rules: SchedulingRules, policy: dict[str, Any], complaint: str
+) -> None:
+    result = decide(gang_job({"Worker": 1}, **policy), rules=rules)
+    assert list(result.actions) == []
+    failed = result.condition(ConditionType.FAILED)
+    assert failed.reason == "TFJobInvalid"
+    assert complaint in failed.message
+    assert [(event.type, event.reason) for event in result.events] == [("Warning", "TFJobInvalid")]
+
+
+def test_everything_that_it_may_not_have_is_said() -> None:
+    failed = decide(gang_job({"Worker": 1}, priorityClass="low", queue="fast"), rules=RULES)
+    message_ = failed.condition(ConditionType.FAILED).message
+    assert f"{POLICY}.priorityClass:" in message_
+    assert f"{POLICY}.queue:" in message_
+
+
+@pytest.mark.parametrize(
+    ("rules", "policy"),
+    [
+        (SchedulingRules(), {"priorityClass": "high", "queue": "system-tools"}),
+        (RULES, {"priorityClass": "high", "queue": "slow"}),
+        (RULES, {"priorityClass": "", "queue": ""}),
+        (RULES, {}),
+        (SchedulingRules(priority_classes=AllowedNames(("system-x",))), {"priorityClass": "system-x"}),
+    ],
+)
+def test_what_is_allowed_is_asked_for(rules: SchedulingRules, policy: dict[str, Any]) -> None:
+    spec = made(gang_job({"Worker": 1}, **policy), rules=rules)
+    assert (spec.get("priorityClassName"), spec.get("queue")) == (
+        policy.get("priorityClass") or None,
+        policy.get("queue") or None,
+    )
+
+
+def test_only_pod_groups_that_name_a_class_are_asked_about() -> None:
+    result = decide(gang_job({"Worker": 1}, priorityClass="system-x"), gang=COSCHEDULING, rules=RULES)
+    assert "priorityClassName" not in body_of_group(result)["spec"]
+
+
+def test_a_job_that_runs_already_keeps_what_its_pod_group_has() -> None:
+    job = gang_job({"Worker": 2}, priorityClass="old", queue="fast")
+    group = pod_group(job, "Running")
+    running = started(job)
+    pods = [member(f"Worker-{index}", "Running", node="n") for index in (0, 1)]
+    result = decide(running, *pods, group=group, rules=RULES)
+    assert not [one for one in result.actions if one.kind == "podgroups"]
+    assert result.condition(ConditionType.RUNNING).status == "True"
+    # Without its PodGroup it would need a new one, which it may not have.
+    result = decide(running, *pods, rules=RULES)
+    assert list(result.actions) == []
+    assert result.condition(ConditionType.RUNNING).reason == "TFJobInvalid"
+
+
+def test_a_job_that_runs_is_left_alone_while_it_asks_for_a_class_that_it_may_not_have() -> None:
+    group = pod_group(gang_job({"Worker": 1}, priorityClass="high"), "Running")
+    edited = started(gang_job({"Worker": 1}, priorityClass="high"))
+    edited = with_status(gang_job({"Worker": 1}, priorityClass="system-x"), edited.status)
+    result = decide(edited, member("Worker-0", "Running", node="n"), group=group, rules=RULES)
+    assert list(result.actions) == []
+    frozen = result.condition(ConditionType.RUNNING)
+    assert (frozen.status, frozen.reason) == ("Unknown", "TFJobInvalid")
+    assert "allowed: high" in frozen.message

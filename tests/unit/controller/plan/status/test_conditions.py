@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.controller.builders import NOW, after
+from tfoperator.api.v1.types import ConditionType, JobCondition
+from tfoperator.controller.plan.status.conditions import Conditions, is_finished
+
+C = ConditionType
+
+
+def build(*steps: tuple[ConditionType, str]) -> Conditions:
+    conditions = Conditions((), NOW)
+    for kind, status in steps:
+        conditions.set(kind, status, "R", "m")
+    return conditions
+
+
+def kinds(conditions: Conditions) -> list[str]:
+    return [c.type for c in conditions.result()]
+
+
+def test_what_becomes_true_goes_to_the_end() -> None:
+    conditions = build((C.RUNNING, "False"), (C.CREATED, "True"), (C.RUNNING, "True"))
+    assert kinds(conditions) == ["Created", "Running"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "last"),
+    [
+        ([(C.CREATED, "True"), (C.RUNNING, "False")], "Created"),
+        ([(C.CREATED, "True"), (C.RUNNING, "True"), (C.READY, "True")], "Running"),
+        ([(C.CREATED, "True"), (C.SUSPENDED, "True"), (C.SUSPENDED, "False")], "Created"),
+        ([(C.CREATED, "True"), (C.RUNNING, "True"), (C.RUNNING, "False"), (C.SUCCEEDED, "True")], "Succeeded"),
+        ([(C.CREATED, "True"), (C.RUNNING, "True"), (C.READY, "True"), (C.RUNNING, "False")], "Created"),
+        ([(C.READY, "False")], "Ready"),
+    ],
+)
+def test_the_last_one_is_true_and_known_to_the_go_operator(steps: list[tuple[C, str]], last: str) -> None:
+    assert kinds(build(*steps))[-1] == last
+
+
+def test_setting_the_same_again_changes_nothing() -> None:
+    before = build((C.CREATED, "True"), (C.RUNNING, "True")).result()
+    later = Conditions(before, after(60))
+    assert not later.set(C.RUNNING, "True", "R", "m")
+    assert later.result() is before
+    assert later.became_true() == frozenset()
+
+
+def test_a_new_message_moves_the_update_time_only() -> None:
+    later = Conditions(build((C.RUNNING, "True")).result(), after(60))
+    assert later.set(C.RUNNING, "True", "R", "other")
+    (running,) = later.result()
+    assert (running.last_update_time, running.last_transition_time) == (after(60), NOW)
+    assert later.became_true() == frozenset()
+
+
+def test_a_new_status_moves_both_times() -> None:
+    later = Conditions(build((C.RUNNING, "False")).result(), after(60.7))
+    later.set(C.RUNNING, "True", "R", "m")
+    (running,) = later.result()
+    assert (running.last_update_time, running.last_transition_time) == (after(60), after(60))
+    assert later.became_true() == {C.RUNNING}
+
+
+def test_unknown_conditions_of_others_are_kept() -> None:
+    odd = JobCondition("Queued", "True")
+    conditions = Conditions((odd,), NOW)
+    conditions.set(C.CREATED, "True", "R", "m")
+    assert odd in conditions.result()
+    assert conditions.became_true() == {C.CREATED}
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "finished"),
+    [
+        ("Succeeded", "True", True),
+        ("Failed", "True", True),
+        ("Failed", "False", False),
+        ("Running", "True", False),
+    ],
+)
+def test_when_a_job_is_finished(kind: str, status: str, finished: bool) -> None:
+    assert is_finished((JobCondition("Created", "True"), JobCondition(kind, status))) is finished

@@ -1,0 +1,250 @@
+"""The Go operator's status scenarios: what a job's state is for each combination of what its replicas do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.controller.builders import make_job, make_pod, planned, started, with_status
+from tfoperator.api.v1.types import ConditionType
+from tfoperator.kube.objects import Pod
+
+C = ConditionType
+STATES = ("Succeeded", "Failed", "Running", "Pending")
+
+
+def pods_of(**counts: tuple[int, int, int]) -> list[Pod]:
+    """Pods per type: (failed, succeeded, active), in the order succeeded, failed, active by index."""
+    pods = []
+    for kind, (failed, succeeded, active) in counts.items():
+        phases = ["Succeeded"] * succeeded + ["Failed"] * failed + ["Running"] * active
+        pods += [
+            make_pod(f"{kind}-{index}", phase, exit_code={"Succeeded": 0, "Failed": 1}.get(phase))
+            for index, phase in enumerate(phases)
+        ]
+    return pods
+
+
+def state(result: Any) -> str:
+    return str(result.status.conditions[-1].type)
+
+
+CASES = [
+    ("chief succeeded", {"Chief": 1, "Worker": 1}, {"Chief": (0, 1, 0), "Worker": (0, 1, 0)}, "", C.SUCCEEDED),
+    ("chief running", {"Chief": 1, "Worker": 1}, {"Chief": (0, 0, 1)}, "", C.RUNNING),
+    ("master running", {"Master": 1, "Worker": 1}, {"Master": (0, 0, 1)}, "", C.RUNNING),
+    ("chief failed", {"Chief": 1, "Worker": 1}, {"Chief": (1, 0, 0)}, "", C.FAILED),
+    ("worker failed", {"Worker": 1}, {"Worker": (1, 0, 0)}, "", C.FAILED),
+    ("worker succeeded", {"Worker": 1}, {"Worker": (0, 1, 0)}, "", C.SUCCEEDED),
+    ("worker running", {"Worker": 1}, {"Worker": (0, 0, 1)}, "", C.RUNNING),
+    ("some run, some failed", {"Worker": 4, "PS": 2}, {"PS": (0, 0, 2), "Worker": (2, 0, 2)}, "", C.FAILED),
+    ("worker 0 done", {"Worker": 4, "PS": 2}, {"PS": (0, 0, 2), "Worker": (0, 1, 3)}, "", C.SUCCEEDED),
+    ("worker 0 of all", {"Worker": 4}, {"Worker": (0, 1, 3)}, "AllWorkers", C.RUNNING),
+    ("all workers", {"Worker": 4}, {"Worker": (0, 4, 0)}, "AllWorkers", C.SUCCEEDED),
+    ("one of all failed", {"Worker": 4}, {"Worker": (1, 1, 2)}, "AllWorkers", C.FAILED),
+    (
+        "chief runs, workers failed",
+        {"Chief": 1, "Worker": 4, "PS": 2},
+        {"Chief": (0, 0, 1), "PS": (0, 0, 2), "Worker": (4, 0, 0)},
+        "",
+        C.FAILED,
+    ),
+    (
+        "chief runs, workers done",
+        {"Chief": 1, "Worker": 4, "PS": 2},
+        {"Chief": (0, 0, 1), "PS": (0, 0, 2), "Worker": (0, 4, 0)},
+        "",
+        C.RUNNING,
+    ),
+    (
+        "chief runs, a PS failed",
+        {"Chief": 1, "Worker": 4, "PS": 2},
+        {"Chief": (0, 0, 1), "PS": (1, 0, 1), "Worker": (0, 4, 0)},
+        "",
+        C.FAILED,
+    ),
+    (
+        "chief failed, workers done",
+        {"Chief": 1, "Worker": 4, "PS": 2},
+        {"Chief": (1, 0, 0), "PS": (0, 0, 2), "Worker": (0, 4, 0)},
+        "",
+        C.FAILED,
+    ),
+    (
+        "chief done, workers failed",
+        {"Chief": 1, "Worker": 4, "PS": 2},
+        {"Chief": (0, 1, 0), "PS": (0, 0, 2), "Worker": (4, 0, 0)},
+        "",
+        C.SUCCEEDED,
+    ),
+    ("only some chiefs done", {"Chief": 2, "Worker": 1}, {"Chief": (0, 1, 1), "Worker": (0, 1, 0)}, "", C.RUNNING),
+    ("servers alone run", {"PS": 2}, {"PS": (0, 0, 2)}, "", C.RUNNING),
+    ("servers alone done", {"PS": 2}, {"PS": (0, 2, 0)}, "", C.SUCCEEDED),
+    ("no worker wanted", {"Worker": 0, "PS": 1}, {"PS": (0, 0, 1)}, "", C.RUNNING),
+    ("nothing wanted", {"Worker": 0}, {}, "", C.CREATED),
+    ("only the servers run", {"Worker": 1, "PS": 1}, {"PS": (0, 0, 1)}, "", C.CREATED),
+]
+
+
+@pytest.mark.parametrize(("replicas", "pods", "policy", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_the_state_of_a_job(replicas: Any, pods: Any, policy: str, expected: ConditionType) -> None:
+    job = started(make_job(replicas, successPolicy=policy))
+    result = planned(job, *pods_of(**pods))
+    assert state(result) == expected
+    assert not (result.is_true(C.SUCCEEDED) and result.is_true(C.FAILED))
+
+
+def test_two_workers_done_and_two_running_is_success_by_worker_0_or_not_by_policy() -> None:
+    pods = pods_of(Worker=(0, 2, 2), PS=(0, 0, 2))
+    for policy, expected in (("", C.SUCCEEDED), ("AllWorkers", C.RUNNING)):
+        job = started(make_job({"Worker": 4, "PS": 2}, successPolicy=policy))
+        assert state(planned(job, *pods)) == expected
+    other = [make_pod(f"Worker-{i}", "Succeeded" if i > 1 else "Running") for i in range(4)]
+    assert state(planned(started(make_job({"Worker": 4})), *other)) == C.RUNNING
+
+
+@pytest.mark.parametrize("policy", ["OnFailure", "Always", "ExitCode"])
+def test_a_retryable_failure_restarts_the_job(policy: str) -> None:
+    job = started(
+        make_job({"Chief": {"replicas": 1, "restartPolicy": policy}, "Worker": 1, "PS": 1}),
+    )
+    pods = (make_pod("Chief-0", "Failed", exit_code=130), make_pod("Worker-0"), make_pod("PS-0"))
+    result = planned(job, *pods)
+    assert state(result) == C.RESTARTING
+    restarting = result.condition(C.RESTARTING)
+    assert restarting.reason == "TFJobRestarting"
+    assert restarting.message == "job mnist is restarting because Chief replica(s) failed."
+    assert not result.is_true(C.RUNNING)
+    assert C.RESTARTING in result.transitions
+
+
+@pytest.mark.parametrize(
+    ("pods", "counts", "ready", "phase"),
+    [
+        ([], {"PS": (0, 0, 0), "Worker": (0, 0, 0)}, "0/3", "Pending"),
+        (
+            [make_pod("PS-0", "Pending"), make_pod("Worker-0", "Pending"), make_pod("Worker-1", "Pending")],
+            {"PS": (0, 0, 0), "Worker": (0, 0, 0)},
+            "0/3",
+            "Pending",
+        ),
+        (
+            [make_pod("PS-0"), make_pod("Worker-0", "Pending"), make_pod("Worker-1")],
+            {"PS": (1, 0, 0), "Worker": (1, 0, 0)},
+            "2/3",
+            "Running",
+        ),
+        (
+            [make_pod("PS-0"), make_pod("Worker-0", ready=False), make_pod("Worker-1", "Succeeded")],
+            {"PS": (1, 0, 0), "Worker": (1, 1, 0)},
+            "1/3",
+            "Running",
+        ),
+        (
+            [make_pod("PS-0"), make_pod("Worker-0", "Succeeded"), make_pod("Worker-1")],
+            {"PS": (0, 1, 0), "Worker": (0, 2, 0)},
+            "0/3",
+            "Succeeded",
+        ),
+        (
+            [make_pod("PS-0"), make_pod("Worker-0", "Failed"), make_pod("Worker-1")],
+            {"PS": (0, 0, 0), "Worker": (0, 0, 1)},
+            "0/3",
+            "Failed",
+        ),
+    ],
+)
+def test_the_counts_and_the_phase(pods: list[Pod], counts: dict[str, Any], ready: str, phase: str) -> None:
+    result = planned(started(make_job({"PS": 1, "Worker": 2})), *pods)
+    found = {key: (s.active, s.succeeded, s.failed) for key, s in result.status.replica_statuses.items()}
+    assert found == counts
+    assert result.status.ready == ready
+    assert result.status.phase == phase
+
+
+def test_the_wording_is_the_go_operators() -> None:
+    job = started(make_job({"Worker": 2}))
+    created = job.status.conditions[0]
+    assert (created.type, created.reason, created.message) == ("Created", "TFJobCreated", "TFJob mnist is created.")
+    running = planned(job, make_pod("Worker-0"), make_pod("Worker-1")).condition(C.RUNNING)
+    assert (running.reason, running.message) == ("TFJobRunning", "TFJob ns/mnist is running.")
+    done = planned(job, make_pod("Worker-0", "Succeeded"))
+    succeeded = done.condition(C.SUCCEEDED)
+    assert (succeeded.reason, succeeded.message) == ("TFJobSucceeded", "TFJob ns/mnist successfully completed.")
+    assert done.reasons == ["TFJobSucceeded"]
+    over = planned(job, make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1))
+    failed = over.condition(C.FAILED)
+    assert failed.reason == "TFJobFailed"
+    assert failed.message == (
+        "TFJob ns/mnist has failed because 1 Worker replica(s) failed. Worker-1: exited with code 1"
+    )
+    assert over.reasons == ["ExitedWithCode", "TFJobFailed"]
+    assert over.events[0].message == "Pod: ns.mnist-worker-1 exited with code 1"
+
+
+def test_a_jobs_failure_is_told_as_a_warning_and_its_success_is_not() -> None:
+    job = started(make_job({"Worker": 1}))
+    failed = planned(job, make_pod("Worker-0", "Failed", exit_code=1))
+    assert [(event.reason, event.type) for event in failed.events] == [
+        ("ExitedWithCode", "Normal"),
+        ("TFJobFailed", "Warning"),
+    ]
+    done = planned(job, make_pod("Worker-0", "Succeeded"))
+    assert [(event.reason, event.type) for event in done.events] == [("TFJobSucceeded", "Normal")]
+
+
+def test_running_says_how_many_are_ready_and_what_the_rest_wait_for() -> None:
+    job = started(make_job({"Worker": 3}, successPolicy="AllWorkers"))
+    result = planned(job, make_pod("Worker-0"), make_pod("Worker-1", "Succeeded"), make_pod("Worker-2", "Pending"))
+    running = result.condition(C.RUNNING)
+    assert running.message == "TFJob ns/mnist is running. 1/3 replicas ready, 1 completed."
+
+
+def test_ready_is_true_when_every_replica_does_its_work() -> None:
+    job = started(make_job({"Worker": 2}, successPolicy="AllWorkers"))
+    assert not planned(job, make_pod("Worker-0"), make_pod("Worker-1", ready=False)).has_condition(C.READY)
+    both = planned(job, make_pod("Worker-0"), make_pod("Worker-1"))
+    assert both.is_true(C.READY)
+    assert state(both) == C.RUNNING
+    assert both.transitions == {C.RUNNING, C.READY}
+    again = started(job, conditions=both.status.conditions)
+    lost = planned(again, make_pod("Worker-0"), make_pod("Worker-1", ready=False))
+    assert not lost.is_true(C.READY)
+    assert planned(again, make_pod("Worker-0"), make_pod("Worker-1", "Succeeded")).is_true(C.READY)
+
+
+def test_an_end_makes_everything_else_false() -> None:
+    running = planned(started(make_job({"Worker": 1})), make_pod("Worker-0"))
+    job = started(make_job({"Worker": 1}), conditions=running.status.conditions)
+    for phase, end in (("Succeeded", C.SUCCEEDED), ("Failed", C.FAILED)):
+        result = planned(job, make_pod("Worker-0", phase))
+        assert [c.type for c in result.status.conditions if c.status == "True"] == [C.CREATED, end]
+        assert result.transitions == {end}
+        assert result.status.completion_time is not None
+
+
+def test_at_most_a_few_causes_and_exits_are_told() -> None:
+    job = started(make_job({"Worker": 9}))
+    result = planned(job, *(make_pod(f"Worker-{i}", "Failed", exit_code=1) for i in range(9)))
+    assert result.condition(C.FAILED).message.endswith("Worker-2: exited with code 1; and 6 more")
+    assert result.reasons == ["ExitedWithCode"] * 6 + ["TFJobFailed"]
+
+
+def test_dynamic_workers_may_fail_while_others_go_on() -> None:
+    job = started(make_job({"Worker": 3, "PS": 1}, enableDynamicWorker=True))
+    pods = (make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1), make_pod("Worker-2"), make_pod("PS-0"))
+    result = planned(job, *pods)
+    assert state(result) == C.RUNNING
+    assert not result.deletions("pods")
+    assert result.status.replica_statuses["Worker"].failed == 1
+    assert not planned(with_status(job, result.status), *pods).events
+    server_failed = (*pods[:3], make_pod("PS-0", "Failed", exit_code=1))
+    assert state(planned(job, *server_failed)) == C.FAILED
+
+
+def test_a_job_whose_dynamic_workers_have_all_failed_is_over_unless_a_chief_decides() -> None:
+    pods = [make_pod(f"Worker-{i}", "Failed", exit_code=1) for i in range(2)]
+    assert state(planned(started(make_job({"Worker": 2}, enableDynamicWorker=True)), *pods)) == C.FAILED
+    led = started(make_job({"Worker": 2, "Chief": 1}, enableDynamicWorker=True))
+    assert state(planned(led, *pods, make_pod("Chief-0"))) == C.RUNNING

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.controller.builders import NOW, OPTIONS, make_job, make_pod, planned, started, waiting, with_status
+from tfoperator.controller.plan.replicas import observe_replicas
+from tfoperator.controller.plan.status.waiting import waiting_summary
+from tfoperator.kube.objects import Pod, PodCondition
+
+
+def unschedulable(message: str) -> Pod:
+    return make_pod(
+        "Worker-0", "Pending", conditions=(PodCondition("PodScheduled", "False", "Unschedulable", message),)
+    )
+
+
+def pending(reason: str, message: str = "") -> Pod:
+    return make_pod("Worker-0", "Pending", containers=(waiting(reason, message),))
+
+
+def summary(*pods: Pod, replicas: int = 1) -> str:
+    return waiting_summary(observe_replicas(make_job({"Worker": replicas}), pods, NOW, OPTIONS))
+
+
+@pytest.mark.parametrize(
+    ("pod", "text"),
+    [
+        (make_pod("Worker-0"), ""),
+        (make_pod("Worker-0", "Pending"), ""),
+        (pending("ContainerCreating"), ""),
+        (pending("ErrImagePull", "rpc error: no such image"), "Worker-0 waits: ImagePullBackOff"),
+        (pending("ImagePullBackOff", 'Back-off pulling image "x"'), "Worker-0 waits: ImagePullBackOff"),
+        (
+            pending("CreateContainerConfigError", 'secret "s" not found'),
+            'Worker-0 waits: CreateContainerConfigError: secret "s" not found',
+        ),
+        (
+            unschedulable(
+                "0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Insufficient cpu. "
+                "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."
+            ),
+            "Worker-0 waits: Unschedulable: Insufficient cpu, node(s) had untolerated taint {a: b}",
+        ),
+        (unschedulable("waiting for the gang"), "Worker-0 waits: Unschedulable: waiting for the gang"),
+        (unschedulable(""), "Worker-0 waits: Unschedulable"),
+        (
+            make_pod("Worker-0", "Pending", init_containers=(waiting("CrashLoopBackOff", container="fetch"),)),
+            "Worker-0 waits: init container fetch: CrashLoopBackOff",
+        ),
+        (
+            make_pod("Worker-0", "Running", containers=(waiting("CrashLoopBackOff", "back-off 10s restarting"),)),
+            "Worker-0 waits: CrashLoopBackOff",
+        ),
+    ],
+)
+def test_why_a_replica_waits(pod: Pod, text: str) -> None:
+    assert summary(pod) == text
+
+
+@pytest.mark.parametrize(
+    "faces",
+    [
+        (pending("ErrImagePull", "rpc error: x"), pending("ImagePullBackOff", 'Back-off pulling image "y"')),
+        (pending("CrashLoopBackOff", "back-off 10s"), pending("CrashLoopBackOff", "back-off 20s")),
+        (
+            unschedulable("0/3 nodes are available: 3 Insufficient cpu."),
+            unschedulable("0/4 nodes are available: 4 Insufficient cpu. preemption: none."),
+        ),
+    ],
+)
+def test_what_flaps_at_every_attempt_costs_no_status_write(faces: tuple[Pod, Pod]) -> None:
+    job = started(make_job({"Worker": 1}))
+    first = planned(job, faces[0])
+    assert first.write_status
+    assert not planned(with_status(job, first.status), faces[1]).acts
+
+
+def test_equal_reasons_are_told_together_and_long_lists_cut() -> None:
+    pods = [
+        make_pod(f"Worker-{i}", "Pending", containers=(waiting("ImagePullBackOff" if i > 1 else "A"),))
+        for i in range(7)
+    ]
+    assert summary(*pods, replicas=7) == (
+        "Worker-0 and Worker-1 wait: A; Worker-2, Worker-3, Worker-4 and 2 more wait: ImagePullBackOff"
+    )
+    many = [make_pod(f"Worker-{i}", "Pending", containers=(waiting(f"R{i}"),)) for i in range(5)]
+    assert summary(*many, replicas=5).endswith("Worker-2 waits: R2; 2 more for other reasons")
+
+
+def test_a_job_that_does_not_run_says_why_without_disturbing_its_state() -> None:
+    result = planned(started(make_job({"Worker": 2})), pending("ImagePullBackOff"))
+    running, created = result.status.conditions
+    assert (running.type, running.status, running.reason) == ("Running", "False", "TFJobPending")
+    assert running.message == ("TFJob ns/mnist does not run yet. 0/2 replicas ready; Worker-0 waits: ImagePullBackOff.")
+    assert (created.type, created.message) == ("Created", "TFJob mnist is created.")
+
+
+def test_a_long_reason_is_cut() -> None:
+    assert len(summary(unschedulable("x" * 5000))) < 200

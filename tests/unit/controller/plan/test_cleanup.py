@@ -1,0 +1,166 @@
+"""An unset `cleanPodPolicy`: what runs when its job has ended is stopped, or left in peace, and keeps its log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.controller.builders import (
+    NOW,
+    OPTIONS,
+    ReadablePlan,
+    after,
+    make_job,
+    make_pod,
+    planned,
+    started,
+    terminated,
+    waiting,
+    with_status,
+)
+from tfoperator.api.names import ANNOTATION_STOPPED
+from tfoperator.api.v1.types import ConditionType, JobCondition, TFJobStatus
+from tfoperator.controller.plan import Patch, PlanOptions
+from tfoperator.kube.objects import ContainerState, ContainerStatus, Pod, PodCondition
+
+SPECS = {"Chief": 1, "PS": 1, "Worker": 2, "Evaluator": 1}
+RAN = (terminated(0, container="init"),)
+BEGINS = (ContainerStatus(name="init", state=ContainerState()),)
+PULLS = (waiting("ImagePullBackOff"),)
+
+
+def ended(kind: str, *pods: Pod, options: PlanOptions = OPTIONS, **run_policy: Any) -> ReadablePlan:
+    conditions = (JobCondition("Created", "True"), JobCondition(kind, "True", f"TFJob{kind}", "", NOW, NOW))
+    status = TFJobStatus(conditions=conditions, start_time=after(-60), completion_time=NOW)
+    return planned(make_job(SPECS, status=status, runPolicy=run_policy), *pods, options=options)
+
+
+def test_a_failure_stops_what_still_runs_and_deletes_nothing() -> None:
+    job = started(make_job(SPECS))
+    failed = make_pod("Worker-1", "Failed", exit_code=1)
+    pods = [make_pod(replica) for replica in ("Chief-0", "PS-0", "Worker-0", "Evaluator-0")]
+    result = planned(job, *pods, failed)
+    assert result.is_true(ConditionType.FAILED)
+    assert sorted(result.stopped_pods) == ["Chief-0", "Evaluator-0", "PS-0", "Worker-0"]
+    assert not result.deletions("pods")
+    assert not result.deletions("services")
+    assert result.write_status_first, "a stopped pod must not look like the cause of the end"
+    workers = result.status.replica_statuses["Worker"]
+    assert (workers.active, workers.failed) == (0, 1)
+
+
+def test_a_stop_is_the_shortest_deadline_and_says_why() -> None:
+    pod = make_pod("Chief-0", uid="chief")
+    pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, resource_version="7"))
+    for kind, why in (("Failed", "job-failed"), ("Succeeded", "job-succeeded")):
+        [stop] = ended(kind, make_pod("PS-0") if kind == "Succeeded" else pod).stops
+        assert isinstance(stop, Patch)
+        assert not stop.required
+        assert stop.body["spec"] == {"activeDeadlineSeconds": 1}
+        assert stop.body["metadata"]["annotations"] == {ANNOTATION_STOPPED: why}
+    [stop] = ended("Failed", pod).stops
+    assert (stop.uid, stop.body["metadata"]["resourceVersion"]) == ("chief", "7")
+
+
+@pytest.mark.parametrize(
+    ("kind", "pod", "done"),
+    [
+        ("Failed", make_pod("Worker-0"), "stopped"),
+        ("Failed", make_pod("Worker-0", "Succeeded"), "left"),
+        ("Failed", make_pod("Worker-0", "Failed", exit_code=137), "left"),
+        ("Failed", make_pod("Worker-0", deadline=3600), "stopped"),
+        ("Failed", make_pod("Worker-0", deadline=1), "left"),
+        ("Failed", make_pod("Worker-0", deleted=NOW), "left"),
+        # A node that comes back would go on with it.
+        ("Failed", make_pod("Worker-0", "Unknown", node="node"), "stopped"),
+        ("Failed", make_pod("Worker-0", "Running", reason="NodeLost"), "stopped"),
+        # Nothing would ever end what no kubelet has; it has no log.
+        ("Failed", make_pod("Worker-0", "Pending"), "deleted"),
+        ("Failed", make_pod("Worker-0", "", start=None), "deleted"),
+        ("Failed", make_pod("Worker-0", "Pending", node="node"), "stopped"),
+        ("Failed", make_pod("Worker-0", "Pending", node="node", containers=PULLS), "stopped"),
+        ("Failed", make_pod("Worker-0", "Pending", init_containers=RAN), "stopped"),
+        ("Succeeded", make_pod("Worker-0"), "left"),
+        ("Succeeded", make_pod("Evaluator-0"), "left"),
+        ("Succeeded", make_pod("Worker-0", deadline=3600), "left"),
+        ("Succeeded", make_pod("Worker-0", "Pending"), "deleted"),
+        ("Succeeded", make_pod("PS-0", "Pending"), "deleted"),
+        ("Succeeded", make_pod("Worker-0", "Pending", node="node", containers=PULLS), "stopped"),
+        ("Succeeded", make_pod("Worker-0", "Pending", node="node", init_containers=BEGINS), "left"),
+        ("Succeeded", make_pod("Worker-0", containers=(waiting("CrashLoopBackOff", restarts=3),)), "left"),
+    ],
+)
+def test_what_becomes_of_a_pod(kind: str, pod: Pod, done: str) -> None:
+    result = ended(kind, pod)
+    assert (bool(result.stops), bool(result.deletions("pods"))) == (done == "stopped", done == "deleted")
+    assert not result.deletions("services")
+    assert not result.write_status
+
+
+LOST = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")
+
+
+@pytest.mark.parametrize(
+    ("others", "stopped"),
+    [
+        ((), True),
+        ((make_pod("Worker-0", "Succeeded"), make_pod("Worker-1", "Failed", exit_code=1)), True),
+        ((make_pod("Worker-0"), make_pod("Worker-1", "Succeeded")), False),
+        ((make_pod("Evaluator-0"),), False),
+        # What is told to go may need its variables to save them.
+        ((make_pod("Worker-0", deleted=NOW),), False),
+        ((make_pod("Worker-0", deadline=1),), False),
+        # It goes; until that is seen it may have begun.
+        ((make_pod("Worker-0", "Pending"),), False),
+        ((make_pod("Worker-0", "Pending", node="node"),), False),
+        ((make_pod("Worker-0", "Unknown"),), True),
+        ((make_pod("Worker-0", deleted=NOW, conditions=(LOST,)),), True),
+    ],
+)
+def test_parameter_servers_serve_as_long_as_anybody_runs(others: tuple[Pod, ...], stopped: bool) -> None:
+    result = ended("Succeeded", make_pod("PS-0"), *others)
+    assert ("PS-0" in result.stopped_pods) is stopped
+
+
+def test_the_last_worker_to_end_has_the_parameter_servers_stopped() -> None:
+    job = started(make_job({"PS": 1, "Worker": 2}))
+    first = planned(job, make_pod("PS-0"), make_pod("Worker-0", "Succeeded"), make_pod("Worker-1"))
+    assert first.is_true(ConditionType.SUCCEEDED)
+    assert not first.changes_objects
+    job = with_status(job, first.status)
+    pods = (make_pod("Worker-0", "Succeeded"), make_pod("Worker-1", "Failed", exit_code=1))
+    assert planned(job, make_pod("PS-0"), *pods).stopped_pods == ["PS-0"]
+    again = planned(job, make_pod("PS-0", deadline=1), *pods)
+    assert not again.acts
+    assert again.requeue_after is None
+
+
+def test_a_stopped_pod_is_not_planned_for_again_when_it_has_ended() -> None:
+    pods = (make_pod("Chief-0", "Failed", reason="DeadlineExceeded", deadline=1), make_pod("PS-0", deadline=1))
+    assert not ended("Failed", *pods).acts
+
+
+@pytest.mark.parametrize("kind", ["Succeeded", "Failed"])
+@pytest.mark.parametrize("policy", ["All", "Running", "None"])
+def test_an_administrator_chooses_what_unset_means(kind: str, policy: str) -> None:
+    pods = (make_pod("Chief-0"), make_pod("PS-0", "Succeeded"), make_pod("Worker-0", "Pending"))
+    options = PlanOptions(default_clean_pod_policy=policy)
+    assert ended(kind, *pods, options=options) == ended(kind, *pods, cleanPodPolicy=policy)
+    other = "All" if policy != "All" else "None"
+    assert ended(kind, *pods, cleanPodPolicy=other, options=options) == ended(kind, *pods, cleanPodPolicy=other)
+
+
+def test_an_expired_job_stops_nobody() -> None:
+    result = ended("Failed", make_pod("Chief-0"), ttlSecondsAfterFinished=0)
+    assert result.deletes_job
+    assert not result.stops
+
+
+@pytest.mark.parametrize("policy", ["None", None])
+def test_a_suspended_job_lets_go_of_everything_as_ever(policy: str | None) -> None:
+    job = started(make_job({"Worker": 1}, runPolicy={"suspend": True, "cleanPodPolicy": policy}))
+    result = planned(job, make_pod("Worker-0"))
+    assert result.deleted_pods == ["Worker-0"]
+    assert not result.stops

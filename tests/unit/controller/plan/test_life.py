@@ -1,0 +1,356 @@
+"""The stages of a job's life: not ours, invalid, suspended, out of time, finished, expired."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.controller.builders import NOW, after, make_job, make_pod, make_service, planned, started, with_status
+from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob, TFJobStatus, decode_tfjob
+from tfoperator.controller.plan import DeleteReason
+from tfoperator.kube.objects import Pod
+
+C = ConditionType
+
+
+def test_a_deleted_job_is_the_garbage_collectors() -> None:
+    result = planned(make_job({"Worker": 2}, deleted=True), make_pod("Worker-0"), services=())
+    assert not result.acts
+    assert result.requeue_after is None
+
+
+@pytest.mark.parametrize(
+    ("managed_by", "ours"),
+    [("kueue.x-k8s.io/multikueue", False), ("someone", False), ("kubeflow.org/training-operator", True), ("", True)],
+)
+def test_a_job_of_another_manager_is_untouched(managed_by: str, ours: bool) -> None:
+    job = make_job({"Worker": 1}, runPolicy={"managedBy": managed_by})
+    assert planned(job, services=()).acts is ours
+    assert planned(job, services=(), problems=("spec: bad",)).acts is ours
+
+
+# Invalid.
+
+
+def test_an_invalid_new_job_fails_with_its_problems_once() -> None:
+    job = make_job({"Worker": 1})
+    problems = ("spec.tfReplicaSpecs[Worker].replicas: must be 0 or more, but is -1", "spec.x: bad")
+    result = planned(job, services=(), problems=problems)
+    failed = result.status.conditions[-1]
+    assert (failed.type, failed.reason) == ("Failed", "TFJobInvalid")
+    assert failed.message == f"TFJob ns/mnist is invalid: {problems[0]}; {problems[1]}"
+    assert [(e.type, e.reason) for e in result.events] == [("Warning", "TFJobInvalid")]
+    assert result.status.phase == "Failed"
+    assert result.status.completion_time == NOW
+    assert not result.creations("pods")
+    assert not result.creations("services")
+    again = planned(with_status(job, result.status), services=(), problems=problems, now=after(60))
+    assert not again.acts
+    assert again.requeue_after is None
+
+
+def test_a_job_that_became_invalid_while_it_ran_is_frozen_until_it_is_repaired() -> None:
+    running = planned(started(make_job({"Worker": 2})), make_pod("Worker-0"), make_pod("Worker-1"))
+    job = with_status(make_job({"Worker": 2}), running.status)
+    pods = (make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1))
+    frozen = planned(job, *pods, problems=("spec.successPolicy: bad",))
+    unknown = frozen.condition(C.RUNNING)
+    assert (unknown.status, unknown.reason) == ("Unknown", "TFJobInvalid")
+    assert "spec.successPolicy: bad" in unknown.message
+    assert frozen.status.phase == "Unknown"
+    assert frozen.reasons == ["TFJobInvalid"]
+    assert not frozen.deletions("pods")
+    assert not frozen.has_condition(C.FAILED)
+    job = with_status(job, frozen.status)
+    assert not planned(job, *pods, problems=("spec.successPolicy: bad",), now=after(9)).acts
+    repaired = planned(job, pods[0], make_pod("Worker-1"), now=after(9))
+    assert repaired.is_true(C.RUNNING)
+    assert repaired.status.phase == "Running"
+
+
+def test_a_frozen_job_can_be_suspended_and_stays_frozen_when_it_is_resumed() -> None:
+    problems = ("spec.successPolicy: bad",)
+    running = planned(started(make_job({"Worker": 1})), make_pod("Worker-0"))
+    asleep = with_status(make_job({"Worker": 1}, runPolicy={"suspend": True}), running.status)
+    suspended = planned(asleep, make_pod("Worker-0"), problems=problems)
+    assert suspended.deleted_pods == ["Worker-0"]
+    assert suspended.is_true(C.SUSPENDED)
+    awake = with_status(make_job({"Worker": 1}), suspended.status)
+    resumed = planned(awake, services=(), problems=problems)
+    assert not resumed.creations("pods")
+    assert not resumed.has_condition(C.FAILED)
+    new = make_job({"Worker": 1}, runPolicy={"suspend": True})
+    assert planned(new, services=(), problems=problems).is_true(C.FAILED), "it has nothing to give back"
+
+
+def test_a_job_that_cannot_be_decoded_is_told_what_is_wrong() -> None:
+    spec = b'{"tfReplicaSpecs":{"Worker":{"replicas":"x"}}}'
+    job = decode_tfjob(b'{"metadata":{"name":"mnist","namespace":"ns","uid":"u"},"spec":' + spec + b"}")
+    assert job.decode_error
+    result = planned(job, services=())
+    assert "spec.tfReplicaSpecs[Worker].replicas" in result.status.conditions[-1].message
+    held = planned(job, make_pod("Worker-0"), services=())
+    assert not held.has_condition(C.FAILED), "its pods say that it has started"
+    assert not held.deletions("pods")
+
+
+def test_the_report_about_a_job_whose_status_cannot_be_read_is_always_the_same() -> None:
+    job = TFJob(metadata=make_job({}).metadata, decode_error="spec: bad")
+    first, second = (planned(job, services=(), now=now).status for now in (after(60), after(120)))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("replica", "field"),
+    [
+        (None, "spec.tfReplicaSpecs[Worker]: must not be null"),
+        ({"template": None}, "spec.tfReplicaSpecs[Worker].template: is required"),
+        ({"replicas": -1}, "spec.tfReplicaSpecs[Worker].replicas: must be from 0"),
+        ({"replicas": 2**31 - 1}, "spec.tfReplicaSpecs[Worker].replicas: must be from 0"),
+    ],
+)
+def test_what_cannot_be_acted_on_is_noticed_without_validation(replica: Any, field: str) -> None:
+    job = make_job({"Worker": replica or {}})
+    if replica is None:
+        spec = msgspec.structs.replace(job.spec, tf_replica_specs={"Worker": None})
+        job = msgspec.structs.replace(job, spec=spec)
+    result = planned(job, services=())
+    assert field in result.status.conditions[-1].message
+    assert not result.creations("pods")
+
+
+# Suspended.
+
+
+def suspended(**status: Any) -> TFJob:
+    return started(make_job({"Worker": 2, "PS": 1}, runPolicy={"suspend": True}), **status)
+
+
+def test_a_job_created_suspended_makes_nothing_and_has_no_start() -> None:
+    result = planned(make_job({"Worker": 2}, runPolicy={"suspend": True}), services=())
+    assert not result.creations("pods")
+    assert not result.creations("services")
+    last = result.status.conditions[-1]
+    assert (last.type, last.reason, last.message) == ("Suspended", "TFJobSuspended", "TFJob mnist is suspended.")
+    assert [c.type for c in result.status.conditions] == [C.CREATED, C.SUSPENDED]
+    assert result.status.start_time is None
+    assert result.status.phase == "Pending"
+    assert result.reasons == ["TFJobSuspended"]
+    assert not planned(make_job({"Worker": 2}, status=result.status, runPolicy={"suspend": True}), services=()).acts
+
+
+def test_suspending_lets_go_of_everything_durably_first() -> None:
+    pods = (make_pod("Worker-0"), make_pod("Worker-1"), make_pod("PS-0"))
+    running = planned(started(make_job({"Worker": 2, "PS": 1})), *pods)
+    job = with_status(suspended(), running.status)
+    result = planned(job, *pods)
+    assert sorted(result.deleted_pods) == ["PS-0", "Worker-0", "Worker-1"]
+    assert len(result.deletions("services")) == 3
+    assert {d.reason for d in (*result.deletions("pods"), *result.deletions("services"))} == {DeleteReason.SUSPEND}
+    assert result.write_status_first
+    assert not result.is_true(C.RUNNING)
+    assert not result.is_true(C.READY)
+    assert [(s.active, s.started_indexes) for s in result.status.replica_statuses.values()] == [(0, "")] * 2
+
+
+def test_resuming_starts_over_with_a_new_start_time_and_counts_no_restart() -> None:
+    replicas = {"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}
+    first = planned(started(make_job(replicas)), make_pod("Worker-0"), make_pod("Worker-1"))
+    held = planned(
+        make_job(replicas, status=first.status, runPolicy={"suspend": True}), make_pod("Worker-0"), make_pod("Worker-1")
+    )
+    job = make_job(replicas, status=held.status)
+    leaving = make_pod("Worker-1", deleted=after(50))
+    result = planned(job, leaving, now=after(60))
+    assert result.created_pods == ["Worker-0"], "the other name is still taken"
+    resumed = result.condition(C.SUSPENDED)
+    assert (resumed.status, resumed.reason, resumed.message) == ("False", "TFJobResumed", "TFJob mnist is resumed.")
+    assert result.status.start_time == after(60)
+    assert result.status.restarts == 0
+    assert not result.has_condition(C.RESTARTING)
+    assert result.reasons == ["TFJobResumed"]
+    assert result.status.conditions[-1].type == C.CREATED
+    later = planned(with_status(job, result.status), make_pod("Worker-0"), now=after(99))
+    assert later.status.start_time == after(60)
+    assert later.created_pods == ["Worker-1"]
+
+
+def test_what_was_completed_before_a_suspension_stays_completed() -> None:
+    replicas = {"Worker": {"replicas": 2}}
+    job = make_job(replicas, runPolicy={"suspend": True}, successPolicy="AllWorkers")
+    held = planned(started(job), make_pod("Worker-0", "Succeeded"), make_pod("Worker-1"))
+    assert held.status.replica_statuses["Worker"].completed_indexes == "0"
+    resumed = planned(make_job(replicas, status=held.status, successPolicy="AllWorkers"))
+    assert resumed.created_pods == ["Worker-1"]
+
+
+def test_a_job_that_had_ended_when_it_was_suspended_has_ended() -> None:
+    done = planned(suspended(), make_pod("Worker-0", "Succeeded"), make_pod("Worker-1"), make_pod("PS-0"))
+    assert done.is_true(C.SUCCEEDED)
+    failed = planned(suspended(), make_pod("Worker-0", "Failed", exit_code=1), make_pod("Worker-1"), make_pod("PS-0"))
+    assert failed.is_true(C.FAILED)
+
+
+# Deadline and end.
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "ends", "requeue"), [(0, False, 2.0), (1.5, False, 0.5), (2, True, None), (3600, True, None)]
+)
+def test_the_deadline_fires_by_itself(elapsed: float, ends: bool, requeue: float | None) -> None:
+    job = started(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": 2}))
+    result = planned(job, make_pod("Worker-0"), now=after(elapsed))
+    assert result.is_true(C.FAILED) is ends
+    assert result.requeue_after == requeue
+    if ends:
+        message = "Job mnist has failed because it was active longer than specified deadline"
+        assert result.status.conditions[-1].message == message
+        assert result.stopped_pods == ["Worker-0"]
+        assert result.status.completion_time == after(int(elapsed))
+
+
+def test_the_first_sync_knows_of_the_deadline() -> None:
+    result = planned(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": 600}), services=(), now=after(0.25))
+    assert result.requeue_after == 599.75
+
+
+def test_without_a_deadline_nothing_is_to_be_waited_for() -> None:
+    assert planned(started(make_job({"Worker": 1})), make_pod("Worker-0")).requeue_after is None
+
+
+@pytest.mark.parametrize("seconds", [10**9, 10**25])
+def test_far_moments_are_approached_in_steps(seconds: int) -> None:
+    job = started(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": seconds}))
+    assert planned(job, make_pod("Worker-0")).requeue_after == 3600
+
+
+def test_a_clock_that_was_set_back_breaks_nothing() -> None:
+    job = started(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": 60}))
+    result = planned(job, make_pod("Worker-0"), now=after(-(10**6)))
+    assert result.is_true(C.RUNNING)
+    assert result.requeue_after == 3600
+
+
+def finished_job(kind: str, policy: str = "None", **run_policy: Any) -> TFJob:
+    conditions = (
+        JobCondition("Created", "True"),
+        JobCondition(kind, "True", f"TFJob{kind}", "", NOW, NOW),
+    )
+    status = TFJobStatus(conditions=conditions, start_time=after(-60), completion_time=NOW)
+    return make_job({"Worker": 4, "PS": 2}, status=status, runPolicy={"cleanPodPolicy": policy, **run_policy})
+
+
+def all_pods(phase: str) -> tuple[Pod, ...]:
+    return tuple(make_pod(f"{kind}-{i}", phase) for kind, count in (("Worker", 4), ("PS", 2)) for i in range(count))
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy", "phase", "remaining"),
+    [
+        ("Succeeded", "All", "Running", 0),
+        ("Succeeded", "All", "Succeeded", 0),
+        ("Succeeded", "Running", "Running", 0),
+        ("Succeeded", "Running", "Pending", 0),
+        ("Succeeded", "Running", "Succeeded", 6),
+        ("Succeeded", "None", "Succeeded", 6),
+        ("Succeeded", "None", "Running", 6),
+        ("Failed", "All", "Failed", 0),
+        ("Failed", "Running", "Running", 0),
+        ("Failed", "Running", "Failed", 6),
+        ("Failed", "None", "Failed", 6),
+        ("Failed", "None", "Running", 6),
+        ("Failed", "None", "Pending", 6),
+    ],
+)
+def test_what_is_left_of_a_finished_job(kind: str, policy: str, phase: str, remaining: int) -> None:
+    result = planned(finished_job(kind, policy), *all_pods(phase))
+    assert 6 - len(result.deletions("pods")) == remaining
+    assert 6 - len(result.deletions("services")) == remaining
+    assert not result.creations("pods")
+    assert not result.creations("services")
+    assert not result.stops
+    assert not result.write_status
+    assert result.requeue_after is None
+
+
+@pytest.mark.parametrize("policy", ["All", "Running"])
+def test_services_are_cleaned_up_though_their_pods_are_gone(policy: str) -> None:
+    result = planned(finished_job("Succeeded", policy))
+    assert len(result.deletions("services")) == 6
+
+
+def test_what_terminates_already_is_not_deleted_again() -> None:
+    job = finished_job("Succeeded", "All")
+    pods = (make_pod("Worker-0", deleted=NOW),)
+    result = planned(job, *pods, services=(make_service("Worker-0", deleted=NOW),))
+    assert not result.acts
+
+
+def test_the_sync_that_ends_a_job_also_cleans_it_up() -> None:
+    job = started(make_job({"Worker": 1, "PS": 1}, runPolicy={"cleanPodPolicy": "Running"}))
+    result = planned(job, make_pod("Worker-0", "Succeeded"), make_pod("PS-0"))
+    assert result.is_true(C.SUCCEEDED)
+    assert result.deleted_pods == ["PS-0"]
+    assert [s.name for s in result.deletions("services")] == ["mnist-ps-0"]
+    assert result.write_status_first
+
+
+@pytest.mark.parametrize("policy", ["All", "Running", "None"])
+@pytest.mark.parametrize("kind", ["Succeeded", "Failed"])
+def test_a_finished_job_never_runs_again(kind: str, policy: str) -> None:
+    job = finished_job(kind, policy)
+    for pods in ((), all_pods("Running"), all_pods("Failed"), all_pods("Succeeded")):
+        result = planned(job, *pods, now=after(10**6))
+        assert not result.creations("pods")
+        assert result.status == job.status
+
+
+@pytest.mark.parametrize("kind", ["Succeeded", "Failed"])
+@pytest.mark.parametrize(
+    ("elapsed", "deleted", "requeue"), [(0, False, 3.0), (2.5, False, 0.5), (3, True, None), (9999, True, None)]
+)
+def test_the_time_to_live_counts_from_the_end(kind: str, elapsed: float, deleted: bool, requeue: float | None) -> None:
+    job = finished_job(kind, "None", ttlSecondsAfterFinished=3)
+    result = planned(job, *all_pods("Succeeded"), now=after(elapsed))
+    assert result.deletes_job is deleted
+    assert result.requeue_after == requeue
+    assert not result.deletions("pods")
+
+
+def test_the_time_to_live_needs_no_completion_time() -> None:
+    job = finished_job("Failed", ttlSecondsAfterFinished=3)
+    job = with_status(job, msgspec.structs.replace(job.status, completion_time=None))
+    assert not planned(job, now=after(1)).deletes_job
+    assert planned(job, now=after(3)).deletes_job
+
+
+def test_the_end_of_a_job_sets_the_timer_of_its_time_to_live() -> None:
+    job = started(make_job({"Worker": 1}, runPolicy={"ttlSecondsAfterFinished": 60}))
+    assert planned(job, make_pod("Worker-0", "Succeeded")).requeue_after == 60
+
+
+def test_a_spec_change_is_acknowledged() -> None:
+    result = planned(started(make_job({"Worker": 1}, generation=7)), make_pod("Worker-0"))
+    assert result.status.observed_generation == 7
+    newer = make_job({"Worker": 1}, generation=8, status=result.status)
+    again = planned(newer, make_pod("Worker-0"))
+    assert again.write_status
+    assert again.status.observed_generation == 8
+
+
+def test_what_only_rides_along_is_no_reason_to_write() -> None:
+    result = planned(started(make_job({"Worker": 1})), make_pod("Worker-0"))
+    job = with_status(make_job({"Worker": 1}), result.status)
+    worker = msgspec.structs.replace(result.status.replica_statuses["Worker"], started_indexes="")
+
+    def known(**changes: Any) -> TFJob:
+        return with_status(job, msgspec.structs.replace(job.status, **changes))
+
+    assert not planned(known(replica_statuses={"Worker": worker}), make_pod("Worker-0")).write_status
+    same = planned(known(last_reconcile_time=after(-5)), make_pod("Worker-0"))
+    assert not same.write_status
+    assert same.status.last_reconcile_time == after(-5)
+    let_go = msgspec.structs.replace(worker, started_indexes="0-1")
+    assert planned(known(replica_statuses={"Worker": let_go}), make_pod("Worker-0")).write_status

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.controller_harness import Harness
+from tests.support.eventually import eventually
+from tests.unit.controller.builders import make_job, make_pod, planned, started
+from tfoperator.api.v1.types import ConditionType, TFJob, TFJobStatus
+from tfoperator.controller import ControllerOptions, Observed, Plan, PlannedEvent, PlanOptions
+from tfoperator.controller.plan.postponing import postpone
+from tfoperator.kube.resources import PODS
+
+WAITING = PlanOptions(first_status_period=1.0)
+
+
+def decided(job: TFJob, plan: Plan, *, known_for: float = 0.5) -> Plan:
+    return postpone(plan, Observed(job, known_for=known_for), WAITING)
+
+
+def test_that_a_job_is_created_may_wait_for_a_while() -> None:
+    job = make_job({"Worker": 2})
+    waiting = decided(job, planned(job))
+    assert not waiting.write_status
+    assert waiting.transitions == frozenset()
+    assert waiting.requeue_after == 0.5
+    assert decided(job, planned(job), known_for=1.0).write_status
+
+
+def test_what_follows_the_first_status_may_not() -> None:
+    job = started(make_job({"Worker": 1}))
+    assert decided(job, planned(job, make_pod("Worker-0"))).write_status
+
+
+def test_that_it_runs_may_not_wait_even_if_it_is_the_first_to_be_said() -> None:
+    job = make_job({"Worker": 1})
+    assert decided(job, planned(job, make_pod("Worker-0"))).write_status
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"write_status_first": True},
+        {"events": (PlannedEvent("Warning", "Unschedulable", "for want of nodes"),)},
+        {"transitions": frozenset({ConditionType.CREATED, ConditionType.FAILED})},
+        {"transitions": frozenset({ConditionType.CREATED, ConditionType.SUSPENDED})},
+    ],
+)
+def test_nothing_else_may_wait(change: dict[str, Any]) -> None:
+    job = make_job({"Worker": 2})
+    plan = msgspec.structs.replace(planned(job), **change)
+    assert decided(job, plan) == plan
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 0.5), (0.2, 0.2), (9.0, 0.5)])
+def test_a_plan_whose_status_waits_is_made_again_in_time(before: float | None, after: float) -> None:
+    job = make_job({"Worker": 2})
+    plan = Plan(status=TFJobStatus(), write_status=True, requeue_after=before)
+    assert decided(job, plan) == Plan(status=TFJobStatus(), requeue_after=after)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def harness(clock: FakeClock) -> Iterator[Harness]:
+    options = ControllerOptions(batch_period=0, plan=WAITING)
+    with Harness(clock=clock, options=options) as one:
+        yield one
+
+
+def test_a_job_whose_pods_start_at_once_costs_one_status_write(harness: Harness) -> None:
+    harness.submit_and_sync(PS=1, Worker=2)
+    assert harness.status() == {}
+    harness.run_all()
+    assert harness.condition("Created")["status"] == harness.condition("Running")["status"] == "True"
+    assert harness.calls("patch") == [("patch", "tfjobs")]
+
+
+def test_a_job_whose_pods_do_not_start_is_called_created_in_time(harness: Harness, clock: FakeClock) -> None:
+    harness.submit(Worker=2)
+    harness.controller.start()
+    eventually(lambda: len(harness.api.names(PODS)) == 2)
+    eventually(lambda: harness.queue.delayed == 1, what="the job is to be looked at again")
+    assert harness.status() == {}
+    clock.advance(1.0)
+    eventually(lambda: harness.condition("Created").get("status") == "True", what="its first status")
+    assert harness.calls("patch") == [("patch", "tfjobs")]
+
+
+def test_the_waiting_does_not_begin_anew_with_every_look(harness: Harness, clock: FakeClock) -> None:
+    harness.submit(Worker=2)
+    for _ in range(2):
+        harness.sync()
+        clock.advance(0.6)
+    assert harness.status() == {}
+    harness.sync()
+    assert harness.condition("Created")["status"] == "True"
+
+
+def test_a_job_that_is_invalid_is_told_so_at_once(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=1, run_policy={"cleanPodPolicy": "Sometimes"})
+    assert harness.condition("Failed")["status"] == "True"

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.controller_harness import Harness
+from tests.support.eventually import eventually
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.controller import expectation_key
+from tfoperator.kube.resources import PODS, SERVICES
+
+
+def test_a_sync_on_a_cache_that_lags_behind_its_own_creates_creates_nothing_again(harness: Harness) -> None:
+    harness.submit(Worker=3)
+    harness.api.mute("pods", "services")
+    harness.controller.sync_tfjob("ns/job")
+    harness.forget_calls()
+    harness.controller.sync_tfjob("ns/job")
+    assert harness.calls("create", "delete") == []
+
+
+def test_unmet_expectations_of_one_replica_type_do_not_hold_up_another(harness: Harness) -> None:
+    job = harness.submit(PS=1, Worker=2)
+    uid = job["metadata"]["uid"]
+    harness.expectations.expect_creations(expectation_key(uid, "PS", "pods"), 1)
+    harness.controller.sync_tfjob("ns/job")
+    assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+    assert len(harness.api.names(SERVICES)) == 3
+
+
+def test_a_pod_that_is_gone_while_another_is_still_awaited_is_not_judged_yet(harness: Harness) -> None:
+    job = harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
+    harness.run_all()
+    harness.expectations.expect_creations(expectation_key(job["metadata"]["uid"], "Worker", "pods"), 1)
+    harness.api.remove(PODS, "ns", "job-worker-1")
+    eventually(lambda: len(harness.informers.pods.lister.list()) == 1)
+    harness.forget_calls()
+    harness.controller.sync_tfjob("ns/job")
+    assert harness.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("away", "back"),
+    [
+        ({"runPolicy": {"suspend": True}}, {"runPolicy": {"suspend": False}}),
+        ({"tfReplicaSpecs": {"Worker": {"replicas": 0}}}, {"tfReplicaSpecs": {"Worker": {"replicas": 2}}}),
+    ],
+)
+def test_a_pod_that_is_let_go_of_is_no_loss_although_its_end_is_seen_after_a_change_of_mind(
+    harness: Harness, away: dict[str, object], back: dict[str, object]
+) -> None:
+    harness.submit_and_sync(PS=1, Worker=2, restart_policy="OnFailure")
+    harness.run_all()
+    harness.api.mute("pods")
+    for spec in (away, back):
+        harness.api.edit(TFJOBS, "ns", "job", {"spec": spec})
+        version = harness.api.objects(TFJOBS)[0]["metadata"]["resourceVersion"]
+        eventually(lambda v=version: harness.informers.jobs.lister.list()[0].metadata.resource_version == v)
+        harness.controller.sync_tfjob("ns/job")
+    harness.api.unmute()
+    harness.informers.pods.relist()
+    harness.sync(times=3)
+    assert len(harness.api.names(PODS)) == 3
+    assert harness.status()["replicaStatuses"]["Worker"].get("restarts", 0) == 0
+    assert "Restarting" not in {one["type"] for one in harness.status()["conditions"]}

@@ -1,0 +1,481 @@
+"""What holds for `plan()` in every world: it converges, repeats nothing, and keeps an honest account."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from hack import fuzz
+from hack.random_jobs import random_case
+from tests.unit.controller.builders import ReadablePlan, make_job, make_pod, planned, services_of, started
+from tests.unit.controller.world import View, World
+from tfoperator.api.indexes import parse_indexes
+from tfoperator.api.names import replica_of
+from tfoperator.api.v1.types import ConditionType, Network, RestartPolicy
+from tfoperator.controller.plan import MAX_REQUEUE, DeleteReason, PlanOptions
+from tfoperator.controller.plan.restart import ending_of, is_permanent, job_restarts_before, node_is_lost
+from tfoperator.controller.plan.stacks import STACKS_TIMEOUT
+from tfoperator.controller.plan.status.conditions import is_finished
+from tfoperator.controller.pods import NAMINGS, Naming
+
+POLICIES = st.sampled_from(["Never", "OnFailure", "Always", "ExitCode"])
+PICK = st.integers(0, 1000)
+LAG = st.integers(0, 6)
+
+SHAPES = st.fixed_dictionaries(
+    {},
+    optional={
+        "Chief": st.integers(0, 1),
+        "PS": st.integers(0, 2),
+        "Worker": st.integers(0, 3),
+        "Evaluator": st.integers(0, 1),
+    },
+)
+
+
+NETWORKS = st.sampled_from([None, *Network])
+SHARES = st.integers(1, 4) | st.sampled_from(["1%", "34%", "50%", "67%", "100%"])
+THRESHOLDS = st.just({}) | st.fixed_dictionaries(
+    {}, optional={"minSucceededWorkers": SHARES, "maxFailedWorkers": SHARES | st.sampled_from([0, "0%"])}
+)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    replicas = {key: {"replicas": count, "restartPolicy": draw(POLICIES)} for key, count in draw(SHAPES).items()}
+    run_policy: dict[str, Any] = {"cleanPodPolicy": draw(st.sampled_from(["All", "Running", "None", ""]))}
+    if draw(st.integers(0, 2)) == 0:
+        run_policy["restartScope"] = "Job"
+    if draw(st.booleans()):
+        run_policy["backoffLimit"] = draw(st.integers(0, 6))
+    if draw(st.integers(0, 3)) == 0:
+        run_policy["activeDeadlineSeconds"] = draw(st.integers(0, 600))
+    if draw(st.integers(0, 2)) == 0:
+        run_policy["progressDeadlineSeconds"] = draw(st.integers(1, 600))
+        run_policy["onStall"] = draw(st.sampled_from(["Report", "Restart", "Restart", "Fail"]))
+    if draw(st.integers(0, 3)) == 0:
+        run_policy["ttlSecondsAfterFinished"] = draw(st.integers(0, 600))
+    thresholds = draw(THRESHOLDS)
+    job = make_job(
+        replicas or {"Worker": 2},
+        **thresholds,
+        network=draw(NETWORKS),
+        runPolicy=run_policy,
+        successPolicy=draw(st.sampled_from(["", "AllWorkers"])),
+        enableDynamicWorker=draw(st.booleans()),
+    )
+    naming = draw(st.sampled_from(NAMINGS))
+    delay = draw(st.sampled_from([0.0, 1.0, 30.0]))
+    options = PlanOptions(restart_delay_base=delay, naming=naming, network=draw(st.sampled_from(Network)))
+    return World(job, options=options, stacks=draw(st.sampled_from(["", "prompt", "deaf"])))
+
+
+def check_plan(result: ReadablePlan, view: View) -> None:
+    """What must be true of any single plan, however old the view that it was made from."""
+    creates = Counter(create.replica for create in result.creations("pods"))
+    assert all(count == 1 for count in creates.values()), "two pods of one index"
+    present = {replica_of(pod.metadata.labels) for pod in view.pods}
+    assert not present & creates.keys(), "a pod for an index that has one"
+    done = {
+        (key, index)
+        for key, status in view.job.status.replica_statuses.items()
+        for index in parse_indexes(status.completed_indexes)
+    }
+    all_restart = result.status.job_restarts > view.job.status.job_restarts
+    assert all_restart or not done & creates.keys(), "a completed replica runs again"
+    if creates:
+        numbers = {job_restarts_before(pod) for pod in view.pods}
+        assert numbers <= {result.status.job_restarts}, "a new pod beside an old one"
+    assert len({d.uid for d in result.deletions("pods")}) == len(result.deletions("pods"))
+    assert result.requeue_after is None or 0 <= result.requeue_after <= MAX_REQUEUE
+
+    check_clean_up(result, view)
+    check_memory(result, view)
+    check_thresholds(result, view)
+    conditions = {c.type: c for c in result.status.conditions}
+    assert len(conditions) == len(result.status.conditions), "a condition twice"
+    both = {"Succeeded", "Failed"} <= {kind for kind, c in conditions.items() if c.status == "True"}
+    assert not both, "succeeded and failed"
+    if conditions:
+        last = result.status.conditions[-1]
+        assert last.status == "True", last
+        assert last.type != "Ready"
+
+    before = view.job.status
+    if is_finished(before.conditions):
+        assert not result.creations("pods")
+        assert not result.creations("services")
+        assert result.status == before, "a finished job never changes"
+    if result.write_status_first:
+        assert result.write_status
+    restarted = {d.uid for d in result.deletions("pods") if d.reason is DeleteReason.RESTART}
+    for pod in view.pods:
+        spec = view.job.spec.tf_replica_specs.get(replica_of(pod.metadata.labels)[0])
+        old = job_restarts_before(pod) < result.status.job_restarts
+        if pod.status.phase == "Failed" and spec is not None and pod.metadata.uid in restarted and not old:
+            assert not is_permanent(ending_of(pod), RestartPolicy(spec.restart_policy)), "a permanent failure restarted"
+
+
+def check_clean_up(result: ReadablePlan, view: View) -> None:
+    """What runs is stopped by the job's end alone, and once; what has run is deleted by choice alone."""
+    policy = view.job.spec.run_policy
+    assert policy is not None
+    deleted = {d.uid for d in result.deletions("pods") if d.reason is not DeleteReason.NODE_LOST}
+    assert not result.stops or (policy.clean_pod_policy is None and is_finished(result.status.conditions))
+    pods = {pod.metadata.uid: pod for pod in view.pods}
+    for stop in result.stops:
+        pod = pods[stop.uid]
+        assert not stop.required
+        assert stop.uid not in deleted
+        assert pod.spec.active_deadline_seconds is None, "stopped twice"
+        assert pod.metadata.deletion_timestamp is None
+        assert pod.status.phase not in ("Succeeded", "Failed")
+        if pod.status.phase == "Running" and any(
+            c.type == ConditionType.SUCCEEDED and c.status == "True" for c in result.status.conditions
+        ):
+            others = (p for p in view.pods if stop.replica is None or replica_of(p.metadata.labels)[0] != "PS")
+            running = [p for p in others if p.status.phase == "Running" and not node_is_lost(p)]
+            assert not running, "somebody else runs"
+    if is_finished(result.status.conditions) and policy.clean_pod_policy in (None, "None"):
+        assert not result.deletions("services")
+        begun = {uid for uid, pod in pods.items() if pod.spec.node_name}
+        assert not deleted & begun, "a log is lost"
+        assert policy.clean_pod_policy is None or not deleted
+
+
+def check_memory(result: ReadablePlan, view: View) -> None:
+    """What has ended is not forgotten: completed indexes never, failed ones not as long as the type has them."""
+    creates = {create.replica for create in result.creations("pods")}
+    for key, before in view.job.status.replica_statuses.items():
+        spec, after = view.job.spec.tf_replica_specs.get(key), result.status.replica_statuses.get(key)
+        if spec is None or after is None:
+            continue
+        if result.status.job_restarts == view.job.status.job_restarts:
+            assert parse_indexes(before.completed_indexes) <= parse_indexes(after.completed_indexes)
+        failed = {index for index in parse_indexes(before.failed_indexes) if index < (spec.replicas or 0)}
+        assert failed <= parse_indexes(after.failed_indexes)
+        assert not {(key, index) for index in failed} & creates, "a replica that failed for good runs again"
+
+
+def check_thresholds(result: ReadablePlan, view: View) -> None:
+    """So many workers as must have succeeded have, if and only if the job has; and no more have failed than may."""
+    spec = view.job.spec
+    worker, status = spec.tf_replica_specs.get("Worker"), result.status.replica_statuses.get("Worker")
+    if worker is None or not worker.replicas or status is None or is_finished(view.job.status.conditions):
+        return
+    size = worker.replicas
+    ends = {c.type for c in result.status.conditions if c.status == "True"} & {"Succeeded", "Failed"}
+    succeeded = sum(index < size for index in parse_indexes(status.completed_indexes))
+    failed = len(parse_indexes(status.failed_indexes))
+    if spec.min_succeeded_workers is not None:
+        needed = min(of(spec.min_succeeded_workers, size, math.ceil), size)
+        assert (succeeded >= needed) == ("Succeeded" in ends)
+        assert ends or size - failed >= needed, "success is out of reach"
+    if spec.max_failed_workers is not None:
+        assert ends or failed <= of(spec.max_failed_workers, size, math.floor)
+    elif not spec.enable_dynamic_worker:
+        assert ends or not failed
+
+
+def of(share: int | str, total: int, rounded: Callable[[Fraction], int]) -> int:
+    return share if isinstance(share, int) else rounded(Fraction(int(share.rstrip("%")) * total, 100))
+
+
+def settle(world: World, *, finish: bool = False) -> None:
+    """Let the world calm down: nothing gets lost any more, time passes, pods do as they are told."""
+    world.drop.clear()
+    for _ in range(120):
+        for name in list(world.pods):
+            if world.pods[name].metadata.deletion_timestamp is not None:
+                world.gone(name)
+            else:
+                world.run(name)
+                world.expire(name)
+                if finish and world.pods[name].status.phase == "Running":
+                    world.succeed(name)
+        result = quiesce(world)
+        pending = any(
+            p.metadata.deletion_timestamp is not None
+            or p.status.phase == "Pending"
+            or (p.status.phase == "Running" and p.spec.active_deadline_seconds is not None)
+            for p in world.pods.values()
+        )
+        if world.job_deleted or (not pending and result.requeue_after is None):
+            return
+        world.tick(min(result.requeue_after or 1.0, 400.0) + 0.001)
+        if not pending and (result.requeue_after or 0) > 400:
+            return
+    raise AssertionError("the world does not come to rest")
+
+
+def quiesce(world: World) -> ReadablePlan:
+    """Sync without anything else happening until there is nothing to do; that must be soon."""
+    for _ in range(12):
+        view = world.look()
+        result = world.sync()
+        check_plan(result, view)
+        if world.job_deleted or not result.acts:
+            return result
+    raise AssertionError(f"the operator keeps acting on a world that stands still: {result}")
+
+
+class Worlds(RuleBasedStateMachine):
+    """Random lives of a job under an unkind API server."""
+
+    world: World
+
+    @initialize(world=worlds())
+    def begin(self, world: World) -> None:
+        self.world = world
+
+    def pod(self, pick: int) -> str:
+        names = sorted(self.world.pods)
+        return names[pick % len(names)]
+
+    def has_pods(self) -> bool:
+        return bool(self.world.pods)
+
+    @rule(lag=LAG, drop=st.sets(st.sampled_from(["status", "create", "delete"]), max_size=2))
+    def sync(self, lag: int, drop: set[str]) -> None:
+        if self.world.job_deleted:
+            return
+        view = self.world.look(lag)
+        was_finished, before = self.world.finished, self.world.job.status
+        self.world.drop = drop
+        check_plan(self.world.sync(lag), view)
+        self.world.drop = set()
+        if was_finished:
+            assert self.world.job.status == before
+
+    @rule()
+    def sync_twice(self) -> None:
+        if not self.world.job_deleted:
+            quiesce(self.world)
+
+    @rule(pick=PICK)
+    @precondition(has_pods)
+    def run(self, pick: int) -> None:
+        self.world.run(self.pod(pick))
+
+    @rule(pick=PICK)
+    @precondition(has_pods)
+    def schedule(self, pick: int) -> None:
+        self.world.schedule(self.pod(pick))
+
+    @rule(pick=PICK)
+    @precondition(has_pods)
+    def expire(self, pick: int) -> None:
+        self.world.expire(self.pod(pick))
+
+    @rule()
+    def run_all(self) -> None:
+        for name in list(self.world.pods):
+            self.world.run(name)
+
+    @rule(pick=PICK, code=st.sampled_from([0, 0, 1, 127, 128, 137, 255]))
+    @precondition(has_pods)
+    def exit(self, pick: int, code: int) -> None:
+        self.world.exit(self.pod(pick), code)
+
+    @rule(pick=PICK, how=st.sampled_from(["kill", "vanish", "evict", "lose_node", "gone", "gone", "duplicate"]))
+    @precondition(has_pods)
+    def happen(self, pick: int, how: str) -> None:
+        getattr(self.world, how)(self.pod(pick))
+
+    @rule(pick=PICK)
+    def lose_service(self, pick: int) -> None:
+        names = sorted(self.world.services)
+        if names:
+            self.world.delete_service(names[pick % len(names)])
+
+    @rule(kind=st.sampled_from(["Worker", "PS"]), replicas=st.integers(0, 4))
+    def scale(self, kind: str, replicas: int) -> None:
+        if kind in self.world.job.spec.tf_replica_specs:
+            self.world.scale(kind, replicas)
+
+    @rule(on=st.booleans())
+    def suspend(self, on: bool) -> None:
+        self.world.suspend(on)
+
+    @rule(network=st.sampled_from(Network), naming=st.sampled_from(NAMINGS))
+    def start_the_operator_anew(self, network: Network, naming: Naming) -> None:
+        """With other defaults for new jobs."""
+        self.world.options = msgspec.structs.replace(self.world.options, network=network, naming=naming)
+
+    @rule(behind=st.sampled_from(["", "worker-0", "worker-1", "ps-0"]))
+    def report(self, behind: str) -> None:
+        if not self.world.finished:
+            self.world.report(behind)
+
+    @rule(seconds=st.sampled_from([0.3, 1.0, 7.0, 60.0, 700.0]))
+    def wait(self, seconds: float) -> None:
+        self.world.tick(seconds)
+
+    @rule(seconds=st.integers(-4000, 4000))
+    def clock_jumps(self, seconds: int) -> None:
+        self.world.tick(seconds)
+
+    @invariant()
+    def never_counts_more_restarts_than_there_were(self) -> None:
+        if hasattr(self, "world"):
+            for replica, count in self.world.counted().items():
+                assert count <= self.world.losses[replica], (replica, count, self.world.losses)
+            assert set(range(self.world.job.status.job_restarts)) <= self.world.lost_numbers
+
+    @invariant()
+    def all_pods_find_each_other_in_one_way(self) -> None:
+        if hasattr(self, "world"):
+            assert len({pod.spec.subdomain for pod in self.world.pods.values()}) <= 1
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        world = self.world
+        world.suspend(False)
+        world.forget_deadline()
+        settle(world)
+        assert_settled(world)
+
+
+def assert_settled(world: World) -> None:
+    """A world at rest is what the spec asks for, or the job is over."""
+    if world.job_deleted:
+        return
+    if world.finished:
+        assert world.job.status.completion_time is not None
+        assert not (world.holds(ConditionType.SUCCEEDED) and world.holds(ConditionType.FAILED))
+        policy = world.job.spec.run_policy
+        assert policy is not None
+        active = {world.replica(p)[0] for p in world.pods.values() if p.status.phase in ("Pending", "Running")}
+        if policy.clean_pod_policy in ("All", "Running"):
+            assert not active
+        elif policy.clean_pod_policy is None:
+            assert not active or world.holds(ConditionType.SUCCEEDED), "a failed job stops the others"
+            assert active != {"PS"}, "parameter servers serve nobody"
+        return
+    wanted = {
+        (key, index)
+        for key, spec in world.job.spec.tf_replica_specs.items()
+        for index in range(spec.replicas)
+        if index not in world.completed(key)
+    }
+    alive = Counter(world.replica(pod) for pod in world.pods.values() if pod.status.phase == "Running")
+    wanted -= {("Worker", index) for index in world.failed("Worker")}
+    assert set(alive) >= wanted, (wanted, alive)
+    assert all(count == 1 for count in alive.values())
+    services = {replica_of(service.metadata.labels) for service in world.services.values()}
+    if world.job.status.network == Network.PER_JOB:
+        assert services <= {None}, "no replica's"
+        assert services or not wanted
+        assert {pod.spec.subdomain for pod in world.pods.values()} <= {*world.services}
+    else:
+        assert services >= wanted
+    assert world.job.status.restarts == sum(world.counted().values()) + world.job.status.job_restarts
+    assert {job_restarts_before(pod) for pod in world.pods.values()} <= {world.job.status.job_restarts} or world.failed(
+        "Worker"
+    )
+
+
+Worlds.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestWorlds = Worlds.TestCase
+
+
+EVENTS = st.lists(
+    st.tuples(PICK, st.sampled_from(["kill", "vanish", "evict", "lose_node", "stall", "exit-1", "exit-137"])),
+    max_size=12,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    policy=POLICIES,
+    scope=st.sampled_from(["Replica", "Job"]),
+    replicas=st.integers(1, 3),
+    events=EVENTS,
+    stacks=st.sampled_from(["", "prompt", "deaf"]),
+)
+def test_restarts_are_counted_exactly_once_when_the_operator_sees_each_loss(
+    policy: str, scope: str, replicas: int, events: list[tuple[int, str]], stacks: str
+) -> None:
+    workers = {"replicas": replicas, "restartPolicy": policy}
+    stalls = {"progressDeadlineSeconds": 450, "onStall": "Restart"}  # longer than a world takes to settle
+    job = make_job({"Worker": workers, "PS": 1}, runPolicy={"restartScope": scope, **stalls})
+    world = World(job, stacks=stacks)
+    settle(world)
+    for pick, event in events:
+        names = sorted(name for name in world.pods if "worker" in name)
+        name = names[pick % len(names)]
+        if event == "stall":
+            before = world.losses.total()
+            world.report("" if pick % 2 else f"worker-{pick % replicas}")
+            world.tick(451)
+            quiesce(world)
+            world.tick(STACKS_TIMEOUT)
+            quiesce(world)
+            assert world.losses.total() > before, "it has stalled, and nobody has done anything about it"
+        elif event.startswith("exit"):
+            code = int(event.removeprefix("exit-"))
+            if policy == "Never" or (policy == "ExitCode" and code < 128):
+                continue
+            world.exit(name, code)
+        else:
+            getattr(world, event)(name)
+        quiesce(world)
+        settle(world)
+    assert not world.finished
+    assert world.job.status.restarts == world.losses.total()
+    if scope == "Replica":
+        assert world.counted() == world.losses
+    else:
+        assert world.job.status.job_restarts == world.losses.total()
+
+
+@settings(max_examples=60, deadline=None)
+@given(world=worlds(), lags=st.lists(LAG, max_size=10))
+def test_a_job_whose_pods_all_succeed_succeeds(world: World, lags: list[int]) -> None:
+    policy = world.job.spec.run_policy
+    assert policy is not None
+    endless = msgspec.structs.replace(policy, active_deadline_seconds=None, ttl_seconds_after_finished=None)
+    endless = msgspec.structs.replace(endless, progress_deadline_seconds=None)
+    world.edit(run_policy=endless)
+    for lag in lags:
+        world.sync(lag)
+    settle(world, finish=True)
+    replicas = sum(spec.replicas for spec in world.job.spec.tf_replica_specs.values())
+    decisive = [spec.replicas for key, spec in world.job.spec.tf_replica_specs.items() if key in ("Chief", "Worker")]
+    if replicas and (any(decisive) or not decisive):
+        assert world.holds(ConditionType.SUCCEEDED), world.job.status
+        assert not world.holds(ConditionType.FAILED)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    phases=st.lists(st.sampled_from(["Succeeded", "Succeeded", "Failed", "Running"]), min_size=1, max_size=7),
+    chief=st.sampled_from(["", "Running", "Failed"]),
+    thresholds=THRESHOLDS,
+    dynamic=st.booleans(),
+)
+def test_a_glance_at_the_workers_is_enough_for_the_thresholds(
+    phases: list[str], chief: str, thresholds: dict[str, Any], dynamic: bool
+) -> None:
+    replicas = {"Worker": len(phases), "Chief": 1} if chief else {"Worker": len(phases)}
+    job = started(make_job(replicas, enableDynamicWorker=dynamic, **thresholds))
+    pods = [make_pod(f"Worker-{i}", phase, exit_code=int(phase == "Failed")) for i, phase in enumerate(phases)]
+    pods += [make_pod("Chief-0", chief, exit_code=1)] if chief else []
+    view = View(job, tuple(pods), services_of(job))
+    check_plan(planned(job, *pods), view)
+
+
+@settings(max_examples=400)
+@given(rng=st.randoms(use_true_random=False))
+def test_no_job_and_no_pod_makes_it_raise_or_loop(rng: random.Random) -> None:
+    fuzz.check(random_case(rng))

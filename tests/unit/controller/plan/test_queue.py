@@ -1,0 +1,111 @@
+"""What is different for a job that is in a queue of Kueue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tests.unit.controller.builders import (
+    NOW,
+    ReadablePlan,
+    make_job,
+    make_pod,
+    plan_for,
+    planned,
+    started,
+    with_status,
+)
+from tests.unit.controller.plan.test_tensorboard import BOARD, NAME, Objects
+from tfoperator.api.queues import QUEUE_LABEL
+from tfoperator.api.v1.types import TFJob
+from tfoperator.controller import Observed
+from tfoperator.kube.objects import Pod
+
+
+def queued(replicas: dict[str, Any] | None = None, *, suspend: bool = True, **spec: Any) -> TFJob:
+    policy = {"suspend": suspend, **spec.pop("runPolicy", {})}
+    job = make_job(replicas or {"Worker": 1}, runPolicy=policy, **spec)
+    labelled = msgspec.structs.replace(job.metadata, labels={QUEUE_LABEL: "research"})
+    return msgspec.structs.replace(job, metadata=labelled)
+
+
+def told(plan: ReadablePlan) -> list[str]:
+    return [event.message for event in plan.events if event.reason == "NotCountedByQueue"]
+
+
+def test_what_no_quota_counts_is_told_when_the_job_is_made_and_when_it_is_admitted() -> None:
+    observed = Observed(queued(), uncounted_types=("worker", "ps"))
+    first = plan_for(observed)
+    assert told(first) == [
+        "queue research doesn't count the pods of worker, ps, which run without quota: Kueue knows Worker, PS only."
+    ]
+    waits = with_status(queued(), first.status)
+    assert told(plan_for(msgspec.structs.replace(observed, job=waits))) == []
+    admitted = with_status(queued(suspend=False), first.status)
+    result = plan_for(msgspec.structs.replace(observed, job=admitted))
+    assert len(told(result)) == 1
+    runs = with_status(admitted, result.status)
+    assert told(plan_for(msgspec.structs.replace(observed, job=runs))) == []
+
+
+def test_it_is_told_only_of_jobs_in_a_queue() -> None:
+    assert told(plan_for(Observed(make_job({"Worker": 1}), uncounted_types=("worker",)))) == []
+    assert told(plan_for(Observed(queued()))) == []
+
+
+def test_a_tensorboard_goes_when_the_job_is_preempted_and_comes_back_with_it() -> None:
+    objects = Objects()
+    runs = queued(suspend=False, tensorBoard=BOARD)
+    assert objects.plan(queued(tensorBoard=BOARD)).tensorboard_actions == (), "nothing is made before it is admitted"
+    objects.carry_out_all(objects.plan(runs).tensorboard_actions, available=1)
+    preempted = objects.plan(queued(tensorBoard=BOARD))
+    assert [(type(one).__name__, one.kind) for one in preempted.tensorboard_actions] == [("Delete", "deployments")]
+    objects.carry_out_all(preempted.tensorboard_actions)
+    again = objects.plan(queued(tensorBoard=BOARD))
+    assert again.tensorboard_actions == ()
+    assert again.status.tensor_board is not None, "its address stays"
+    assert not again.status.tensor_board.ready
+    objects.carry_out_all(objects.plan(runs).tensorboard_actions)
+    assert (set(objects.deployments), set(objects.services)) == ({NAME}, {NAME})
+
+
+def test_after_the_jobs_end_its_tensorboard_stays() -> None:
+    objects = Objects()
+    runs = queued(suspend=False, tensorBoard=BOARD)
+    objects.carry_out_all(objects.plan(runs).tensorboard_actions, available=1)
+    ended = planned(started(runs), make_pod("Worker-0", "Succeeded", exit_code=0), services=()).status
+    assert objects.plan(with_status(queued(tensorBoard=BOARD), ended)).tensorboard_actions == ()
+
+
+def preempted_with_one_done(scope: str) -> tuple[TFJob, Pod]:
+    """A job of three workers of which worker-1 had succeeded, as it is when Kueue has taken its quota."""
+    policy = {"restartScope": scope} if scope else {}
+    job = started(queued({"Worker": 3}, suspend=False, runPolicy=policy))
+    done = make_pod("Worker-1", "Succeeded", exit_code=0)
+    status = planned(job, make_pod("Worker-0"), done, make_pod("Worker-2")).status
+    assert status.replica_statuses["Worker"].completed_indexes == "1"
+    return with_status(queued({"Worker": 3}, runPolicy=policy), status), done
+
+
+def test_what_had_succeeded_before_a_preemption_runs_again_where_all_restart_together() -> None:
+    job, done = preempted_with_one_done("Job")
+    suspended = planned(job, make_pod("Worker-0"), done, make_pod("Worker-2"))
+    assert suspended.status.replica_statuses["Worker"].completed_indexes == ""
+    assert suspended.status.job_restarts == 0, "nothing has failed"
+    assert suspended.write_status_first
+    assert set(suspended.deleted_pods) == {"Worker-0", "Worker-1", "Worker-2"}
+    leaving = make_pod("Worker-1", "Succeeded", exit_code=0, deleted=NOW)
+    again = planned(with_status(job, suspended.status), leaving)
+    assert not again.write_status
+    admitted = queued({"Worker": 3}, suspend=False, runPolicy={"restartScope": "Job"})
+    resumed = planned(with_status(admitted, again.status))
+    assert len(resumed.creations("pods")) == 3
+
+
+def test_elsewhere_it_stays_succeeded() -> None:
+    job, done = preempted_with_one_done("")
+    suspended = planned(job, make_pod("Worker-0"), done, make_pod("Worker-2"))
+    assert suspended.status.replica_statuses["Worker"].completed_indexes == "1"
+    resumed = planned(with_status(queued({"Worker": 3}, suspend=False), suspended.status))
+    assert len(resumed.creations("pods")) == 2

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.unit.controller.builders import NOW, after, make_pod, terminated
+from tfoperator.api.names import ANNOTATION_RESTARTS
+from tfoperator.api.v1.types import RestartPolicy
+from tfoperator.controller.plan import PlanOptions
+from tfoperator.controller.plan.restart import (
+    ended_by_deletion,
+    ending_of,
+    is_permanent,
+    overdue_seconds,
+    restart_delay,
+    restart_wait,
+    restarts_before,
+    restarts_in_place,
+)
+from tfoperator.kube.objects import ContainerStatus, Pod, PodCondition
+
+OPTIONS = PlanOptions(restart_delay_base=1.0, restart_delay_cap=300.0)
+DISRUPTED = PodCondition("DisruptionTarget", "True", "PreemptionByScheduler")
+
+
+@pytest.mark.parametrize("policy", list(RestartPolicy))
+@pytest.mark.parametrize(
+    ("pod", "permanent_under"),
+    [
+        (make_pod("Worker-0", "Failed", exit_code=1), "Never ExitCode"),
+        (make_pod("Worker-0", "Failed", exit_code=2), "Never ExitCode"),
+        (make_pod("Worker-0", "Failed", exit_code=3), "Never ExitCode"),
+        (make_pod("Worker-0", "Failed", exit_code=127), "Never ExitCode"),
+        (make_pod("Worker-0", "Failed", exit_code=128), "Never"),
+        (make_pod("Worker-0", "Failed", exit_code=130), "Never"),
+        (make_pod("Worker-0", "Failed", exit_code=138), "Never"),
+        (make_pod("Worker-0", "Failed", exit_code=255), "Never"),
+        (make_pod("Worker-0", "Failed"), "Never"),
+        (make_pod("Worker-0", "Failed", reason="Evicted"), ""),
+        (make_pod("Worker-0", "Failed", exit_code=1, reason="Evicted"), ""),
+        (make_pod("Worker-0", "Failed", exit_code=1, reason="NodeLost"), ""),
+        (make_pod("Worker-0", "Failed", exit_code=1, conditions=(DISRUPTED,)), ""),
+        (make_pod("Worker-0", "Failed", reason="OutOfcpu"), ""),
+    ],
+)
+def test_what_is_permanent(policy: RestartPolicy, pod: Pod, permanent_under: str) -> None:
+    assert is_permanent(ending_of(pod), policy) is (policy in permanent_under.split())
+
+
+@pytest.mark.parametrize(
+    ("containers", "init", "code"),
+    [
+        ((terminated(0, container="sidecar"), terminated(7)), (), 7),
+        ((terminated(9, container="sidecar"), terminated(7)), (), 7),
+        ((terminated(9, container="sidecar"), terminated(0)), (), 9),
+        ((ContainerStatus(name="tensorflow"),), (terminated(3, container="init"),), 3),
+        ((terminated(0),), (), None),
+        ((), (), None),
+    ],
+)
+def test_the_exit_code_is_that_of_the_training_container_first(
+    containers: tuple[ContainerStatus, ...], init: tuple[ContainerStatus, ...], code: int | None
+) -> None:
+    pod = make_pod("Worker-0", "Failed", containers=containers, init_containers=init)
+    assert ending_of(pod).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("pod", "text"),
+    [
+        (make_pod("Worker-0", "Failed", exit_code=1), "exited with code 1"),
+        (make_pod("Worker-0", "Failed", containers=(terminated(137, reason="OOMKilled"),)), "code 137 (OOMKilled)"),
+        (make_pod("Worker-0", "Failed", containers=(terminated(1, reason="Error"),)), "exited with code 1"),
+        (make_pod("Worker-0", "Failed", exit_code=1, reason="Evicted"), "Evicted"),
+        (make_pod("Worker-0", "Failed"), "failed without an exit code"),
+    ],
+)
+def test_an_ending_reads_well(pod: Pod, text: str) -> None:
+    assert str(ending_of(pod)).endswith(text)
+
+
+def test_delays_double_up_to_the_cap() -> None:
+    delays = [restart_delay(n, OPTIONS) for n in (1, 2, 3, 9, 10, 1_000_000)]
+    assert delays == [1, 2, 4, 256, 300, 300]
+
+
+@pytest.mark.parametrize(
+    ("pod", "restart", "now", "wait"),
+    [
+        (make_pod("Worker-0", "Failed", exit_code=1), 1, 0.0, 1.0),
+        (make_pod("Worker-0", "Failed", exit_code=1), 3, 1.0, 3.0),
+        (make_pod("Worker-0", "Failed", exit_code=1), 3, 4.0, 0.0),
+        (make_pod("Worker-0", "Failed", exit_code=1), 3, 500.0, 0.0),
+        # The node's clock is ahead: a little is waited for, a lot is not believed.
+        (make_pod("Worker-0", "Failed", exit_code=1, finished=after(3)), 3, 0.0, 7.0),
+        (make_pod("Worker-0", "Failed", exit_code=1, finished=after(3600)), 3, 0.0, 0.0),
+        # Never ran: its start, else its creation, stands in.
+        (make_pod("Worker-0", "Failed", start=after(-3)), 3, 0.0, 1.0),
+        (make_pod("Worker-0", "Failed", start=None, created=after(-1)), 3, 0.0, 3.0),
+        (make_pod("Worker-0", "Failed", start=None, created=None), 3, 0.0, 0.0),
+        # Ran for long before it failed: starts over with the shortest delay.
+        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-600)), 9, 0.0, 1.0),
+        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-599)), 9, 0.0, 256.0),
+    ],
+)
+def test_how_long_a_restart_waits(pod: Pod, restart: int, now: float, wait: float) -> None:
+    assert restart_wait(pod, restart, after(now), OPTIONS) == wait
+
+
+def test_a_delay_of_zero_restarts_at_once() -> None:
+    pod = make_pod("Worker-0", "Failed", exit_code=137)
+    assert restart_wait(pod, 5, NOW, PlanOptions(restart_delay_base=0.0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("annotation", "count"), [("3", 3), ("", 0), ("-1", 0), ("x", 0), ("1e3", 0), ("٣", 0), ("9" * 30, 0)]
+)
+def test_the_annotation_is_read_tolerantly(annotation: str, count: int) -> None:
+    pod = make_pod("Worker-0")
+    meta = msgspec.structs.replace(pod.metadata, annotations={ANNOTATION_RESTARTS: annotation})
+    assert restarts_before(Pod(metadata=meta)) == count
+
+
+def test_restarts_in_place_are_those_of_all_containers() -> None:
+    containers = (ContainerStatus(name="a", restart_count=2), ContainerStatus(name="b", restart_count=-7))
+    pod = make_pod("Worker-0", containers=containers, init_containers=(ContainerStatus(name="i", restart_count=1),))
+    assert restarts_in_place(pod) == 3
+
+
+@pytest.mark.parametrize(
+    ("finished", "blamed"),
+    [(after(0), True), (after(20), True), (after(-9), True), (after(-10), False), (after(-60), False), (None, True)],
+)
+def test_an_end_after_a_deletion_is_blamed_on_it(finished: object, blamed: bool) -> None:
+    pod = make_pod("Worker-0", "Failed", exit_code=1, finished=finished, deleted=NOW)  # type: ignore[arg-type]
+    assert ended_by_deletion(pod) is blamed
+
+
+def test_what_does_not_terminate_did_not_end_by_deletion() -> None:
+    assert not ended_by_deletion(make_pod("Worker-0", "Failed", exit_code=1))
+
+
+@pytest.mark.parametrize(
+    ("pod", "overdue"),
+    [
+        (make_pod("Worker-0"), None),
+        (make_pod("Worker-0", deleted=NOW), None),
+        (make_pod("Worker-0", "Unknown", deleted=NOW), -60.0),
+        (make_pod("Worker-0", "Unknown", deleted=NOW, grace=5), -35.0),
+        (make_pod("Worker-0", "Running", reason="NodeLost", deleted=after(-90)), 30.0),
+        (
+            make_pod(
+                "Worker-0",
+                deleted=after(-60),
+                conditions=(PodCondition("DisruptionTarget", "True", "DeletionByTaintManager"),),
+            ),
+            0.0,
+        ),
+        (make_pod("Worker-0", deleted=after(-600), conditions=(DISRUPTED,)), None),
+        # Already deleted by force: only a finalizer can hold it.
+        (make_pod("Worker-0", "Unknown", deleted=after(-600), grace=0), None),
+    ],
+)
+def test_when_a_pod_on_a_lost_node_is_overdue(pod: Pod, overdue: float | None) -> None:
+    assert overdue_seconds(pod, NOW, PlanOptions(node_lost_margin=30)) == overdue

@@ -1,0 +1,316 @@
+"""Pods that fail, vanish or are taken away: who is restarted, when, and how it is counted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, started, terminated, with_status
+from tfoperator.api.v1.types import ConditionType, ReplicaStatus, TFJob
+from tfoperator.controller.plan import DeleteReason, PlanOptions
+from tfoperator.kube.objects import Pod, PodCondition
+
+C = ConditionType
+EVERY_POLICY = pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always", "ExitCode"])
+RETRYING = pytest.mark.parametrize("policy", ["OnFailure", "Always", "ExitCode"])
+AT_ONCE = PlanOptions(restart_delay_base=0.0)
+LATER = after(3600)
+
+
+def job_of(policy: str, *, replicas: int = 2, knows: str = "0-1", counts: dict[str, int] | None = None) -> TFJob:
+    """A running job of some workers whose status knows the pods of the given indexes."""
+    job = started(make_job({"Worker": {"replicas": replicas, "restartPolicy": policy}}))
+    running = planned(job, *(make_pod(f"Worker-{i}") for i in range(replicas)))
+    worker = ReplicaStatus(
+        active=replicas,
+        ready=replicas,
+        started_indexes=knows,
+        restart_counts=counts or {},
+        restarts=sum((counts or {}).values()),
+    )
+    return started(job, conditions=running.status.conditions, replica_statuses={"Worker": worker})
+
+
+def counts(result: Any) -> dict[str, int]:
+    return dict(result.status.replica_statuses["Worker"].restart_counts)
+
+
+@RETRYING
+def test_a_failed_pod_is_counted_at_once_deleted_after_its_delay_and_then_made_again(policy: str) -> None:
+    job, other = job_of(policy), make_pod("Worker-0")
+    failed = make_pod("Worker-1", "Failed", exit_code=137)
+
+    seen = planned(job, other, failed)
+    assert counts(seen) == {"1": 1}
+    assert seen.write_status
+    assert not seen.deletions("pods")
+    assert seen.requeue_after == 1.0
+    assert seen.reasons == ["TFJobRestarting", "ExitedWithCode"]
+    assert seen.events[0].type == "Warning"
+
+    job = with_status(job, seen.status)
+    early = planned(job, other, failed, now=after(0.5))
+    assert not early.acts
+    assert early.requeue_after == 0.5
+
+    due = planned(job, other, failed, now=after(1))
+    assert due.deleted_pods == ["Worker-1"]
+    assert due.deletions("pods")[0].reason is DeleteReason.RESTART
+    assert due.deletions("pods")[0].grace_period_seconds is None
+    assert not due.write_status, "the count is durable already"
+    assert not due.events
+
+    gone = planned(job, other, now=after(2))
+    assert gone.created_pods == ["Worker-1"]
+    assert gone.creations("pods")[0].body["metadata"]["annotations"] == {"training.kubeflow.org/restarts": "1"}
+    assert counts(gone) == {"1": 1}
+
+    back = planned(with_status(job, gone.status), other, make_pod("Worker-1", restarts_before=1), now=after(3))
+    assert back.is_true(C.RUNNING)
+    assert not back.has_condition(C.RESTARTING)
+    assert counts(back) == {"1": 1}
+    assert back.status.restarts == 1
+
+
+def test_a_count_that_is_not_durable_yet_is_written_before_the_pod_is_deleted() -> None:
+    result = planned(job_of("OnFailure"), make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1), now=LATER)
+    assert result.deleted_pods == ["Worker-1"]
+    assert result.write_status_first
+    assert counts(result) == {"1": 1}
+    assert result.status.replica_statuses["Worker"].started_indexes == "0"
+
+
+@RETRYING
+def test_restarts_in_place_and_by_recreation_add_up(policy: str) -> None:
+    running = make_pod("Worker-0", restarts_before=2, in_place=3)
+    result = planned(job_of(policy, counts={"0": 2}), running, make_pod("Worker-1"))
+    assert counts(result) == {"0": 5}
+    failed = make_pod("Worker-0", "Failed", exit_code=137, restarts_before=2)
+    assert counts(planned(job_of(policy, counts={"0": 2}), failed, make_pod("Worker-1"))) == {"0": 3}
+
+
+def test_a_count_never_goes_back() -> None:
+    result = planned(job_of("OnFailure", counts={"0": 7, "9": 2}), make_pod("Worker-0"), make_pod("Worker-1"))
+    assert counts(result) == {"0": 7, "9": 2}
+    assert result.status.restarts == 9
+
+
+@pytest.mark.parametrize("policy", ["Never", "ExitCode"])
+def test_a_permanent_failure_ends_the_job_and_stops_the_others(policy: str) -> None:
+    result = planned(job_of(policy), make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1))
+    assert result.is_true(C.FAILED)
+    assert result.stopped_pods == ["Worker-0"]
+    assert not result.deletions("pods"), "all are kept for their logs"
+    assert result.write_status_first
+    assert not result.creations("pods")
+
+
+@EVERY_POLICY
+@pytest.mark.parametrize(
+    "lost",
+    [
+        make_pod("Worker-1", "Failed", reason="Evicted"),
+        make_pod("Worker-1", "Failed", exit_code=1, reason="Preempting"),
+        make_pod("Worker-1", "Failed", exit_code=1, conditions=(PodCondition("DisruptionTarget", "True"),)),
+        make_pod("Worker-1", "Failed", reason="NodeLost"),
+        make_pod("Worker-1", "Failed", reason="UnexpectedAdmissionError"),
+        make_pod("Worker-1", "Failed", reason="OutOfcpu"),
+        make_pod("Worker-1", "Unknown"),
+    ],
+)
+def test_what_kubernetes_did_is_retried(policy: str, lost: Pod) -> None:
+    result = planned(job_of(policy), make_pod("Worker-0"), lost, now=LATER)
+    assert result.deleted_pods == ["Worker-1"]
+    assert result.is_true(C.RESTARTING)
+    assert counts(result) == {"1": 1}
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        make_pod("Worker-1", "Failed", exit_code=137, reason="OOMKilled"),
+        make_pod("Worker-1", "Failed", reason="DeadlineExceeded"),
+        make_pod("Worker-1", "Failed"),
+    ],
+)
+def test_under_never_every_other_end_fails_the_job(failed: Pod) -> None:
+    result = planned(job_of("Never"), make_pod("Worker-0"), failed)
+    assert result.is_true(C.FAILED)
+    assert counts(result) == {}
+
+
+@EVERY_POLICY
+@pytest.mark.parametrize(
+    "leaving",
+    [
+        make_pod("Worker-1", deleted=NOW),
+        make_pod("Worker-1", "Pending", deleted=NOW),
+        # What a process does on SIGTERM says nothing about its job.
+        make_pod("Worker-1", "Failed", exit_code=1, finished=after(1), deleted=NOW),
+        make_pod("Worker-1", "Succeeded", exit_code=0, finished=after(1), deleted=NOW),
+    ],
+)
+def test_a_pod_that_is_being_deleted_is_restarting_not_failed(policy: str, leaving: Pod) -> None:
+    job = job_of(policy)
+    result = planned(job, make_pod("Worker-0"), leaving, now=after(2))
+    assert result.is_true(C.RESTARTING)
+    assert counts(result) == {"1": 1}
+    assert not result.creations("pods"), "its name is still taken"
+    assert not result.deletions("pods")
+    job = with_status(job, result.status)
+    assert not planned(job, make_pod("Worker-0"), leaving, now=after(3)).acts
+    gone = planned(job, make_pod("Worker-0"), now=after(4))
+    assert gone.created_pods == ["Worker-1"]
+    assert counts(gone) == {"1": 1}
+
+
+def test_a_pod_that_had_finished_before_its_deletion_keeps_its_result() -> None:
+    done = make_pod("Worker-0", "Succeeded", exit_code=0, finished=after(-60), deleted=NOW)
+    assert planned(job_of("OnFailure"), done, make_pod("Worker-1")).is_true(C.SUCCEEDED)
+    failed = make_pod("Worker-0", "Failed", exit_code=1, finished=after(-60), deleted=NOW)
+    assert planned(job_of("ExitCode"), failed, make_pod("Worker-1")).is_true(C.FAILED)
+
+
+@EVERY_POLICY
+def test_a_vanished_pod_is_made_again_and_counted_once_its_successor_is_seen(policy: str) -> None:
+    job = job_of(policy, counts={"1": 4})
+    result = planned(job, make_pod("Worker-0"))
+    assert result.created_pods == ["Worker-1"]
+    assert result.creations("pods")[0].body["metadata"]["annotations"] == {"training.kubeflow.org/restarts": "5"}
+    assert result.absent == ("mnist-worker-1",)
+    assert result.is_true(C.RESTARTING)
+    assert result.reasons == ["TFJobRestarting"]
+    seen = planned(with_status(job, result.status), make_pod("Worker-0"), make_pod("Worker-1", restarts_before=5))
+    assert counts(seen) == {"1": 5}
+
+
+def test_a_pod_that_was_never_seen_has_not_vanished() -> None:
+    result = planned(job_of("Never", knows="0"), make_pod("Worker-0"))
+    assert result.created_pods == ["Worker-1"]
+    assert not result.absent
+    assert not result.is_true(C.FAILED)
+
+
+def test_a_completed_replica_is_never_run_again() -> None:
+    job = started(make_job({"Worker": {"replicas": 3, "restartPolicy": "OnFailure"}}, successPolicy="AllWorkers"))
+    first = planned(job, make_pod("Worker-0"), make_pod("Worker-1", "Succeeded"), make_pod("Worker-2"))
+    worker = first.status.replica_statuses["Worker"]
+    assert (worker.completed_indexes, worker.succeeded) == ("1", 1)
+    job = with_status(job, first.status)
+    deleted = planned(job, make_pod("Worker-0"), make_pod("Worker-2"))
+    assert not deleted.acts
+    last = planned(job, make_pod("Worker-0", "Succeeded"), make_pod("Worker-2", "Succeeded"))
+    assert last.is_true(C.SUCCEEDED)
+
+
+@RETRYING
+@pytest.mark.parametrize(
+    ("limit", "restarts", "ends"),
+    [(None, 99, False), (0, 0, False), (0, 1, True), (1, 1, False), (4, 4, False), (4, 5, True), (4, 9, True)],
+)
+def test_the_backoff_limit_is_compared_with_the_counts_in_the_status(
+    policy: str, limit: int | None, restarts: int, ends: bool
+) -> None:
+    run_policy = {} if limit is None else {"backoffLimit": limit}
+    job = started(make_job({"Worker": {"replicas": 2, "restartPolicy": policy}}, runPolicy=run_policy))
+    job = started(job, replica_statuses={"Worker": ReplicaStatus(restart_counts={"0": restarts})})
+    result = planned(job, make_pod("Worker-0", restarts_before=restarts), make_pod("Worker-1"))
+    assert result.is_true(C.FAILED) is ends
+    if ends:
+        failed = result.condition(C.FAILED)
+        assert failed.message == "Job mnist has failed because it has reached the specified backoff limit"
+        assert result.stopped_pods == ["Worker-0", "Worker-1"]
+
+
+def test_the_limit_is_of_all_replicas_together() -> None:
+    job = started(make_job({"Worker": {"replicas": 4, "restartPolicy": "OnFailure"}}, runPolicy={"backoffLimit": 3}))
+    three = [make_pod(f"Worker-{i}", in_place=1) for i in range(3)]
+    assert not planned(job, *three, make_pod("Worker-3")).is_true(C.FAILED)
+    assert planned(job, *three, make_pod("Worker-3", in_place=1)).is_true(C.FAILED)
+
+
+@EVERY_POLICY
+def test_a_vanished_pod_counts_against_the_limit(policy: str) -> None:
+    job = job_of(policy, counts={"0": 1})
+    limited = make_job({"Worker": {"replicas": 2, "restartPolicy": policy}}, runPolicy={"backoffLimit": 1})
+    result = planned(with_status(limited, job.status), make_pod("Worker-0", restarts_before=1))
+    assert result.is_true(C.FAILED)
+    assert not result.creations("pods")
+
+
+def test_the_failure_that_ends_the_job_is_no_restart() -> None:
+    job = with_status(
+        make_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}, runPolicy={"backoffLimit": 1}),
+        job_of("OnFailure", counts={"0": 1}).status,
+    )
+    result = planned(job, make_pod("Worker-0", "Failed", exit_code=1, restarts_before=1), make_pod("Worker-1"))
+    assert result.is_true(C.FAILED)
+    assert (counts(result), result.status.restarts) == ({"0": 1}, 1)
+    assert result.reasons == ["ExitedWithCode", "TFJobFailed"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "now", "forced", "requeue"),
+    [
+        (make_pod("Worker-1", "Unknown", deleted=NOW), after(59), False, 1.0),
+        (make_pod("Worker-1", "Unknown", deleted=NOW), after(60), True, None),
+        (make_pod("Worker-1", "Running", reason="NodeLost", deleted=NOW), after(61), True, None),
+        (make_pod("Worker-1", "Unknown", deleted=NOW, grace=0), after(600), False, None),
+        (make_pod("Worker-1", "Running", deleted=NOW), after(600), False, None),
+    ],
+)
+def test_a_pod_stuck_on_a_lost_node_is_deleted_by_force(
+    pod: Pod, now: datetime, forced: bool, requeue: float | None
+) -> None:
+    result = planned(job_of("OnFailure"), make_pod("Worker-0"), pod, now=now, options=AT_ONCE)
+    assert result.deleted_pods == (["Worker-1"] if forced else [])
+    if forced:
+        assert result.deletions("pods")[0].grace_period_seconds == 0
+        assert result.deletions("pods")[0].reason is DeleteReason.NODE_LOST
+    assert result.requeue_after == requeue
+
+
+def test_a_crash_loop_waits_longer_each_time() -> None:
+    waits = []
+    for restarts in (0, 1, 2, 20):
+        pod = make_pod("Worker-1", "Failed", exit_code=137, restarts_before=restarts)
+        job = job_of("ExitCode", counts={"1": restarts})
+        waits.append(planned(job, make_pod("Worker-0"), pod).requeue_after)
+    assert waits == [1.0, 2.0, 4.0, 300.0]
+
+
+def test_restarting_stays_until_running_takes_its_place() -> None:
+    job = job_of("OnFailure", replicas=1, knows="0")
+    failed = planned(job, make_pod("Worker-0", "Failed", exit_code=1))
+    gone = planned(with_status(job, failed.status))
+    pending = planned(with_status(job, gone.status), make_pod("Worker-0", "Pending", restarts_before=1))
+    assert pending.is_true(C.RESTARTING)
+    assert pending.status.phase == "Pending"
+    running = planned(with_status(job, pending.status), make_pod("Worker-0", restarts_before=1))
+    assert [c.type for c in running.status.conditions if c.status == "True"] == [C.CREATED, C.READY, C.RUNNING]
+
+
+def test_a_restart_beyond_what_is_counted_is_told_once() -> None:
+    job = make_job({"Worker": {"restartPolicy": "OnFailure"}})
+    jester = msgspec.structs.replace(terminated(1), restart_count=10**12)
+    failed = make_pod("Worker-0", "Failed", containers=(jester,))
+    first = planned(job, failed)
+    assert "TFJobRestarting" in first.reasons
+    assert first.status.restarts == 1_000_000
+    second = planned(with_status(job, first.status), failed)
+    assert not second.write_status
+    assert not second.events
+
+
+@RETRYING
+def test_a_restart_is_counted_also_if_its_pod_is_first_seen_after_its_index_was_scaled_away(policy: str) -> None:
+    # Worker-1 vanished and was made again, but the watch lost that; then the job was scaled down.
+    job = job_of(policy, replicas=1, knows="0-1")
+    result = planned(job, make_pod("Worker-0"), make_pod("Worker-1", restarts_before=1))
+    assert result.deleted_pods == ["Worker-1"]
+    assert counts(result) == {"1": 1}
+    assert result.status.restarts == 1
+    assert result.write_status_first

@@ -1,0 +1,158 @@
+"""Creating, scaling, doubles and services."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.unit.controller.builders import (
+    NOW,
+    after,
+    label,
+    make_job,
+    make_pod,
+    make_service,
+    planned,
+    services_of,
+    started,
+    with_status,
+)
+from tfoperator.api.v1.types import ConditionType, ReplicaStatus
+from tfoperator.controller import PLAIN_NAMES
+from tfoperator.controller.plan import DeleteReason, PlanOptions
+from tfoperator.kube.objects import Pod
+
+C = ConditionType
+
+
+def test_a_new_job_gets_a_service_and_a_pod_per_replica() -> None:
+    result = planned(make_job({"Worker": 4, "PS": 2}), services=())
+    expected = ["PS-0", "PS-1", "Worker-0", "Worker-1", "Worker-2", "Worker-3"]
+    assert result.created_pods == expected
+    assert [label(s.replica) for s in result.creations("services")] == expected
+    assert result.status.start_time == NOW
+    assert result.write_status
+    assert not result.write_status_first
+    assert result.transitions == {C.CREATED}
+    assert [c.type for c in result.status.conditions] == [C.CREATED]
+
+
+def test_pending_pods_are_not_made_again_and_cost_no_status_write() -> None:
+    job = started(make_job({"Worker": 2}))
+    result = planned(job, make_pod("Worker-0", "Pending"), make_pod("Worker-1", "Pending"))
+    assert not result.acts
+    assert result.status.replica_statuses["Worker"].started_indexes == "0-1", "it rides along with the next write"
+
+
+def test_missing_services_are_made_except_for_finished_replicas() -> None:
+    job = started(make_job({"Worker": 3}, successPolicy="AllWorkers"))
+    pods = (make_pod("Worker-0"), make_pod("Worker-1", "Succeeded"), make_pod("Worker-2"))
+    result = planned(job, *pods, services=(make_service("Worker-0"),))
+    assert [s.name for s in result.creations("services")] == ["mnist-worker-2"]
+
+
+def test_scaling_down_deletes_from_the_highest_index_and_is_no_failure() -> None:
+    job = started(make_job({"Worker": 3}), replica_statuses={"Worker": ReplicaStatus(started_indexes="0-4")})
+    pods = [make_pod(f"Worker-{i}", "Failed" if i == 4 else "Running") for i in range(5)]
+    services = tuple(make_service(f"Worker-{i}") for i in range(5))
+    result = planned(job, *pods, services=services)
+    assert result.deleted_pods == ["Worker-4", "Worker-3"]
+    assert [s.name for s in result.deletions("services")] == ["mnist-worker-4", "mnist-worker-3"]
+    assert {d.reason for d in (*result.deletions("pods"), *result.deletions("services"))} == {DeleteReason.SCALE_DOWN}
+    assert result.is_true(C.RUNNING)
+    assert result.write_status_first, "their going must not look like a loss later"
+    assert result.status.replica_statuses["Worker"].started_indexes == "0-2"
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure", "ExitCode"])
+def test_scaling_down_and_up_again_is_neither_a_failure_nor_a_restart(policy: str) -> None:
+    job = started(
+        make_job({"Worker": {"replicas": 2, "restartPolicy": policy}}),
+        replica_statuses={"Worker": ReplicaStatus(started_indexes="0", active=1, ready=1)},
+    )
+    leaving = make_pod("Worker-1", "Failed", exit_code=1, finished=after(-60), deleted=NOW)
+    for pods in ((make_pod("Worker-1", deleted=NOW),), (leaving,)):
+        waiting = planned(job, make_pod("Worker-0"), *pods)
+        assert not waiting.creations("pods")
+        assert waiting.status.restarts == 0
+        assert not waiting.has_condition(C.FAILED)
+        assert not waiting.has_condition(C.RESTARTING)
+    assert planned(job, make_pod("Worker-0")).created_pods == ["Worker-1"]
+
+
+def test_scaling_up_makes_only_what_is_missing() -> None:
+    job = started(make_job({"Worker": 3}))
+    assert planned(job, make_pod("Worker-0")).created_pods == ["Worker-1", "Worker-2"]
+
+
+def test_a_type_that_left_the_spec_is_scaled_to_nothing() -> None:
+    result = planned(started(make_job({"Worker": 1})), make_pod("Worker-0"), make_pod("Evaluator-0"))
+    assert result.deleted_pods == ["Evaluator-0"]
+    assert set(result.status.replica_statuses) == {"Worker"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "kept"),
+    [
+        ([make_pod("Worker-0", uid="a", created=after(1)), make_pod("Worker-0", uid="b")], "b"),
+        ([make_pod("Worker-0", "Pending", uid="a"), make_pod("Worker-0", uid="b", created=after(9))], "b"),
+        ([make_pod("Worker-0", uid="a", deleted=NOW), make_pod("Worker-0", "Pending", uid="b")], "b"),
+        ([make_pod("Worker-0", "Failed", uid="a"), make_pod("Worker-0", "Pending", uid="b")], "b"),
+        ([make_pod("Worker-0", uid="b", created=None), make_pod("Worker-0", uid="a")], "b"),
+    ],
+)
+def test_of_two_pods_for_one_index_the_more_advanced_then_the_older_stays(pods: list[Pod], kept: str) -> None:
+    for order in (pods, pods[::-1]):
+        named = [msgspec.structs.replace(p, metadata=_named(p)) for p in order]
+        result = planned(started(make_job({"Worker": 1})), *named)
+        assert {d.uid for d in result.deletions("pods")} == {
+            p.metadata.uid for p in pods if p.metadata.uid != kept and p.metadata.deletion_timestamp is None
+        }
+        assert not result.creations("pods")
+        assert result.status.restarts == 0
+
+
+def _named(pod: Pod) -> object:
+    return msgspec.structs.replace(pod.metadata, name=f"pod-{pod.metadata.uid}")
+
+
+def test_of_two_services_for_one_index_the_older_stays() -> None:
+    job = started(make_job({"Worker": 1}))
+    young = make_service("Worker-0", name="twin", created=after(1))
+    for services in ((young, make_service("Worker-0")), (make_service("Worker-0"), young)):
+        result = planned(job, make_pod("Worker-0"), services=services)
+        assert [s.name for s in result.deletions("services")] == ["twin"]
+        assert not result.creations("services")
+
+
+def test_pods_and_services_that_name_no_replica_are_left_alone() -> None:
+    job = started(make_job({"Worker": 1}))
+    labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "-1"}
+    stray = make_pod("Worker-7", labels=labels)
+    service = make_service("Worker-7")
+    odd = msgspec.structs.replace(service, metadata=msgspec.structs.replace(service.metadata, labels={}))
+    result = planned(job, make_pod("Worker-0"), stray, services=(*services_of(job), odd))
+    assert not result.deletions("pods")
+    assert not result.deletions("services")
+    assert result.status.ready == "1/1"
+
+
+def test_templates_are_not_read_when_nothing_has_to_be_made() -> None:
+    job = make_job({"Worker": 1})
+    spec = job.spec.tf_replica_specs["Worker"]
+    broken = msgspec.structs.replace(spec, template=msgspec.Raw(b"not json"))
+    ill = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tf_replica_specs={"Worker": broken}))
+    result = planned(started(job), make_pod("Worker-0"))
+    assert planned(with_status(ill, result.status), make_pod("Worker-0")).status == result.status
+
+
+def test_the_cluster_is_rendered_once_however_many_replicas() -> None:
+    named: list[int] = []
+
+    def object_name(job: object, kind: str, index: int) -> str:
+        named.append(index)
+        return f"{kind}-{index}"
+
+    naming = msgspec.structs.replace(PLAIN_NAMES, replica=object_name)
+    planned(make_job({"Worker": 200}), services=(), options=PlanOptions(naming=naming))
+    assert len(named) <= 3 * 200 + 1  # once more to see whether the longest name fits

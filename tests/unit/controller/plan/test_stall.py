@@ -1,0 +1,403 @@
+"""A job without progress: when it counts as stalled, who is behind, and what is done about it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.controller.builders import (
+    NOW,
+    ReadablePlan,
+    after,
+    make_job,
+    make_pod,
+    plan_for,
+    planned,
+    services_of,
+    with_status,
+)
+from tfoperator.api.v1.types import ConditionType, ReplicaProgress, TFJob, TrainingProgress
+from tfoperator.controller.plan import LogLines, LookAtLog, NewestLine, Observed, TakeStacks, new_line
+from tfoperator.kube.objects import Pod
+
+C = ConditionType
+WORKERS = (make_pod("Worker-0"), make_pod("Worker-1"))
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def job(deadline: int | None = 60, replicas: Any = 2, **policy: Any) -> TFJob:
+    """A job whose replicas have begun to run NOW."""
+    wanted = {"progressDeadlineSeconds": deadline, **policy}
+    spec = make_job({"Worker": {"replicas": replicas, "restartPolicy": "OnFailure"}}, runPolicy=wanted)
+    pods = [make_pod(f"Worker-{index}") for index in range(replicas)]
+    return with_status(spec, planned(spec, *pods).status)
+
+
+def reporting(of: TFJob, seconds: float, *behind: ReplicaProgress, **more: Any) -> TFJob:
+    progress = TrainingProgress(last_updated_time=after(seconds), behind=behind, **more)
+    return with_status(of, msgspec.structs.replace(of.status, progress=progress))
+
+
+def lines(looked: float | None, **pods: float) -> LogLines:
+    """What a look so many seconds after NOW has found: by pod, when its newest line was written."""
+    newest = {
+        f"mnist-{name.replace('_', '-')}-uid": NewestLine(time=after(at), stamp=after(at)) for name, at in pods.items()
+    }
+    return LogLines(newest=newest, looked=None if looked is None else after(looked))
+
+
+def seen(of: TFJob, seconds: float, *pods: Pod, **more: Any) -> ReadablePlan:
+    return plan_for(Observed(of, pods or WORKERS, services_of(of), **more), after(seconds))
+
+
+def looked_at(plan: ReadablePlan) -> list[str]:
+    return [action.name for action in plan.actions if isinstance(action, LookAtLog)]
+
+
+# By reports.
+
+
+def test_a_job_without_a_deadline_is_never_looked_at() -> None:
+    plan = seen(job(None), 10**6, log_lines=LogLines())
+    assert not plan.acts
+    assert plan.requeue_after is None
+    assert not list(plan.actions)
+
+
+def test_a_report_moves_the_deadline() -> None:
+    plan = seen(reporting(job(), 50), 100)
+    assert not plan.acts
+    assert plan.requeue_after == 10
+    assert not list(plan.actions)
+
+
+def test_without_a_report_for_the_deadline_it_has_stalled_and_says_who_is_behind() -> None:
+    behind = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
+    plan = seen(reporting(job(), 50, *behind, percentage=45, step=8), 110)
+    stalled = plan.condition(C.STALLED)
+    assert (stalled.status, stalled.reason) == ("True", "ProgressDeadlineExceeded")
+    assert (
+        "has made no progress for 1m: the last report at 45 % (step 8) came at 2026-01-01T12:00:50Z." in stalled.message
+    )
+    assert stalled.message.endswith("Behind: worker-1.")
+    assert plan.reasons == ["Stalled"]
+    assert not plan.changes_objects
+    again = seen(with_status(job(), plan.status), 200)
+    assert not again.acts
+
+
+def test_progress_that_only_memory_knows_counts_too() -> None:
+    newer = TrainingProgress(last_updated_time=after(100))
+    plan = seen(reporting(job(), 10), 110, progress=newer)
+    assert not plan.has_condition(C.STALLED)
+    assert plan.requeue_after == 50
+
+
+def test_a_new_report_ends_the_stall() -> None:
+    stalled = seen(reporting(job(), 50), 110)
+    resumed = seen(reporting(with_status(job(), stalled.status), 115), 116)
+    assert resumed.condition(C.STALLED).status == "False"
+    assert resumed.reasons == ["ProgressResumed"]
+
+
+def test_among_replicas_of_the_same_step_those_are_behind_that_fell_silent_first() -> None:
+    behind = [ReplicaProgress(f"worker-{n}", 8, after(at)) for n, at in enumerate((50, 20, 49))]
+    plan = seen(reporting(job(), 50, *behind, step=8), 110)
+    assert plan.condition(C.STALLED).message.endswith("Behind: worker-1.")
+
+
+def test_the_state_in_a_job_with_a_stall_is_still_the_go_operators() -> None:
+    assert seen(reporting(job(), 50), 110).status.conditions[-1].type == C.RUNNING
+
+
+# What does not count as time without progress.
+
+
+def test_a_job_that_waits_for_a_replica_has_not_stalled() -> None:
+    plan = seen(reporting(job(), 0), 10**4, make_pod("Worker-0"), make_pod("Worker-1", "Pending"))
+    assert not plan.has_condition(C.STALLED)
+    assert plan.requeue_after is None
+
+
+def test_after_a_suspension_the_clock_starts_anew() -> None:
+    of = reporting(job(), 0)
+    asleep = with_status(make_job({"Worker": 2}, runPolicy={"suspend": True, "progressDeadlineSeconds": 60}), of.status)
+    suspended = seen(asleep, 50)
+    assert not suspended.has_condition(C.STALLED)
+    awake = with_status(of, suspended.status)
+    resumed = plan_for(Observed(awake, WORKERS, services_of(awake)), after(1000))
+    assert resumed.is_true(C.RUNNING)
+    running = with_status(awake, resumed.status)
+    assert not seen(running, 1059).has_condition(C.STALLED)
+    assert seen(running, 1060).is_true(C.STALLED)
+
+
+def test_a_suspension_ends_a_stall() -> None:
+    stalled = seen(reporting(job(), 50), 110)
+    asleep = make_job({"Worker": 2}, runPolicy={"suspend": True, "progressDeadlineSeconds": 60})
+    assert seen(with_status(asleep, stalled.status), 120).condition(C.STALLED).status == "False"
+
+
+def test_without_its_deadline_a_job_has_no_stall_any_more() -> None:
+    stalled = seen(reporting(job(), 50), 110)
+    assert not seen(with_status(job(None), stalled.status), 120).has_condition(C.STALLED)
+
+
+def test_the_end_of_a_job_ends_its_stall() -> None:
+    stalled = with_status(job(), seen(reporting(job(), 50), 110).status)
+    ended = seen(stalled, 120, make_pod("Worker-0", "Succeeded", exit_code=0), make_pod("Worker-1"))
+    assert ended.is_true(C.SUCCEEDED)
+    assert ended.condition(C.STALLED).status == "False"
+
+
+# By logs.
+
+
+def test_logs_are_looked_at_after_half_of_the_deadline_and_at_its_end() -> None:
+    of = job()
+    early = seen(of, 10, log_lines=lines(None))
+    assert (looked_at(early), early.requeue_after) == ([], 20)
+    half = seen(of, 30, log_lines=lines(None))
+    assert (looked_at(half), half.requeue_after) == (["mnist-worker-0", "mnist-worker-1"], 30)
+    done = seen(of, 31, log_lines=lines(30, worker_0=-5, worker_1=-5))
+    assert (looked_at(done), done.requeue_after) == ([], 29)
+    end = seen(of, 60, log_lines=lines(30, worker_0=-5, worker_1=-5))
+    assert looked_at(end) == ["mnist-worker-0", "mnist-worker-1"]
+    assert not end.has_condition(C.STALLED)
+    stalled = seen(of, 61, log_lines=lines(60, worker_0=-5, worker_1=-5))
+    assert stalled.is_true(C.STALLED)
+    assert "the last line of a log was written at 2026-01-01T11:59:55Z" in stalled.condition(C.STALLED).message
+
+
+def test_a_new_line_moves_the_deadline() -> None:
+    plan = seen(job(), 61, log_lines=lines(60, worker_0=55))
+    assert not plan.has_condition(C.STALLED)
+    assert plan.requeue_after == 24
+
+
+def test_who_fell_silent_first_is_behind() -> None:
+    pods = tuple(make_pod(f"Worker-{index}") for index in range(3))
+    at = {"worker_0": 9.5, "worker_1": 3.0, "worker_2": 9.0}
+    plan = seen(job(replicas=3), 71, *pods, log_lines=lines(70, **at))
+    assert plan.condition(C.STALLED).message.endswith("Behind: worker-1.")
+
+
+def test_a_stalled_job_is_looked_at_again_and_goes_on() -> None:
+    of = job()
+    stalled = seen(of, 61, log_lines=lines(60, worker_0=0, worker_1=0))
+    of = with_status(of, stalled.status)
+    assert looked_at(seen(of, 62, log_lines=lines(60, worker_0=0, worker_1=0))) == []
+    assert looked_at(seen(of, 91, log_lines=lines(60, worker_0=0, worker_1=0))) == ["mnist-worker-0", "mnist-worker-1"]
+    assert seen(of, 92, log_lines=lines(91, worker_0=80, worker_1=0)).reasons == ["ProgressResumed"]
+
+
+def test_a_new_leader_keeps_what_was_said_until_it_has_looked() -> None:
+    of = job()
+    stalled = seen(of, 61, log_lines=lines(60, worker_0=0, worker_1=0))
+    plan = seen(with_status(of, stalled.status), 500, log_lines=LogLines())
+    assert plan.is_true(C.STALLED)
+    assert not plan.acts
+    assert looked_at(plan) == ["mnist-worker-0", "mnist-worker-1"]
+
+
+def test_parameter_servers_and_evaluators_tell_nothing_of_progress() -> None:
+    spec = make_job({"PS": 1, "Chief": 1, "Worker": 1, "Evaluator": 1}, runPolicy={"progressDeadlineSeconds": 60})
+    pods = tuple(make_pod(f"{kind}-0") for kind in ("PS", "Chief", "Worker", "Evaluator"))
+    of = with_status(spec, planned(spec, *pods).status)
+    assert looked_at(seen(of, 30, *pods, log_lines=lines(None))) == ["mnist-chief-0", "mnist-worker-0"]
+
+
+def test_who_can_not_read_logs_says_so_once() -> None:
+    of = job()
+    blind = seen(of, 61, log_lines=None)
+    assert (blind.condition(C.STALLED).status, blind.reasons) == ("Unknown", ["ProgressUnknown"])
+    refused = LogLines(looked=after(60), problem="pods/log is forbidden")
+    plan = seen(of, 61, log_lines=refused)
+    assert plan.condition(C.STALLED).status == "Unknown"
+    assert "pods/log is forbidden" in plan.condition(C.STALLED).message
+    assert not seen(with_status(of, plan.status), 62, log_lines=refused).acts
+
+
+@given(skew=st.floats(-1000, 1000), period=st.floats(1, 29))
+def test_no_clock_makes_a_stall_of_a_job_that_logs_within_half_of_its_deadline(skew: float, period: float) -> None:
+    of, known, now = job(replicas=1), LogLines(), 0.0
+    pod = make_pod("Worker-0")
+    for _ in range(12):
+        plan = seen(of, now, pod, log_lines=known)
+        assert not plan.has_condition(C.STALLED)
+        if looked_at(plan):
+            stamp = after(now // period * period + skew)
+            uid = pod.metadata.uid
+            newest = {uid: new_line(known.newest.get(uid), stamp, after(now), known.looked)}
+            known = LogLines(newest=newest, looked=after(now))
+        else:
+            assert plan.requeue_after is not None
+            now += plan.requeue_after
+
+
+@given(skew=st.floats(-1000, 0), silent_from=st.floats(0, 100))
+def test_a_job_that_falls_silent_has_stalled_within_one_and_a_half_deadlines(skew: float, silent_from: float) -> None:
+    of, known, now = job(replicas=1), LogLines(), 0.0
+    pod = make_pod("Worker-0")
+    while now <= silent_from + 91:
+        plan = seen(of, now, pod, log_lines=known)
+        if plan.has_condition(C.STALLED):
+            break
+        if looked_at(plan):
+            uid = pod.metadata.uid
+            line = new_line(known.newest.get(uid), after(min(now, silent_from) + skew), after(now), known.looked)
+            known = LogLines(newest={uid: line}, looked=after(now))
+        else:
+            assert plan.requeue_after is not None
+            now += max(plan.requeue_after, 0.001)
+    assert plan.is_true(C.STALLED)
+    assert now >= silent_from - 60
+
+
+# What is done about it.
+
+
+def test_restart_starts_those_that_are_behind_again_and_counts() -> None:
+    behind = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
+    plan = seen(reporting(job(onStall="Restart"), 50, *behind, step=8), 110)
+    assert plan.deleted_pods == ["Worker-1"]
+    assert plan.write_status_first
+    assert plan.status.restarts == 1
+    assert plan.status.replica_statuses["Worker"].restart_counts == {"1": 1}
+    assert plan.is_true(C.STALLED)
+    assert plan.is_true(C.RESTARTING)
+
+
+def test_a_restart_that_was_written_down_is_carried_out_by_the_next_leader_and_counted_once() -> None:
+    behind = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
+    of = reporting(job(onStall="Restart"), 50, *behind, step=8)
+    again = seen(with_status(of, seen(of, 110).status), 111)
+    assert again.deleted_pods == ["Worker-1"]
+    assert again.status.restarts == 1
+
+
+def test_after_a_restart_the_clock_starts_anew() -> None:
+    of = reporting(job(onStall="Restart"), 50, ReplicaProgress("worker-1", 7, after(20)), step=8)
+    of = with_status(of, seen(of, 110).status)
+    back = seen(of, 120, make_pod("Worker-0"), make_pod("Worker-1", restarts_before=1, uid="new"))
+    assert back.condition(C.STALLED).status == "False"
+    pods = (make_pod("Worker-0"), make_pod("Worker-1", restarts_before=1, uid="new"))
+    of = with_status(of, back.status)
+    running = with_status(of, seen(of, 121, *pods).status)
+    began = running.status.conditions[-1].last_transition_time
+    assert began is not None
+    assert began >= after(120)
+    assert not seen(running, 179, *pods).deleted_pods
+    assert seen(running, 181, *pods).deleted_pods == ["Worker-1"]
+
+
+def test_without_anybody_behind_all_that_train_start_again() -> None:
+    spec = make_job({"PS": 1, "Worker": 2}, runPolicy={"progressDeadlineSeconds": 60, "onStall": "Restart"})
+    pods = (make_pod("PS-0"), *WORKERS)
+    of = reporting(with_status(spec, planned(spec, *pods).status), 50)
+    assert seen(of, 110, *pods).deleted_pods == ["Worker-0", "Worker-1"]
+
+
+def test_by_the_scope_job_all_start_again_and_it_counts_once() -> None:
+    of = reporting(job(onStall="Restart", restartScope="Job"), 50, ReplicaProgress("worker-1", 7, after(20)), step=8)
+    plan = seen(of, 110)
+    assert plan.deleted_pods == ["Worker-0", "Worker-1"]
+    assert (plan.status.job_restarts, plan.status.restarts) == (1, 1)
+    assert "worker-1" in plan.condition(C.RESTARTING).message.lower()
+
+
+@pytest.mark.parametrize("scope", ["Replica", "Job"])
+def test_restarts_of_stalls_are_bounded_by_the_backoff_limit(scope: str) -> None:
+    of = reporting(job(onStall="Restart", restartScope=scope, backoffLimit=0), 50)
+    plan = seen(of, 110)
+    assert plan.is_true(C.FAILED)
+    assert "backoff limit" in plan.condition(C.FAILED).message
+
+
+def test_fail_ends_the_job_with_a_reason() -> None:
+    plan = seen(reporting(job(onStall="Fail"), 50), 110)
+    failed = plan.condition(C.FAILED)
+    assert (failed.status, failed.reason) == ("True", "ProgressDeadlineExceeded")
+    assert "no progress" in failed.message
+    assert plan.stopped_pods == ["Worker-0", "Worker-1"]
+
+
+@pytest.mark.parametrize("on_stall", ["Restart", "Fail"])
+def test_stacks_are_taken_before_a_stall_is_ended_but_not_waited_for_for_ever(on_stall: str) -> None:
+    of = reporting(job(onStall=on_stall), 50)
+    first = seen(of, 110, stacks_taken=NEVER)
+    assert [action.name for action in first.actions if isinstance(action, TakeStacks)] == [
+        "mnist-worker-0",
+        "mnist-worker-1",
+    ]
+    assert first.is_true(C.STALLED)
+    assert not first.changes_objects
+    of = with_status(of, first.status)
+    assert not seen(of, 112, stacks_taken=NEVER).changes_objects
+    assert seen(of, 112, stacks_taken=after(111)).changes_objects
+    assert seen(of, 140, stacks_taken=NEVER).changes_objects
+
+
+def test_a_stall_that_is_only_told_has_its_stacks_taken_once() -> None:
+    of = reporting(job(), 50)
+    first = seen(of, 110, stacks_taken=NEVER)
+    assert any(isinstance(action, TakeStacks) for action in first.actions)
+    of = with_status(of, first.status)
+    assert not list(seen(of, 111, stacks_taken=NEVER).actions)
+    assert not list(seen(of, 500, stacks_taken=after(111)).actions)
+
+
+def test_those_that_are_behind_are_looked_into_first() -> None:
+    behind = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
+    plan = seen(reporting(job(), 50, *behind, step=8), 110, stacks_taken=NEVER)
+    assert taken_of(plan) == ["mnist-worker-1", "mnist-worker-0"]
+
+
+def taken_of(plan: ReadablePlan) -> list[str]:
+    return [action.name for action in plan.actions if isinstance(action, TakeStacks)]
+
+
+def test_a_job_whose_time_is_over_ends_when_its_stacks_are_taken() -> None:
+    of = job(None, activeDeadlineSeconds=100)
+    assert taken_of(seen(of, 99, stacks_taken=NEVER)) == []
+    first = seen(of, 101, stacks_taken=NEVER)
+    assert taken_of(first) == ["mnist-worker-0", "mnist-worker-1"]
+    assert first.requeue_after == 29
+    assert not first.changes_objects
+    assert not first.has_condition(C.FAILED)
+    for stacks_taken, seconds in ((after(100), 102), (NEVER, 130), (None, 101)):
+        ended = seen(of, seconds, stacks_taken=stacks_taken)
+        assert ended.is_true(C.FAILED)
+        assert "active longer than specified deadline" in ended.condition(C.FAILED).message
+        assert taken_of(ended) == []
+
+
+def test_stacks_of_before_the_deadline_are_not_those_of_the_end() -> None:
+    assert taken_of(seen(job(None, activeDeadlineSeconds=100), 101, stacks_taken=after(50)))
+
+
+def test_nobody_waits_for_stacks_of_a_job_that_does_not_run() -> None:
+    waiting = make_pod("Worker-0", "Pending"), make_pod("Worker-1", "Pending")
+    plan = seen(job(None, activeDeadlineSeconds=100), 101, *waiting, stacks_taken=NEVER)
+    assert plan.is_true(C.FAILED)
+    assert taken_of(plan) == []
+
+
+def test_another_end_is_not_put_off() -> None:
+    failed = make_pod("Worker-0", "Failed", exit_code=1), make_pod("Worker-1")
+    of = job(None, activeDeadlineSeconds=100, backoffLimit=0)
+    plan = seen(of, 101, *failed, stacks_taken=NEVER)
+    assert plan.is_true(C.FAILED)
+    assert "backoff limit" in plan.condition(C.FAILED).message
+
+
+def test_times_without_a_zone_do_no_harm() -> None:
+    naive = TrainingProgress(last_updated_time=NOW.replace(tzinfo=None))
+    of = job()
+    plan = seen(with_status(of, msgspec.structs.replace(of.status, progress=naive)), 61)
+    assert plan.is_true(C.STALLED)

@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hack.simulated_objects import SimulatedObjects
+from tests.unit.controller.builders import (
+    NOW,
+    OPTIONS,
+    ReadablePlan,
+    make_job,
+    make_pod,
+    plan_for,
+    planned,
+    services_of,
+    started,
+)
+from tfoperator.api import names
+from tfoperator.api.v1.types import TFJob
+from tfoperator.controller import Action, Create, Delete, DeleteReason, Observed, Patch, PlanOptions
+from tfoperator.kube import apply_merge_patch
+from tfoperator.kube.objects import DeploymentStatus, ObjectMeta, Service
+from tfoperator.kube.patches import strategic_merge
+
+BOARD: dict[str, Any] = {
+    "logDir": "/logs/$run",
+    "volumes": [{"name": "logs", "persistentVolumeClaim": {"claimName": "logs"}}],
+    "volumeMounts": [{"name": "logs", "mountPath": "/logs"}],
+}
+NAME = "mnist-tensorboard"
+LABELS = names.tensorboard_labels("mnist")
+
+
+def job(board: dict[str, Any] | None = BOARD, **spec: Any) -> TFJob:
+    return make_job({"Worker": 1}, **({} if board is None else {"tensorBoard": board}), **spec)
+
+
+class Objects(SimulatedObjects):
+    """The TensorBoard's objects, as the API server has them after plans were carried out."""
+
+    def __init__(self) -> None:
+        super().__init__(job())
+        self.bodies: dict[str, dict[str, Any]] = {}
+
+    def carry_out_all(self, actions: Sequence[Action], *, available: int = 0) -> Objects:
+        for action in actions:
+            self.carry_out(action)
+            if isinstance(action, Create):
+                self.bodies[action.kind] = action.body
+            elif isinstance(action, Patch):
+                body, change = self.bodies[action.kind], action.body
+                merge = partial(strategic_merge, kind="Deployment") if action.strategic else apply_merge_patch
+                self.bodies[action.kind] = merge(body, change)
+        for name, one in self.deployments.items():
+            self.deployments[name] = msgspec.structs.replace(one, status=DeploymentStatus(available))
+        return self
+
+    def seen_with(self, seen: TFJob, **more: Any) -> Observed:
+        services = (*services_of(seen), *self.services.values())
+        deployments = tuple(self.deployments.values())
+        return Observed(seen, (make_pod("Worker-0"),), services, deployments=deployments, **more)
+
+    def plan(self, seen: TFJob, options: PlanOptions = OPTIONS, **more: Any) -> ReadablePlan:
+        return plan_for(self.seen_with(seen, **more), NOW, options)
+
+    def annotate(self, **annotations: str) -> None:
+        service = self.services[NAME]
+        meta = msgspec.structs.replace(service.metadata, annotations=service.metadata.annotations | annotations)
+        self.services[NAME] = Service(metadata=meta)
+
+    def terminate(self) -> None:
+        for objects in (self.deployments, self.services):
+            meta = msgspec.structs.replace(objects[NAME].metadata, deletion_timestamp=NOW)
+            objects[NAME] = msgspec.structs.replace(objects[NAME], metadata=meta)
+
+
+def there(board: dict[str, Any] = BOARD, *, available: int = 0) -> Objects:
+    """The TensorBoard of a job that asks for it, made."""
+    objects = Objects()
+    return objects.carry_out_all(objects.plan(started(job(board))).tensorboard_actions, available=available)
+
+
+def kinds(actions: Sequence[Action]) -> list[tuple[str, str]]:
+    return [(type(action).__name__, action.kind) for action in actions]
+
+
+def test_a_job_that_asks_for_none_gets_none() -> None:
+    result = Objects().plan(job(None))
+    assert result.tensorboard_actions == ()
+    assert result.status.tensor_board is None
+
+
+def test_a_service_and_a_deployment_are_made_with_the_first_pods() -> None:
+    result = planned(job(), services=())
+    assert len(result.creations("pods")) == 1
+    assert kinds(result.tensorboard_actions) == [("Create", "services"), ("Create", "deployments")]
+    assert {action.name for action in result.tensorboard_actions} == {NAME}
+
+
+def test_its_service_is_reached_at_port_80_and_belongs_to_the_job() -> None:
+    body = there().bodies["services"]
+    assert body["spec"] == {
+        "type": "ClusterIP",
+        "selector": {names.LABEL_TENSORBOARD: "mnist"},
+        "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
+    }
+    assert body["metadata"]["labels"] == LABELS
+    [owner] = body["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("TFJob", "job-uid", True)
+
+
+def test_its_pod_runs_the_program_without_a_shell_and_without_privileges() -> None:
+    spec = there(BOARD | {"image": "boards:1", "resources": {"limits": {"cpu": 1}}}).bodies["deployments"]["spec"]
+    pod = spec["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["image"] == "boards:1"
+    # A dollar sign stays one, where Kubernetes would see a variable.
+    assert container["command"][:2] == ["tensorboard", "--logdir=/logs/$$run"]
+    assert "args" not in container
+    assert container["resources"] == {"limits": {"cpu": 1}}
+    assert container["volumeMounts"] == BOARD["volumeMounts"]
+    assert pod["volumes"] == BOARD["volumes"]
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert container["ports"][0]["containerPort"] > 1024
+    assert pod["automountServiceAccountToken"] is False
+    assert spec["replicas"] == 1
+
+
+def pod_of(board: dict[str, Any]) -> dict[str, Any]:
+    return dict(there(board).bodies["deployments"]["spec"]["template"]["spec"])
+
+
+def test_its_pod_is_nobodys_and_no_root_unless_the_job_says_more() -> None:
+    seccomp = {"type": "RuntimeDefault"}
+    assert pod_of(BOARD)["securityContext"] == {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": seccomp}
+    given = {"runAsUser": 1000, "fsGroup": 1000}
+    assert pod_of(BOARD | {"securityContext": given})["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": seccomp,
+        **given,
+    }
+
+
+def test_what_a_private_bucket_needs_goes_into_its_pod_as_it_is() -> None:
+    more = {
+        "nodeSelector": {"disk": "fast"},
+        "serviceAccountName": "reader",
+        "imagePullSecrets": [{"name": "registry"}],
+        "env": [{"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+    }
+    pod = pod_of(BOARD | more)
+    [container] = pod["containers"]
+    assert {name: pod[name] for name in more if name != "env"} == {k: v for k, v in more.items() if k != "env"}
+    assert container["env"][0] == more["env"][0]
+    assert pod["automountServiceAccountToken"] is False
+
+
+def test_where_it_listens_is_not_for_the_job_to_say() -> None:
+    [container] = pod_of(BOARD | {"env": [{"name": "TENSORBOARD_PORT", "value": "80"}]})["containers"]
+    # Of two of a name Kubernetes takes the last.
+    assert {one["name"]: one["value"] for one in container["env"]}["TENSORBOARD_PORT"] == "6006"
+
+
+def test_its_pods_have_no_label_by_which_a_jobs_replicas_are_found() -> None:
+    spec = there().bodies["deployments"]["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"] == labels == {names.LABEL_TENSORBOARD: "mnist"}
+    assert not set(labels) & {names.LABEL_OPERATOR_NAME, names.LABEL_JOB_NAME, names.LABEL_REPLICA_TYPE}
+
+
+def test_the_operators_image_is_used_where_the_job_names_none() -> None:
+    objects = Objects()
+    objects.carry_out_all(
+        objects.plan(job(BOARD | {"image": ""}), PlanOptions(default_tensorboard_image="ours:1")).tensorboard_actions
+    )
+    assert objects.bodies["deployments"]["spec"]["template"]["spec"]["containers"][0]["image"] == "ours:1"
+
+
+def test_once_it_is_there_nothing_is_done_and_the_status_says_where() -> None:
+    result = there().plan(started(job()))
+    assert result.tensorboard_actions == ()
+    assert result.status.tensor_board is not None
+    assert (result.status.tensor_board.url, result.status.tensor_board.ready) == (f"http://{NAME}.ns.svc", False)
+    assert result.write_status
+
+
+def test_it_is_ready_when_its_page_answers() -> None:
+    result = there(available=1).plan(started(job()))
+    assert result.status.tensor_board is not None
+    assert result.status.tensor_board.ready
+
+
+def test_the_address_has_the_clusters_domain_or_is_what_its_publisher_says() -> None:
+    objects = there()
+    result = objects.plan(job(), PlanOptions(cluster_domain="cluster.local"))
+    assert result.status.tensor_board is not None
+    assert result.status.tensor_board.url == f"http://{NAME}.ns.svc.cluster.local"
+    objects.annotate(**{names.ANNOTATION_TENSORBOARD_URL: "https://boards.example.com/mnist"})
+    result = objects.plan(job())
+    assert result.status.tensor_board is not None
+    assert result.status.tensor_board.url == "https://boards.example.com/mnist"
+    assert result.tensorboard_actions == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        ({"logDir": "/logs/b"}, ["deployments"]),
+        ({"image": "boards:2"}, ["deployments"]),
+        ({"volumes": [], "volumeMounts": []}, ["deployments"]),
+        ({"serviceType": "NodePort"}, ["services"]),
+        ({"serviceType": "ClusterIP"}, []),
+        ({"logDir": "/logs/b", "serviceType": "LoadBalancer"}, ["services", "deployments"]),
+    ],
+)
+def test_a_changed_spec_changes_what_was_made_from_it(change: dict[str, Any], changed: list[str]) -> None:
+    objects = there()
+    result = objects.plan(job(BOARD | change))
+    assert kinds(result.tensorboard_actions) == [("Patch", kind) for kind in changed]
+    objects.carry_out_all(result.tensorboard_actions)
+    assert objects.plan(job(BOARD | change)).tensorboard_actions == ()
+    assert objects.bodies == there(BOARD | change).bodies | {
+        kind: {**body, "metadata": objects.bodies[kind]["metadata"]}
+        for kind, body in there(BOARD | change).bodies.items()
+    }
+
+
+def test_taken_out_of_the_spec_it_goes_at_once() -> None:
+    result = there(available=1).plan(started(job(None)))
+    assert kinds(result.tensorboard_actions) == [("Delete", "deployments"), ("Delete", "services")]
+    assert result.status.tensor_board is None
+
+
+def test_it_survives_the_jobs_end_and_its_clean_up() -> None:
+    pod = make_pod("Worker-0", "Succeeded", exit_code=0)
+    board_job = started(job(runPolicy={"cleanPodPolicy": "All"}))
+    objects = there(available=1)
+    for _ in range(2):
+        seen = msgspec.structs.replace(objects.seen_with(board_job), pods=(pod,))
+        result = plan_for(seen)
+        assert result.tensorboard_actions == ()
+        assert [service.name for service in result.deletions("services")] == ["mnist-worker-0"]
+        board_job = msgspec.structs.replace(board_job, status=result.status)
+    assert board_job.status.phase == "Succeeded"
+    assert board_job.status.tensor_board is not None
+
+
+def test_after_the_jobs_end_it_can_still_be_changed_and_removed() -> None:
+    ended = planned(started(job()), make_pod("Worker-0", "Succeeded", exit_code=0), services=()).status
+    for board, expected in ((BOARD | {"image": "boards:2"}, "Patch"), (None, "Delete")):
+        result = there().plan(msgspec.structs.replace(job(board), status=ended))
+        assert {kind for kind, _ in kinds(result.tensorboard_actions)} == {expected}
+
+
+def test_a_suspended_job_keeps_what_it_has_and_gets_nothing_new() -> None:
+    suspended = job(runPolicy={"suspend": True})
+    assert Objects().plan(suspended).tensorboard_actions == ()
+    result = there().plan(suspended)
+    assert result.tensorboard_actions == ()
+    assert {service.name for service in result.deletions("services")} == {"mnist-worker-0"}
+    assert result.status.tensor_board is not None
+
+
+def test_an_invalid_job_leaves_it_alone() -> None:
+    broken = started(job())
+    result = there().plan(msgspec.structs.replace(broken, spec=job(None).spec), problems=("spec: is odd",))
+    assert result.tensorboard_actions == ()
+    assert result.status.tensor_board == broken.status.tensor_board
+
+
+def test_what_terminates_keeps_its_name_until_it_is_gone() -> None:
+    objects = there()
+    objects.terminate()
+    result = objects.plan(job(BOARD | {"image": "boards:2"}))
+    assert result.tensorboard_actions == ()
+    assert result.status.tensor_board is None
+    assert objects.plan(job(None)).tensorboard_actions == ()
+
+
+def test_an_object_with_its_labels_under_another_name_is_removed() -> None:
+    objects = there()
+    stray = Service(metadata=ObjectMeta(name="stray", namespace="ns", uid="u", labels=LABELS))
+    seen = objects.seen_with(job())
+    result = plan_for(msgspec.structs.replace(seen, services=(*seen.services, stray)))
+    assert result.tensorboard_actions == (
+        Delete(kind="services", name="stray", uid="u", required=False, reason=DeleteReason.DUPLICATE),
+    )
+
+
+boards = st.none() | st.fixed_dictionaries(
+    {"logDir": st.sampled_from(["/a", "gs://b"])},
+    optional={
+        "image": st.sampled_from(["", "i:1"]),
+        "serviceType": st.sampled_from(["", "NodePort"]),
+        "resources": st.just({"limits": {"memory": "1Gi"}}),
+        "nodeSelector": st.sampled_from([{}, {"a": "1"}, {"b": "2"}]),
+        "securityContext": st.sampled_from([{"fsGroup": 1}, {"runAsUser": 1000}]),
+        "serviceAccountName": st.sampled_from(["", "reader"]),
+        "env": st.just([{"name": "AWS_REGION", "value": "x"}]),
+        "imagePullSecrets": st.just([{"name": "registry"}]),
+    },
+)
+steps = st.tuples(boards, st.booleans(), st.sampled_from(["run", "lose deployment", "lose service", "problem"]))
+
+
+@given(st.lists(steps, max_size=8), boards, st.booleans())
+def test_whatever_happened_before_it_ends_up_as_the_spec_says(
+    history: list[tuple[dict[str, Any] | None, bool, str]], last: dict[str, Any] | None, ended: bool
+) -> None:
+    objects = Objects()
+    for board, suspended, what in history:
+        if what == "lose deployment":
+            objects.deployments.clear()
+        elif what == "lose service":
+            objects.services.clear()
+        problems = ("spec: is odd",) if what == "problem" else ()
+        result = objects.plan(job(board, runPolicy={"suspend": suspended}), problems=problems)
+        assert not problems or not result.tensorboard_actions
+        objects.carry_out_all(result.tensorboard_actions)
+    final = job(last)
+    if ended:
+        status = planned(started(final), make_pod("Worker-0", "Succeeded", exit_code=0), services=()).status
+        final = msgspec.structs.replace(final, status=status)
+    objects.carry_out_all(objects.plan(final).tensorboard_actions)
+    again = objects.plan(final)
+    assert again.tensorboard_actions == ()
+    assert (bool(objects.services), bool(objects.deployments)) == (last is not None, last is not None)
+    assert (again.status.tensor_board is not None) == (last is not None)
+    if last is not None:
+        fresh = there(last)
+        assert {kind: body["spec"] for kind, body in objects.bodies.items()} == {
+            kind: body["spec"] for kind, body in fresh.bodies.items()
+        }

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.controller.builders import ReadablePlan, make_job, planned
+from tfoperator.api.v1.types import ConditionType
+from tfoperator.controller import Accelerator
+from tfoperator.controller.plan import PlanOptions
+
+GPU = "nvidia.com/gpu"
+VOLUME = {"name": "nvidia", "hostPath": {"path": "/opt/nvidia"}}
+MOUNT = {"name": "nvidia", "mountPath": "/usr/local/nvidia"}
+PATH = {"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"}
+NVIDIA = Accelerator(volumes=(VOLUME,), volume_mounts=(MOUNT,), env=(PATH,))
+RDMA = Accelerator(volumes=(VOLUME, {"name": "rdma", "emptyDir": {}}), env=({"name": "RDMA", "value": "1"},))
+OPTIONS = PlanOptions(accelerators={GPU: NVIDIA, "example.com/rdma": RDMA})
+
+
+def plan_new(spec: dict[str, Any], replicas: int = 1, **job: Any) -> ReadablePlan:
+    made = make_job({"Worker": {"replicas": replicas, "template": {"spec": spec}}}, **job)
+    return planned(made, services=(), options=OPTIONS)
+
+
+def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return dict(plan_new({"containers": list(containers), **spec}).creations("pods")[0].body["spec"])
+
+
+def container(name: str = "tensorflow", *, limits: Any = None, requests: Any = None, **members: Any) -> dict[str, Any]:
+    resources = {key: value for key, value in (("limits", limits), ("requests", requests)) if value is not None}
+    return {"name": name, "image": "i", "resources": resources, **members}
+
+
+@pytest.mark.parametrize("amount", [{"limits": {GPU: 1}}, {"limits": {GPU: "2k"}}, {"requests": {GPU: "1e1"}}])
+def test_a_container_that_asks_for_the_resource_is_equipped(amount: dict[str, Any]) -> None:
+    spec = pod(container(**amount))
+    (trainer,) = spec["containers"]
+    assert spec["volumes"] == [VOLUME]
+    assert trainer["volumeMounts"] == [MOUNT]
+    assert trainer["env"] == [PATH]
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        *({"limits": {GPU: none}} for none in (0, "0", "0k", "0.0", "-0", "0e3", "+0Gi", "", None, 0.0, False, "some")),
+        {},
+        {"limits": {"cpu": 1}},
+        {"limits": [], "requests": 3},
+    ],
+)
+def test_one_that_does_not_is_left_alone(amount: dict[str, Any]) -> None:
+    spec = pod(container(**amount))
+    assert "volumes" not in spec
+    assert not {"env", "volumeMounts"} & set(spec["containers"][0])
+
+
+def test_only_the_containers_that_ask_are_equipped_init_containers_too() -> None:
+    spec = pod(
+        container("sidecar"),
+        container(),
+        initContainers=[container("warm-up", limits={GPU: 1}), container("fetch")],
+    )
+    assert [c.get("volumeMounts") for c in spec["initContainers"]] == [[MOUNT], None]
+    assert [c.get("volumeMounts") for c in spec["containers"]] == [None, None]
+    assert spec["volumes"] == [VOLUME]
+
+
+def test_what_the_template_says_itself_stays() -> None:
+    own = {"name": "nvidia", "emptyDir": {}}
+    mount = {"name": "mine", "mountPath": "/usr/local/nvidia/"}
+    env = [{"name": "LD_LIBRARY_PATH", "value": "/mine"}]
+    spec = pod(
+        container(limits={GPU: 1}, volumeMounts=[mount], env=env), volumes=[own, {"name": "mine", "emptyDir": {}}]
+    )
+    assert [volume["name"] for volume in spec["volumes"]] == ["nvidia", "mine"]
+    assert spec["volumes"][0] == own
+    assert spec["containers"][0]["volumeMounts"] == [mount]
+    assert spec["containers"][0]["env"] == env
+
+
+def test_the_templates_variables_may_refer_to_the_accelerators() -> None:
+    env = [{"name": "P", "value": "$(LD_LIBRARY_PATH)"}]
+    made = pod(container(limits={GPU: 1}, env=env))["containers"][0]["env"]
+    assert made == [PATH, *env]
+
+
+def test_two_accelerators_share_a_volume_of_the_same_name() -> None:
+    spec = pod(container(limits={GPU: 1, "example.com/rdma": 1}))
+    assert [volume["name"] for volume in spec["volumes"]] == ["nvidia", "rdma"]
+    assert [variable["name"] for variable in spec["containers"][0]["env"]] == ["LD_LIBRARY_PATH", "RDMA"]
+
+
+def test_tf_config_and_the_checkpoint_come_on_top_for_every_pod_and_the_configuration_stays_as_it_is() -> None:
+    before = json.dumps([VOLUME, MOUNT, PATH])
+    result = plan_new(
+        {"containers": [container(limits={GPU: 1})]},
+        replicas=2,
+        checkpoint={"volume": {"nfs": {}}, "mountPath": "/checkpoint"},
+    )
+    for create in result.creations("pods"):
+        trainer = create.body["spec"]["containers"][0]
+        names = [variable["name"] for variable in trainer["env"]]
+        assert names == ["LD_LIBRARY_PATH", "TFOPERATOR_CHECKPOINT_DIR", "TF_CONFIG"]
+        assert [mount["mountPath"] for mount in trainer["volumeMounts"]] == ["/usr/local/nvidia", "/checkpoint"]
+    assert json.dumps([VOLUME, MOUNT, PATH]) == before
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"containers": [container(limits={GPU: 1}, env="x")]}, "containers[0].env"),
+        ({"containers": [container(limits={GPU: 1}, volumeMounts=[1])]}, "containers[0].volumeMounts"),
+        ({"containers": [container(limits={GPU: 1})], "volumes": {}}, "volumes"),
+        ({"containers": [container()], "initContainers": ["x"]}, "initContainers"),
+    ],
+)
+def test_a_template_of_the_wrong_shape_makes_the_job_invalid(spec: dict[str, Any], field: str) -> None:
+    result = plan_new(spec)
+    failed = result.condition(ConditionType.FAILED)
+    assert f"spec.tfReplicaSpecs[Worker].template.spec.{field}: must be a list of objects" in failed.message

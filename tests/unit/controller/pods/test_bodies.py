@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned, started
+from tfoperator.api.v1.types import ReplicaStatus
+
+
+def plan_new(replicas: dict[str, Any], **spec: Any) -> ReadablePlan:
+    return planned(make_job(replicas, **spec), services=())
+
+
+def worker(template: dict[str, Any], **replica: Any) -> dict[str, Any]:
+    result = plan_new({"Worker": {"replicas": 1, "template": template, **replica}})
+    return result.creations("pods")[0].body
+
+
+def test_a_pod_carries_the_go_operators_labels_and_owner() -> None:
+    result = plan_new({"Worker": 2, "PS": 1})
+    bodies = {c.name: c.body for c in result.creations("pods")}
+    assert bodies["mnist-worker-1"]["metadata"] == {
+        "name": "mnist-worker-1",
+        "namespace": "ns",
+        "labels": {
+            "training.kubeflow.org/operator-name": "tfjob-controller",
+            "training.kubeflow.org/job-name": "mnist",
+            "training.kubeflow.org/replica-type": "worker",
+            "training.kubeflow.org/replica-index": "1",
+        },
+        "ownerReferences": [
+            {
+                "apiVersion": "kubeflow.org/v1",
+                "kind": "TFJob",
+                "name": "mnist",
+                "uid": "job-uid",
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    assert bodies["mnist-worker-0"]["metadata"]["labels"]["training.kubeflow.org/job-role"] == "master"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "masters"),
+    [
+        ({"Worker": 2, "PS": 1}, {"mnist-worker-0"}),
+        ({"Worker": 2, "Chief": 1}, {"mnist-chief-0"}),
+        ({"Worker": 2, "Master": 1}, {"mnist-master-0"}),
+        ({"PS": 2}, set()),
+    ],
+)
+def test_who_is_labelled_master(replicas: dict[str, Any], masters: set[str]) -> None:
+    pods = plan_new(replicas).creations("pods")
+    assert {
+        c.name for c in pods if c.body["metadata"]["labels"].get("training.kubeflow.org/job-role") == "master"
+    } == masters
+
+
+def test_the_templates_labels_and_annotations_are_kept_but_ours_win() -> None:
+    metadata = {
+        "labels": {"team": "vision", "training.kubeflow.org/job-name": "other"},
+        "annotations": {"note": "x", "training.kubeflow.org/restarts": "99"},
+    }
+    made = worker(TEMPLATE | {"metadata": metadata})["metadata"]
+    assert made["labels"]["team"] == "vision"
+    assert made["labels"]["training.kubeflow.org/job-name"] == "mnist"
+    assert made["annotations"] == {"note": "x"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "on_pod"), [("ExitCode", "Never"), ("Never", "Never"), ("Always", "Always"), ("OnFailure", "OnFailure")]
+)
+def test_the_restart_policy_of_the_pod(policy: str, on_pod: str) -> None:
+    assert worker(TEMPLATE, restartPolicy=policy)["spec"]["restartPolicy"] == on_pod
+
+
+@pytest.mark.parametrize(
+    ("own", "policy", "warned"),
+    [("Always", "Never", True), ("Never", "ExitCode", False), ("OnFailure", "OnFailure", False), ("", "Never", False)],
+)
+def test_a_restart_policy_in_the_template_is_overruled_with_a_warning(own: str, policy: str, warned: bool) -> None:
+    template = {"spec": TEMPLATE["spec"] | {"restartPolicy": own}}
+    result = plan_new({"Worker": {"replicas": 3, "template": template, "restartPolicy": policy}})
+    assert result.reasons.count("SetPodTemplateRestartPolicy") == int(warned)
+    assert all(event.type == "Warning" for event in result.events)
+
+
+@pytest.mark.parametrize(
+    ("ports", "expected"),
+    [
+        (None, [("tfjob-port", 2222)]),
+        ([], [("tfjob-port", 2222)]),
+        ([{"name": "http", "containerPort": 80}], [("http", 80), ("tfjob-port", 2222)]),
+        ([{"name": "tfjob-port", "containerPort": 5000}], [("tfjob-port", 5000)]),
+    ],
+)
+def test_the_default_port_is_added_unless_named(ports: Any, expected: list[tuple[str, int]]) -> None:
+    container = {"name": "tensorflow", "image": "i"} | ({} if ports is None else {"ports": ports})
+    made = worker({"spec": {"containers": [{"name": "sidecar", "image": "s"}, container]}})["spec"]["containers"]
+    assert [(p["name"], p["containerPort"]) for p in made[1]["ports"]] == expected
+    assert made[0] == {"name": "sidecar", "image": "s"}
+
+
+def test_a_users_tf_config_is_replaced_in_a_distributed_job_and_kept_in_a_local_one() -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "TF_CONFIG", "value": "mine"}]
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "i", "env": env}]}}
+    local = worker(template)["spec"]["containers"][0]["env"]
+    assert local == env
+    result = plan_new({"Worker": {"replicas": 2, "template": template}})
+    made = result.creations("pods")[0].body["spec"]["containers"][0]["env"]
+    assert [e["name"] for e in made] == ["A", "TF_CONFIG"]
+    assert made[1]["value"].startswith('{"cluster":')
+
+
+def test_the_rest_of_the_template_arrives_untouched() -> None:
+    spec = TEMPLATE["spec"] | {
+        "nodeSelector": {"gpu": "yes"},
+        "volumes": [{"name": "d", "emptyDir": {}}],
+        "somethingNew": {"deep": [1, None]},
+    }
+    made = worker({"spec": copy.deepcopy(spec)})["spec"]
+    assert {key: made[key] for key in ("nodeSelector", "volumes", "somethingNew")} == {
+        key: spec[key] for key in ("nodeSelector", "volumes", "somethingNew")
+    }
+
+
+def test_a_service_is_headless_and_selects_its_pod() -> None:
+    result = plan_new({"Worker": 1, "Chief": 1})
+    for service, pod in zip(result.creations("services"), result.creations("pods"), strict=True):
+        assert service.name == pod.name
+        assert service.body["spec"]["clusterIP"] == "None"
+        assert service.body["spec"]["ports"] == [{"name": "tfjob-port", "port": 2222}]
+        selector = service.body["spec"]["selector"]
+        assert selector.items() <= pod.body["metadata"]["labels"].items()
+        assert service.body["metadata"]["labels"] == selector
+        assert "training.kubeflow.org/job-role" not in selector
+        assert service.body["metadata"]["ownerReferences"] == pod.body["metadata"]["ownerReferences"]
+
+
+def test_a_service_has_every_port_once_and_named() -> None:
+    ports = [
+        {"containerPort": 80},
+        {"name": "again", "containerPort": 80},
+        {"name": "dns", "containerPort": 53, "protocol": "UDP"},
+        {"name": "other", "containerPort": 2222},
+        {"name": "tfjob-port", "containerPort": 2222},
+    ]
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "i", "ports": ports}]}}
+    result = plan_new({"Worker": {"replicas": 1, "template": template}})
+    assert result.creations("services")[0].body["spec"]["ports"] == [
+        {"name": "tfjob-port", "port": 2222},
+        {"name": "port-80", "port": 80},
+        {"name": "dns", "port": 53, "protocol": "UDP"},
+    ]
+
+
+def test_a_pod_knows_the_restarts_before_it() -> None:
+    job = make_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}})
+    first = planned(job)
+    assert "annotations" not in first.creations("pods")[0].body["metadata"]
+    counted = ReplicaStatus(restarts=3, restart_counts={"1": 3})
+    result = planned(started(job, replica_statuses={"Worker": counted}))
+    assert result.created_pods == ["Worker-0", "Worker-1"]
+    assert result.creations("pods")[1].body["metadata"]["annotations"] == {"training.kubeflow.org/restarts": "3"}
+
+
+@pytest.mark.parametrize(
+    ("template", "field"),
+    [
+        ([], "spec.tfReplicaSpecs[Worker].template: "),
+        ({"spec": {}}, "spec.tfReplicaSpecs[Worker].template.spec.containers: must have at least one container"),
+        ({"spec": {"containers": ["x"]}}, "spec.tfReplicaSpecs[Worker].template.spec.containers[0]: must be an object"),
+        (
+            {"spec": {"containers": [{"name": "tensorflow", "env": "x"}]}},
+            "spec.tfReplicaSpecs[Worker].template.spec.containers[0].env: must be a list of objects",
+        ),
+        ({"metadata": {"labels": 1}}, "spec.tfReplicaSpecs[Worker].template.metadata.labels: must be an object"),
+    ],
+)
+def test_an_unusable_template_fails_the_job_with_the_field(template: Any, field: str) -> None:
+    result = plan_new({"PS": 1, "Worker": {"replicas": 1, "template": template}})
+    assert not result.creations("pods")
+    assert not result.creations("services")
+    failed = result.status.conditions[-1]
+    assert (failed.type, failed.reason) == ("Failed", "TFJobInvalid")
+    assert field in failed.message

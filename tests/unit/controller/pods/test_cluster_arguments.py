@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.controller.builders import TEMPLATE, ReadablePlan, label, make_job, planned
+from tfoperator.api.v1.types import ConditionType
+from tfoperator.controller.plan import PlanOptions
+
+
+def plan_new(replicas: dict[str, Any], options: PlanOptions | None = None, **spec: Any) -> ReadablePlan:
+    job = make_job(replicas, **({"clusterArguments": True} | spec))
+    return planned(job, services=(), options=options or PlanOptions())
+
+
+def arguments(result: ReadablePlan) -> dict[str, list[str] | None]:
+    """The arguments of each replica's first container."""
+    return {label(c.replica): c.body["spec"]["containers"][0].get("args") for c in result.creations("pods")}
+
+
+def with_container(**members: Any) -> dict[str, Any]:
+    return {"template": {"spec": {"containers": [TEMPLATE["spec"]["containers"][0] | members]}}}
+
+
+def test_each_replica_is_told_of_all_and_which_it_is() -> None:
+    hosts = [
+        "--ps_hosts=mnist-ps-0.ns.svc:2222",
+        "--worker_hosts=mnist-worker-0.ns.svc:2222,mnist-worker-1.ns.svc:2222",
+    ]
+    assert arguments(plan_new({"PS": 1, "Worker": 2})) == {
+        "PS-0": [*hosts, "--job_name=ps", "--task_index=0"],
+        "Worker-0": [*hosts, "--job_name=worker", "--task_index=0"],
+        "Worker-1": [*hosts, "--job_name=worker", "--task_index=1"],
+    }
+
+
+def test_a_job_that_does_not_ask_for_arguments_gets_none() -> None:
+    assert arguments(plan_new({"PS": 1, "Worker": 1}, clusterArguments=False)) == {"PS-0": None, "Worker-0": None}
+
+
+def test_a_single_replica_is_told_too_since_its_program_parses_the_same() -> None:
+    assert arguments(plan_new({"Worker": 1})) == {
+        "Worker-0": ["--worker_hosts=mnist-worker-0.ns.svc:2222", "--job_name=worker", "--task_index=0"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("in_cluster", "types"),
+    [(True, ["chief", "evaluator", "worker"]), (False, ["chief", "worker"])],
+)
+def test_chief_and_evaluator_have_hosts_as_in_tf_config(in_cluster: bool, types: list[str]) -> None:
+    options = PlanOptions(evaluator_in_cluster=in_cluster, cluster_domain="cluster.local")
+    found = arguments(plan_new({"Chief": 1, "Worker": 1, "Evaluator": 1}, options))
+    expected = [f"--{one}_hosts=mnist-{one}-0.ns.svc.cluster.local:2222" for one in types]
+    assert found["Evaluator-0"] == [*expected, "--job_name=evaluator", "--task_index=0"]
+
+
+def test_evaluators_that_the_job_keeps_out_of_the_cluster_are_kept_out_of_the_arguments() -> None:
+    found = arguments(plan_new({"Worker": 1, "Evaluator": 1}, evaluatorInCluster=False))
+    assert (found["Evaluator-0"] or [""])[:-2] == ["--worker_hosts=mnist-worker-0.ns.svc:2222"]
+
+
+def test_they_follow_the_arguments_of_the_container_that_trains() -> None:
+    containers = [
+        {"name": "sidecar", "image": "s", "args": ["--quiet"]},
+        {"name": "tensorflow", "image": "i", "args": ["--steps=3", "--job_name=mine"]},
+    ]
+    result = plan_new({"Worker": {"template": {"spec": {"containers": containers}}}})
+    sidecar, trainer = result.creations("pods")[0].body["spec"]["containers"]
+    assert sidecar["args"] == ["--quiet"]
+    assert trainer["args"][:2] == ["--steps=3", "--job_name=mine"]
+    assert trainer["args"][-2:] == ["--job_name=worker", "--task_index=0"]
+
+
+def test_dynamic_workers_are_told_of_the_workers_that_there_are() -> None:
+    found = arguments(plan_new({"Worker": 2}, enableDynamicWorker=True))
+    assert found["Worker-1"] == [
+        "--worker_hosts=mnist-worker-0.ns.svc:2222,mnist-worker-1.ns.svc:2222",
+        "--job_name=worker",
+        "--task_index=1",
+    ]
+
+
+def test_arguments_that_are_no_list_make_the_job_invalid() -> None:
+    result = plan_new({"Worker": with_container(args="--steps=3")})
+    failed = result.condition(ConditionType.FAILED)
+    assert "spec.tfReplicaSpecs[Worker].template.spec.containers[0].args: must be a list" in failed.message
+    assert not result.creations("pods")

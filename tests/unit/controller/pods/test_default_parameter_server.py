@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.controller.builders import ReadablePlan, make_job, make_pod, planned
+from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.controller.plan import PlanOptions
+
+IMAGE = "example.com/tensorflow:2"
+OPTIONS = PlanOptions(default_ps_image=IMAGE)
+
+
+def plan_new(replicas: dict[str, Any], options: PlanOptions = OPTIONS, **spec: Any) -> ReadablePlan:
+    return planned(make_job(replicas, **spec), services=(), options=options)
+
+
+@pytest.mark.parametrize("key", ["PS", "ps"])
+def test_parameter_servers_without_a_template_run_the_stock_one(key: str) -> None:
+    result = plan_new({key: {"replicas": 2, "template": None}, "Worker": 1})
+    servers = [c for c in result.creations("pods") if c.replica in ((ReplicaType.PS, 0), (ReplicaType.PS, 1))]
+    assert [c.name for c in servers] == ["mnist-ps-0", "mnist-ps-1"]
+    for index, server in enumerate(servers):
+        (container,) = server.body["spec"]["containers"]
+        assert (container["name"], container["image"]) == ("tensorflow", IMAGE)
+        assert container["command"][0] == "python"
+        assert json.loads(container["env"][0]["value"])["task"] == {"type": "ps", "index": index}
+    assert len(result.creations("services")) == 3
+
+
+def test_the_stock_one_gets_what_every_replica_gets() -> None:
+    result = plan_new(
+        {"PS": {"template": None}, "Worker": 1},
+        clusterArguments=True,
+        checkpoint={"volume": {"nfs": {}}, "mountPath": "/checkpoint"},
+    )
+    server = next(c for c in result.creations("pods") if c.replica == (ReplicaType.PS, 0))
+    container = server.body["spec"]["containers"][0]
+    assert container["args"][-2:] == ["--job_name=ps", "--task_index=0"]
+    assert container["volumeMounts"][0]["mountPath"] == "/checkpoint"
+
+
+def test_without_an_image_the_job_is_invalid_and_says_which_option_is_missing() -> None:
+    result = plan_new({"PS": {"template": None}, "Worker": 1}, PlanOptions())
+    failed = result.condition(ConditionType.FAILED)
+    assert failed.reason == "TFJobInvalid"
+    assert "spec.tfReplicaSpecs[PS].template: is required" in failed.message
+    assert "--default-ps-image" in failed.message
+    assert not result.creations("pods")
+    assert not result.creations("services")
+
+
+def test_a_job_that_runs_goes_on_when_the_operator_has_no_image_any_more() -> None:
+    job = make_job({"PS": {"template": None}, "Worker": 1})
+    pods = (make_pod("PS-0"), make_pod("Worker-0", "Succeeded", exit_code=0))
+    result = planned(job, *pods)
+    assert result.condition(ConditionType.SUCCEEDED).status == "True"
+
+
+def test_other_types_need_a_template() -> None:
+    result = plan_new({"Worker": {"template": None}})
+    assert "spec.tfReplicaSpecs[Worker].template: is required" in result.condition(ConditionType.FAILED).message

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.controller.builders import label, make_job, planned
+from tfoperator.api.v1.types import ReplicaType
+from tfoperator.controller.plan import PlanOptions
+from tfoperator.controller.pods import Naming
+from tfoperator.controller.pods.tf_config import TFConfig
+
+
+def tf_configs(replicas: dict[str, Any], options: PlanOptions | None = None, **spec: Any) -> dict[str, str | None]:
+    result = planned(make_job(replicas, **spec), services=(), options=options or PlanOptions())
+    found = {}
+    for create in result.creations("pods"):
+        env = create.body["spec"]["containers"][0].get("env", [])
+        values = [e["value"] for e in env if e["name"] == "TF_CONFIG"]
+        assert len(values) <= 1
+        found[label(create.replica)] = values[0] if values else None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("replicas", "domain", "expected"),
+    [
+        ({"Worker": 1}, "", None),
+        ({"Worker": 1}, "tf.training.com", None),
+        (
+            {"Worker": 1, "PS": 1},
+            "tf.training.org",
+            '{"cluster":{"ps":["mnist-ps-0.ns.svc.tf.training.org:2222"],'
+            '"worker":["mnist-worker-0.ns.svc.tf.training.org:2222"]},'
+            '"task":{"type":"worker","index":0},"environment":"cloud"}',
+        ),
+        (
+            {"Worker": 1, "PS": 1, "Evaluator": 1},
+            "",
+            '{"cluster":{"evaluator":["mnist-evaluator-0.ns.svc:2222"],"ps":["mnist-ps-0.ns.svc:2222"],'
+            '"worker":["mnist-worker-0.ns.svc:2222"]},"task":{"type":"worker","index":0},"environment":"cloud"}',
+        ),
+    ],
+)
+def test_it_reads_like_the_go_operators(replicas: dict[str, Any], domain: str, expected: str | None) -> None:
+    assert tf_configs(replicas, PlanOptions(cluster_domain=domain))["Worker-0"] == expected
+
+
+@pytest.mark.parametrize(
+    ("replicas", "distributed"),
+    [
+        ({"Worker": 1}, False),
+        ({"PS": 1}, False),
+        ({"Worker": 1, "PS": 0}, False),
+        ({"Worker": 1, "PS": 1}, True),
+        ({"Chief": 1, "Worker": 1}, True),
+        ({"Worker": 2}, True),
+    ],
+)
+def test_a_single_replica_has_nobody_to_find(replicas: dict[str, Any], distributed: bool) -> None:
+    assert {value is not None for value in tf_configs(replicas).values()} == {distributed}
+
+
+def test_each_replica_has_its_own_task_in_the_same_cluster() -> None:
+    found = {name: json.loads(text or "") for name, text in tf_configs({"Master": 1, "PS": 2, "Worker": 2}).items()}
+    assert {name: (c["task"]["type"], c["task"]["index"]) for name, c in found.items()} == {
+        "Master-0": ("master", 0),
+        "PS-0": ("ps", 0),
+        "PS-1": ("ps", 1),
+        "Worker-0": ("worker", 0),
+        "Worker-1": ("worker", 1),
+    }
+    assert len({json.dumps(c["cluster"]) for c in found.values()}) == 1
+    assert list(found["PS-0"]["cluster"]) == ["master", "ps", "worker"]
+
+
+def test_the_port_is_each_types_own() -> None:
+    template = {
+        "spec": {
+            "containers": [
+                {"name": "sidecar", "image": "s", "ports": [{"name": "tfjob-port", "containerPort": 1}]},
+                {"name": "tensorflow", "image": "i", "ports": [{"name": "tfjob-port", "containerPort": 5000}]},
+            ]
+        }
+    }
+    result = planned(make_job({"PS": {"template": template}, "Worker": 1}), services=())
+    (worker,) = [c for c in result.creations("pods") if c.replica is not None and c.replica[0] is ReplicaType.WORKER]
+    config = json.loads(worker.body["spec"]["containers"][0]["env"][0]["value"])
+    assert config["cluster"] == {"ps": ["mnist-ps-0.ns.svc:5000"], "worker": ["mnist-worker-0.ns.svc:2222"]}
+
+
+def test_evaluators_can_be_kept_out_of_the_cluster() -> None:
+    found = tf_configs({"Chief": 1, "Evaluator": 1}, PlanOptions(evaluator_in_cluster=False))
+    evaluator = json.loads(found["Evaluator-0"] or "")
+    assert list(evaluator["cluster"]) == ["chief"]
+    assert evaluator["task"] == {"type": "evaluator", "index": 0}
+
+
+@pytest.mark.parametrize("operators", [True, False])
+@pytest.mark.parametrize("jobs", [True, False])
+def test_a_job_says_for_itself_whether_its_evaluators_are_in_the_cluster(jobs: bool, operators: bool) -> None:
+    options = PlanOptions(evaluator_in_cluster=operators)
+    found = tf_configs({"Chief": 1, "Evaluator": 1}, options, evaluatorInCluster=jobs)
+    for text in found.values():
+        assert ("evaluator" in json.loads(text or "")["cluster"]) is jobs
+
+
+def test_dynamic_workers_know_themselves_the_servers_and_the_chief() -> None:
+    found = tf_configs({"Chief": 1, "PS": 2, "Worker": 2, "Evaluator": 1}, enableDynamicWorker=True)
+    configs = {name: json.loads(text or "") for name, text in found.items()}
+    servers = ["mnist-ps-0.ns.svc:2222", "mnist-ps-1.ns.svc:2222"]
+    chief = ["mnist-chief-0.ns.svc:2222"]
+    assert configs["Worker-1"] == {
+        "cluster": {"worker": {"1": "mnist-worker-1.ns.svc:2222"}, "ps": servers, "chief": chief},
+        "task": {"type": "worker", "index": 1},
+    }
+    assert configs["Chief-0"]["cluster"] == {"worker": {}, "ps": servers, "chief": chief}
+    assert configs["PS-1"]["cluster"] == {"worker": {}, "ps": servers[1:]}
+    assert configs["Evaluator-0"]["cluster"] == {"worker": {}, "ps": [], "chief": chief}
+
+
+def test_the_sparse_shape_is_the_go_operators_where_there_is_no_chief() -> None:
+    found = tf_configs({"PS": 1, "Worker": 2}, enableDynamicWorker=True)
+    assert found["Worker-0"] == (
+        '{"cluster":{"worker":{"0":"mnist-worker-0.ns.svc:2222"},"ps":["mnist-ps-0.ns.svc:2222"]},'
+        '"task":{"type":"worker","index":0}}'
+    )
+
+
+def test_hosts_follow_the_naming_of_objects() -> None:
+    naming = Naming(
+        replica=lambda job, kind, index: f"{job.metadata.name}-{kind.lower()}-{index}-abc",
+        job=lambda job: f"{job.metadata.name}-abc",
+    )
+    options = PlanOptions(naming=naming)
+    result = planned(make_job({"Worker": 2}), services=(), options=options)
+    assert [c.name for c in (*result.creations("pods"), *result.creations("services"))] == [
+        "mnist-worker-0-abc",
+        "mnist-worker-1-abc",
+    ] * 2
+    config = result.creations("pods")[0].body["spec"]["containers"][0]["env"][0]["value"]
+    assert "mnist-worker-1-abc.ns.svc:2222" in config
+
+
+def test_what_it_renders_is_json_whatever_the_hosts() -> None:
+    config = TFConfig({ReplicaType.PS: ['a"b\\:1']}, sparse=False)
+    assert json.loads(config.render(ReplicaType.PS, 0))["cluster"] == {"ps": ['a"b\\:1']}

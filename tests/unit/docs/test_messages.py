@@ -1,0 +1,47 @@
+"""docs/messages.md explains messages that the code still says, in the code's own words."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs" / "messages.md"
+HEADINGS = re.findall(r"^### (.+)$", PAGE.read_text(), re.MULTILINE)
+GAP = "…"
+
+
+@cache
+def said() -> str:
+    """All texts of the package, docstrings aside, one a line; what is put into one is a gap."""
+    return "\n".join(text for path in sorted((ROOT / "tfoperator").rglob("*.py")) for text in texts(path))
+
+
+def texts(path: Path) -> Iterator[str]:
+    tree = ast.parse(path.read_text())
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if id(node) in statements | inner:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_a_message_of_the_page_is_one_of_the_code(heading: str) -> None:
+    pieces = [piece.strip() for piece in heading.split(GAP)]
+    pattern = ".*".join(re.escape(piece) for piece in pieces)
+    assert re.search(pattern, said()), heading
+
+
+def test_the_page_has_messages_and_no_message_twice() -> None:
+    assert len(HEADINGS) > 30
+    assert len(set(HEADINGS)) == len(HEADINGS)

@@ -1,0 +1,136 @@
+"""What the pages name exists: files, headings, commands with their options, and targets of make."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+from tfoperator.api import validate_manifest
+from tfoperator.api.loading import parse_manifests
+from tfoperator.cli.app import make_app
+
+ROOT = Path(__file__).resolve().parents[3]
+TUTORIALS = sorted(ROOT.glob("docs/tutorial-*.md"))
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LANGUAGES = {"sh", "console", "yaml", "json", "python", ""}
+
+
+def prose(page: Path) -> str:
+    return _BLOCK.sub("", page.read_text())
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, made as GitHub makes them."""
+    titles = re.findall(r"^#+ +(.+)$", prose(page), re.MULTILINE)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in titles)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in plain}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for found, text in _BLOCK.findall(page.read_text()) if found == language]
+
+
+def with_blocks(*languages: str) -> list[Path]:
+    """Pages that have a block in one of these languages."""
+    return [page for page in PAGES if any(blocks(page, language) for language in languages)]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def shell_lines(page: Path) -> list[str]:
+    return [line for block in blocks(page, "sh") for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_each_relative_link_leads_to_a_file_and_to_a_heading_of_it(page: Path) -> None:
+    broken = []
+    for link in _LINK.findall(prose(page)):
+        path, _, anchor = link.partition("#")
+        if re.match(r"[a-z]+:", path):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        found = target.exists() and (not anchor or anchor in anchors(target))
+        if not found or not target.is_relative_to(ROOT):
+            broken.append(link)
+    assert not broken
+
+
+def test_a_page_that_is_not_in_the_list_of_all_pages_is_not_found() -> None:
+    listed = set(_LINK.findall((ROOT / "docs" / "README.md").read_text()))
+    assert {page.name for page in ROOT.glob("docs/*.md")} - listed == {"README.md"}
+
+
+@pytest.mark.parametrize("page", with_blocks("sh", "console"), ids=name_of)
+def test_the_commands_of_a_page_exist_with_the_options_that_it_gives_them(page: Path) -> None:
+    for words in tfoperator_commands(page):
+        command, arguments = command_of(words[1:])
+        if command.name == "operator":  # which has a parser of its own
+            continue
+        known = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
+        # What comes after -- is for the program that is run.
+        own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        given = {word.partition("=")[0] for word in own if word.startswith("-") and len(word) > 1}
+        assert given <= known | {"-h", "--help"}, words
+
+
+def tfoperator_commands(page: Path) -> list[list[str]]:
+    """The words of each line of shell that begins with `tfoperator`, up to a pipe or a redirection."""
+    found = []
+    texts = [*blocks(page, "sh"), *blocks(page, "console")]
+    for line in "\n".join(texts).replace("\\\n", " ").splitlines():
+        line = re.sub(r"^(\$ |! )+", "", line)
+        if line.startswith("tfoperator "):
+            lexer = shlex.shlex(line, posix=True, punctuation_chars="|<>;&")
+            lexer.whitespace_split = True
+            words = list(lexer)
+            end = next((at for at, word in enumerate(words) if set(word) <= set("|<>;&")), len(words))
+            found.append(words[:end])
+    return found
+
+
+def command_of(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that words begin with, and the rest of them."""
+    command: Any = typer.main.get_command(make_app())
+    while hasattr(command, "commands") and words and not words[0].startswith("-"):
+        assert words[0] in command.commands, f"there is no command {words[0]}"
+        command, words = command.commands[words[0]], words[1:]
+    return command, words
+
+
+@pytest.mark.parametrize("page", with_blocks("yaml"), ids=name_of)
+def test_the_jobs_of_a_page_are_valid(page: Path) -> None:
+    for text in blocks(page, "yaml"):
+        documents = list(yaml.safe_load_all(text))
+        if any(isinstance(one, dict) and one.get("kind") == "TFJob" for one in documents):
+            for manifest in parse_manifests(text):
+                assert validate_manifest(manifest.obj) == ()
+
+
+@pytest.mark.parametrize("page", with_blocks("python"), ids=name_of)
+def test_the_python_of_a_page_compiles(page: Path) -> None:
+    for text in blocks(page, "python"):
+        compile(text, str(page), "exec")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_each_block_says_what_it_is(page: Path) -> None:
+    """In a tutorial a block without a language could be meant to be run, and nobody would know (CONTRIBUTING.md)."""
+    found = {language for language, _ in _BLOCK.findall(page.read_text())}
+    assert found <= (LANGUAGES - {""} if page in TUTORIALS else LANGUAGES)
+
+
+def test_the_targets_of_make_that_the_readme_names_exist() -> None:
+    named = re.findall(r"^make (\w+)", "\n".join(shell_lines(ROOT / "README.md")), re.MULTILINE)
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert named == ["run", "test"]
+    assert set(named) <= set(targets)

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.support.fixtures import clock
+
+__all__ = ["clock"]

@@ -1,0 +1,413 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+from tests.unit.hack.faults.story import Story
+
+ACTIVE = {"active": 1, "startedIndexes": "0"}
+
+
+def healthy(policy: str = "OnFailure", **spec: object) -> Story:
+    return Story(policy, spec, Worker=1).running("worker-0").status("Running", "Ready", Worker=ACTIVE)
+
+
+def restarted() -> Story:
+    """A job whose worker failed once and runs again."""
+    counted = {"restartCounts": {"0": 1}}
+    story = healthy().phase("worker-0", "Failed", 137).status("-Running", "Restarting", Worker={**counted, "failed": 1})
+    story.remove("worker-0").pod("worker-0", "second", 1, phase="Running")
+    return story.status("Running", "Ready", Worker={**ACTIVE, **counted})
+
+
+def test_a_healthy_job_is_in_order() -> None:
+    assert healthy().end() == []
+
+
+def test_a_counted_restart_is_in_order() -> None:
+    assert restarted().end() == []
+
+
+# Lost.
+
+
+def test_a_missing_pod_is_lost() -> None:
+    story = healthy().spec(replicas={"Worker": 2}).service("worker-1").status("Running", Worker=ACTIVE)
+    assert [str(one) for one in story.end()] == ["lost: job: Worker-1 has no pod"]
+
+
+def test_a_missing_service_is_lost() -> None:
+    assert "lost: job: Worker-0 has no service" in map(str, healthy().take("service-worker-0").end())
+
+
+def test_a_restart_that_is_not_counted_is_lost() -> None:
+    story = healthy().take("worker-0").pod("worker-0", "second", phase="Running")
+    assert "lost: job: Worker-0 counts 0 restarts, there were at least 1" in map(str, story.end())
+
+
+def test_a_pod_that_nobody_had_noted_yet_may_be_lost_without_being_counted() -> None:
+    story = Story().running("worker-0").take("worker-0").pod("worker-0", "second", phase="Running")
+    assert story.status("Running", "Ready", Worker=ACTIVE).end() == []
+
+
+@pytest.mark.parametrize("policy", [{"suspend": True}, {"cleanPodPolicy": "All"}])
+def test_a_loss_that_coincides_with_a_suspension_proves_no_restart(policy: dict[str, object]) -> None:
+    story = healthy().take("worker-0").spec(runPolicy=policy).spec(runPolicy={"suspend": False})
+    story.pod("worker-0", "second", phase="Running").status("Running", "Ready", Worker=ACTIVE)
+    assert bool(story.end()) == ("suspend" not in policy)
+
+
+def test_a_count_that_is_taken_back_is_lost() -> None:
+    story = restarted().status("Running", "Ready", Worker=ACTIVE)
+    assert story.never() == ["lost: job: Worker-0 had 1 restarts, now 0"]
+
+
+def test_a_completion_that_is_forgotten_is_lost() -> None:
+    done = {"succeeded": 1, "completedIndexes": "0"}
+    story = healthy(successPolicy="AllWorkers").spec(replicas={"Worker": 2}).phase("worker-0", "Succeeded", 0)
+    story.status("-Running", Worker=done).status("-Running", Worker={})
+    assert story.never() == ["lost: job: Worker-0 is not completed any more"]
+
+
+def test_a_job_that_goes_unasked_is_lost_and_one_that_was_discarded_is_not() -> None:
+    assert healthy().remove("j").never() == ["lost: job: the job was deleted, and nobody asked for it"]
+    story = healthy()
+    story.journal.jobs_deleted_by_plan.add("j")
+    assert story.remove("j").remove("worker-0").remove("service-worker-0").end() == []
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_loss_of_which_only_a_lost_pod_told_may_coincide_with_a_suspension(suspended: bool) -> None:
+    story = healthy().take("worker-0").pod("worker-0", "second", 1).take("second")
+    if suspended:
+        story.spec(runPolicy={"suspend": True}).spec(runPolicy={"suspend": False})
+    story.pod("worker-0", "third", phase="Running").status("Running", "Ready", Worker=ACTIVE)
+    lost = "lost: job: Worker-0 counts 0 restarts, there were at least 1"
+    assert [str(one) for one in story.end()] == ([] if suspended else [lost])
+
+
+# Doubled.
+
+
+def test_a_restart_without_a_loss_is_doubled() -> None:
+    story = healthy().status("Running", "Ready", Worker={**ACTIVE, "restartCounts": {"0": 1}})
+    assert story.never() == ["doubled: job: Worker-0 counts 1 restarts, there were at most 0"]
+
+
+def test_a_loss_that_is_counted_twice_is_doubled() -> None:
+    story = restarted().status("Running", "Ready", Worker={**ACTIVE, "restartCounts": {"0": 2}})
+    assert story.never() == ["doubled: job: Worker-0 counts 2 restarts, there were at most 1"]
+
+
+def test_a_pod_that_claims_too_many_restarts_is_doubled() -> None:
+    story = healthy().take("worker-0").pod("worker-0", "second", 2)
+    assert story.never() == ["doubled: job: pod job-worker-0 is restart 2, there were at most 1 losses"]
+
+
+def test_two_pods_of_one_replica_are_doubled() -> None:
+    story = healthy()
+    story.pod("worker-0", "other")
+    story.journal.entries[-1].obj["metadata"]["name"] = "job-worker-0-x"
+    assert story.never() == ["doubled: job: Worker-0 has two pods: job-worker-0 and job-worker-0-x"]
+
+
+def test_a_completed_replica_that_runs_again_is_doubled() -> None:
+    done = {"succeeded": 1, "completedIndexes": "0"}
+    story = Story("OnFailure", {"successPolicy": "AllWorkers"}, Worker=2).running("worker-0", "worker-1")
+    story.phase("worker-0", "Succeeded", 0).status("Running", Worker={**done, "active": 1})
+    story.take("worker-0").pod("worker-0", "again")
+    assert story.never() == ["doubled: job: Worker-0 had completed, and runs again"]
+
+
+def test_a_pod_for_a_finished_job_is_doubled() -> None:
+    story = healthy().phase("worker-0", "Succeeded", 0)
+    story.status("-Running", "Succeeded", Worker={"succeeded": 1}).pod("worker-1", "late")
+    assert story.never() == ["doubled: job: pod job-worker-1 was made although the job has Succeeded"]
+
+
+# Stuck.
+
+
+def test_what_does_not_go_is_stuck() -> None:
+    terminating = healthy().terminate("worker-0")
+    terminating.journal.deleted_by_plan.add("worker-0")
+    assert "stuck" in {one.kind for one in terminating.end()}
+    assert "stuck" in {one.kind for one in healthy().spec(replicas={"Worker": 0}).end()}
+    assert "stuck" in {one.kind for one in healthy().spec(runPolicy={"suspend": True}).end()}
+
+
+def test_objects_of_a_job_that_is_gone_are_stuck() -> None:
+    story = healthy()
+    story.journal.jobs_deleted_by_plan.add("j")
+    found = map(str, story.remove("j").end())
+    assert "stuck: -: pod job-worker-0 belongs to no job" in found
+
+
+def test_a_job_that_should_have_ended_is_stuck() -> None:
+    succeeded = healthy().phase("worker-0", "Succeeded", 0).status("-Running", Worker={"completedIndexes": "0"})
+    assert "stuck: job: it should have Succeeded" in map(str, succeeded.end())
+    failed = healthy("ExitCode").phase("worker-0", "Failed", 1)
+    assert "stuck: job: it should have Failed" in map(str, failed.end())
+    exhausted = restarted().spec(runPolicy={"backoffLimit": 0})
+    assert "stuck: job: it should have Failed" in map(str, exhausted.end())
+
+
+def test_a_job_that_goes_on_after_everything_has_succeeded_is_stuck() -> None:
+    assert [one.kind for one in healthy().end(finished=True)] == ["stuck"]
+
+
+def test_a_job_past_its_time_to_live_is_stuck() -> None:
+    story = healthy().spec(runPolicy={"ttlSecondsAfterFinished": 0}).phase("worker-0", "Succeeded", 0)
+    story.status("-Running", "Succeeded", Worker={"succeeded": 1, "completedIndexes": "0"})
+    assert [str(one) for one in story.end()] == ["stuck: job: its time to live is over, and it is still there"]
+
+
+def test_the_time_to_live_of_a_job_that_a_wrong_clock_has_ended_is_counted_from_there() -> None:
+    story = healthy().spec(runPolicy={"ttlSecondsAfterFinished": 10}).phase("worker-0", "Succeeded", 0)
+    story.status("-Running", "Succeeded", Worker={"succeeded": 1, "completedIndexes": "0"})
+    ended = datetime.fromisoformat(story.journal.entries[-1].obj["status"]["completionTime"])
+    story.journal.clock_stepped, story.journal.now = True, ended + timedelta(seconds=9)
+    assert story.end() == []
+    story.journal.now = ended + timedelta(seconds=10)
+    assert [one.kind for one in story.end()] == ["stuck"]
+
+
+def test_pods_that_a_finished_job_should_have_cleaned_up_are_stuck() -> None:
+    story = Story("OnFailure", {"runPolicy": {"cleanPodPolicy": "Running"}}, Worker=1, PS=1)
+    story.running("worker-0", "ps-0").phase("worker-0", "Succeeded", 0)
+    story.status("-Running", "Succeeded", Worker={"succeeded": 1, "completedIndexes": "0"})
+    assert [one.kind for one in story.end()] == ["stuck"]
+    assert story.remove("ps-0").remove("service-ps-0").end() == []
+
+
+def ended(verdict: str, policy: str = "") -> Story:
+    """A job that has ended while others of it ran."""
+    story = Story("Never", {"runPolicy": {"cleanPodPolicy": policy}}, Worker=3, PS=1)
+    story.running("worker-0", "worker-1", "ps-0").service("worker-2").pod("worker-2", "worker-2")
+    failed = verdict == "Failed"
+    story.phase("worker-0", verdict, int(failed))
+    done = {"failed": 1, "failedIndexes": "0"} if failed else {"succeeded": 1, "completedIndexes": "0"}
+    return story.status("-Running", verdict, Worker=done, PS={})
+
+
+def test_a_failed_job_without_a_policy_stops_what_runs() -> None:
+    story = ended("Failed")
+    assert [one.kind for one in story.end()] == ["stuck", "stuck", "stuck"]
+    story.stop("worker-1").stop("ps-0").remove("worker-2")
+    assert [one.kind for one in story.end()] == ["stuck", "stuck"], "their kubelet has not ended them"
+    story.phase("worker-1", "Failed", 143).phase("ps-0", "Unknown")
+    assert story.end() == [], "nobody can end what a lost node has"
+
+
+def test_the_parameter_servers_of_a_succeeded_job_are_stopped_when_nobody_else_runs() -> None:
+    story = ended("Succeeded").remove("worker-2")
+    assert story.end() == []
+    story.phase("worker-1", "Succeeded", 0)
+    assert [one.kind for one in story.end()] == ["stuck"]
+    assert story.stop("ps-0").phase("ps-0", "Failed", 143).end() == []
+
+
+@pytest.mark.parametrize("verdict", ["Succeeded", "Failed"])
+def test_under_an_explicit_none_nothing_has_to_be_done(verdict: str) -> None:
+    assert ended(verdict, "None").end() == []
+
+
+# Wrong.
+
+
+@pytest.mark.parametrize("policy", ["", "None"])
+@pytest.mark.parametrize("verdict", ["Succeeded", "Failed"])
+def test_what_has_run_may_not_be_deleted_without_a_policy(verdict: str, policy: str) -> None:
+    text = "wrong: job: pod job-worker-1 (Running) was deleted without a reason"
+    assert ended(verdict, policy).remove("worker-1").never() == [text]
+    assert len(ended(verdict, policy).remove("service-worker-1").never()) == 1
+    assert bool(ended(verdict, policy).remove("worker-2").never()) is bool(policy)
+
+
+def test_nobody_may_be_stopped_but_by_the_end_of_a_job_without_a_policy() -> None:
+    text = "wrong: job: pod job-worker-1 (Running) was stopped without a reason"
+    assert ended("Failed", "None").stop("worker-1").never() == [text]
+    assert ended("Failed", "Running").stop("worker-1").never() == [text]
+    assert len(healthy().stop("worker-0").never()) == 1
+    assert len(ended("Succeeded").stop("worker-1").never()) == 1
+    assert ended("Succeeded").stop("worker-2").never() == []
+
+
+def test_a_healthy_pod_that_the_operator_deletes_is_wrong() -> None:
+    story = healthy().remove("worker-0")
+    assert story.never() == ["wrong: job: pod job-worker-0 (Running) was deleted without a reason"]
+
+
+def test_a_permanent_failure_that_is_restarted_is_wrong() -> None:
+    story = healthy("ExitCode").phase("worker-0", "Failed", 1).remove("worker-0")
+    assert story.never() == ["wrong: job: pod job-worker-0 (Failed) was deleted without a reason"]
+
+
+def test_an_eviction_is_no_permanent_failure() -> None:
+    story = healthy("ExitCode").phase("worker-0", "Failed", reason="Evicted").remove("worker-0")
+    assert story.never() == []
+
+
+def test_a_service_that_the_operator_deletes_is_wrong() -> None:
+    assert healthy().remove("service-worker-0").never() == [
+        "wrong: job: service job-worker-0 was deleted without a reason"
+    ]
+
+
+@pytest.mark.parametrize("verdict", ["Succeeded", "Failed"])
+def test_a_verdict_without_a_reason_is_wrong(verdict: str) -> None:
+    [found] = healthy().status("-Running", verdict, Worker={}).never()
+    assert found.startswith(f"wrong: job: it has {verdict} without a reason")
+
+
+def test_a_verdict_that_changes_is_wrong() -> None:
+    story = healthy("ExitCode").phase("worker-0", "Failed", 1).status("-Running", "Failed", Worker={"failed": 1})
+    story.status("Running", Worker=ACTIVE)
+    assert "wrong: job: it had Failed, and now has not" in story.never()
+
+
+def test_both_verdicts_are_wrong() -> None:
+    story = healthy("Never").phase("worker-0", "Failed", 1).status("Succeeded", "Failed", Worker={})
+    assert "wrong: job: it has both succeeded and failed" in story.never()
+
+
+def test_a_completion_that_never_was_is_wrong() -> None:
+    story = healthy(successPolicy="AllWorkers").status("Running", Worker={**ACTIVE, "completedIndexes": "0"})
+    assert story.never() == ["wrong: job: Worker-0 counts as completed, but never was"]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({"phase": "Pending"}, "phase"),
+        ({"ready": "0/1"}, "ready"),
+        ({"restarts": 3}, "restarts"),
+        ({"observedGeneration": 7}, "observedGeneration"),
+        ({"completionTime": "2026-01-01T00:00:00Z"}, "completionTime"),
+        ({"startTime": None}, "startTime"),
+        ({"conditions": [{"type": "Created", "status": "True"}]}, "Running"),
+        ({"replicaStatuses": {"Worker": {"active": 2, "ready": 1}}}, "active Worker"),
+    ],
+)
+def test_a_status_that_says_something_else_is_wrong(status: dict[str, object], said: str) -> None:
+    story = healthy()
+    story.journal.entries[-1].obj["status"].update(status)
+    found = story.end()
+    assert [one.kind for one in found if said in one.text] == ["wrong"]
+
+
+def test_a_job_that_somebody_else_manages_must_stay_untouched() -> None:
+    other = {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}
+    assert Story("OnFailure", other).end() == []
+    assert "pod job-worker-0 was made although somebody else manages the job" in "".join(
+        Story("OnFailure", other).pod("worker-0", "p").never()
+    )
+
+
+def test_what_happens_in_a_gap_of_the_journal_is_not_judged() -> None:
+    story = healthy().remove("worker-0")
+    version = story.journal.entries[-1].version
+    story.journal.gaps.append((version - 1, version))
+    assert story.never() == []
+    story.journal.gaps[:] = [(version, version + 1)]
+    assert story.never() != []
+
+
+def test_objects_that_the_journal_shows_before_their_job_are_the_jobs() -> None:
+    story = healthy()
+    entries = story.journal.entries
+    late = entries.pop(0)
+    entries.insert(3, msgspec.structs.replace(late, version=entries[2].version))
+    story.journal.gaps.append((late.version - 1, entries[2].version))
+    assert story.end() == []
+
+
+# The odd ones.
+
+
+def test_under_never_a_pod_that_was_taken_is_a_restart() -> None:
+    story = healthy("Never").take("worker-0")
+    assert "lost: job: Worker-0 counts 0 restarts, there were at least 1" in map(str, story.end())
+    assert "stuck: job: it should have Failed" not in map(str, story.end())
+
+
+def test_a_dynamic_worker_may_stay_failed() -> None:
+    story = Story("Never", {"enableDynamicWorker": True}, Worker=2).running("worker-0", "worker-1")
+    story.phase("worker-1", "Failed", 1).status("Running", Worker={**ACTIVE, "failed": 1, "failedIndexes": "1"})
+    assert story.end() == []
+    assert story.take("worker-1").end() == []
+    assert story.pod("worker-1", "again").never() == ["doubled: job: Worker-1 had failed for good, and runs again"]
+
+
+def three_workers(**spec: object) -> Story:
+    """Three workers under Never, of which the last has failed."""
+    names = ("worker-0", "worker-1", "worker-2")
+    story = Story("Never", spec, Worker=3).running(*names).phase("worker-2", "Failed", 1)
+    told = {"active": 2, "failed": 1, "failedIndexes": "2", "startedIndexes": "0-2"}
+    return story.status("Running", Worker=told)
+
+
+@pytest.mark.parametrize(
+    ("spec", "due"),
+    [
+        ({"maxFailedWorkers": 1}, False),
+        ({"maxFailedWorkers": "34%"}, False),
+        ({"maxFailedWorkers": "33%"}, True),  # of three, rounded down
+        ({"maxFailedWorkers": 0}, True),
+        ({"maxFailedWorkers": 0, "enableDynamicWorker": True}, True),
+        ({"maxFailedWorkers": 2, "minSucceededWorkers": "100%"}, True),
+        ({"maxFailedWorkers": 2, "minSucceededWorkers": "50%"}, False),
+    ],
+)
+def test_a_job_fails_for_as_many_workers_as_it_says(spec: dict[str, object], due: bool) -> None:
+    found = list(map(str, three_workers(**spec).end()))
+    assert found == (["stuck: job: it should have Failed"] if due else [])
+
+
+def test_a_job_that_fails_for_fewer_workers_than_it_says_is_wrong() -> None:
+    story = three_workers(maxFailedWorkers=1).status("-Running", "Failed", Worker={"failed": 1, "failedIndexes": "2"})
+    assert [one.partition(":")[2] for one in story.never()] == [" job: it has Failed without a reason: "]
+
+
+def test_a_job_whose_leading_worker_has_failed_for_good_has_failed() -> None:
+    story = Story("Never", {"maxFailedWorkers": 1}, Worker=2).running("worker-0", "worker-1")
+    story.phase("worker-0", "Failed", 1).status("Running", Worker={**ACTIVE, "failed": 1, "failedIndexes": "0"})
+    assert "stuck: job: it should have Failed" in map(str, story.end())
+
+
+def test_enough_workers_are_a_success_whatever_the_chief_does() -> None:
+    story = Story("OnFailure", {"minSucceededWorkers": "50%"}, Chief=1, Worker=3)
+    story.running("chief-0", "worker-0", "worker-1", "worker-2").phase("worker-1", "Succeeded", 0)
+    told = {"active": 2, "succeeded": 1, "completedIndexes": "1"}
+    story.status("Running", "Ready", Chief=ACTIVE, Worker=told)
+    assert story.end() == []
+    story.phase("worker-2", "Succeeded", 0)
+    story.status("Running", "Ready", Chief=ACTIVE, Worker={"active": 1, "succeeded": 2, "completedIndexes": "1-2"})
+    assert list(map(str, story.end())) == ["stuck: job: it should have Succeeded"]
+
+
+def test_under_all_workers_those_that_may_fail_are_not_waited_for() -> None:
+    story = three_workers(maxFailedWorkers=1, successPolicy="AllWorkers")
+    story.phase("worker-0", "Succeeded", 0).phase("worker-1", "Succeeded", 0)
+    told = {"succeeded": 2, "failed": 1, "completedIndexes": "0-1", "failedIndexes": "2"}
+    assert "stuck: job: it should have Succeeded" in map(str, story.status("-Running", Worker=told).end())
+    assert story.status("-Running", "Succeeded", Worker=told).end() == []
+
+
+def test_a_failure_that_never_was_is_wrong() -> None:
+    story = Story("Never", {"enableDynamicWorker": True}, Worker=2).running("worker-0", "worker-1")
+    story.status("Running", Worker={**ACTIVE, "failedIndexes": "1"})
+    assert story.never() == ["wrong: job: Worker-1 counts as failed for good, but never was"]
+
+
+def test_restarts_in_place_count() -> None:
+    story = healthy().phase("worker-0", "Running", restarts=2)
+    assert "wrong" in story.kinds()
+    assert story.status("Running", "Ready", Worker={**ACTIVE, "restartCounts": {"0": 2}}).end() == []
+
+
+def test_a_suspended_job_without_objects_is_in_order() -> None:
+    story = healthy().spec(runPolicy={"suspend": True}).remove("worker-0").remove("service-worker-0")
+    assert story.status("-Running", "Suspended", Worker={}).end() == []

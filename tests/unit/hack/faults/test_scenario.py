@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Condition
+
+import pytest
+
+from hack.faults import cli
+from hack.faults.injection.clock import Origin, ScaledClock
+from hack.faults.injection.injector import EVENT_FAULTS, REQUEST_FAULTS
+from hack.faults.plan.attachments import JOB_SERVICE, Attachments
+from hack.faults.plan.scenario import make_scenario
+from hack.faults.plan.steps import Act, JobShape, Profile
+from tests.support.eventually import eventually
+from tfoperator.api.problems import Severity
+from tfoperator.api.v1.types import decode_tfjob
+from tfoperator.api.validation import validate_manifest
+
+EMBEDDED, REAL = Profile(real=False, wall_speed=20.0), Profile(real=True, wall_speed=1.0)
+
+
+@pytest.mark.parametrize("profile", [EMBEDDED, REAL])
+def test_a_seed_makes_the_same_scenario_every_time_and_another_one_another(profile: Profile) -> None:
+    assert make_scenario(1, profile) == make_scenario(1, profile)
+    assert make_scenario(1, profile) != make_scenario(2, profile)
+
+
+def test_a_few_hundred_seeds_leave_no_act_and_no_fault_out() -> None:
+    scenarios = [make_scenario(seed, profile) for seed in range(300) for profile in (EMBEDDED, REAL)]
+    assert {step.act for one in scenarios for step in one.steps} == set(Act)
+    assert {kind for one in scenarios for kind in one.request_faults} == set(REQUEST_FAULTS)
+    assert {kind for one in scenarios for kind in one.event_faults} == set(EVENT_FAULTS)
+    kinds = Counter(kind for one in scenarios for job in one.jobs for kind in job.replicas)
+    assert set(kinds) == {"Chief", "Master", "Worker", "PS", "Evaluator"}
+    assert {one.operators for one in scenarios} == {1, 2}
+    assert {step.value for one in scenarios for step in one.steps if step.act is Act.DELETE_BOUND_POD} == {
+        None,
+        "evict",
+    }
+    assert {job.min_succeeded for one in scenarios for job in one.jobs} == {None, 1, 2, "50%", "100%"}
+    assert {job.max_failed for one in scenarios for job in one.jobs} == {None, 0, 1, 2, "50%"}
+    assert {one.attachments.gang for one in scenarios} == {"", "volcano", "coscheduler"}
+    assert {job.run_policy.get("restartScope") for one in scenarios for job in one.jobs} == {None, "Job"}
+    assert {bool(job.tensorboard) for one in scenarios for job in one.jobs} == {False, True}
+    assert {job.run_policy.get("onStall") for one in scenarios for job in one.jobs} == {
+        None,
+        "Report",
+        "Restart",
+        "Fail",
+    }
+    assert {job.network for one in scenarios for job in one.jobs} == {"", "PerJob", "PerReplica"}
+    assert {one.default_networks for one in scenarios} == {
+        ("PerReplica",),
+        ("PerJob",),
+        ("PerReplica", "PerJob"),
+        ("PerJob", "PerReplica"),
+    }
+    assert JOB_SERVICE in {step.value for one in scenarios for step in one.steps if step.act is Act.CREATE_FOREIGN}
+
+
+def test_attachments_and_stalls_leave_the_jobs_and_steps_of_a_seed_as_they_were() -> None:
+    for seed in range(100):
+        plain, full = make_scenario(seed, EMBEDDED, plain=True), make_scenario(seed, EMBEDDED)
+        assert plain.attachments == Attachments()
+        assert [without_additions(job) for job in full.jobs] == list(plain.jobs)
+        left = iter(full.steps)
+        assert all(step in left for step in plain.steps)
+        if full.attachments == Attachments() and not any(job.reports for job in full.jobs):
+            assert [step for step in full.steps if step.value != JOB_SERVICE] == list(plain.steps)
+
+
+def without_additions(job: JobShape) -> JobShape:
+    added = ("restartScope", "progressDeadlineSeconds", "onStall")
+    policy = {name: value for name, value in job.run_policy.items() if name not in added}
+    return replace(job, tensorboard=None, scheduling=None, cpu="", network="", run_policy=policy, reports=False)
+
+
+def test_a_server_without_pod_groups_has_no_gangs() -> None:
+    without = Profile(real=True, wall_speed=1.0, gangs=False)
+    assert {make_scenario(seed, without).attachments.gang for seed in range(100)} == {""}
+
+
+def test_every_job_of_a_scenario_is_valid() -> None:
+    for seed in range(100):
+        for job in make_scenario(seed, EMBEDDED).jobs:
+            manifest = job.manifest()
+            problems = validate_manifest(manifest)
+            assert [str(problem) for problem in problems if problem.severity is Severity.ERROR] == []
+            assert decode_tfjob(json.dumps(manifest).encode()).decode_error == ""
+
+
+def test_only_a_server_that_can_be_restarted_is() -> None:
+    embedded = {step.act for seed in range(300) for step in make_scenario(seed, EMBEDDED).steps}
+    assert not embedded & {Act.RESTART_API, Act.PAUSE_ETCD}
+
+
+def test_a_scaled_clock_runs_ahead_and_its_wall_clock_can_be_stepped() -> None:
+    offset = [0.0]
+    origin = Origin(monotonic=0.0, wall=1_000_000_000.0, speed=1000.0, wall_speed=0.0)
+    clock = ScaledClock(origin, lambda: offset[0])
+    assert clock.now() == datetime.fromtimestamp(1_000_000_000, UTC)
+    offset[0] = -60.0
+    assert clock.now() == datetime.fromtimestamp(1_000_000_000, UTC) - timedelta(seconds=60)
+    began = clock.monotonic()
+    condition = Condition()
+    with condition:
+        assert not clock.wait_until(condition, began)
+        # Ten seconds are a hundredth of a real one.
+        while clock.wait_until(condition, began + 10):
+            pass
+    assert clock.monotonic() >= began + 10
+
+
+def test_the_command_line_plays_a_seed_and_says_how_it_went(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--seed", "3", "--count", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "1 plans on the embedded server" in out
+    assert "0 lost, 0 doubled, 0 stuck, 0 wrong" in out
+
+
+def test_a_violation_is_told_with_its_history_and_the_command_that_replays_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # Nothing can come to rest in no time.
+    assert cli.main(["--seed", "3", "--patience", "-1"]) == 1
+    out = capsys.readouterr().out
+    assert "failing seeds: 3" in out
+    assert "python -m hack.faults --server embedded --seed 3" in out
+    assert "what the API server says:" in out
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder in which sockets can be: the path of one has at most 107 characters, pytest's own are too long."""
+    with tempfile.TemporaryDirectory(prefix="tfo-") as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_is_told_to_end_leaves_no_process_and_no_folder(
+    short_path: Path, number: signal.Signals, jobs: int
+) -> None:
+    with under_way(short_path, jobs) as run:
+        run.send_signal(number)
+        assert run.wait(30) == 130
+    assert list(short_path.iterdir()) == []
+
+
+def test_operators_end_with_a_run_that_was_killed(short_path: Path) -> None:
+    with under_way(short_path):
+        pass
+
+
+@contextmanager
+def under_way(folder: Path, jobs: int = 1) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs whose operators work; killed on leaving the block, which waits until all of their processes have ended."""
+    marker = f"TFOPERATOR_TEST_RUN={folder}"
+    name, _, value = marker.partition("=")
+    command = [sys.executable, "-m", "hack.faults", "--seed", "3", "--count", "500", "--jobs", str(jobs)]
+    environment = {**os.environ, name: value, "TMPDIR": str(folder)}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as run:
+        try:
+            # Runners, fork servers and at least one operator for each.
+            eventually(lambda: len(processes_with(marker)) >= 1 + 3 * jobs, within=30, what="operators run")
+            yield run
+        finally:
+            run.kill()
+    eventually(lambda: processes_with(marker) == [], what="all processes are gone")
+
+
+def processes_with(variable: str) -> list[int]:
+    """The processes that were started with this variable in their environment, zombies left out."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+            except OSError:
+                continue  # it is gone, or not ours
+    return found

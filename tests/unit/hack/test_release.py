@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+import tfoperator
+from hack import release
+from hack.lock import FOLDER, LOCKS, ROOT, canonical, versions
+
+EPOCH = 1_700_000_000
+SHA256 = {"type": "object", "required": ["sha256"], "properties": {"sha256": {"pattern": "^[0-9a-f]{64}$"}}}
+DESCRIPTOR: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "uri": {"type": "string"},
+        "digest": {"type": "object", "minProperties": 1},
+    },
+    "anyOf": [{"required": ["uri"]}, {"required": ["digest"]}, {"required": ["content"]}],
+}
+STATEMENT: dict[str, Any] = {  # in-toto's Statement v1 with SLSA's Provenance v1, as their specifications say
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["_type", "subject", "predicateType", "predicate"],
+    "properties": {
+        "_type": {"const": "https://in-toto.io/Statement/v1"},
+        "subject": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "object", "required": ["digest", "name"], "properties": {"digest": SHA256}},
+        },
+        "predicateType": {"const": "https://slsa.dev/provenance/v1"},
+        "predicate": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["buildDefinition", "runDetails"],
+            "properties": {
+                "buildDefinition": {
+                    "type": "object",
+                    "required": ["buildType", "externalParameters"],
+                    "properties": {
+                        "buildType": {"type": "string", "pattern": "^[a-z]+:"},
+                        "externalParameters": {"type": "object", "minProperties": 1},
+                        "resolvedDependencies": {"type": "array", "items": DESCRIPTOR},
+                    },
+                },
+                "runDetails": {
+                    "type": "object",
+                    "required": ["builder"],
+                    "properties": {"builder": {"type": "object", "required": ["id"]}},
+                },
+            },
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("release") / "dist"
+    release.release(folder)
+    return folder
+
+
+def named(dist: Path, suffix: str) -> Path:
+    return dist / f"tfoperator-{tfoperator.__version__}{suffix}"
+
+
+def test_a_release_has_all_its_parts_and_their_checksums(dist: Path) -> None:
+    parts = {path.name for path in dist.iterdir()}
+    suffixes = (
+        ".tar.gz", "-py3-none-any.whl", ".tgz", ".notes.md", ".operator.cdx.json", ".run.cdx.json", ".provenance.json",
+    )  # fmt: skip
+    assert parts == {named(dist, suffix).name for suffix in suffixes} | {"SHA256SUMS"}
+    done = subprocess.run(
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert len((dist / "SHA256SUMS").read_text().splitlines()) == len(suffixes)
+
+
+def test_the_wheel_holds_the_package_and_the_source_all_that_builds_it(dist: Path) -> None:
+    with zipfile.ZipFile(named(dist, "-py3-none-any.whl")) as wheel:
+        names = set(wheel.namelist())
+    expected = subprocess.run(
+        ["git", "ls-files", "tfoperator/*.py", "tfoperator/*.yaml", "tfoperator/*.html", "tfoperator/py.typed"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    assert set(expected) <= names
+    assert not [name for name in names if name.startswith(("tests/", "hack/"))]
+    with tarfile.open(named(dist, ".tar.gz")) as source:
+        paths = {member.name.partition("/")[2] for member in source}
+        assert {member.uid for member in source} == {0}
+        assert len({member.mtime for member in source}) == 1
+    assert {"setup.cfg", "pyproject.toml", "LICENSE", "README.md", *expected} <= paths
+
+
+def test_the_chart_package_holds_the_chart_of_the_version(dist: Path) -> None:
+    with tarfile.open(named(dist, ".tgz")) as package:
+        names = {member.name for member in package}
+        file = package.extractfile("tfoperator/Chart.yaml")
+        assert file is not None
+        chart = yaml.safe_load(file.read())
+    listed = subprocess.run(
+        ["git", "ls-files", "manifests/helm/tfoperator"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert names == {path.removeprefix("manifests/helm/") for path in listed}
+    assert chart["version"] == chart["appVersion"] == tfoperator.__version__
+    assert named(dist, ".notes.md").read_text().startswith(f"# tfoperator {tfoperator.__version__}\n")
+
+
+@pytest.mark.parametrize("name", ["operator", "run"])
+def test_the_bill_of_materials_is_valid_and_lists_the_lock(dist: Path, name: str) -> None:
+    text = named(dist, f".{name}.cdx.json").read_text()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    bill = json.loads(text)
+    main = bill["metadata"]["component"]
+    assert (main["name"], main["version"]) == ("tfoperator", tfoperator.__version__)
+    listed = {canonical(one["name"]): one["version"] for one in bill["components"]}
+    locked = versions((FOLDER / "operator.lock").read_text())
+    if name == "run":
+        locked |= versions((FOLDER / "run.lock").read_text())
+    assert listed == locked
+    assert all(one["externalReferences"][0]["hashes"] for one in bill["components"])
+
+
+def test_the_provenance_names_what_was_made_and_of_what(dist: Path) -> None:
+    statement = json.loads(named(dist, ".provenance.json").read_text())
+    jsonschema.validate(statement, STATEMENT)
+    subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+    made = [path for path in dist.iterdir() if path.name not in ("SHA256SUMS", named(dist, ".provenance.json").name)]
+    assert subjects == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in made}
+    source, *locks = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert source["digest"] == {"gitCommit": head}
+    assert {one["name"] for one in locks} == {f"requirements/{lock.path.name}" for lock in LOCKS}
+
+
+def test_a_bill_of_materials_is_the_same_each_time(tmp_path: Path) -> None:
+    paths = [tmp_path / "one.json", tmp_path / "two.json"]
+    for path in paths:
+        release.bill_of_materials(LOCKS[0], path, EPOCH)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert json.loads(paths[0].read_text())["metadata"]["timestamp"].startswith("2023-11-14T22:13:20")
+
+
+def archive(*, mtime: int, owner: str, order: int) -> bytes:
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=mtime) as file, tarfile.open(fileobj=file, mode="w") as tar:
+        for name in ["p/b.py", "p/a.sh"][::order]:
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.uname, member.mode = 3, mtime, owner, 0o755 if "sh" in name else 0o664
+            tar.addfile(member, io.BytesIO(b"abc"))
+    return buffer.getvalue()
+
+
+def test_a_source_archive_says_neither_when_nor_by_whom_it_was_made() -> None:
+    one = release.without_times(archive(mtime=1, owner="me", order=1), EPOCH)
+    other = release.without_times(archive(mtime=2, owner="you", order=-1), EPOCH)
+    assert one == other
+    with tarfile.open(fileobj=io.BytesIO(one)) as read:
+        found = {member.name: (member.mode, member.mtime) for member in read}
+        file = read.extractfile("p/b.py")
+        assert file is not None
+        assert file.read() == b"abc"
+    assert found == {"p/a.sh": (0o755, EPOCH), "p/b.py": (0o644, EPOCH)}
+
+
+def test_what_a_tool_says_is_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(release.ReleaseError, match=r"(?s)cyclonedx_py failed.*not/there"):
+        release.bill_of_materials(LOCKS[0], tmp_path / "not/there", EPOCH)

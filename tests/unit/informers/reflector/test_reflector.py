@@ -1,0 +1,588 @@
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.unit.informers.support import (
+    ImpatientClock,
+    RecordingSink,
+    Script,
+    Server,
+    Step,
+    added,
+    api_error,
+    bookmark,
+    deleted,
+    error_event,
+    modified,
+    page,
+    pod,
+    synced,
+)
+from tfoperator.informers import Reflector
+from tfoperator.kube.errors import ConnectionRefused, TransportError
+from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
+from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType
+
+
+class Run:
+    """Runs a reflector in this thread against a script, on time that flies, until the script is played."""
+
+    def __init__(
+        self,
+        *,
+        lists: Sequence[ListPage[Any] | Exception] = (),
+        watches: Sequence[Sequence[Step] | Exception] = (),
+        clock: ImpatientClock | None = None,
+        seed: int = 7,
+        **options: Any,
+    ) -> None:
+        self.script = script = Script(lists=lists, watches=watches)
+        self.sink = RecordingSink()
+        clock = clock or ImpatientClock()
+        self.waits = clock.waits
+        options = {"use_watch_list": False, **options}
+        self.reflector = Reflector(script, self.sink, name="pods", clock=clock, rng=random.Random(seed), **options)
+        script.at_end = self.reflector.stop
+        self.reflector.run()
+
+
+TOO_LARGE = [
+    api_error(
+        504, "Timeout: Too large resource version: 10, current: 1", reason="Timeout", cause="ResourceVersionTooLarge"
+    ),
+    api_error(504, "Timeout", reason="Timeout", cause_message="Too large resource version"),
+    api_error(504, "Too large resource version: 10, current: 1", reason="Timeout"),
+]
+EXPIRED = api_error(410, "too old", reason="Expired")
+
+
+def test_stopped_before_it_runs_it_asks_the_server_nothing() -> None:
+    script = Script(lists=[page(version=1)])
+    reflector = Reflector(script, RecordingSink(), name="pods")
+    reflector.stop()
+    reflector.run()
+    assert script.list_calls == []
+    assert script.watch_calls == []
+
+
+def test_it_lists_and_then_follows_the_watch() -> None:
+    events = [added(pod("b", 6)), modified(pod("a", 7)), deleted(pod("b", 8))]
+    run = Run(lists=[page(pod("a", 3), version=5)], watches=[events])
+    assert run.sink.calls == [("replace", ["a"]), ("upsert", "b"), ("upsert", "a"), ("delete", "b")]
+    assert run.sink.names == ["a"]
+    assert run.script.listed_versions == ["0"]
+    assert run.script.watched_versions == ["5"]
+    assert run.script.watch_calls[0].allow_watch_bookmarks is True
+    assert run.script.watch_calls[0].send_initial_events is None
+
+
+def test_the_version_follows_events_and_bookmarks() -> None:
+    run = Run(lists=[page(version=5)], watches=[[added(pod("a", 6))], [bookmark(9)], [added(pod("b", 12))]])
+    assert run.script.watched_versions == ["5", "6", "9"]
+    assert run.reflector.last_sync_resource_version == "12"
+
+
+def test_a_watch_that_ends_cleanly_goes_on_at_once_without_a_list() -> None:
+    clock = ImpatientClock()
+    run = Run(
+        lists=[page(version=5)],
+        watches=[[clock.pass_time(300)], [added(pod("a", 6))], [added(pod("b", 7))]],
+        clock=clock,
+    )
+    assert len(run.script.list_calls) == 1
+    assert run.script.watched_versions == ["5", "5", "6"]
+    assert run.waits == []
+
+
+def test_every_stream_is_closed() -> None:
+    run = Run(
+        lists=[page(version=5), page(version=9)],
+        watches=[[added(pod("a", 6))], [added(pod("b", 7)), TransportError("reset")], [error_event(500)], []],
+    )
+    assert [stream.closed for stream in run.script.streams] == [True] * 4
+
+
+def test_a_watch_that_ends_at_once_and_empty_leads_to_a_wait_and_a_list() -> None:
+    run = Run(lists=[page(version=5), page(version=6)], watches=[[], [added(pod("a", 7))]])
+    assert run.script.listed_versions == ["0", "5"]
+    assert run.script.watched_versions == ["5", "6"]
+    assert len(run.waits) == 1
+
+
+def test_a_watch_that_breaks_later_goes_on_at_its_version_after_a_wait() -> None:
+    run = Run(lists=[page(version=5)], watches=[[added(pod("a", 6)), TransportError("reset")], [added(pod("b", 7))]])
+    assert run.script.watched_versions == ["5", "6"]
+    assert len(run.script.list_calls) == 1
+    assert len(run.waits) == 1
+
+
+def test_a_watch_that_breaks_at_its_first_event_leads_to_a_list() -> None:
+    run = Run(lists=[page(version=5), page(version=8)], watches=[[TransportError("undecodable")], []])
+    assert run.script.watched_versions == ["5", "8"]
+
+
+def test_refused_watches_are_repeated_without_a_list_ever_more_slowly_up_to_a_cap() -> None:
+    refused = ConnectionRefused("nobody listens")
+    run = Run(lists=[page(version=5)], watches=[*[refused] * 9, [added(pod("a", 6))]])
+    assert len(run.script.list_calls) == 1
+    assert run.script.watched_versions == ["5"] * 10
+    for wait, base in zip(run.waits, [0.8, 1.6, 3.2, 4, 4, 4, 4, 4, 4], strict=True):
+        assert base <= wait <= 2 * base
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_after_an_outage_of_any_length_the_server_is_asked_again_within_ten_seconds(seed: int) -> None:
+    refused = ConnectionRefused("nobody listens")
+    cut = [added(pod("a", 6)), TransportError("cut")]
+    run = Run(lists=[page(version=5)], watches=[cut, *[refused] * 30], seed=seed)
+    assert len(run.waits) == 31
+    assert max(run.waits) < 10
+
+
+def test_a_server_that_is_warming_up_is_not_punished_for_the_outage_before() -> None:
+    refused = ConnectionRefused("nobody listens")
+    forbidden = api_error(403, "RBAC: not loaded")
+    run = Run(lists=[*[refused] * 20, forbidden, forbidden, page(version=5)], watches=[[added(pod("a", 6))]])
+    last_outage_wait, first, second = run.waits[-3:]
+    assert last_outage_wait + first + second < 15
+    assert first <= 1.6
+
+
+def test_a_server_that_keeps_turning_requests_down_is_asked_every_half_minute_or_so() -> None:
+    run = Run(lists=[api_error(403, "forbidden")] * 12)
+    assert all(30 <= wait <= 60 for wait in run.waits[6:])
+    assert run.waits[0] <= 1.6
+
+
+def test_four_times_429_needs_one_list_and_five_watches() -> None:
+    busy = api_error(429, "slow down")
+    run = Run(
+        lists=[page(version=5)], watches=[busy, busy, [error_event(429)], [error_event(429)], [added(pod("a", 6))]]
+    )
+    assert len(run.script.list_calls) == 1
+    assert len(run.script.watch_calls) == 5
+    assert len(run.waits) == 4
+
+
+def test_the_servers_wish_for_a_pause_is_respected() -> None:
+    busy = api_error(429, "slow down", retry_after=17)
+    run = Run(lists=[busy, page(version=5)], watches=[busy, [added(pod("a", 6))]])
+    assert run.waits == [17, 17]
+
+
+def test_watches_that_a_load_balancer_cuts_when_idle_are_no_outage_that_goes_on() -> None:
+    clock = ImpatientClock()
+    cut = [clock.pass_time(35), TransportError("closed in the middle of an answer")]
+    run = Run(lists=[page(version=5)], watches=[cut] * 8, clock=clock)
+    assert len(run.waits) == 8
+    assert max(run.waits) <= 1.6
+
+
+def test_watches_that_break_at_once_are_an_outage_that_goes_on() -> None:
+    clock = ImpatientClock()
+    cut = [clock.pass_time(2), TransportError("closed in the middle of an answer")]
+    run = Run(lists=[page(version=5)], watches=[cut] * 8, clock=clock)
+    assert min(run.waits[-3:]) >= 4
+
+
+def test_a_wish_for_hours_of_pause_is_not_granted() -> None:
+    down = api_error(
+        503, "down for maintenance", retry_after=7200
+    )  # by a load balancer, say, that tells nobody when it is over
+    run = Run(lists=[down, page(version=5)], watches=[[added(pod("a", 6))]])
+    assert run.waits == [60]
+
+
+def test_an_expired_watch_leads_to_a_list_at_the_last_version_first() -> None:
+    run = Run(
+        lists=[page(version=5), page(pod("b", 8), version=9)],
+        watches=[[added(pod("a", 7)), error_event(410, "too old")], [added(pod("c", 10))]],
+    )
+    assert run.script.listed_versions == ["0", "7"]
+    assert run.script.watched_versions == ["5", "9"]
+    assert run.sink.names == ["b", "c"]
+    assert len(run.waits) == 1
+
+
+def test_an_expired_watch_known_only_by_its_reason_is_expired_too() -> None:
+    run = Run(
+        lists=[page(version=5), EXPIRED, page(version=9)], watches=[[error_event(0, reason="Expired")], [bookmark(10)]]
+    )
+    assert run.script.listed_versions == ["0", "5", ""]
+
+
+@pytest.mark.parametrize("code", [0, 400, 403, 500, 503])
+def test_no_error_inside_a_watch_is_fatal(code: int) -> None:
+    run = Run(lists=[page(version=5), page(pod("a", 6), version=6)], watches=[[error_event(code)], [bookmark(7)]])
+    assert run.sink.names == ["a"]
+    assert run.reflector.last_sync_resource_version == "7"
+
+
+def test_an_exception_nobody_thought_of_is_not_fatal_either() -> None:
+    run = Run(lists=[ValueError("surprise"), page(pod("a", 1), version=1)], watches=[[ValueError()], [bookmark(2)]])
+    assert run.sink.names == ["a"]
+    assert len(run.waits) >= 2
+
+
+def test_events_without_an_object_of_the_right_kind_are_skipped() -> None:
+    odd = WatchEvent(WatchEventType.ADDED, "text", "99")
+    empty: WatchEvent[Any] = WatchEvent(WatchEventType.MODIFIED, None, "98")
+    run = Run(lists=[page(version=5)], watches=[[odd, empty, added(pod("a", 6))], [bookmark(7)]])
+    assert run.sink.names == ["a"]
+    assert run.script.watched_versions == ["5", "6"]
+
+
+def test_watches_are_asked_to_last_from_five_to_ten_minutes() -> None:
+    run = Run(lists=[page(version=5)], watches=[[bookmark(6)]] * 50)
+    seconds = [call.timeout_seconds for call in run.script.watch_calls]
+    assert min(seconds) >= 300
+    assert max(seconds) <= 600
+    assert len(set(seconds)) > 10
+
+
+# --- lists
+
+
+def test_the_first_list_comes_in_pages_and_later_ones_at_a_version_do_not() -> None:
+    run = Run(lists=[page(pod("a", 1), version=10), page(version=11)], watches=[[error_event(500)], [bookmark(12)]])
+    assert [call.limit for call in run.script.list_calls] == [500, 0]
+    assert run.script.listed_versions == ["0", "10"]
+
+
+def test_pages_are_joined_and_the_token_travels_alone() -> None:
+    run = Run(
+        lists=[
+            page(pod("a"), version=10, token="t1"),
+            page(pod("b"), version=10, token="t2"),
+            page(pod("c"), version=10),
+        ],
+        page_size=1,
+    )
+    assert run.sink.calls == [("replace", ["a", "b", "c"])]
+    assert [(call.continue_token, call.resource_version) for call in run.script.list_calls] == [
+        ("", "0"),
+        ("t1", ""),
+        ("t2", ""),
+    ]
+
+
+def test_a_server_that_pages_at_version_0_is_always_asked_in_pages() -> None:
+    run = Run(
+        lists=[page(pod("a"), version=10, token="t1"), page(pod("b"), version=10), page(version=11)],
+        watches=[[error_event(500)], [bookmark(12)]],
+        page_size=1,
+    )
+    assert [call.limit for call in run.script.list_calls] == [1, 1, 1]
+
+
+def test_a_later_page_that_expired_leads_to_one_list_in_one_piece_at_the_original_version() -> None:
+    run = Run(
+        lists=[page(pod("a"), version=10, token="t1"), EXPIRED, page(pod("a"), pod("b"), version=12)],
+        watches=[[bookmark(13)]],
+        page_size=1,
+    )
+    last = run.script.list_calls[-1]
+    assert (last.resource_version, last.limit, last.continue_token) == ("0", 0, "")
+    assert run.sink.calls == [("replace", ["a", "b"])]
+    assert run.script.watched_versions == ["12"]
+    assert run.waits == []
+
+
+def test_the_watch_starts_at_the_version_of_the_first_page() -> None:
+    run = Run(
+        lists=[page(pod("a"), version=10, token="t"), page(pod("b"), version=15)], watches=[[bookmark(16)]], page_size=1
+    )
+    assert run.script.watched_versions == ["10"]
+
+
+@pytest.mark.parametrize("error", [EXPIRED, *TOO_LARGE])
+def test_a_version_that_is_not_to_be_had_is_given_up_at_once(error: Exception) -> None:
+    run = Run(
+        lists=[page(version=10), error, page(version=3), page(version=4)],
+        watches=[[error_event(500)], [error_event(500)], [bookmark(5)]],
+    )
+    assert run.script.listed_versions == ["0", "10", "", "3"]
+    assert len(run.waits) == 2
+
+
+def test_a_time_out_of_another_kind_keeps_the_version() -> None:
+    run = Run(
+        lists=[page(version=10), api_error(504, "etcd is slow", reason="Timeout"), page(version=11)],
+        watches=[[error_event(500)], [bookmark(12)]],
+    )
+    assert run.script.listed_versions == ["0", "10", "10"]
+
+
+def test_expired_even_at_the_newest_version_it_waits() -> None:
+    run = Run(lists=[EXPIRED, EXPIRED, EXPIRED, page(version=3)], watches=[[bookmark(4)]])
+    assert run.script.listed_versions == ["0", "", "", ""]
+    assert len(run.waits) == 2
+
+
+def test_list_and_watch_errors_in_a_row_end_in_the_true_state() -> None:
+    run = Run(
+        lists=[
+            api_error(500, "list"),
+            page(pod("a", 1), version=10),
+            TransportError("list"),
+            page(pod("b", 11), version=11),
+        ],
+        watches=[api_error(500, "watch"), [added(pod("c", 12))]],
+    )
+    assert run.sink.names == ["b", "c"]
+
+
+def test_objects_are_transformed_once_on_their_way() -> None:
+    seen: list[str] = []
+
+    def shout(obj: Any) -> Any:
+        seen.append(obj.metadata.name)
+        return pod(obj.metadata.name.upper(), obj.metadata.resource_version)
+
+    run = Run(watches=[[added(pod("a")), synced(5), added(pod("b", 6))]], transform=shout, use_watch_list=True)
+    assert run.sink.names == ["A", "B"]
+    assert seen == ["a", "b"]
+
+
+def test_a_transform_that_fails_leads_to_another_list() -> None:
+    failures = [ValueError("transform")]
+
+    def transform(obj: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return obj
+
+    run = Run(
+        lists=[page(pod("a"), version=1), page(pod("a"), version=1)], watches=[[bookmark(2)]], transform=transform
+    )
+    assert run.sink.names == ["a"]
+
+
+def test_a_relist_on_request_asks_for_the_newest_state_at_once() -> None:
+    class RelistsInTheMiddle(Script):
+        def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> Any:
+            if len(self.watch_calls) == 1:
+                reflector.relist()
+            return super().watch(options)
+
+    script = RelistsInTheMiddle(
+        lists=[page(version=5), page(pod("a", 7), version=9)],
+        watches=[[bookmark(6)], [added(pod("unseen", 7))], [bookmark(10)]],
+    )
+    clock, sink = ImpatientClock(), RecordingSink()
+    reflector: Reflector[Any] = Reflector(script, sink, name="pods", clock=clock, use_watch_list=False)
+    script.at_end = reflector.stop
+    reflector.run()
+    assert script.listed_versions == ["0", ""]
+    assert script.watched_versions == ["5", "6", "9"]
+    assert sink.names == ["a"]
+    assert clock.waits == []
+
+
+def test_a_transform_that_fails_among_initial_events_leaves_no_watch_open() -> None:
+    def transform(obj: Any) -> Any:
+        raise ValueError("transform")
+
+    run = Run(watches=[[added(pod("a"))], [added(pod("a"))]], transform=transform, use_watch_list=True)
+    assert [stream.closed for stream in run.script.streams] == [True, True]
+
+
+# --- initial events by watch
+
+
+def test_initial_events_fill_the_sink_and_the_same_watch_goes_on() -> None:
+    run = Run(watches=[[added(pod("a", 3)), added(pod("b", 4)), synced(5), added(pod("c", 6))]], use_watch_list=True)
+    assert run.sink.calls == [("replace", ["a", "b"]), ("upsert", "c")]
+    assert run.script.list_calls == []
+    call = run.script.watch_calls[0]
+    assert call.send_initial_events is True
+    assert call.resource_version_match == "NotOlderThan"
+    assert call.resource_version == ""
+    assert run.reflector.last_sync_resource_version == "6"
+
+
+def test_changes_among_the_initial_events_are_part_of_the_state() -> None:
+    run = Run(
+        watches=[
+            [
+                added(pod("a", 1)),
+                added(pod("b", 2)),
+                modified(pod("a", 3)),
+                deleted(pod("b", 4)),
+                synced(5),
+                bookmark(6),
+            ]
+        ],
+        use_watch_list=True,
+    )
+    assert run.sink.calls == [("replace", ["a"])]
+    assert run.sink.state["ns/a"].metadata.resource_version == "3"
+
+
+def test_an_ordinary_bookmark_does_not_end_the_initial_events() -> None:
+    run = Run(watches=[[added(pod("a", 1)), bookmark(2), added(pod("b", 3)), synced(4)]], use_watch_list=True)
+    assert run.sink.calls[0] == ("replace", ["a", "b"])
+
+
+def test_a_stream_that_ends_before_its_initial_events_do_is_tried_again_from_nothing() -> None:
+    run = Run(watches=[[added(pod("gone", 1))], [added(pod("a", 2)), synced(3), bookmark(4)]], use_watch_list=True)
+    assert run.sink.calls == [("replace", ["a"])]
+    assert len(run.waits) == 1
+
+
+def test_a_server_that_never_ends_its_initial_events_is_listed() -> None:
+    run = Run(
+        lists=[page(pod("a"), version=5)],
+        watches=[[added(pod("a"))], [added(pod("a"))], [bookmark(6)]],
+        use_watch_list=True,
+    )
+    assert run.sink.calls == [("replace", ["a"])]
+    assert run.script.watched_versions == ["", "", "5"]
+
+
+def test_a_stream_that_ends_after_the_initial_events_goes_on_as_a_plain_watch() -> None:
+    run = Run(watches=[[synced(5)], [added(pod("a", 6))]], use_watch_list=True)
+    assert run.script.watched_versions == ["", "5"]
+    assert run.script.watch_calls[1].send_initial_events is None
+    assert run.script.watch_calls[1].resource_version_match == ""
+    assert run.waits == []
+
+
+def test_a_relist_on_request_amid_initial_events_starts_them_over_without_a_wait() -> None:
+    script = Script(watches=[[added(pod("a", 1)), lambda: reflector.relist()], [synced(5)]])
+    clock, sink = ImpatientClock(), RecordingSink()
+    reflector: Reflector[Any] = Reflector(script, sink, name="pods", clock=clock)
+    script.at_end = reflector.stop
+    reflector.run()
+    assert sink.calls == [("replace", [])]
+    assert script.list_calls == []
+    assert clock.waits == []
+
+
+@pytest.mark.parametrize("code", [400, 405, 422])
+def test_a_server_that_does_not_know_initial_events_is_listed_and_not_asked_again(code: int) -> None:
+    run = Run(
+        lists=[page(pod("a"), version=5), page(pod("b"), version=6)],
+        watches=[api_error(code, "sendInitialEvents is forbidden"), [error_event(500)], [bookmark(7)]],
+        use_watch_list=True,
+    )
+    assert run.sink.names == ["b"]
+    assert [call.send_initial_events for call in run.script.watch_calls] == [True, None, None]
+
+
+def test_other_errors_send_it_to_a_list_for_this_time_only() -> None:
+    run = Run(
+        lists=[page(pod("a"), version=5)],
+        watches=[api_error(500, "boom"), [error_event(500)], [synced(6)], [bookmark(7)]],
+        use_watch_list=True,
+    )
+    assert run.sink.calls == [("replace", ["a"]), ("replace", [])]
+    assert [call.send_initial_events for call in run.script.watch_calls] == [True, None, True, None]
+
+
+@pytest.mark.parametrize("error", [api_error(429, "slow down"), ConnectionRefused("nobody listens")])
+def test_a_busy_or_absent_server_is_asked_for_initial_events_again(error: Exception) -> None:
+    run = Run(watches=[error, error, [synced(5)], [bookmark(6)]], use_watch_list=True)
+    assert run.script.list_calls == []
+    assert len(run.waits) == 2
+
+
+@pytest.mark.parametrize("error", [EXPIRED, *TOO_LARGE])
+def test_initial_events_at_a_version_not_to_be_had_are_asked_for_at_none(error: Exception) -> None:
+    expiring = [added(pod("a", 4)), synced(5), error_event(410)]
+    run = Run(watches=[expiring, error, [synced(3)], [bookmark(4)]], use_watch_list=True)
+    assert run.script.watched_versions == ["", "5", "", "3"]
+    assert run.sink.names == []
+    assert len(run.waits) == 1
+
+
+# --- stopping, with real threads
+
+
+class Blocking(Script):
+    """A server that does not answer until it is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+        self._cancelled = threading.Event()
+
+    def list(self, options: ListOptions = LIST_ALL) -> ListPage[Any]:
+        self.asked.set()
+        assert self._cancelled.wait(30), "never cancelled"
+        raise TransportError("cancelled")
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+
+@contextmanager
+def stopped_at_the_end(reflector: Reflector[Any]) -> Iterator[None]:
+    """Run it in a thread of its own, which ends when the reflector is told to stop."""
+    thread = threading.Thread(target=reflector.run, name="reflector under test")
+    thread.start()
+    yield
+    reflector.stop()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_stop_closes_the_open_watch() -> None:
+    server = Server()
+    reflector = Reflector(server, RecordingSink(), name="pods", clock=FakeClock())
+    with stopped_at_the_end(reflector):
+        eventually(lambda: reflector.last_sync_resource_version and server.open_watches == 1)
+    assert server.open_watches == 0
+
+
+def test_stop_cuts_a_wait_short() -> None:
+    clock = FakeClock()
+    script = Script(lists=[api_error(500, "boom")])
+    reflector = Reflector(script, RecordingSink(), name="pods", clock=clock, use_watch_list=False)
+    with stopped_at_the_end(reflector):
+        clock.wait_for_waiters()
+    assert len(script.list_calls) == 1
+
+
+def test_stop_cancels_a_request_that_waits_for_its_answer() -> None:
+    script = Blocking()
+    reflector = Reflector(script, RecordingSink(), name="pods", use_watch_list=False)
+    with stopped_at_the_end(reflector):
+        assert script.asked.wait(60)
+
+
+def test_stop_between_two_pages_leaves_the_rest() -> None:
+    class StopsAfterOnePage(Script):
+        def list(self, options: ListOptions = LIST_ALL) -> ListPage[Any]:
+            result = super().list(options)
+            reflector.stop()
+            return result
+
+    script = StopsAfterOnePage(lists=[page(pod("a"), version=1, token="t"), page(pod("b"), version=1)])
+    sink = RecordingSink()
+    reflector: Reflector[Any] = Reflector(script, sink, name="pods", use_watch_list=False)
+    reflector.run()
+    assert len(script.list_calls) == 1
+    assert sink.calls == []
+
+
+def test_stop_while_a_watch_is_being_opened_closes_it() -> None:
+    class StopsWhileOpening(Script):
+        def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> Any:
+            reflector.stop()
+            return super().watch(options)
+
+    script = StopsWhileOpening(watches=[[added(pod("a")), synced(1)]])
+    sink = RecordingSink()
+    reflector: Reflector[Any] = Reflector(script, sink, name="pods")
+    reflector.run()
+    assert script.streams[0].closed
+    assert sink.calls == []

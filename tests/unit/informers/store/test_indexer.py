@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.threads import run_at_once
+from tests.unit.informers.support import pod
+from tfoperator.informers import (
+    CONTROLLER_UID_INDEX,
+    ORPHANS_INDEX,
+    IndexConflict,
+    Indexer,
+    IndexFunctionError,
+    UnknownIndex,
+    index_by_controller_uid,
+    index_orphans,
+)
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
+
+NAMESPACE_INDEX = "namespace"
+
+
+def index_by_namespace(obj: HasMetadata) -> Sequence[str]:
+    return (obj.metadata.namespace,)
+
+
+INDEXERS = {
+    CONTROLLER_UID_INDEX: index_by_controller_uid,
+    ORPHANS_INDEX: index_orphans,
+    NAMESPACE_INDEX: index_by_namespace,
+}
+
+
+@pytest.fixture
+def indexer() -> Indexer[Pod]:
+    return Indexer(INDEXERS)
+
+
+def names(objects: Sequence[Pod]) -> list[str]:
+    return [obj.metadata.name for obj in objects]
+
+
+def test_objects_are_found_by_key_and_shared_not_copied() -> None:
+    indexer: Indexer[Pod] = Indexer()
+    obj = pod("a")
+    assert indexer.add(obj) is None
+    assert indexer.get("ns/a") is obj
+    assert indexer.list() == [obj]
+    assert indexer.keys() == ["ns/a"]
+    assert indexer.get("ns/b") is None
+    assert len(indexer) == 1
+
+
+def test_cluster_scoped_objects_go_by_name_alone() -> None:
+    indexer: Indexer[Pod] = Indexer()
+    indexer.add(pod("node", namespace=""))
+    assert indexer.keys() == ["node"]
+
+
+def test_an_update_gives_back_what_was_there() -> None:
+    indexer: Indexer[Pod] = Indexer()
+    first, second = pod("a", 1), pod("a", 2)
+    indexer.add(first)
+    assert indexer.add(second) is first
+    assert indexer.list() == [second]
+
+
+def test_children_are_found_by_the_uid_of_their_controller(indexer: Indexer[Pod]) -> None:
+    indexer.add(pod("a", owner="u1"))
+    indexer.add(pod("b", owner="u1", namespace="other"))
+    indexer.add(pod("c", owner="u2"))
+    assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a", "b"]
+    assert [obj.metadata.key for obj in indexer.by_index(CONTROLLER_UID_INDEX, "u1")] == ["ns/a", "other/b"]
+    assert indexer.by_index(CONTROLLER_UID_INDEX, "u3") == []
+
+
+def test_an_owner_that_does_not_control_counts_for_nothing(indexer: Indexer[Pod]) -> None:
+    owners = (OwnerReference(uid="u1"), OwnerReference(uid="u2", controller=False))
+    indexer.add(Pod(metadata=ObjectMeta(name="a", namespace="ns", owner_references=owners)))
+    assert indexer.index_values(CONTROLLER_UID_INDEX) == []
+    assert names(indexer.by_index(ORPHANS_INDEX, "ns")) == ["a"]
+
+
+def test_orphans_are_found_by_namespace_and_leave_when_they_are_adopted(indexer: Indexer[Pod]) -> None:
+    indexer.add(pod("a"))
+    indexer.add(pod("b", namespace="other"))
+    assert names(indexer.by_index(ORPHANS_INDEX, "ns")) == ["a"]
+    indexer.add(pod("a", owner="u1"))
+    assert indexer.by_index(ORPHANS_INDEX, "ns") == []
+    assert indexer.index_values(ORPHANS_INDEX) == ["other"]
+    assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a"]
+    indexer.add(pod("a"))
+    assert names(indexer.by_index(ORPHANS_INDEX, "ns")) == ["a"]
+    assert indexer.index_values(CONTROLLER_UID_INDEX) == []
+
+
+def test_index_buckets_hold_the_newest_object_also_when_its_values_stay(indexer: Indexer[Pod]) -> None:
+    indexer.add(pod("a", 1, owner="u1"))
+    indexer.add(pod("a", 2, owner="u1"))
+    assert [obj.metadata.resource_version for obj in indexer.by_index(CONTROLLER_UID_INDEX, "u1")] == ["2"]
+
+
+def test_an_update_keeps_an_objects_place_in_its_buckets(indexer: Indexer[Pod]) -> None:
+    for name in ("a", "b", "c"):
+        indexer.add(pod(name, 1, owner="u1"))
+    indexer.add(pod("a", 2, owner="u1"))
+    assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a", "b", "c"]
+
+
+def test_deleting_empties_every_index_and_leaves_no_empty_bucket(indexer: Indexer[Pod]) -> None:
+    obj = pod("a", owner="u1")
+    indexer.add(obj)
+    assert indexer.delete("ns/a") is obj
+    assert indexer.delete("ns/a") is None
+    assert all(indexer.index_values(name) == [] for name in INDEXERS)
+
+
+def test_replace_holds_exactly_the_new_objects_and_gives_back_the_old(indexer: Indexer[Pod]) -> None:
+    indexer.add(pod("a", owner="u1"))
+    old = indexer.replace([pod("b", owner="u2"), pod("c")])
+    assert list(old) == ["ns/a"]
+    assert indexer.keys() == ["ns/b", "ns/c"]
+    assert indexer.index_values(CONTROLLER_UID_INDEX) == ["u2"]
+
+
+def test_indexes_can_be_added_to_a_filled_store() -> None:
+    indexer: Indexer[Pod] = Indexer()
+    indexer.add(pod("a", owner="u1"))
+    indexer.add_indexers(INDEXERS)
+    assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a"]
+    indexer.add(pod("b", owner="u1"))
+    assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a", "b"]
+
+
+def test_an_index_name_can_be_taken_only_once_and_then_nothing_is_added() -> None:
+    indexer = Indexer({NAMESPACE_INDEX: index_by_namespace})
+    with pytest.raises(IndexConflict, match="namespace"):
+        indexer.add_indexers({ORPHANS_INDEX: index_orphans, NAMESPACE_INDEX: index_orphans})
+    assert not indexer.has_index(ORPHANS_INDEX)
+
+
+def test_an_index_that_does_not_exist_is_named_in_the_error() -> None:
+    indexer = Indexer({NAMESPACE_INDEX: index_by_namespace})
+    with pytest.raises(UnknownIndex, match=r"'colour'.*namespace"):
+        indexer.by_index("colour", "red")
+
+
+def test_an_index_function_that_fails_is_fatal_and_leaves_the_store_as_it_was() -> None:
+    def by_colour(obj: Pod) -> Sequence[str]:
+        return (obj.metadata.labels["colour"],)
+
+    indexer = Indexer({NAMESPACE_INDEX: index_by_namespace, "colour": by_colour})
+    good = Pod(metadata=ObjectMeta(name="a", namespace="ns", labels={"colour": "red"}))
+    indexer.add(good)
+    with pytest.raises(IndexFunctionError, match=r"'colour'.*ns/a"):
+        indexer.add(pod("a", 2))
+    with pytest.raises(IndexFunctionError):
+        indexer.replace([pod("b")])
+    assert indexer.list() == [good]
+    assert indexer.by_index("colour", "red") == [good]
+    assert indexer.by_index(NAMESPACE_INDEX, "ns") == [good]
+
+
+def test_a_value_that_an_index_function_repeats_counts_once() -> None:
+    indexer: Indexer[Pod] = Indexer({"twice": lambda obj: ("x", "x")})
+    indexer.add(pod("a"))
+    assert len(indexer.by_index("twice", "x")) == 1
+    indexer.delete("ns/a")
+    assert indexer.index_values("twice") == []
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "delete", "replace"]),
+        st.lists(
+            st.tuples(st.sampled_from("abc"), st.sampled_from(["n1", "n2"]), st.sampled_from(["", "u1", "u2"])),
+            min_size=1,
+            max_size=4,
+        ),
+    ),
+    max_size=20,
+)
+
+
+@given(OPERATIONS)
+def test_indexes_always_equal_a_scan(operations: list[tuple[str, list[tuple[str, str, str]]]]) -> None:
+    indexer = Indexer(INDEXERS)
+    expected: dict[str, Pod] = {}
+    for operation, triples in operations:
+        objects = [pod(name, namespace=namespace, owner=owner) for name, namespace, owner in triples]
+        if operation == "replace":
+            indexer.replace(objects)
+            expected = {obj.metadata.key: obj for obj in objects}
+        for obj in objects:
+            if operation == "add":
+                indexer.add(obj)
+                expected[obj.metadata.key] = obj
+            elif operation == "delete":
+                indexer.delete(obj.metadata.key)
+                expected.pop(obj.metadata.key, None)
+    assert {obj.metadata.key: obj for obj in indexer.list()} == expected
+    for name, function in INDEXERS.items():
+        scan: dict[str, set[str]] = {}
+        for key, obj in expected.items():
+            for value in function(obj):
+                scan.setdefault(value, set()).add(key)
+        assert {
+            value: {obj.metadata.key for obj in indexer.by_index(name, value)} for value in indexer.index_values(name)
+        } == scan
+        for value in scan:
+            assert all(expected[obj.metadata.key] is obj for obj in indexer.by_index(name, value))
+
+
+def test_readers_see_an_object_in_the_store_and_in_its_indexes_or_in_neither(indexer: Indexer[Pod]) -> None:
+    done = threading.Event()
+    torn: list[str] = []
+
+    def read() -> None:
+        while not done.is_set():
+            for owner in ("u1", "u2"):
+                for obj in indexer.by_index(CONTROLLER_UID_INDEX, owner):
+                    if obj.metadata.owner_references[0].uid != owner:
+                        torn.append(obj.metadata.key)
+
+    def write() -> None:
+        for turn in range(2000):
+            indexer.add(pod("a", turn, owner=f"u{turn % 2 + 1}"))
+        done.set()
+
+    run_at_once(*[read] * 3, write)
+    assert torn == []

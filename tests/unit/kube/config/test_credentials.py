@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.threads import InThread
+from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials, StaticCredentials, TokenFile, bearer
+from tfoperator.kube.errors import ConfigError
+
+
+def issued(lifetime: timedelta | None = None) -> tuple[FakeClock, Issuer, IssuedCredentials]:
+    clock = FakeClock()
+    issuer = Issuer(clock, lifetime)
+    return clock, issuer, IssuedCredentials(issuer, clock=clock)
+
+
+def test_static_credentials_never_change() -> None:
+    one = StaticCredentials("Bearer t")
+    assert one.authorization() == "Bearer t"
+    assert not one.refused("Bearer t")
+    assert one.client_certificate() is None
+
+
+@pytest.mark.parametrize("token", ["", "  \n", "a b", "a\nb", "a\r\nX: y", "ü"])
+def test_what_no_header_can_carry_is_no_token(token: str) -> None:
+    with pytest.raises(ConfigError, match="the place") as caught:
+        bearer(token, "the place")
+    assert not token.strip() or token not in str(caught.value)
+
+
+def test_a_token_file_is_read_again_once_a_minute(tmp_path: Path) -> None:
+    path, clock = tmp_path / "token", FakeClock()
+    path.write_text("one\n")
+    token = TokenFile(path, clock=clock)
+    path.write_text("two\n")
+    clock.advance(59.9)
+    assert token.authorization() == "Bearer one"
+    clock.advance(0.1)
+    assert token.authorization() == "Bearer two"
+    path.write_text("three\n")
+    assert token.authorization() == "Bearer two"
+
+
+def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("one")
+    token = TokenFile(path, clock=FakeClock())
+    assert not token.refused("Bearer one"), "there is no other"
+    path.write_text("two")
+    assert token.refused("Bearer one")
+    assert token.authorization() == "Bearer two"
+
+
+def test_a_token_file_that_vanishes_leaves_the_last_token(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, clock = tmp_path / "token", FakeClock()
+    path.write_text("s3cret")
+    token = TokenFile(path, clock=clock)
+    path.unlink()
+    clock.advance(61)
+    assert token.authorization() == "Bearer s3cret"
+    assert token.authorization() == "Bearer s3cret"
+    (record,) = caplog.records
+    assert str(path) in record.getMessage()
+    assert "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize(("content", "message"), [(b"", "is empty"), (b"\xff\xfe", "holds no text")])
+def test_a_token_file_without_a_token_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "token"
+    with pytest.raises(ConfigError, match=f"cannot read the token file {path}"):
+        TokenFile(path)
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        TokenFile(path)
+
+
+class Issuer:
+    """Issues `Bearer 1`, `Bearer 2` ...; fails while `failing`; blocks while `gate` is closed."""
+
+    def __init__(self, clock: FakeClock, life: timedelta | None = None) -> None:
+        self.clock, self.life = clock, life
+        self.issued = 0
+        self.failing = False
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+
+    def __call__(self) -> IssuedCredential:
+        self.entered.set()
+        assert self.gate.wait(60)
+        if self.failing:
+            raise ConfigError("the plugin is out of order")
+        self.issued += 1
+        expires: datetime | None = self.clock.now() + self.life if self.life else None
+        return IssuedCredential(authorization=f"Bearer {self.issued}", expires=expires)
+
+
+def test_what_is_issued_is_used_until_a_minute_before_it_expires() -> None:
+    clock, issuer, credentials = issued(timedelta(hours=1))
+    assert issuer.issued == 0, "nothing is run before it is needed"
+    assert [credentials.authorization() for _ in range(3)] == ["Bearer 1"] * 3
+    clock.advance(3600 - 61)
+    assert credentials.authorization() == "Bearer 1"
+    clock.advance(1)
+    assert credentials.authorization() == "Bearer 2"
+
+
+def test_what_lives_shortly_is_used_for_most_of_its_life() -> None:
+    clock = FakeClock()
+    credentials = IssuedCredentials(Issuer(clock, timedelta(seconds=10)), clock=clock)
+    assert credentials.authorization() == "Bearer 1"
+    clock.advance(8.9)
+    assert credentials.authorization() == "Bearer 1"
+    clock.advance(0.2)
+    assert credentials.authorization() == "Bearer 2"
+
+
+def test_what_is_refused_is_issued_anew_but_once_for_all_who_were_refused() -> None:
+    _, issuer, credentials = issued()
+    credentials.authorization()
+    assert credentials.refused("Bearer 1")
+    assert credentials.refused("Bearer 1"), "a second thread that had used the old one"
+    assert credentials.authorization() == "Bearer 2"
+    assert issuer.issued == 2
+
+
+def test_a_failed_renewal_leaves_what_still_holds_and_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    clock, issuer, credentials = issued(timedelta(hours=1))
+    credentials.authorization()
+    clock.advance(3600 - 50)
+    issuer.failing = True
+    assert credentials.authorization() == "Bearer 1"
+    assert "the plugin is out of order" in caplog.text
+    issuer.failing = False
+    assert credentials.authorization() == "Bearer 1", "not again at once"
+    clock.advance(10)
+    assert credentials.authorization() == "Bearer 2"
+
+
+def test_without_anything_that_holds_a_failure_is_an_error_and_the_next_call_tries_again() -> None:
+    clock, issuer, credentials = issued(timedelta(hours=1))
+    issuer.failing = True
+    with pytest.raises(ConfigError, match="out of order"):
+        credentials.authorization()
+    issuer.failing = False
+    assert credentials.authorization() == "Bearer 1"
+    clock.advance(3601)
+    issuer.failing = True
+    with pytest.raises(ConfigError, match="out of order"):
+        credentials.authorization()
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_many_threads_wait_for_one_run(failing: bool) -> None:
+    clock = FakeClock()
+    issuer = Issuer(clock)
+    issuer.gate.clear()
+    issuer.failing = failing
+    credentials = IssuedCredentials(issuer, clock=clock)
+
+    def ask() -> str:
+        try:
+            return credentials.authorization()
+        except ConfigError as error:
+            return str(error)
+
+    asking = [InThread(ask) for _ in range(8)]
+    assert issuer.entered.wait(60)
+    clock.wait_for_waiters(7, timed=False)
+    issuer.gate.set()
+    assert [one.result() for one in asking] == ["the plugin is out of order" if failing else "Bearer 1"] * 8
+    assert issuer.issued == (0 if failing else 1)
+
+
+def test_a_renewal_does_not_hold_up_those_whose_credentials_still_hold() -> None:
+    clock, issuer, credentials = issued(timedelta(hours=1))
+    credentials.authorization()
+    issuer.entered.clear()
+    issuer.gate.clear()
+    clock.advance(3600 - 30)
+    renewing = InThread(credentials.authorization)
+    assert issuer.entered.wait(60)
+    assert credentials.authorization() == "Bearer 1"
+    issuer.gate.set()
+    renewing.result()
+    assert credentials.authorization() == "Bearer 2"
+
+
+def test_no_secret_is_shown() -> None:
+    assert "s3cret" not in repr(IssuedCredential(authorization="Bearer s3cret"))

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.kube.config.kubeconfigs import kubeconfig, write
+from tests.unit.kube.conftest import Certificates, Serve
+from tests.unit.kube.server import Exchange
+from tfoperator.kube.client import Client
+from tfoperator.kube.config.kubeconfig import read_kubeconfig
+from tfoperator.kube.errors import ConfigError, TransportError
+
+SECRET = "s3cret-t0ken"
+
+
+def load(tmp_path: Path, content: Any, context: str | None = None):
+    return read_kubeconfig([write(tmp_path / "config", content)], context)
+
+
+def data(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def wrapped(path: Path) -> str:
+    """As `base64 FILE` prints it, in lines."""
+    return base64.encodebytes(path.read_bytes()).decode()
+
+
+@pytest.mark.parametrize(
+    ("user", "expected"),
+    [
+        ({}, ""),
+        ({"token": "t"}, "Bearer t"),
+        ({"username": "jane", "password": "p:w"}, "Basic amFuZTpwOnc="),
+        ({"token": "t", "username": "jane", "password": "pw"}, "Bearer t"),
+    ],
+)
+def test_who_a_user_is(tmp_path: Path, user: dict[str, str], expected: str) -> None:
+    assert load(tmp_path, kubeconfig(user=user)).credentials.authorization() == expected
+
+
+def test_a_token_file_goes_before_a_token(tmp_path: Path) -> None:
+    write(tmp_path / "token", " from-file\n")
+    user = {"token": "t", "tokenFile": str(tmp_path / "token")}
+    assert load(tmp_path, kubeconfig(user=user)).credentials.authorization() == "Bearer from-file"
+
+
+def test_a_context_without_a_user_is_anonymous_and_in_the_default_namespace(tmp_path: Path) -> None:
+    content = kubeconfig()
+    content["contexts"][0]["context"] = {"cluster": "c"}
+    config = load(tmp_path, content)
+    assert (config.credentials.authorization(), config.namespace) == ("", "default")
+
+
+def test_impersonation_becomes_headers(tmp_path: Path) -> None:
+    user = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"scopes": ["dev"]}}
+    assert load(tmp_path, kubeconfig(user=user)).headers == (
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-scopes", "dev"),
+    )
+
+
+@pytest.mark.parametrize("form", ["files", "data", "wrapped data"])
+def test_certificates_in_files_and_inline_reach_the_server(
+    tmp_path: Path, serve: Serve, certificates: Certificates, form: str
+) -> None:
+    server = serve(
+        lambda exchange: exchange.respond(200, exchange.client_name.encode()),
+        certificates.server_context(ask_client=True),
+    )
+    chain, key = certificates.directory / "alice.crt", certificates.directory / "alice.key"
+    if form == "files":
+        cluster = {"certificate-authority": str(certificates.ca)}
+        user = {"client-certificate": str(chain), "client-key": str(key)}
+    else:
+        encoded = data if form == "data" else wrapped
+        cluster = {"certificate-authority-data": encoded(certificates.ca), "certificate-authority": "/nowhere"}
+        user = {"client-certificate-data": encoded(chain), "client-key-data": encoded(key)}
+    with Client(load(tmp_path, kubeconfig(server.url, cluster=cluster, user=user))) as client:
+        assert client.get_raw("/") == b"alice"
+
+
+def test_the_server_may_be_untrusted_or_have_another_name_when_the_cluster_says_so(
+    tmp_path: Path, serve: Serve, certificates: Certificates
+) -> None:
+    server = serve(lambda exchange: exchange.respond(200, b"ok"), certificates.server_context("named"))
+    ca = {"certificate-authority": str(certificates.ca)}
+    for cluster in ({"insecure-skip-tls-verify": True}, ca | {"tls-server-name": "kube.test"}):
+        with Client(load(tmp_path, kubeconfig(server.url, cluster=cluster))) as client:
+            assert client.get_raw("/") == b"ok"
+    for cluster in (ca, {}):
+        with (
+            Client(load(tmp_path, kubeconfig(server.url, cluster=cluster))) as client,
+            pytest.raises(TransportError, match="is not trusted"),
+        ):
+            client.get_raw("/")
+
+
+def without(section: str) -> dict[str, Any]:
+    content = kubeconfig(user={"token": SECRET})
+    content[section] = []
+    return content
+
+
+BAD: list[tuple[Any, str]] = [
+    ("", "is empty"),
+    ("just text", "is no kubeconfig"),
+    ("- a\n- b\n", "is no kubeconfig"),
+    ({"clusters": {"c": {}}}, "is no kubeconfig"),
+    ({"users": [{"user": {"token": SECRET}}, {"user": {"token": SECRET}}]}, "is no kubeconfig"),
+    ({"users": [SECRET]}, "is no kubeconfig"),
+    (kubeconfig() | {"contexts": [{"name": None, "context": {"cluster": "c"}}]}, "is no kubeconfig"),
+    (f"users: {'[' * 1200}", "is nested more than 100 levels deep"),
+    (f"users: [token: {SECRET}\nb: ]", r"is not valid YAML at line \d+, column \d+"),
+    ({"current-context": ""}, "has no current-context: choose one with --context"),
+    (without("contexts"), "asks for context 'x', which does not exist: there are no contexts"),
+    (without("clusters"), r"context 'x' asks for cluster 'c', which does not exist"),
+    (without("users"), r"context 'x' asks for user 'u', which does not exist: there are no users"),
+    (kubeconfig(context={"cluster": ""}), "context 'x': cluster is missing"),
+    (kubeconfig(""), "cluster 'c': server must be a URL"),
+    (kubeconfig(f"https://jane:{SECRET}@k8s.test"), "holds a user name or password"),
+    (kubeconfig(cluster={"certificate-authority": "missing.crt"}), "certificate-authority names .*missing.crt"),
+    (kubeconfig(cluster={"certificate-authority-data": "%%"}), "certificate-authority-data is not base64"),
+    (kubeconfig(cluster={"certificate-authority-data": "AAAA"}), "holds no certificates in PEM form"),
+    (kubeconfig(cluster={"insecure-skip-tls-verify": "yes"}), "insecure-skip-tls-verify must be true or false"),
+    (kubeconfig(cluster={"server": 5}), "cluster 'c': server must be a string"),
+    (kubeconfig(user={"token": 12345}), r"user 'u': token must be a string \(quote it\)"),
+    (kubeconfig(user={"token": f"{SECRET}\nX: y"}), "user 'u': token holds no bearer token"),
+    (kubeconfig(user={"as": "jane\r\nX: 1"}), "no header can carry"),
+    (kubeconfig(user={"tokenFile": "missing"}), "tokenFile names .*missing, which is not there"),
+    (kubeconfig(user={"client-certificate-data": "AAAA"}), "a client-certificate, but no client-key"),
+    (kubeconfig(user={"client-key-data": "AAAA"}), "a client-key, but no client-certificate"),
+    (
+        kubeconfig(user={"client-key-data": "AAAA", "client-certificate-data": "AAAA"}),
+        "client certificate and key can't be used",
+    ),
+    (kubeconfig(user={"exec": {"command": "x"}}), "user 'u': exec needs command and apiVersion"),
+    (kubeconfig(user={"auth-provider": {"name": "gcp"}}), "auth-provider 'gcp' is gone .* use an exec plugin"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), BAD)
+def test_what_is_wrong_is_named_and_no_secret_shown(tmp_path: Path, content: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        load(tmp_path, content)
+    assert str(tmp_path / "config") in str(caught.value)
+    chain: BaseException | None = caught.value
+    while chain is not None:
+        assert SECRET not in str(chain)
+        chain = chain.__cause__ or (None if chain.__suppress_context__ else chain.__context__)
+
+
+def test_an_unknown_context_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"asks for context 'y', which does not exist: known contexts: x"):
+        load(tmp_path, kubeconfig(), "y")
+
+
+def test_a_certificate_authority_and_no_verification_exclude_each_other(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    cluster = {"certificate-authority": str(certificates.ca), "insecure-skip-tls-verify": True}
+    with pytest.raises(ConfigError, match="exclude each other"):
+        load(tmp_path, kubeconfig(cluster=cluster))
+
+
+def test_an_encrypted_key_is_an_error_and_asks_nobody(tmp_path: Path, certificates: Certificates) -> None:
+    import subprocess
+
+    key = tmp_path / "locked.key"
+    plain = certificates.directory / "alice.key"
+    command = ["openssl", "ec", "-aes256", "-passout", "pass:x", "-in", str(plain), "-out", str(key)]
+    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    user = {"client-certificate": str(certificates.directory / "alice.crt"), "client-key": str(key)}
+    with pytest.raises(ConfigError, match=r"locked\.key can't be used"):
+        load(tmp_path, kubeconfig(user=user))
+
+
+def test_a_proxy_is_taken_from_the_cluster(tmp_path: Path) -> None:
+    assert load(tmp_path, kubeconfig(cluster={"proxy-url": "http://p:3128"})).proxy_url == "http://p:3128"
+
+
+USERS: dict[str, dict[str, Any]] = {
+    "token": {"token": SECRET},
+    "token file": {"tokenFile": "token"},
+    "password": {"username": "jane", "password": SECRET},
+    "plugin": {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false"}},
+    "issuer": {"auth-provider": {"name": "oidc", "config": {"id-token": SECRET}}},
+}
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("server", ["http://k8s.test", "HTTP://10.0.0.1:8080", "http://localhost.k8s.test"])
+def test_credentials_are_not_sent_in_the_clear(tmp_path: Path, user: str, server: str) -> None:
+    write(tmp_path / "token", SECRET)
+    with pytest.raises(ConfigError, match="credentials are sent to an https:// server only, and this one is") as caught:
+        load(tmp_path, kubeconfig(server, user=USERS[user]))
+    assert SECRET not in str(caught.value)
+    assert load(tmp_path, kubeconfig(server)).server == server
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_a_proxy_on_this_machine_gets_no_credentials_and_works(tmp_path: Path, serve: Serve, user: str) -> None:
+    """As `kubectl proxy` gives it; anybody who has the port gets the same."""
+    seen: list[dict[str, str]] = []
+
+    def handler(exchange: Exchange) -> None:
+        seen.append(exchange.headers)
+        exchange.respond(200, b"ok")
+
+    write(tmp_path / "token", SECRET)
+    url = serve(handler).url
+    content = kubeconfig(url, user=USERS[user] | {"as": "joe"})
+    with Client(load(tmp_path, content)) as client:
+        assert client.get_raw("/") == b"ok"
+    assert "authorization" not in seen[0]
+    assert seen[0]["impersonate-user"] == "joe"

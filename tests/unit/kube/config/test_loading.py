@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.unit.kube.config.kubeconfigs import kubeconfig, write
+from tests.unit.kube.conftest import Certificates, Serve
+from tests.unit.kube.server import Exchange
+from tfoperator.kube.client import Client
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.credentials import StaticCredentials
+from tfoperator.kube.config.loading import load_config, load_in_cluster_config
+from tfoperator.kube.errors import ConfigError
+
+IN_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+@pytest.fixture
+def service_account(tmp_path: Path, certificates: Certificates) -> Path:
+    directory = tmp_path / "serviceaccount"
+    write(directory / "token", "first\n")
+    write(directory / "namespace", "training")
+    write(directory / "ca.crt", certificates.ca.read_text())
+    return directory
+
+
+def test_the_given_file_goes_before_everything(tmp_path: Path, service_account: Path) -> None:
+    given = write(tmp_path / "given", kubeconfig("https://given.test"))
+    other = write(tmp_path / "other", kubeconfig("https://other.test"))
+    write(tmp_path / ".kube" / "config", kubeconfig("https://home.test"))
+    environ = {"KUBECONFIG": str(other), "HOME": str(tmp_path)} | IN_POD
+    options = {"environ": environ, "service_account": service_account}
+    assert load_config(str(given), **options).server == "https://given.test"
+    assert load_config(**options).server == "https://other.test"
+    del environ["KUBECONFIG"]
+    assert load_config(**options).server == "https://home.test"
+    (tmp_path / ".kube" / "config").unlink()
+    assert load_config(**options).server == "https://10.96.0.1:443"
+
+
+def test_several_files_are_merged_and_the_first_that_says_something_wins(tmp_path: Path) -> None:
+    one = write(
+        tmp_path / "one",
+        {
+            "current-context": "from-two",
+            "clusters": [{"name": "shared", "cluster": {"server": "https://one.test"}}],
+            "contexts": [{"name": "from-one", "context": {"cluster": "shared", "namespace": "first"}}],
+            "users": None,
+        },
+    )
+    two = write(
+        tmp_path / "two",
+        {
+            "current-context": "from-one",
+            "clusters": [{"name": "shared", "cluster": {"server": "https://two.test"}}],
+            "contexts": [
+                {"name": "from-one", "context": {"cluster": "shared", "namespace": "second"}},
+                {"name": "from-two", "context": {"cluster": "shared", "user": "u", "namespace": "third"}},
+            ],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+        },
+    )
+    environ = {"KUBECONFIG": f"{one}:{tmp_path}/missing::{two}"}
+    current = load_config(environ=environ)
+    assert (current.server, current.namespace) == ("https://one.test", "third")
+    assert current.credentials.authorization() == "Bearer t"
+    assert load_config(context="from-one", environ=environ).namespace == "first"
+
+
+def test_paths_are_relative_to_the_file_they_are_written_in(tmp_path: Path, certificates: Certificates) -> None:
+    write(tmp_path / "users" / "secret" / "token", "relative")
+    write(tmp_path / "users" / "config", {"users": [{"name": "u", "user": {"tokenFile": "secret/token"}}]})
+    write(tmp_path / "clusters" / "ca.crt", certificates.ca.read_text())
+    content = kubeconfig(cluster={"certificate-authority": "ca.crt"})
+    del content["users"]
+    write(tmp_path / "clusters" / "config", content)
+    config = load_config(environ={"KUBECONFIG": f"{tmp_path}/clusters/config:{tmp_path}/users/config"})
+    assert config.credentials.authorization() == "Bearer relative"
+    assert config.tls.ca == str(tmp_path / "clusters" / "ca.crt")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere/config is not there .*check --kubeconfig"):
+        load_config("/nowhere/config")
+    with pytest.raises(ConfigError, match=r"KUBECONFIG names /nowhere/a:/nowhere/b, but no such file exists"):
+        load_config(environ={"KUBECONFIG": "/nowhere/a:/nowhere/b"})
+
+
+def test_without_any_configuration_the_error_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no cluster is configured: set KUBECONFIG or --kubeconfig"):
+        load_config(environ={"HOME": str(tmp_path)})
+    with pytest.raises(ConfigError, match="context 'prod' was asked for, but there is no kubeconfig"):
+        load_config(context="prod", environ={"HOME": str(tmp_path)} | IN_POD)
+
+
+def test_a_pod_uses_its_service_account(service_account: Path) -> None:
+    config = load_in_cluster_config(environ=IN_POD, service_account=service_account)
+    assert (config.server, config.namespace) == ("https://10.96.0.1:443", "training")
+    assert config.credentials.authorization() == "Bearer first"
+    config.check()
+
+
+def test_an_ipv6_service_address_is_put_in_brackets(service_account: Path) -> None:
+    environ = IN_POD | {"KUBERNETES_SERVICE_HOST": "fd00::1"}
+    assert load_in_cluster_config(environ=environ, service_account=service_account).server == "https://[fd00::1]:443"
+
+
+@pytest.mark.parametrize("missing", ["token", "ca.crt"])
+def test_an_incomplete_service_account_is_explained(service_account: Path, missing: str) -> None:
+    (service_account / missing).unlink()
+    with pytest.raises(ConfigError, match="is automountServiceAccountToken false"):
+        load_in_cluster_config(environ=IN_POD, service_account=service_account)
+
+
+def test_a_rotated_service_account_is_noticed_while_connected(
+    serve: Serve, certificates: Certificates, service_account: Path
+) -> None:
+    def handler(exchange: Exchange) -> None:
+        exchange.respond(200, exchange.headers["authorization"].encode())
+
+    server = serve(handler, certificates.server_context())
+    clock = FakeClock()
+    environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port)}
+    config = load_in_cluster_config(environ=environ, service_account=service_account, clock=clock)
+    with Client(config, clock=clock) as client:
+        assert client.get_raw("/") == b"Bearer first"
+        write(service_account / "token", "second")
+        clock.advance(59)
+        assert client.get_raw("/") == b"Bearer first"
+        clock.advance(1)
+        assert client.get_raw("/") == b"Bearer second"
+
+
+@pytest.mark.parametrize(
+    "server", ["", "k8s.test:6443", "ftp://k8s.test", "https://", "https://k8s.test:port", "https://[::1", "/api"]
+)
+def test_a_server_must_be_a_url(server: str) -> None:
+    with pytest.raises(ConfigError, match="server"):
+        ClusterConfig(server=server)
+
+
+def test_a_program_can_not_send_credentials_in_the_clear_either() -> None:
+    assert ClusterConfig(server="http://k8s.test").credentials.authorization() == ""
+    with pytest.raises(ConfigError, match=r"https:// server only, and this one is http://k8s\.test") as caught:
+        ClusterConfig(server="http://k8s.test", credentials=StaticCredentials("Bearer s3cret"))
+    assert "s3cret" not in str(caught.value)
+
+
+def test_no_secret_is_shown(tmp_path: Path) -> None:
+    config = ClusterConfig(server="http://127.0.0.1:1", credentials=StaticCredentials("Bearer s3cret"))
+    with Client(config) as client:
+        shown = f"{config!r} {config} {config.tls!r} {client!r} {config.credentials!r}"
+    assert "s3cret" not in shown
+    with pytest.raises(ConfigError) as caught:
+        ClusterConfig(server="https://jane:s3cret@k8s.test")
+    assert "s3cret" not in str(caught.value)
+
+
+PROBE = """
+import sys, time
+began = time.perf_counter()
+import tfoperator.kube as kube
+assert "kubernetes" not in sys.modules, "the kubernetes package is loaded before it is needed"
+config = kube.load_config(sys.argv[1])
+kube.Client(config).close()
+seconds = time.perf_counter() - began
+import psutil
+rss = psutil.Process().memory_info().rss
+models = sum(1 for name in sys.modules if name.startswith("kubernetes.client.models."))
+print(seconds, rss / 2**20, models)
+"""
+
+
+def test_loading_a_kubeconfig_is_quick_and_small(tmp_path: Path) -> None:
+    path = write(tmp_path / "config", kubeconfig(user={"token": "t"}))
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, str(path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    seconds, mebibytes, models = map(float, done.stdout.split())
+    assert models == 0, "generated models are loaded"
+    assert mebibytes < 60
+    assert seconds < 5  # 0.3 on an idle machine

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.unit.kube.conftest import Certificates, Serve
+from tests.unit.kube.server import Exchange
+from tfoperator.kube.config.tls import ClientCertificate, TlsContexts, TlsOptions
+from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.http.transport import Transport
+
+
+def test_a_context_is_built_once_while_nothing_changes(certificates: Certificates) -> None:
+    contexts = TlsContexts(TlsOptions(ca=str(certificates.ca)))
+    assert contexts.context() is contexts.context()
+
+
+def test_a_rotated_client_certificate_is_used_at_once(serve: Serve, certificates: Certificates, tmp_path: Path) -> None:
+    def handler(exchange: Exchange) -> None:
+        subject = dict(part[0] for part in exchange.sock.getpeercert()["subject"])  # type: ignore[attr-defined]
+        exchange.respond(200, subject["commonName"].encode())
+
+    def install(name: str) -> None:
+        for suffix in ("crt", "key"):
+            shutil.copy(certificates.directory / f"{name}.{suffix}", tmp_path / f"new.{suffix}")
+            (tmp_path / f"new.{suffix}").replace(tmp_path / f"client.{suffix}")
+
+    server = serve(handler, certificates.server_context(ask_client=True))
+    install("alice")
+    certificate = ClientCertificate(str(tmp_path / "client.crt"), str(tmp_path / "client.key"))
+    transport = Transport(server.url, TlsOptions(ca=str(certificates.ca), client_certificate=certificate))
+    assert transport.request("GET", "/").body == b"alice"
+    install("bob")
+    assert transport.request("GET", "/").body == b"bob"
+    transport.close()
+
+
+def test_a_missing_or_broken_file_is_named(certificates: Certificates, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*nowhere\.crt"):
+        TlsContexts(TlsOptions(ca=str(tmp_path / "nowhere.crt"))).context()
+    broken = tmp_path / "broken.crt"
+    broken.write_text("this is no certificate")
+    with pytest.raises(ConfigError, match=r"broken\.crt holds no certificates"):
+        TlsContexts(TlsOptions(ca=str(broken))).context()
+    pair = ClientCertificate(str(certificates.directory / "alice.crt"), str(certificates.directory / "bob.key"))
+    with pytest.raises(ConfigError, match=r"alice\.crt and .*bob\.key can't be used"):
+        TlsContexts(TlsOptions(client_certificate=pair)).context()
+
+
+def test_no_key_is_shown() -> None:
+    pair = ClientCertificate(b"CERT", b"s3cret")
+    assert "s3cret" not in repr(TlsOptions(client_certificate=pair)) + repr(pair)

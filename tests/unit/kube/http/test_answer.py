@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import http.client
+import itertools
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.kube.errors import MalformedResponse
+from tfoperator.kube.http.answer import MAX_HEAD_BYTES, Answer, Chunks
+
+
+def pieces(data: bytes, cuts: list[int]) -> Iterator[bytes]:
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    return (data[start:end] for start, end in itertools.pairwise(edges) if end > start)
+
+
+def chunked(parts: list[bytes], trailer: bytes = b"") -> bytes:
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n" + trailer + b"\r\n"
+
+
+@contextmanager
+def answer_to(data: bytes, *, ends: bool = True) -> Iterator[Answer]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(5)
+        theirs.sendall(data)
+        if ends:
+            theirs.shutdown(socket.SHUT_WR)
+        yield Answer(ours)
+
+
+@given(
+    parts=st.lists(st.binary(min_size=1, max_size=50), max_size=8),
+    cuts=st.lists(st.integers(0, 1000), max_size=20),
+    trailer=st.sampled_from([b"", b"X-Checksum: 1\r\n", b"A: b\r\nC: d\r\n"]),
+)
+def test_chunks_give_the_body_wherever_the_network_has_cut_them(
+    parts: list[bytes], cuts: list[int], trailer: bytes
+) -> None:
+    chunks = Chunks()
+    body = b"".join([chunks.feed(piece) for piece in pieces(chunked(parts, trailer), cuts)])
+    assert body == b"".join(parts)
+    assert chunks.ended
+    assert not chunks.surplus
+
+
+@given(parts=st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=8), lost=st.integers(1, 1000))
+def test_chunks_that_were_cut_short_have_not_ended(parts: list[bytes], lost: int) -> None:
+    whole = chunked(parts)
+    chunks = Chunks()
+    assert b"".join(parts).startswith(chunks.feed(whole[: -min(lost, len(whole))]))
+    assert not chunks.ended
+
+
+def test_extensions_and_capital_letters_of_a_chunk_are_understood() -> None:
+    assert Chunks().feed(b"A;name=value\r\n0123456789\r\n") == b"0123456789"
+
+
+def test_what_follows_the_last_chunk_is_surplus() -> None:
+    chunks = Chunks()
+    assert chunks.feed(chunked([b"ab"]) + b"HTTP/1.1") == b"ab"
+    assert chunks.surplus
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"zz\r\nab\r\n",
+        b"-5\r\nab\r\n",
+        b"0x5\r\nab\r\n",
+        b"\r\nab\r\n",
+        b"1_0\r\nab\r\n",
+        b"1" * 17 + b"\r\n",
+        b"2\r\nabcd\r\n",
+    ],
+)
+def test_chunks_that_make_no_sense_are_refused(nonsense: bytes) -> None:
+    with pytest.raises((ValueError, http.client.HTTPException)):
+        Chunks().feed(nonsense)
+
+
+def test_a_line_of_a_chunk_is_not_awaited_for_ever() -> None:
+    with pytest.raises(http.client.LineTooLong):
+        Chunks().feed(b"1" * 10_000)
+
+
+def test_an_answer_with_a_length_leaves_the_connection_usable() -> None:
+    with answer_to(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nX-A:  b \r\nX-A: c\r\n\r\n{}", ends=False) as answer:
+        answer.begin()
+        assert answer.status == 201
+        assert answer.headers == {"content-length": "2", "x-a": "b, c"}
+        assert answer.read_all(10) == b"{}"
+        assert answer.read() == b""
+        assert not answer.will_close
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+    ],
+    ids=["it says so", "it speaks 1.0", "the body has no length"],
+)
+def test_a_connection_is_not_used_again_if(head: bytes) -> None:
+    with answer_to(head + b"{}") as answer:
+        answer.begin()
+        assert answer.read_all(10) == b"{}"
+        assert answer.will_close
+
+
+@pytest.mark.parametrize(
+    "body", [b"Content-Length: 2\r\n\r\n{}HTTP", b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP"]
+)
+def test_bytes_that_nobody_asked_for_spoil_the_connection(body: bytes) -> None:
+    with answer_to(b"HTTP/1.1 200 OK\r\n" + body, ends=False) as answer:
+        answer.begin()
+        assert answer.read_all(10) in (b"{}", b"")
+        assert answer.will_close
+
+
+def test_chunks_win_over_a_length() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\nTransfer-Encoding: Chunked\r\n\r\n"
+    with answer_to(head + chunked([b"ab", b"c"]), ends=False) as answer:
+        answer.begin()
+        assert answer.read_all(10) == b"abc"
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_some_answers_never_have_a_body(status: int) -> None:
+    with answer_to(b"HTTP/1.1 %d Whatever\r\n\r\n" % status, ends=False) as answer:
+        answer.begin()
+        assert answer.read_all(10) == b""
+        assert not answer.will_close
+
+
+def test_interim_answers_are_skipped() -> None:
+    with answer_to(
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 204 Gone\r\n\r\n"
+    ) as answer:
+        answer.begin()
+        assert (answer.status, answer.headers) == (204, {})
+
+
+@given(cuts=st.lists(st.integers(0, 1000), max_size=10))
+def test_a_head_may_come_in_pieces(cuts: list[int]) -> None:
+    whole = b"HTTP/1.1 200 OK\r\nFolded: a\r\n  b\r\nContent-Length: 3\r\n\r\nabc"
+
+    class Sock:
+        left = pieces(whole, cuts)
+
+        def recv(self, _: int) -> bytes:
+            return next(self.left, b"")
+
+    answer = Answer(Sock())  # type: ignore[arg-type]
+    answer.begin()
+    assert answer.headers["folded"] == "a b"
+    assert answer.read_all(3) == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"", http.client.RemoteDisconnected),
+        (b"HTTP/1.1 200 OK\r\nContent-", http.client.IncompleteRead),
+        (b"SSH-2.0", http.client.BadStatusLine),
+        (b"HTTP/2 200\r\n\r\n", http.client.BadStatusLine),
+        (b"HTTP/1.1 2x0 OK\r\n\r\n", http.client.BadStatusLine),
+        (b"HTTP/1.1\r\n\r\n", http.client.BadStatusLine),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", ValueError),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\n", ValueError),
+    ],
+)
+def test_a_head_that_makes_no_sense_is_refused(data: bytes, error: type[Exception]) -> None:
+    with answer_to(data) as answer, pytest.raises(error):
+        answer.begin()
+
+
+def test_a_head_is_not_read_for_ever() -> None:
+    class Sock:
+        def recv(self, size: int) -> bytes:
+            return b"HTTP/1.1 200 OK\r\n" + b"x" * (size - 17)
+
+    with pytest.raises(http.client.LineTooLong):
+        Answer(Sock()).begin()  # type: ignore[arg-type]
+    assert MAX_HEAD_BYTES < 1 << 20
+
+
+@pytest.mark.parametrize(
+    "body", [b"Content-Length: 5\r\n\r\nab", b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"], ids=["length", "chunks"]
+)
+def test_a_body_that_ends_too_early_is_an_error(body: bytes) -> None:
+    with answer_to(b"HTTP/1.1 200 OK\r\n" + body) as answer:
+        answer.begin()
+        with pytest.raises(http.client.IncompleteRead):
+            answer.read_all(100)
+
+
+def test_a_long_body_is_refused_before_it_is_read_if_it_says_how_long_it_is() -> None:
+    with answer_to(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", ends=False) as answer:
+        answer.begin()
+        with pytest.raises(MalformedResponse, match="larger than 10 bytes"):
+            answer.read_all(10)

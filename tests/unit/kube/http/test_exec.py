@@ -1,0 +1,136 @@
+"""A command in a container, over a real WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from aiohttp import WSMsgType, web
+
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import ClusterConfig, StaticCredentials
+from tfoperator.kube.errors import ForbiddenError, TransportError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@contextmanager
+def served(handler: Handler) -> Iterator[Client]:
+    """A client of a server on loopback that answers every request so."""
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    port = 0
+
+    async def start() -> web.AppRunner:
+        nonlocal port
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handler)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        port = runner.addresses[0][1]
+        return runner
+
+    runner = None
+
+    def run() -> None:
+        nonlocal runner
+        asyncio.set_event_loop(loop)
+        runner = loop.run_until_complete(start())
+        ready.set()
+        loop.run_forever()
+        loop.run_until_complete(runner.cleanup())
+        loop.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert ready.wait(30)
+    config = ClusterConfig(server=f"http://127.0.0.1:{port}/prefix", credentials=StaticCredentials("Bearer t"))
+    try:
+        with Client(config) as client:
+            yield client
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(30)
+
+
+def answering(*messages: bytes, close: bool = True, protocol: str = "v5.channel.k8s.io") -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        assert request.path == "/prefix/api/v1/namespaces/ns/pods/p/exec"
+        assert request.headers["Authorization"] == "Bearer t"
+        assert request.query.getall("command") == ["echo", "a b&c"]
+        assert request.query["container"] == "tensorflow"
+        socket = web.WebSocketResponse(protocols=(protocol,))
+        await socket.prepare(request)
+        for message in messages:
+            await socket.send_bytes(message)
+        if close:
+            await socket.close()
+        else:
+            while (await socket.receive()).type not in (WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.CLOSING):
+                pass
+        return socket
+
+    return handle
+
+
+def status(**members: object) -> bytes:
+    return b"\x03" + json.dumps({"kind": "Status", **members}).encode()
+
+
+SUCCESS = status(status="Success")
+FAILURE = status(status="Failure", message="exit code 7", details={"causes": [{"reason": "ExitCode", "message": "7"}]})
+
+
+@pytest.mark.parametrize("protocol", ["v5.channel.k8s.io", "v4.channel.k8s.io"])
+def test_a_command_says_what_it_wrote_and_how_it_ended(protocol: str) -> None:
+    handler = answering(b"\x01hel", b"\x01", b"\x02oh", b"\x01lo", SUCCESS, protocol=protocol)
+    with served(handler) as client:
+        done = client.pod_exec("ns", "p", "tensorflow", ("echo", "a b&c"))
+    assert (done.output, done.errors, done.exit_code) == ("hello", "oh", 0)
+
+
+def test_a_command_that_fails_has_its_exit_code() -> None:
+    with served(answering(FAILURE)) as client:
+        done = client.pod_exec("ns", "p", "tensorflow", ("echo", "a b&c"))
+    assert (done.errors, done.exit_code) == ("exit code 7", 7)
+
+
+def test_of_a_connection_that_ends_early_nobody_knows_the_exit_code() -> None:
+    with served(answering(b"\x01half", b"\x03not json", b"\x09?")) as client:
+        done = client.pod_exec("ns", "p", "tensorflow", ("echo", "a b&c"))
+    assert (done.output, done.exit_code) == ("half", None)
+
+
+def test_what_is_too_much_is_dropped() -> None:
+    with served(answering(b"\x01" + b"x" * 1000, b"\x01" + b"y" * 1000, SUCCESS)) as client:
+        done = client.pod_exec("ns", "p", "tensorflow", ("echo", "a b&c"), max_bytes=1500)
+    assert done.output == "x" * 1000 + "y" * 500
+
+
+def test_a_command_that_does_not_end_is_given_up() -> None:
+    with (
+        served(answering(b"\x01begun", close=False)) as client,
+        pytest.raises(TransportError, match=r"run a command in pods.*did not end in time"),
+    ):
+        client.pod_exec("ns", "p", "tensorflow", ("echo", "a b&c"), timeout=0.5)
+
+
+def test_who_may_not_is_told_by_the_servers_own_words() -> None:
+    async def refuse(_: web.Request) -> web.StreamResponse:
+        body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'pods "p" is forbidden'}
+        return web.json_response(body, status=403)
+
+    with served(refuse) as client, pytest.raises(ForbiddenError, match="is forbidden"):
+        client.pod_exec("ns", "p", "tensorflow", ("echo",))
+
+
+def test_it_follows_no_redirect_with_its_credentials() -> None:
+    async def elsewhere(_: web.Request) -> web.StreamResponse:
+        raise web.HTTPFound("http://127.0.0.1:1/")
+
+    with served(elsewhere) as client, pytest.raises(Exception, match=r"302|run a command"):
+        client.pod_exec("ns", "p", "tensorflow", ("echo",))

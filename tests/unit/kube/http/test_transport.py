@@ -1,0 +1,430 @@
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+import warnings
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.support.threads import InThread, run_at_once
+from tests.unit.kube.conftest import Certificates, Serve
+from tests.unit.kube.server import Exchange, chunks, silent, stalls
+from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
+from tfoperator.kube.errors import ClientClosed, ConnectionRefused, DeadlineExceeded, MalformedResponse, TransportError
+from tfoperator.kube.http.transport import MAX_IDLE_SECONDS, Transport
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Transport]]:
+    transports: list[Transport] = []
+    yield transports
+    for one in transports:
+        one.close()
+
+
+@pytest.fixture
+def connect(opened: list[Transport]):
+    def make(url: str, tls: TlsOptions | None = None, **options: object) -> Transport:
+        opened.append(Transport(url, tls, **options))
+        return opened[-1]
+
+    return make
+
+
+def ok(exchange: Exchange) -> None:
+    exchange.respond(200, b"{}")
+
+
+def test_a_connection_is_used_again(serve: Serve, connect) -> None:
+    server = serve(ok)
+    transport = connect(server.url)
+    for _ in range(5):
+        assert transport.request("POST", "/x", body=b"1").status == 200
+    assert server.connections == 1
+    assert [r.body for r in server.requests] == [b"1"] * 5
+
+
+def test_the_path_of_the_server_and_given_headers_are_sent(serve: Serve, connect) -> None:
+    server = serve(ok)
+    connect(server.url + "/k8s/clusters/c-1/").request("GET", "/version", [("Accept", "a"), ("X", "1"), ("X", "2")])
+    (request,) = server.requests
+    assert request.target == "/k8s/clusters/c-1/version"
+    assert request.headers["host"] == f"127.0.0.1:{server.port}"
+    assert [value for name, value in request.header_lines if name == "X"] == ["1", "2"]
+
+
+@pytest.mark.parametrize("bad", ["a\r\nX: 1", "a\nb", "ä"])
+def test_a_header_can_not_smuggle_another_one(serve: Serve, connect, bad: str) -> None:
+    transport = connect(serve(ok).url)
+    with pytest.raises(ValueError, match="line break or a character"):
+        transport.request("GET", "/", [("Authorization", bad)])
+    with pytest.raises(ValueError, match="line break or a character"):
+        transport.request("GET", f"/{bad}")
+
+
+def test_connections_carry_no_delay_and_keepalive(serve: Serve, connect) -> None:
+    transport = connect(serve(ok).url)
+    transport.request("GET", "/")
+    sock = transport._idle[0].sock
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
+def test_an_idle_connection_that_the_server_closed_is_not_used(serve: Serve, connect) -> None:
+    closed = threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        exchange.respond(200)
+        if exchange.connection == 1:
+            exchange.hang_up()
+            closed.set()
+
+    server = serve(handler)
+    transport = connect(server.url)
+    transport.request("POST", "/first")
+    assert closed.wait(60)
+    sock = transport._idle[0].sock
+    sock.setblocking(True)
+    assert sock.recv(1, socket.MSG_PEEK) == b""  # the end has arrived
+    sock.settimeout(60)
+    transport.request("POST", "/second")
+    assert [(r.target, r.connection) for r in server.requests] == [("/first", 1), ("/second", 2)]
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used(serve: Serve, connect) -> None:
+    clock = FakeClock()
+    server = serve(ok)
+    transport = connect(server.url, clock=clock)
+    transport.request("GET", "/")
+    clock.advance(MAX_IDLE_SECONDS - 1)
+    transport.request("GET", "/")
+    assert server.connections == 1
+    clock.advance(MAX_IDLE_SECONDS + 1)
+    transport.request("GET", "/")
+    assert server.connections == 2
+
+
+def lose_second_request(how: str):
+    def handler(exchange: Exchange) -> None:
+        if exchange.connection == 1 and len(exchange.server.requests) == 2:
+            exchange.reset() if how == "reset" else exchange.hang_up()
+        else:
+            exchange.respond(200, b"{}")
+
+    return handler
+
+
+@pytest.mark.parametrize("how", ["reset", "eof"])
+def test_a_get_that_an_idle_connection_lost_is_sent_again(serve: Serve, connect, how: str) -> None:
+    server = serve(lose_second_request(how))
+    transport = connect(server.url)
+    transport.request("GET", "/1")
+    assert transport.request("GET", "/2").status == 200
+    assert [(r.target, r.connection) for r in server.requests] == [("/1", 1), ("/2", 1), ("/2", 2)]
+
+
+@pytest.mark.parametrize("how", ["reset", "eof"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_a_write_that_may_have_arrived_is_never_sent_again(serve: Serve, connect, how: str, method: str) -> None:
+    server = serve(lose_second_request(how))
+    transport = connect(server.url)
+    transport.request("GET", "/1")
+    with pytest.raises(TransportError, match="without an answer"):
+        transport.request(method, "/2", body=b"{}")
+    assert [r.target for r in server.requests] == ["/1", "/2"]
+    assert transport.request("GET", "/3").status == 200
+
+
+def test_a_write_that_could_not_be_sent_is_sent_on_a_new_connection(serve: Serve, connect, monkeypatch) -> None:
+    server = serve(ok)
+    transport = connect(server.url)
+    transport.request("GET", "/1")
+    # As if the server's reset arrived between the look at the idle connection and the sending.
+    sock = transport._idle[0].sock
+    sock.shutdown(socket.SHUT_RDWR)
+    monkeypatch.setattr("tfoperator.kube.http.transport.readable", lambda sock: False)
+    assert transport.request("POST", "/2", body=b"{}").status == 200
+    assert [(r.target, r.connection) for r in server.requests] == [("/1", 1), ("/2", 2)]
+
+
+def test_a_get_is_not_sent_again_for_ever(serve: Serve, connect) -> None:
+    server = serve(lambda exchange: exchange.hang_up())
+    with pytest.raises(TransportError, match="closed the connection without an answer"):
+        connect(server.url).request("GET", "/")
+    assert len(server.requests) == 1
+
+
+def test_a_refused_connection_has_an_error_of_its_own(connect) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(ConnectionRefused, match=f"nothing listens at 127.0.0.1:{port}"):
+        connect(f"http://127.0.0.1:{port}").request("GET", "/")
+
+
+def test_a_name_that_does_not_resolve_is_said(connect) -> None:
+    with pytest.raises(TransportError, match=r"cannot resolve the name of nowhere\.invalid:80"):
+        connect("http://nowhere.invalid").request("GET", "/")
+
+
+def test_a_silent_server_runs_into_the_time_limit(serve: Serve, connect) -> None:
+    server = serve(silent)
+    with pytest.raises(DeadlineExceeded, match="in time"):
+        connect(server.url, timeout=0.1).request("GET", "/")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}", TransportError),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", TransportError),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab", TransportError),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", MalformedResponse),
+    ],
+)
+def test_an_answer_that_is_cut_or_no_http_is_an_error(serve: Serve, connect, answer: bytes, error: type) -> None:
+    def handler(exchange: Exchange) -> None:
+        exchange.send(answer)
+        exchange.hang_up()
+
+    with pytest.raises(error):
+        connect(serve(handler).url).request("GET", "/")
+
+
+@pytest.mark.parametrize("form", ["length", "chunked", "until-close"])
+def test_an_answer_may_not_be_larger_than_the_limit(serve: Serve, connect, form: str) -> None:
+    def handler(exchange: Exchange) -> None:
+        body = b"x" * int(exchange.target[1:])
+        if form == "length":
+            exchange.respond(200, body)
+        elif form == "chunked":
+            exchange.begin_chunks()
+            for start in range(0, len(body), 400):
+                exchange.chunk(body[start : start + 400])
+            exchange.end_chunks()
+        else:
+            exchange.send(b"HTTP/1.1 200 OK\r\n\r\n" + body)
+            exchange.hang_up()
+
+    transport = connect(serve(handler).url, max_response_bytes=1000)
+    assert len(transport.request("GET", "/1000").body) == 1000
+    with pytest.raises(MalformedResponse, match="larger than 1000 bytes"):
+        transport.request("GET", "/1001")
+
+
+def test_many_threads_share_the_pool_and_get_their_own_answers(serve: Serve, connect) -> None:
+    server = serve(lambda exchange: exchange.respond(200, exchange.body[::-1]))
+    transport = connect(server.url)
+
+    def work(number: int) -> None:
+        for i in range(30):
+            body = f"{number}-{i}".encode()
+            assert transport.request("POST", "/", body=body).body == body[::-1]
+
+    run_at_once(*[partial(work, number) for number in range(12)])
+    assert len(server.requests) == 360
+    assert server.connections <= 12
+
+
+def test_close_wakes_requests_at_once_and_refuses_new_ones(serve: Serve, connect) -> None:
+    server = serve(silent)
+    transport = connect(server.url)
+    asking = [InThread(lambda: transport.request("GET", "/")) for _ in range(3)]
+    eventually(lambda: len(server.requests) == 3)
+    transport.close()
+    for one in asking:
+        with pytest.raises(ClientClosed):
+            one.result()
+    with pytest.raises(ClientClosed):
+        transport.request("GET", "/")
+    with pytest.raises(ClientClosed):
+        transport.open_stream("/")
+
+
+@pytest.mark.parametrize("stage", ["connecting", "shaking hands"])
+def test_close_does_not_wait_for_a_connection_that_is_being_made(connect, stage: str) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        filling = [socket.socket() for _ in range(4 if stage == "connecting" else 0)]
+        for one in filling:  # a full backlog: further connections are not answered at all
+            one.setblocking(False)
+            one.connect_ex(listener.getsockname())
+        scheme = "http" if stage == "connecting" else "https"
+        transport = connect(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}")
+        asking = InThread(lambda: transport.request("GET", "/"))
+        eventually(lambda: transport._busy, what="a connection is being made")
+        if stage == "shaking hands":
+            eventually(lambda: any(isinstance(one, ssl.SSLSocket) for one in transport._busy))
+        transport.close()
+        with pytest.raises(ClientClosed):
+            asking.result()
+        for one in filling:
+            one.close()
+
+
+def test_a_sibling_is_closed_by_itself(serve: Serve, connect) -> None:
+    server = serve(lambda exchange: exchange.respond())
+    transport = connect(server.url)
+    other = transport.sibling()
+    assert other.request("GET", "/a").status == 200
+    assert transport.request("GET", "/b").status == 200
+    other.close()
+    with pytest.raises(ClientClosed):
+        other.request("GET", "/c")
+    assert transport.request("GET", "/d").status == 200
+    assert [exchange.connection for exchange in server.requests] == [1, 2, 2]
+
+
+def test_a_stream_yields_what_comes_and_ends_cleanly(serve: Serve, connect) -> None:
+    stream = connect(serve(chunks(b"one", b"two")).url).open_stream("/")
+    assert b"".join(iter(lambda: stream.read(5), b"")) == b"onetwo"
+    assert stream.closed()
+    assert stream.read(5) == b""
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_gathering_read_takes_all_that_is_there_and_waits_for_no_more(
+    serve: Serve, connect, certificates: Certificates, tls: bool
+) -> None:
+    sent, go_on = threading.Event(), threading.Semaphore(0)
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        for number in range(30):
+            exchange.chunk(b"%02d" % number * 1000)
+        sent.set()
+        assert go_on.acquire(timeout=60)
+        exchange.chunk(b"more")
+        assert go_on.acquire(timeout=60)
+        exchange.chunk(b"last")
+        exchange.end_chunks()
+
+    server = serve(handler, certificates.server_context() if tls else None)
+    stream = connect(server.url, certificates.trust).open_stream("/")
+    assert sent.wait(20)
+    gathered = [stream.read(5, 10_000)]
+    if tls:
+        assert len(gathered[0]) < 12_000, "no more than asked for, but for the last piece"
+    while sum(map(len, gathered)) < 60_000:
+        gathered.append(stream.read(5, 1 << 20))
+    assert b"".join(gathered) == b"".join(b"%02d" % number * 1000 for number in range(30))
+    assert len(gathered) < 10, "thirty pieces, each read by itself"
+    go_on.release()
+    assert stream.read(5, 1 << 20) == b"more"
+    go_on.release()
+    assert b"".join(iter(lambda: stream.read(5, 1 << 20), b"")) == b"last"
+    assert stream.closed()
+
+
+def test_a_gathering_read_returns_what_came_before_nonsense_and_only_then_the_error(
+    serve: Serve, connect, certificates: Certificates
+) -> None:
+    sent = threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        exchange.chunk(b"first")
+        exchange.send(b"zz\r\n")
+        sent.set()
+        exchange.wait_until_client_leaves()
+        exchange.hang_up()
+
+    server = serve(handler, certificates.server_context())
+    stream = connect(server.url, certificates.trust).open_stream("/")
+    assert sent.wait(20)
+    assert stream.read(5, 1 << 20) == b"first"
+    with pytest.raises(MalformedResponse):
+        stream.read(5, 1 << 20)
+    assert stream.closed()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_stream_is_closed_from_another_thread_while_it_is_read(
+    serve: Serve, connect, certificates: Certificates, tls: bool
+) -> None:
+    left = threading.Event()
+    server = serve(stalls(b"first", left=left), certificates.server_context() if tls else None)
+    stream = connect(server.url, certificates.trust).open_stream("/")
+    assert stream.read(5) == b"first"
+    reading = InThread(lambda: stream.read(None))
+    eventually(lambda: stream._reading)
+    stream.close()
+    stream.close()
+    assert reading.result() == b""
+    assert left.wait(60), "the server does not notice"
+    assert stream._sock.fileno() == -1
+
+
+def test_a_stream_that_nobody_reads_is_closed_at_once(serve: Serve, connect) -> None:
+    left = threading.Event()
+    stream = connect(serve(stalls(left=left)).url).open_stream("/")
+    stream.close()
+    assert left.wait(60)
+    assert stream._sock.fileno() == -1
+
+
+def test_the_trust_of_the_server_is_checked(serve: Serve, connect, certificates: Certificates, tmp_path) -> None:
+    server = serve(ok, certificates.server_context())
+    assert connect(server.url, certificates.trust).request("GET", "/").status == 200
+    assert connect(server.url, TlsOptions(ca=certificates.ca.read_bytes())).request("GET", "/").status == 200
+    assert connect(server.url, TlsOptions(verify=False)).request("GET", "/").status == 200
+    stranger = Certificates(tmp_path)
+    with pytest.raises(TransportError, match="is not trusted"):
+        connect(server.url, TlsOptions(ca=str(stranger.ca))).request("GET", "/")
+
+
+def test_the_name_to_check_can_be_another_than_the_hosts(serve: Serve, connect, certificates: Certificates) -> None:
+    server = serve(ok, certificates.server_context("named"))
+    with pytest.raises(TransportError, match="is not trusted"):
+        connect(server.url, certificates.trust).request("GET", "/")
+    options = TlsOptions(ca=str(certificates.ca), server_name="kube.test")
+    assert connect(server.url, options).request("GET", "/").status == 200
+
+
+def test_client_certificates_are_shown_from_files_and_from_bytes(
+    serve: Serve, connect, certificates: Certificates
+) -> None:
+    seen: list[str] = []
+
+    def handler(exchange: Exchange) -> None:
+        seen.append(exchange.client_name)
+        exchange.respond(200)
+
+    server = serve(handler, certificates.server_context(ask_client=True))
+    chain, key = certificates.directory / "alice.crt", certificates.directory / "alice.key"
+    ca = str(certificates.ca)
+    by_path = TlsOptions(ca=ca, client_certificate=ClientCertificate(str(chain), str(key)))
+    connect(server.url, by_path).request("GET", "/")
+    by_bytes = TlsOptions(ca=ca, client_certificate=ClientCertificate(chain.read_bytes(), key.read_bytes()))
+    connect(server.url, by_bytes).request("GET", "/")
+    bob = [(certificates.directory / f"bob.{suffix}").read_bytes() for suffix in ("crt", "key")]
+    connect(server.url, by_path).request("GET", "/", certificate=ClientCertificate(*bob))
+    assert seen == ["alice", "alice", "bob"]
+
+
+def test_a_forked_child_leaves_the_parents_connections_alone(serve: Serve, connect) -> None:
+    server = serve(lambda exchange: exchange.respond(200, str(exchange.connection).encode()))
+    transport = connect(server.url)
+    assert transport.request("GET", "/parent").body == b"1"
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, since Python 3.12
+        child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, transport.request("GET", "/child").body)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    try:
+        assert os.read(reader, 10) == b"2"
+    finally:
+        os.close(reader)
+        os.waitpid(child, 0)
+    assert transport.request("GET", "/parent").body == b"1"

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.launcher import Artifact, LocalOutputStore
+from tfoperator.launcher.core.output import MAX_OUTPUT_BYTES, ErrorStatus, MalformedOutput, Output, parse_output
+from tfoperator.launcher.core.verdict import ContainerEnd, VerdictKind, judge
+
+PERMANENT = Output(ErrorStatus("PERMANENT_ERROR", "bad data"))
+RETRYABLE = Output(ErrorStatus("RETRYABLE_ERROR", "busy"))
+LOST = ContainerEnd(lost=True, message="gone")
+
+
+def test_everything_in_it_is_optional() -> None:
+    assert parse_output(b"{}") == Output()
+    full = parse_output(
+        b'{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}, "more": 1, "exec_properties": {"n": 3},'
+        b' "outputs": {"a": {"uri": "/a"}, "b": [{"uri": "/b", "properties": {"rows": 7}}, {"uri": "/c"}]}}'
+    )
+
+    assert full.error_status == RETRYABLE.error_status
+    assert full.exec_properties == {"n": 3}
+    assert full.artifacts() == {"a": (Artifact("/a"),), "b": (Artifact("/b", {"rows": 7}), Artifact("/c"))}
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "can't be read"),
+        (b'{"outputs": ', "can't be read"),
+        (b"[]", "array"),
+        (b"\xff\xfe", "can't be read"),
+        (b'{"error_status": {"code": "ERROR"}}', "ERROR.*error_status.code"),
+        (b'{"error_status": {"message": "x"}}', "code"),
+        (b'{"outputs": {"a": 1}}', "outputs"),
+        (b'{"outputs": {"stranger": {"uri": "/x"}}}', "stranger"),
+        (b"[" * 100_000, "can't be read"),
+        (b" " * (MAX_OUTPUT_BYTES + 1), "larger"),
+    ],
+)
+def test_a_document_that_can_not_be_used_says_why(data: bytes, words: str) -> None:
+    with pytest.raises(MalformedOutput, match=words):
+        parse_output(data, frozenset({"a"}))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        said = parse_output(data)
+    except MalformedOutput:
+        return
+    assert isinstance(said, Output)
+
+
+@pytest.mark.parametrize(
+    ("end", "said", "kind", "words"),
+    [
+        (ContainerEnd(0), None, VerdictKind.SUCCEEDED, ""),
+        (ContainerEnd(0), Output(), VerdictKind.SUCCEEDED, ""),
+        (ContainerEnd(0), PERMANENT, VerdictKind.PERMANENT, "bad data"),
+        (ContainerEnd(0), RETRYABLE, VerdictKind.RETRYABLE, "busy"),
+        (ContainerEnd(0), MalformedOutput("line 1"), VerdictKind.PERMANENT, "line 1"),
+        (ContainerEnd(1), None, VerdictKind.PERMANENT, "exit code 1"),
+        (ContainerEnd(137, "OOMKilled"), None, VerdictKind.PERMANENT, "137: OOMKilled"),
+        (ContainerEnd(1), Output(), VerdictKind.PERMANENT, "exit code 1"),
+        (ContainerEnd(1), RETRYABLE, VerdictKind.RETRYABLE, "busy"),
+        (ContainerEnd(None), None, VerdictKind.PERMANENT, "its exit code is unknown"),
+        (LOST, None, VerdictKind.RETRYABLE, "gone"),
+        (LOST, Output(), VerdictKind.SUCCEEDED, ""),
+        (LOST, PERMANENT, VerdictKind.PERMANENT, "bad data"),
+        (LOST, MalformedOutput("cut off"), VerdictKind.RETRYABLE, "gone"),
+    ],
+)
+def test_only_three_things_are_worth_another_try(end: ContainerEnd, said: Any, kind: VerdictKind, words: str) -> None:
+    verdict = judge(end, said)
+
+    assert verdict.kind is kind
+    assert words in verdict.message
+
+
+def test_a_failure_without_an_exit_code_is_told_in_its_own_words() -> None:
+    assert judge(ContainerEnd(None, "Worker-0: exited with code 3"), None).message == "Worker-0: exited with code 3"
+
+
+def test_what_an_earlier_try_has_left_is_cleared(tmp_path: Path) -> None:
+    store, place = LocalOutputStore(), str(tmp_path / "deep" / "tmp")
+    store.clear(place)
+    assert store.read(place) is None
+
+    Path(place, "output.json").write_text("{}")
+    assert store.read(place) == b"{}"
+    store.clear(place)
+    assert store.read(place) is None
+    assert store.read(str(tmp_path / "nowhere")) is None
+
+
+def test_what_is_no_regular_file_is_not_followed_nor_waited_for(tmp_path: Path) -> None:
+    store, output = LocalOutputStore(), tmp_path / "output.json"
+    secret = tmp_path / "secret"
+    secret.write_text("{}")
+    for make in (lambda: output.symlink_to(secret), lambda: os.mkfifo(output), output.mkdir):
+        make()
+        with pytest.raises(MalformedOutput):
+            store.read(str(tmp_path))
+        store.clear(str(tmp_path))
+        assert not output.exists()
+    assert secret.exists()
+
+
+def test_no_more_is_read_than_can_be_used(tmp_path: Path) -> None:
+    with (tmp_path / "output.json").open("wb") as stream:
+        stream.truncate(MAX_OUTPUT_BYTES * 4)
+
+    data = LocalOutputStore().read(str(tmp_path))
+    assert data is not None
+    assert len(data) == MAX_OUTPUT_BYTES + 1
+
+
+def test_a_new_directory_is_for_every_user_of_a_container_and_a_file_in_it_for_its_owner(tmp_path: Path) -> None:
+    fresh = tmp_path / "a" / "b"
+    LocalOutputStore().clear(str(fresh))
+    LocalOutputStore().clear(str(fresh))  # a second try
+    assert (fresh.stat().st_mode & 0o7777, fresh.parent.stat().st_mode & 0o022) == (0o1777, 0)
+
+
+KILLED_BEFORE_CHMOD = """
+import os, signal, sys
+from pathlib import Path
+from tfoperator.launcher import LocalOutputStore
+def kill(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+os.chmod = Path.chmod = kill
+LocalOutputStore().clear(sys.argv[1])
+"""
+
+
+def test_a_killed_launcher_leaves_no_directory_that_others_cannot_write_to(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "work" / "tmp"
+    done = subprocess.run([sys.executable, "-c", KILLED_BEFORE_CHMOD, str(place)], timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL
+    LocalOutputStore().clear(str(place))
+    assert place.stat().st_mode & 0o7777 == 0o1777
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o1777])
+def test_a_directory_that_is_there_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    mine.chmod(mode)
+    (mine / "output.json").write_text("{}")
+    LocalOutputStore().clear(str(mine))
+    assert mine.stat().st_mode & 0o7777 == mode
+    assert list(mine.iterdir()) == []

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.support import Answer, Http, decode
+from tests.support.jobs import write_kubeconfig
+from tests.support.measured import Measured
+from tests.support.threads import no_threads_left
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
+from tfoperator.kube.resources import PODS
+from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.gpus import GpuUse
+
+METRICS = "/apis/metrics.k8s.io/v1beta1"
+
+
+@dataclass
+class World:
+    client: Client
+    http: Http
+    measured: Measured
+
+    def pod(self, name: str, namespace: str = "default", **labels: str) -> None:
+        body = {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        self.client.create(PODS, namespace, body, decode)
+
+    def uses(self, pod: str, cpu: float, memory: int, *, namespace: str = "default", gpu: GpuUse | None = None) -> None:
+        self.measured.uses(self.client, namespace, pod, cpu, memory, gpu)
+
+    def get(self, path: str) -> Answer:
+        return self.http("GET", METRICS + path)
+
+    def names(self, path: str) -> list[str]:
+        return [item["metadata"]["name"] for item in self.get(path).body["items"]]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    measured = Measured()
+    with no_threads_left(), EmbeddedApiServer(usage=measured.read, custom_resources=[]) as server:
+        kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", server.kubeconfig(), "default")
+        with Client(load_config(str(kubeconfig))) as client:
+            yield World(client, Http(kubeconfig), measured)
+
+
+def test_what_a_pod_uses_as_metrics_server_says_it(world: World) -> None:
+    world.pod("a", app="x")
+    world.uses("a", 0.25, 5 << 20)
+    world.uses("a", 1.0, 1 << 30, gpu=GpuUse(2, 1.5, 4 << 30))
+    [answer] = world.get("/namespaces/default/pods").body["items"]
+    assert answer == world.get("/namespaces/default/pods/a").body
+    assert answer["metadata"] == {
+        "name": "a",
+        "namespace": "default",
+        "labels": {"app": "x"},
+        "creationTimestamp": "2026-01-01T12:00:00Z",
+    }
+    assert (answer["timestamp"], answer["window"]) == ("2026-01-01T12:00:00Z", "2.500s")
+    gpus = {"nvidia.com/gpu": "1500m", "nvidia.com/gpu-memory": "4194304Ki"}
+    assert answer["containers"] == [
+        {"name": "c0", "usage": {"cpu": "250000000n", "memory": "5120Ki"}},
+        {"name": "c1", "usage": {"cpu": "1000000000n", "memory": "1048576Ki"} | gpus},
+    ]
+
+
+def test_pods_are_selected_as_pods_are(world: World) -> None:
+    for name, app in (("a", "x"), ("b", "y"), ("idle", "x")):
+        world.pod(name, app=app)
+    world.pod("c", "kube-system", app="x")
+    for name, namespace in (("a", "default"), ("b", "default"), ("c", "kube-system")):
+        world.uses(name, 1.0, 1, namespace=namespace)
+    assert world.names("/namespaces/default/pods") == ["a", "b"]
+    assert sorted(world.names("/pods")) == ["a", "b", "c"]
+    assert sorted(world.names("/pods?labelSelector=app%3Dx")) == ["a", "c"]
+    assert world.names("/namespaces/default/pods?fieldSelector=metadata.name%3Db") == ["b"]
+    assert world.get("/pods?labelSelector=a%20b").code == 400
+
+
+def test_the_successor_of_a_pod_does_not_inherit_its_use(world: World) -> None:
+    world.pod("a")
+    world.uses("a", 1.0, 1)
+    world.client.delete(PODS, "default", "a", grace_period_seconds=0)
+    world.pod("a")
+    assert world.names("/pods") == []
+
+
+def test_a_node_uses_what_the_machine_uses(world: World) -> None:
+    world.http("POST", "/api/v1/nodes", {"metadata": {"name": "n", "labels": {"disk": "fast"}}})
+    node = world.get("/nodes/n").body
+    assert (node["kind"], node["usage"]) == ("NodeMetrics", {"cpu": "1500000000n", "memory": "3145728Ki"})
+    assert world.names("/nodes?labelSelector=disk%3Dfast") == ["n"]
+    assert world.names("/nodes?labelSelector=disk%3Dslow") == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/namespaces/default/pods/gone", 404),
+        ("GET", "/nodes/gone", 404),
+        ("GET", "/pods/a", 404),
+        ("GET", "/namespaces/default/nodes", 404),
+        ("GET", "/things", 404),
+        ("GET", "/namespaces/default/pods/a/log", 404),
+        ("GET", "/pods?watch=true", 405),
+        ("POST", "/namespaces/default/pods", 405),
+        ("DELETE", "/nodes/n", 405),
+    ],
+)
+def test_what_there_is_not(world: World, method: str, path: str, code: int) -> None:
+    answer = world.http(method, METRICS + path, {} if method == "POST" else None)
+    assert (answer.code, answer.body["kind"]) == (code, "Status")
+
+
+def test_a_stranger_is_told_nothing_and_nothing_is_measured_for_him(world: World) -> None:
+    assert world.http("GET", METRICS + "/pods", token="wrong").code == 401
+    assert world.measured.asked == 0
+
+
+def test_before_anything_was_measured(world: World) -> None:
+    world.measured.known = False
+    assert world.get("/pods").code == 503
+
+
+def groups(http: Http) -> list[str]:
+    return [group["name"] for group in http("GET", "/apis").body["groups"]]
+
+
+def resources(document: Any) -> set[tuple[str, tuple[str, ...]]]:
+    return {(resource["name"], tuple(resource["verbs"])) for resource in document["resources"]}
+
+
+def test_discovery_knows_it_where_somebody_measures(world: World) -> None:
+    expected = {("pods", ("get", "list")), ("nodes", ("get", "list"))}
+    assert resources(world.http("GET", METRICS).body) == expected
+    assert "metrics.k8s.io" in groups(world.http)
+
+
+def test_where_nobody_measures_there_is_no_such_group(tmp_path: Path) -> None:
+    with EmbeddedApiServer(custom_resources=[]) as server:
+        http = Http(write_kubeconfig(tmp_path / "kubeconfig", server.kubeconfig(), "default"))
+        assert "metrics.k8s.io" not in groups(http)
+        assert http("GET", METRICS + "/pods").code == 404

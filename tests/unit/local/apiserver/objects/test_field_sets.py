@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.local.apiserver.objects.field_managers import Owner, after_update, apply, managed_fields, owned_fields
+from tfoperator.local.apiserver.objects.field_sets import (
+    MISSING,
+    dotted_path,
+    fields_of,
+    from_json,
+    is_item,
+    list_keys,
+    remove,
+    to_json,
+    value_at,
+)
+from tfoperator.local.apiserver.resource_types import CONFIG_MAPS, PODS
+
+KEYS = list_keys("Pod")
+NOW = "2026-01-01T00:00:00Z"
+NAMES = st.sampled_from(["a", "b", "c"])
+ENV = st.lists(st.builds(lambda n, v: {"name": n, "value": v}, NAMES, NAMES), max_size=3, unique_by=lambda e: e["name"])
+CONTAINERS = st.lists(
+    st.builds(
+        lambda name, image, env: {"name": name, "image": image, **({"env": env} if env else {})}, NAMES, NAMES, ENV
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda container: container["name"],
+)
+LABELS = st.dictionaries(NAMES, NAMES, max_size=2)
+PODS_OF_ALL_KINDS = st.builds(
+    lambda labels, containers: {
+        "metadata": {"name": "p", **({"labels": labels} if labels else {})},
+        "spec": {"containers": containers},
+    },
+    LABELS,
+    CONTAINERS,
+)
+ONE, TWO = Owner("one", "Apply"), Owner("two", "Apply")
+
+
+def stored(obj: dict[str, Any], owned: Any) -> dict[str, Any]:
+    entries = managed_fields(owned, (), "v1", NOW)
+    return {**obj, "metadata": {**obj["metadata"], "managedFields": entries}}
+
+
+@given(PODS_OF_ALL_KINDS)
+def test_a_set_reads_as_it_was_written(pod: dict[str, Any]) -> None:
+    fields = fields_of(pod, KEYS)
+
+    assert from_json(to_json(fields)) == fields
+    assert all(value_at(pod, path) is not MISSING for path in fields)
+
+
+@given(PODS_OF_ALL_KINDS)
+def test_who_removes_every_field_leaves_nothing(pod: dict[str, Any]) -> None:
+    left = copy.deepcopy(pod)
+    for path in sorted(fields_of(pod, KEYS), key=lambda one: (not is_item(one), len(one))):
+        remove(left, path)
+
+    assert fields_of(left, KEYS) == frozenset()
+
+
+@given(PODS_OF_ALL_KINDS, PODS_OF_ALL_KINDS)
+def test_the_only_manager_gets_what_it_says_whatever_it_said_before(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    first = apply(PODS, None, before, ONE, KEYS, force=False)
+    second = apply(PODS, stored(first.obj, first.owned), after, ONE, KEYS, force=False)
+
+    assert fields_of(second.obj, KEYS) == fields_of(after, KEYS) == second.owned[ONE]
+    assert all(is_item(p) or value_at(second.obj, p) == value_at(after, p) for p in fields_of(after, KEYS))
+
+
+@given(PODS_OF_ALL_KINDS, PODS_OF_ALL_KINDS)
+def test_force_gives_what_it_asks_for_and_takes_nothing_else(mine: dict[str, Any], theirs: dict[str, Any]) -> None:
+    first = apply(PODS, None, theirs, TWO, KEYS, force=False)
+    second = apply(PODS, stored(first.obj, first.owned), mine, ONE, KEYS, force=True)
+
+    wanted = fields_of(mine, KEYS)
+    assert all(is_item(path) or value_at(second.obj, path) == value_at(mine, path) for path in wanted)
+    assert fields_of(second.obj, KEYS) == wanted | fields_of(theirs, KEYS)
+
+
+@given(PODS_OF_ALL_KINDS, PODS_OF_ALL_KINDS)
+def test_after_an_update_nobody_owns_what_is_not_there_or_what_another_has_changed(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    first = apply(PODS, None, before, ONE, KEYS, force=False)
+    owned = after_update(stored(first.obj, first.owned), after, None, Owner("editor"), KEYS)
+
+    there = fields_of(after, KEYS)
+    assert all(fields <= there for fields in owned.values())
+    kept = owned.get(ONE, frozenset())
+    assert all(is_item(path) or value_at(before, path) == value_at(after, path) for path in kept)
+
+
+def test_lists_without_keys_or_with_spoilt_ones_are_values() -> None:
+    assert fields_of({"spec": {"args": ["a"]}}, KEYS) == {("f:spec", "f:args")}
+    twice = {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}
+    assert fields_of(twice, KEYS) == {("f:spec", "f:containers")}
+
+
+def test_paths_are_named_as_kubernetes_names_them() -> None:
+    path = ("f:spec", "f:containers", 'k:{"name":"main"}', "f:image")
+
+    assert dotted_path(path) == '.spec.containers[name="main"].image'
+
+
+@pytest.mark.parametrize("tree", [{"x": {}}, {"f:a": 1}, {"k:[]": {}}, {"k:{": {}}, {"v:{": {}}, {"": {}}])
+def test_what_is_no_set_is_refused(tree: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        from_json(tree)
+
+
+@pytest.mark.parametrize("entries", ["x", [1], [{"manager": 1}], [{"operation": "Eat"}], [{"fieldsV1": {"x": {}}}]])
+def test_managed_fields_that_a_client_has_spoilt_do_not_count(entries: Any) -> None:
+    with pytest.raises(ValueError):
+        owned_fields(entries)
+    obj = {"metadata": {"name": "c"}, "data": {"a": "1"}}
+    first = apply(CONFIG_MAPS, None, obj, ONE, {}, force=False)
+
+    owned = after_update(stored(obj, first.owned), obj, entries, Owner("editor"), {})
+
+    assert owned == first.owned
+
+
+def test_an_entry_that_stays_as_it_was_keeps_its_time() -> None:
+    owned = {ONE: frozenset({("f:data",)})}
+    before = managed_fields(owned, (), "v1", NOW)
+
+    assert managed_fields(owned, before, "v1", "2027-01-01T00:00:00Z") == before

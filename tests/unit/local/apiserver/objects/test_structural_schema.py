@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.local.apiserver.samples import SCHEMA
+from tfoperator.local.apiserver.objects.structural_schema import StructuralSchema
+
+WIDGET = StructuralSchema(SCHEMA)
+
+
+def problems(**spec: Any) -> list[str]:
+    return [str(problem) for problem in WIDGET.validate({"spec": {"size": 1, **spec}})]
+
+
+def test_unknown_fields_are_dropped_wherever_they_are() -> None:
+    obj = {
+        "metadata": {"anything": "goes"},
+        "spec": {
+            "typo": 1,
+            "open": {"any": {"thing": 1}},
+            "parts": [{"id": "a", "extra": 1}],
+            "groups": {"g": {"count": 1, "extra": 2}},
+        },
+        "other": {},
+    }
+
+    dropped = WIDGET.prune(obj)
+
+    assert sorted(dropped) == ["other", "spec.groups.g.extra", "spec.parts[0].extra", "spec.typo"]
+    assert obj == {
+        "metadata": {"anything": "goes"},
+        "spec": {"open": {"any": {"thing": 1}}, "parts": [{"id": "a"}], "groups": {"g": {"count": 1}}},
+    }
+
+
+def test_defaults_fill_in_what_is_absent_or_null_where_null_is_not_allowed() -> None:
+    obj: dict[str, Any] = {
+        "spec": {"size": None, "maybe": None, "colour": None, "parts": [{"id": "a"}], "groups": {"g": {}}}
+    }
+
+    WIDGET.default(obj)
+
+    assert obj["spec"] == {
+        "size": 1,
+        "maybe": None,
+        "parts": [{"id": "a", "weight": 5}],
+        "groups": {"g": {"count": 1}},
+    }
+
+
+def test_a_default_is_not_shared_between_objects() -> None:
+    schema = StructuralSchema({"type": "object", "properties": {"list": {"type": "array", "default": []}}})
+    first: dict[str, Any] = {}
+    second: dict[str, Any] = {}
+    schema.default(first)
+    schema.default(second)
+
+    first["list"].append(1)
+
+    assert second["list"] == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"size": -1}, "spec.size: Invalid value: -1: spec.size in body should be greater than or equal to 0"),
+        ({"size": 2**31}, f"spec.size: Invalid value: {2**31}: spec.size in body should be less than or equal to"),
+        ({"size": "1"}, 'spec.size: Invalid value: "string": spec.size in body must be of type integer: "1"'),
+        ({"size": True}, 'spec.size: Invalid value: "boolean": spec.size in body must be of type integer'),
+        ({"colour": "blue"}, 'spec.colour: Unsupported value: "blue": supported values: "red", "green"'),
+        ({"name": "x"}, 'spec.name: Invalid value: "x": spec.name in body should be at least 2 chars long'),
+        ({"name": "toolong"}, "spec.name: Too long: may not be more than 5"),
+        ({"name": "A1"}, "spec.name: Invalid value: \"A1\": spec.name in body should match '^[a-z]+$'"),
+        ({"when": "yesterday"}, 'spec.when: Invalid value: "yesterday": spec.when in body must be of type date-time'),
+        ({"parts": [{}]}, "spec.parts[0].id: Required value"),
+        ({"parts": [{"id": "a"}] * 3}, "spec.parts: Too many: must have at most 2 items"),
+        ({"groups": {}}, "spec.groups: Invalid value: {}: spec.groups in body should have at least 1 properties"),
+        ({"groups": {"g": {"count": "x"}}}, 'spec.groups.g.count: Invalid value: "string"'),
+        ({"port": []}, "spec.port: Invalid value: []"),
+        ({"open": []}, 'spec.open: Invalid value: "array": spec.open in body must be of type object: "array"'),
+    ],
+)
+def test_what_the_schema_forbids_is_said_in_the_words_of_kube_apiserver(spec: dict[str, Any], message: str) -> None:
+    (found,) = problems(**spec)
+
+    assert found.startswith(message)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"port": 1}, {"port": "http"}, {"maybe": None}, {"when": "2026-01-01T00:00:00Z"}, {"groups": {"g": {}}}],
+)
+def test_what_the_schema_allows_passes(spec: dict[str, Any]) -> None:
+    assert problems(**spec) == []
+
+
+def test_all_problems_are_found_in_order() -> None:
+    found = problems(size=-1, colour="blue", parts=[{}])
+
+    assert [text.partition(":")[0] for text in found] == ["spec.colour", "spec.parts[0].id", "spec.size"]
+
+
+def test_a_missing_section_is_named() -> None:
+    assert [str(problem) for problem in WIDGET.validate({})] == ["spec: Required value"]
+
+
+def test_one_section_can_be_checked_alone() -> None:
+    status = WIDGET.only("status")
+
+    assert status.validate({"spec": "broken"}) == []
+    assert [problem.field for problem in status.validate({"status": {"ready": "x"}})] == ["status.ready"]

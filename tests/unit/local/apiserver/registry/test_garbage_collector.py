@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.local.apiserver.samples import Json, World
+from tfoperator.local.apiserver.registry.deletion import DeleteOptions
+from tfoperator.local.apiserver.registry.registry import WriteOptions
+from tfoperator.local.apiserver.resource_types import BUILTIN, NAMESPACES
+
+_WRITE = WriteOptions()
+CONFIG_MAPS = next(resource for resource in BUILTIN if resource.plural == "configmaps")
+
+
+def make(world: World, name: str, *owners: Json, block: bool = False) -> Json:
+    references = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "blockOwnerDeletion": block,
+        }
+        for owner in owners
+    ]
+    made = world.create(CONFIG_MAPS, {"metadata": {"name": name, "ownerReferences": references}})
+    world.settle()
+    return made
+
+
+def delete(world: World, name: str, policy: str = "") -> None:
+    world.registry.delete(CONFIG_MAPS, "ns", name, DeleteOptions(propagation_policy=policy or None))
+    world.settle()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 7), max_size=3), min_size=2, max_size=8), st.integers(0, 7))
+def test_exactly_what_has_no_living_owner_goes(owners: list[list[int]], victim: int) -> None:
+    world = World()
+    made: list[Json] = []
+    for index, wanted in enumerate(owners):
+        named = sorted({number for number in wanted if number < index})
+        made.append(make(world, f"c{index}", *(made[number] for number in named)))
+    victim %= len(made)
+
+    delete(world, f"c{victim}")
+
+    gone = {victim}
+    for index, wanted in enumerate(owners):
+        named = {number for number in wanted if number < index}
+        if named and named <= gone:
+            gone.add(index)
+    assert world.names(CONFIG_MAPS) == [f"c{index}" for index in range(len(made)) if index not in gone]
+
+
+def test_foreground_goes_from_the_leaves_to_the_root(world: World) -> None:
+    root = make(world, "root")
+    branch = make(world, "branch", root, block=True)
+    leaf = make(world, "leaf", branch, block=True)
+    world.update(CONFIG_MAPS, "leaf", metadata={**leaf["metadata"], "finalizers": ["example.com/hold"]})
+
+    delete(world, "root", "Foreground")
+    waiting = world.names(CONFIG_MAPS)
+    world.registry.update(CONFIG_MAPS, "ns", "leaf", lambda c: _without_finalizers(c.copy()), _WRITE)
+    world.settle()
+
+    assert waiting == ["branch", "leaf", "root"]
+    assert world.names(CONFIG_MAPS) == []
+
+
+def test_foreground_does_not_wait_for_dependents_that_do_not_block(world: World) -> None:
+    root = make(world, "root")
+    make(world, "leaf", root)
+
+    delete(world, "root", "Foreground")
+
+    assert world.names(CONFIG_MAPS) == []
+
+
+def test_orphans_keep_their_other_owners(world: World) -> None:
+    first, second = make(world, "first"), make(world, "second")
+    make(world, "shared", first, second)
+
+    delete(world, "first", "Orphan")
+
+    references = world.registry.get(CONFIG_MAPS, "ns", "shared").metadata["ownerReferences"]
+    assert [reference["name"] for reference in references] == ["second"]
+
+
+def test_an_owner_of_a_kind_that_is_not_served_is_believed(world: World) -> None:
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "d", "uid": "u"}
+
+    world.create(CONFIG_MAPS, {"metadata": {"name": "a", "ownerReferences": [reference]}})
+    world.settle()
+
+    assert world.names(CONFIG_MAPS) == ["a"]
+
+
+def test_nothing_happens_inside_the_write_that_causes_it(world: World) -> None:
+    make(world, "leaf", make(world, "root"))
+
+    world.registry.delete(CONFIG_MAPS, "ns", "root", DeleteOptions())
+    before = world.names(CONFIG_MAPS)
+    world.settle()
+
+    assert (before, world.names(CONFIG_MAPS)) == (["leaf"], [])
+
+
+@pytest.mark.parametrize("policy", ["", "Foreground"])
+def test_a_namespace_goes_with_everything_in_it(policy: str, world: World) -> None:
+    make(world, "leaf", make(world, "root"), block=True)
+
+    world.registry.delete(NAMESPACES, "", "ns", DeleteOptions(propagation_policy=policy or None))
+    world.settle()
+
+    assert world.names(CONFIG_MAPS) == []
+    assert world.names(NAMESPACES) == []
+
+
+def _without_finalizers(obj: Json) -> Json:
+    del obj["metadata"]["finalizers"]
+    return obj

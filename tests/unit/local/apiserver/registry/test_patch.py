@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from tests.unit.local.apiserver.samples import refused, widgets
+from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.registry.patch import json_patch, patcher, strategic_merge
+from tfoperator.local.apiserver.resource_types import PODS
+
+
+@pytest.mark.parametrize(
+    ("operations", "code"),
+    [
+        ([{"op": "jump", "path": "/a"}], 400),
+        ([{"path": "/a"}], 400),
+        (["nonsense"], 400),
+        ([{"op": "test", "path": "/a", "value": 2}], 422),
+        ([{"op": "remove", "path": "/b"}], 422),
+        ([{"op": "add", "path": "/a/b", "value": 1}], 422),
+        ([{"op": "add", "path": "no-slash", "value": 1}], 422),
+        ([{"op": "replace", "path": "", "value": []}], 422),
+    ],
+)
+def test_a_json_patch_that_fails_says_whose_fault_it_is(operations: list[Any], code: int) -> None:
+    with refused(code):
+        json_patch({"a": 1}, operations)
+
+
+@pytest.mark.parametrize("operations", [[{"op": "copy", "path": "/b"}], [{"op": "copy", "from": "/x/-", "path": "/b"}]])
+def test_a_copy_from_nowhere_fails_like_any_other(operations: list[Any]) -> None:
+    with pytest.raises(StatusError):
+        json_patch({"x": [1]}, operations)
+
+
+def test_copies_have_a_bound_together() -> None:
+    doubled = [{"op": "copy", "from": "/all", "path": f"/all/{number}"} for number in range(20)]
+    assert len(json_patch({"all": {"text": "x" * 500}}, doubled[:12])["all"]) == 13
+    tracemalloc.start()
+    with pytest.raises(StatusError, match="exceeding the limit 3145728") as caught:
+        json_patch({"all": {"text": "x" * 500}}, doubled)
+    assert caught.value.code == 422
+    assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    tracemalloc.stop()
+
+
+def test_a_patch_has_so_many_operations_at_most() -> None:
+    operations = [{"op": "test", "path": "/a", "value": 1}] * 10_000
+    assert json_patch({"a": 1}, operations) == {"a": 1}
+    with refused(413):
+        json_patch({"a": 1}, [*operations, operations[0]])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[1", b'"text"', b"[]", b'{"a": "\xff"}', b'{"a":' + b"[" * 100_000],
+    ids=["cut off", "not an object", "a list where an object belongs", "no text", "too deep"],
+)
+def test_a_body_that_is_no_patch_is_a_bad_request(body: bytes) -> None:
+    with refused(400):
+        patcher(PODS, "application/merge-patch+json", body)
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/apply-patch+yaml", ""])
+def test_other_content_types_are_not_accepted(content_type: str) -> None:
+    with refused(415):
+        patcher(PODS, content_type, b"{}")
+
+
+def test_custom_kinds_take_no_strategic_patch() -> None:
+    with pytest.raises(StatusError, match="merge-patch"):
+        patcher(widgets().resource, "application/strategic-merge-patch+json", b"{}")
+
+
+def pod(*containers: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {}, "spec": {"containers": list(containers)}}
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"$patch": "explode"},
+        {"spec": {"containers": [{"image": "no name"}]}},
+        {"spec": {"containers": ["text"]}},
+    ],
+)
+def test_a_malformed_strategic_patch_is_a_bad_request(patch: dict[str, Any]) -> None:
+    with refused(400):
+        strategic_merge(pod({"name": "a"}), patch, "Pod")

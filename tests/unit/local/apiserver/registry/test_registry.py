@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.local.apiserver.samples import World, named
+from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.registry.deletion import DeleteOptions
+from tfoperator.local.apiserver.resource_types import NAMESPACES, PODS
+from tfoperator.local.apiserver.storage.store import Change
+
+
+def pod(name: str, **spec: object) -> dict[str, object]:
+    return {**named(name), "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+
+
+def test_a_refused_write_leaves_no_trace(world: World) -> None:
+    before = world.store.revision
+
+    with pytest.raises(StatusError):
+        world.create(PODS, {"metadata": {"name": "a"}, "spec": {}})
+
+    assert world.store.revision == before
+    assert world.names(PODS) == []
+
+
+def test_a_write_that_changes_nothing_wakes_nobody(world: World) -> None:
+    world.create(PODS, pod("a"))
+    heard: list[Change] = []
+    world.store.observe(heard.append)
+
+    world.update(PODS, "a")
+
+    assert heard == []
+
+
+def test_what_is_stored_is_never_changed_by_an_update(world: World) -> None:
+    world.create(PODS, pod("a"))
+    stored = world.store.get(PODS, "ns/a")
+    assert stored is not None
+    before = stored.copy()
+
+    world.update(PODS, "a", subresource="status", status={"phase": "Running"})
+
+    assert stored.obj == before
+
+
+def test_a_status_of_a_custom_kind_leaves_the_old_version_as_it_was(world: World) -> None:
+    widget = world.widgets.resource
+    world.create(widget, {**named("w"), "spec": {"size": 2}})
+    stored = world.store.get(widget, "ns/w")
+    assert stored is not None
+    before = stored.copy()
+
+    world.update(widget, "w", subresource="status", status={"ready": 1})
+
+    assert stored.obj == before
+    assert world.registry.get(widget, "ns", "w").obj["status"] == {"ready": 1}
+
+
+def test_a_generated_name_that_is_taken_is_tried_again_and_then_refused(world: World) -> None:
+    base = "x" * 80
+
+    names = {world.create(PODS, {**pod(""), "metadata": {"generateName": base}})["metadata"]["name"] for _ in range(50)}
+
+    assert len(names) == 50
+    assert {len(name) for name in names} == {63}
+
+
+def test_a_bound_pod_loses_its_grace_when_it_has_ended(world: World) -> None:
+    world.create(PODS, pod("a", nodeName="n", terminationGracePeriodSeconds=7))
+    first = world.registry.delete(PODS, "ns", "a", DeleteOptions())
+    deleted_at = first.stored.metadata["deletionTimestamp"]
+    world.update(PODS, "a", subresource="status", status={"phase": "Succeeded"})
+
+    second = world.registry.delete(PODS, "ns", "a", DeleteOptions())
+
+    assert (first.removed, deleted_at) == (False, "2026-01-01T00:00:07Z")
+    assert second.removed
+
+
+def test_a_finalizer_and_a_grace_period_both_have_to_run_out(world: World) -> None:
+    body = pod("a", nodeName="n")
+    body["metadata"]["finalizers"] = ["example.com/x"]  # type: ignore[index]
+    world.create(PODS, body)
+
+    world.registry.delete(PODS, "ns", "a", DeleteOptions())
+    without = world.update(PODS, "a", metadata={"name": "a", "finalizers": []})
+    assert not without.removed
+    assert world.registry.delete(PODS, "ns", "a", DeleteOptions(grace_period_seconds=0)).removed
+
+
+def test_a_namespace_can_be_finalised_by_hand(world: World) -> None:
+    world.registry.delete(NAMESPACES, "", "ns", DeleteOptions())
+
+    written = world.registry.finalize_namespace("ns", {"metadata": {"name": "ns"}, "spec": {"finalizers": []}})
+
+    assert written.removed
+    assert world.names(NAMESPACES) == []

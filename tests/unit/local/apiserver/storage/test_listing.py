@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.local.apiserver.samples import World, named
+from tfoperator.local.apiserver.display.representation import Wanted, negotiate
+from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.resource_types import BUILTIN
+from tfoperator.local.apiserver.storage.listing import ListOptions, Page, list_page
+
+SECRETS = next(resource for resource in BUILTIN if resource.plural == "secrets")
+
+
+def page(world: World, **query: str) -> Page:
+    return list_page(world.store, SECRETS, "", ListOptions.parse(SECRETS, {**query}))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 9), st.integers(1, 4), st.lists(st.integers(0, 12), max_size=6))
+def test_pages_add_up_to_the_state_at_the_first_one(count: int, limit: int, meddling: list[int]) -> None:
+    world = World()
+    for index in range(count):
+        world.create(SECRETS, named(f"s{index:02}"))
+    first = page(world, limit=str(limit))
+    found, token = list(first.items), first.continue_token
+    while token:
+        if meddling:
+            key = f"ns/s{meddling.pop():02}"
+            if world.store.get(SECRETS, key) is None:
+                world.create(SECRETS, named(key.partition("/")[2]))
+            else:
+                world.store.delete(SECRETS, key)
+        one = page(world, limit=str(limit), **{"continue": token})
+        assert one.revision == first.revision
+        found, token = [*found, *one.items], one.continue_token
+
+    assert [stored.metadata["name"] for stored in found] == [f"s{index:02}" for index in range(count)]
+
+
+def test_a_token_expires_with_the_history() -> None:
+    world = World()
+    for name in "abc":
+        world.create(SECRETS, named(name))
+    token = page(world, limit="1").continue_token
+    world.create(SECRETS, named("d"))
+    world.store.compact()
+
+    with pytest.raises(StatusError) as caught:
+        page(world, limit="1", **{"continue": token})
+
+    assert (caught.value.code, caught.value.reason) == (410, "Expired")
+
+
+def test_a_limit_with_a_version_and_no_match_pins_the_version() -> None:
+    world = World()
+    world.create(SECRETS, named("a"))
+    before = str(world.store.revision)
+    world.create(SECRETS, named("b"))
+
+    assert len(page(world, limit="5", resourceVersion=before).items) == 1
+    assert len(page(world, resourceVersion=before).items) == 2
+    assert len(page(world, limit="5", resourceVersion="0").items) == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ({"limit": "many"}, 400),
+        ({"timeoutSeconds": "soon"}, 400),
+        ({"resourceVersion": "x"}, 400),
+        ({"continue": "eyJydiI6MX0="}, 400),
+        ({"continue": "eyJydiI6MX0=", "resourceVersionMatch": "Exact"}, 422),
+        ({"resourceVersion": "99999999"}, 504),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(query: dict[str, str], code: int) -> None:
+    with pytest.raises(StatusError) as caught:
+        page(World(), **query)
+
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("", ""),
+        ("*/*", ""),
+        ("application/json", ""),
+        ("application/vnd.kubernetes.protobuf", ""),
+        ("text/html, application/json;q=0.9", ""),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "Table"),
+        ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "PartialObjectMetadataList"),
+        ("application/json;as=Poem;g=meta.k8s.io;v=v1, application/json", ""),
+        ("application/json;as=Table;v=v9;g=meta.k8s.io, application/json", ""),
+    ],
+)
+def test_the_first_form_that_can_be_served_is_taken(accept: str, form: str) -> None:
+    assert negotiate(accept) == Wanted(form)
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/json;as=Poem;g=meta.k8s.io;v=v1"])
+def test_a_client_that_accepts_nothing_we_have_is_told(accept: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        negotiate(accept)
+
+    assert caught.value.code == 406

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.resource_types import EVENTS, NODES, PODS
+from tfoperator.local.apiserver.storage.selectors import EVERYTHING, parse_selector
+
+
+def matches(labels: str, **have: str) -> bool:
+    return parse_selector(PODS, labels, "").matches({"metadata": {"labels": have}})
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "expected"),
+    [
+        ("a=b", {"a": "b"}, True),
+        ("a=b", {}, False),
+        ("a!=b", {}, True),
+        ("a notin (b,c)", {}, True),
+        ("a notin (b,c)", {"a": "c"}, False),
+        ("a in (b, c)", {"a": "c"}, True),
+        ("a in (,x)", {"a": ""}, True),
+        ("x.y/a-b_c", {"x.y/a-b_c": "1"}, True),
+        ("!a", {"a": "1"}, False),
+        ("a>5", {"a": "6"}, True),
+        ("a>5", {"a": "five"}, False),
+        ("a<5", {}, False),
+        ("in=1", {"in": "1"}, True),
+        ("a,!b,c=d", {"a": "", "c": "d"}, True),
+    ],
+)
+def test_label_requirements(selector: str, labels: dict[str, str], expected: bool) -> None:
+    assert matches(selector, **labels) is expected
+
+
+@pytest.mark.parametrize("selector", [",", "a,,b", "a in", "a=b c", "(a)", "a=(b)", "!!a", "a>b"])
+def test_what_can_not_be_read_is_a_bad_request_that_quotes_it(selector: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        parse_selector(PODS, selector, "")
+
+    assert caught.value.code == 400
+    assert selector in caught.value.message
+
+
+def test_no_selector_is_everything() -> None:
+    assert parse_selector(PODS, "", "") is EVERYTHING
+    assert EVERYTHING.empty
+
+
+def test_an_absent_field_is_empty() -> None:
+    unassigned = parse_selector(PODS, "", "spec.nodeName=")
+
+    assert unassigned.matches({"metadata": {}, "spec": {}})
+    assert not unassigned.matches({"metadata": {}, "spec": {"nodeName": "n"}})
+
+
+def test_a_flag_is_compared_as_a_word() -> None:
+    schedulable = parse_selector(NODES, "", "spec.unschedulable=false")
+
+    assert schedulable.matches({"metadata": {}, "spec": {}})
+    assert not schedulable.matches({"metadata": {}, "spec": {"unschedulable": True}})
+
+
+def test_the_source_of_an_event_is_its_component() -> None:
+    assert parse_selector(EVENTS, "", "source=me").matches({"metadata": {}, "source": {"component": "me"}})
+
+
+@pytest.mark.parametrize("selector", ["spec.hostname=x", "metadata.name", "metadata.labels.a=b"])
+def test_fields_that_are_not_indexed_are_refused(selector: str) -> None:
+    with pytest.raises(StatusError, match="field"):
+        parse_selector(PODS, "", selector)

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfoperator.local.apiserver.resource_types import BUILTIN, PODS, SERVICES
+from tfoperator.local.apiserver.storage.served_view import ServedView
+from tfoperator.local.apiserver.storage.store import Change, Compacted, Store
+
+WRITES = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["write", "delete"])), max_size=40)
+
+
+SECRETS = next(resource for resource in BUILTIN if resource.plural == "secrets")
+
+
+def new_store(history_limit: int = 100) -> Store:
+    return Store((PODS, SECRETS, SERVICES), first_revision=10, history_limit=history_limit)
+
+
+def put(store: Store, name: str) -> int:
+    key = f"ns/{name}"
+    write = store.create if store.get(PODS, key) is None else store.update
+    return write(PODS, key, {"metadata": {"name": name}, "n": store.revision}).revision
+
+
+def state(store: Store) -> dict[str, int]:
+    return {stored.key: stored.revision for stored in store.objects(PODS)}
+
+
+OLDER_PODS = msgspec.structs.replace(PODS, version="v0")
+
+
+def with_view() -> Store:
+    """A store of pods whose older version counts in `old` what is stored as `n`."""
+    view = ServedView(
+        OLDER_PODS,
+        PODS,
+        to_stored=lambda obj: {"metadata": obj["metadata"], "n": obj["old"]},
+        from_stored=lambda obj: {"metadata": obj["metadata"], "old": obj["n"]},
+    )
+    return Store((PODS, OLDER_PODS), views=[view], first_revision=10)
+
+
+def test_a_view_reads_and_writes_what_is_stored_in_another_version() -> None:
+    store = with_view()
+    made = store.create(OLDER_PODS, "ns/a", {"metadata": {"name": "a"}, "old": 1})
+    start = store.revision
+    assert (made.obj["old"], made.revision) == (1, 11)
+    stored = store.get(PODS, "ns/a")
+    assert stored is not None
+    assert (stored.obj["n"], stored.revision, stored.metadata) == (1, 11, made.metadata)
+    store.update(PODS, "ns/a", {"metadata": {"name": "a"}, "n": 2})
+    shown = store.get(OLDER_PODS, "ns/a")
+    assert shown is not None
+    assert (shown.obj["old"], shown.revision) == (2, 12)
+    assert [stored.obj["old"] for stored in store.objects(OLDER_PODS)] == [2]
+    assert [stored.obj["old"] for stored in store.objects_at(OLDER_PODS, start)] == [1]
+    assert store.delete(OLDER_PODS, "ns/a", {"metadata": {"name": "a"}, "old": 3}).obj["old"] == 3
+    assert store.get(PODS, "ns/a") is store.get(OLDER_PODS, "ns/a") is None
+    changes = store.changes_since(OLDER_PODS, 10)
+    assert [(c.old and c.old.obj["old"], c.new and c.new.obj["old"]) for c in changes] == [(None, 1), (1, 2), (2, None)]
+    assert changes[-1].last.obj["old"] == 3
+
+
+def test_an_observer_of_a_view_sees_its_version_and_others_the_stored_one() -> None:
+    store = with_view()
+    seen: list[tuple[str, Change]] = []
+    undo = store.observe(lambda change: seen.append(("view", change)), OLDER_PODS)
+    store.observe(lambda change: seen.append(("stored", change)), PODS)
+    store.observe(lambda change: seen.append(("all", change)))
+    store.create(OLDER_PODS, "ns/a", {"metadata": {"name": "a"}, "old": 1})
+    assert {who: (change.resource, "old" in change.last.obj) for who, change in seen} == {
+        "view": (OLDER_PODS, True),
+        "stored": (PODS, False),
+        "all": (PODS, False),
+    }
+    undo()
+    store.update(PODS, "ns/a", {"metadata": {"name": "a"}, "n": 2})
+    assert [who for who, _ in seen] == ["view", "stored", "all", "stored", "all"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(WRITES)
+def test_every_remembered_revision_can_be_seen_again(writes: list[tuple[str, str]]) -> None:
+    store = new_store()
+    seen = {store.revision: state(store)}
+    for name, action in writes:
+        if action == "write":
+            put(store, name)
+        elif store.get(PODS, f"ns/{name}") is not None:
+            store.delete(PODS, f"ns/{name}")
+        seen[store.revision] = state(store)
+
+    for revision, expected in seen.items():
+        assert {stored.key: stored.revision for stored in store.objects_at(PODS, revision)} == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(WRITES, st.integers(0, 40), st.integers(1, 10))
+def test_the_changes_since_a_revision_lead_from_it_to_now(
+    writes: list[tuple[str, str]], cut: int, history_limit: int
+) -> None:
+    store = new_store(history_limit)
+    start, then = store.revision, state(store)
+    for index, (name, action) in enumerate(writes):
+        if index == cut:
+            start, then = store.revision, state(store)
+        if action == "write":
+            put(store, name)
+        elif store.get(PODS, f"ns/{name}") is not None:
+            store.delete(PODS, f"ns/{name}")
+
+    try:
+        changes = store.changes_since(PODS, start)
+    except Compacted:
+        assert store.revision - start > history_limit
+        return
+    for change in changes:
+        if change.new is None:
+            del then[change.last.key]
+        else:
+            then[change.last.key] = change.revision
+    assert then == state(store)
+
+
+def test_what_lies_before_the_history_has_expired() -> None:
+    store = new_store(history_limit=3)
+    for name in "abcde":
+        put(store, name)
+
+    assert [change.last.key for change in store.changes_since(PODS, 12)] == ["ns/c", "ns/d", "ns/e"]
+    for expired in (9, 10, 11):
+        with pytest.raises(Compacted):
+            store.changes_since(PODS, expired)
+        with pytest.raises(Compacted):
+            store.objects_at(PODS, expired)
+
+
+def test_a_revision_of_an_earlier_server_has_expired_even_if_nothing_happened_since() -> None:
+    with pytest.raises(Compacted):
+        new_store().changes_since(PODS, 9)
+    assert new_store().changes_since(PODS, 10) == []
+
+
+def test_each_resource_type_has_a_history_of_its_own() -> None:
+    store = new_store(history_limit=2)
+    store.create(SECRETS, "ns/s", {"metadata": {"name": "s"}})
+    for name in "abcde":
+        put(store, name)
+
+    assert [change.last.key for change in store.changes_since(SECRETS, 10)] == ["ns/s"]
+
+
+def test_compaction_forgets_everything_but_the_present() -> None:
+    store = new_store()
+    put(store, "a")
+    store.compact()
+
+    assert store.changes_since(PODS, store.revision) == []
+    with pytest.raises(Compacted):
+        store.changes_since(PODS, store.revision - 1)
+    assert [stored.key for stored in store.objects(PODS)] == ["ns/a"]
+
+
+def test_a_deletion_has_a_revision_of_its_own_and_shows_the_final_state() -> None:
+    store = new_store()
+    put(store, "a")
+    seen: list[Change] = []
+    store.observe(seen.append, PODS)
+
+    store.delete(PODS, "ns/a", {"metadata": {"name": "a"}, "final": True})
+
+    (change,) = seen
+    assert change.new is None
+    assert change.last.obj["final"]
+    assert change.last.metadata["resourceVersion"] == str(store.revision) == "12"
+
+
+def test_objects_come_in_the_order_of_their_keys_and_by_namespace() -> None:
+    store = new_store()
+    for key in ("b/x", "a/z", "a/y", "ab/x"):
+        store.create(PODS, key, {"metadata": {"name": key[-1]}})
+
+    assert [stored.key for stored in store.objects(PODS)] == ["a/y", "a/z", "ab/x", "b/x"]
+    assert [stored.key for stored in store.objects(PODS, "a")] == ["a/y", "a/z"]
+
+
+def test_an_observer_that_left_hears_nothing() -> None:
+    store = new_store()
+    heard: list[Change] = []
+    leave = store.observe(heard.append)
+    put(store, "a")
+    leave()
+    put(store, "b")
+
+    assert [change.last.key for change in heard] == ["ns/a"]

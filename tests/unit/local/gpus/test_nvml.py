@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.nvml import FakeNvml, uuids
+from tfoperator.local.gpus import nvml
+from tfoperator.local.gpus.inventory import links_between
+from tfoperator.local.gpus.nvml import CannotTell, NoGpus, Nvml
+
+
+def test_what_there_is() -> None:
+    devices = uuids(3)
+    machine = FakeNvml(devices)
+    machine.peers = {devices[0]: [machine.bus(devices[2])], devices[2]: [machine.bus(devices[0])]}
+    library = Nvml(machine)
+    found = library.gpus()
+    assert [(gpu.uuid, gpu.index, gpu.name, gpu.memory) for gpu in found] == [
+        (device, index, "Test GPU", 80 << 30) for index, device in enumerate(devices)
+    ]
+    assert links_between(found) == {frozenset((devices[0], devices[2])): 1}
+    library.close()
+    assert machine.open == 0
+
+
+def test_a_device_that_is_lost_is_left_out() -> None:
+    devices = uuids(2)
+    machine = FakeNvml(devices)
+    library = Nvml(machine)
+    machine.broken.add(devices[0])
+    assert [gpu.uuid for gpu in library.gpus()] == devices[1:]
+    use = library.use(devices)
+    assert list(use) == devices[1:]
+    assert (use[devices[1]].busy, use[devices[1]].memory) == (0.5, 1 << 30)
+
+
+def test_a_machine_without_a_driver() -> None:
+    machine = FakeNvml([])
+    machine.driver = False
+    with pytest.raises(NoGpus, match="Driver Not Loaded"):
+        Nvml(machine)
+
+
+def without_package(name: str) -> Any:
+    raise ImportError(name)
+
+
+def test_without_the_package_it_matters_whether_there_are_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib, "import_module", without_package)
+    monkeypatch.setattr(nvml, "_DEVICES", tmp_path / "gpus")
+    with pytest.raises(NoGpus):
+        Nvml()
+    (tmp_path / "gpus" / "0000:01:00.0").mkdir(parents=True)
+    with pytest.raises(CannotTell, match=r"pip install 'tfoperator\[gpu\]'"):
+        Nvml()
+
+
+def test_the_stand_in_has_nothing_that_the_real_package_lacks() -> None:
+    assert "fake_nvml" not in "".join(sys.path)
+    real = importlib.import_module("pynvml")
+    used = [name for name in vars(FakeNvml) if name.lower().startswith("nvml")]
+    assert len(used) > 10
+    for name in used:
+        ours, theirs = getattr(FakeNvml, name), getattr(real, name)
+        if inspect.isfunction(ours):
+            assert len(inspect.signature(ours).parameters) - 1 <= len(inspect.signature(theirs).parameters)

@@ -1,0 +1,40 @@
+"""Pods for the tests of the node agent."""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from typing import Any
+
+from tfoperator.local.runtime.pods import LocalPod, decode_pod
+
+
+def python(code: str) -> list[str]:
+    """A command that runs a few lines of Python, without the cost of site-packages."""
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def container(name: str = "tensorflow", *, command: list[str] | None = None, **fields: Any) -> dict[str, Any]:
+    """A container as a dictionary."""
+    return {"name": name, "image": "none", **({"command": command} if command else {}), **fields}
+
+
+def manifest(name: str = "p", *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A pod as a dictionary."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": str(uuid.uuid4()),
+            "labels": {"role": "worker", "app.kubernetes.io/name": "x"},
+        },
+        "spec": {"restartPolicy": "Never", "containers": list(containers), **spec},
+    }
+
+
+def view(obj: dict[str, Any]) -> LocalPod:
+    """A dictionary as the agent sees it."""
+    return decode_pod(json.dumps(obj).encode())

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.fake_api import FakeApi
+from tests.unit.local.node.pods import container, manifest, python
+from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
+from tfoperator.local.identity import identify
+from tfoperator.local.node.agent import NodeAgent
+from tfoperator.local.runtime.process.runtime import ProcessRuntime
+
+
+class Api(FakeApi):
+    """The fake with the one subresource that it lacks."""
+
+    def create(self, resource: Resource, namespace: str, body: Any, decode: Callable[[bytes], Any]) -> Any:
+        if resource.kind == "Binding":
+            self.edit(PODS, namespace, body["metadata"]["name"], {"spec": {"nodeName": body["target"]["name"]}})
+            return None
+        return super().create(resource, namespace, body, decode)
+
+
+class Bench:
+    def __init__(self, root: Path) -> None:
+        self.api = Api()
+        self.api.graceful = {"pods"}
+        self.runtime = ProcessRuntime(records=root / "processes", work_dir=root)
+        self.agent = NodeAgent(self.api, run_dir=root, runtime=self.runtime, node_name="here")
+        self.records = root / "processes"
+
+    def pod(self, name: str) -> dict[str, Any]:
+        return next((p for p in self.api.objects(PODS) if p["metadata"]["name"] == name), {})
+
+    def phase(self, name: str) -> str:
+        return self.pod(name).get("status", {}).get("phase", "")
+
+    def until(self, name: str, phase: str) -> dict[str, Any]:
+        eventually(lambda: self.phase(name) == phase, what=f"{name} {phase}")
+        return self.pod(name)
+
+    def run(self, name: str, phase: str, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+        """A new pod, once it has come to this phase."""
+        self.api.put(PODS, manifest(name, *containers, **spec))
+        return self.until(name, phase)
+
+    def log(self, name: str) -> str:
+        return b"".join(self.agent.logs.read("ns", name, "")).decode()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    before = set(threading.enumerate())
+    bench = Bench(tmp_path)
+    bench.agent.start()
+    yield bench
+    bench.agent.stop(grace=0)
+    eventually(lambda: not {t for t in threading.enumerate() if t not in before and t.is_alive()})
+    assert list(bench.records.glob("*")) == []
+
+
+SLEEP = python("print('up', flush=True); import time; time.sleep(60)")
+
+
+def test_a_pod_without_a_node_is_bound_and_run(bench: Bench) -> None:
+    pod = bench.run("a", "Succeeded", container(command=["sh", "-c", "echo hello"]))
+    assert pod["spec"]["nodeName"] == "here"
+    assert bench.log("a") == "hello\n"
+
+
+def test_a_pod_of_another_node_is_left_alone(bench: Bench) -> None:
+    bench.api.put(PODS, manifest("theirs", container(command=["true"]), nodeName="there"))
+    bench.run("mine", "Succeeded", container(command=["true"]), nodeName="here")
+    assert bench.phase("theirs") == ""
+
+
+def test_config_maps_and_secrets_reach_the_container(bench: Bench) -> None:
+    meta = {"namespace": "ns"}
+    bench.api.put(CONFIG_MAPS, {"metadata": {"name": "c", **meta}, "data": {"A": "alpha"}, "binaryData": {"B": "Yg=="}})
+    bench.api.put(SECRETS, {"metadata": {"name": "s", **meta}, "data": {"TOKEN": "czNjcmV0"}})
+    spec = container(
+        command=["sh", "-c", "echo $A $TOKEN; cat $TFOPERATOR_MOUNT_FILES/B"],
+        envFrom=[{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}],
+        volumeMounts=[{"name": "files", "mountPath": "/no/such/place"}],
+    )
+    bench.run("a", "Succeeded", spec, volumes=[{"name": "files", "configMap": {"name": "c"}}])
+    assert bench.log("a") == "alpha s3cret\nb"
+    eventually(lambda: any(call.verb == "create" and call.resource == "events" for call in bench.api.calls))
+
+
+def test_pods_find_each_other_by_service_name(bench: Bench) -> None:
+    bench.api.put(SERVICES, {"metadata": {"name": "server", "namespace": "ns"}, "spec": {"ports": [{"port": 80}]}})
+    listen = (
+        "import os, socket; host, port = os.environ['ME'].split(':'); s = socket.create_server((host, int(port)))\n"
+    )
+    listen += "c, _ = s.accept(); c.sendall(b'hello'); c.close()"
+    call = "import os, socket, time\nhost, port = os.environ['PEER'].split(':')\nfor _ in range(100):\n"
+    call += " try:\n  print(socket.create_connection((host, int(port))).recv(9).decode()); break\n"
+    call += " except OSError: time.sleep(0.1)"
+    server = container(command=python(listen), env=[{"name": "ME", "value": "server.ns.svc.cluster.local:80"}])
+    client = container(command=python(call), env=[{"name": "PEER", "value": "server:80"}])
+    bench.api.put(PODS, manifest("server", server))
+    bench.run("client", "Succeeded", client)
+    assert bench.log("client") == "hello\n"
+    assert list(bench.runtime.network.mappings()) == ["server.ns:80"]
+    bench.api.remove(SERVICES, "ns", "server")
+    eventually(lambda: not bench.runtime.network.mappings())
+
+
+def test_a_process_that_is_killed_is_reported_and_restarted(bench: Bench) -> None:
+    code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    bench.run("a", "Running", container(command=python(code)), restartPolicy="OnFailure")
+    first = int(eventually(lambda: bench.log("a")))
+    os.kill(first, signal.SIGKILL)
+
+    def restarted() -> bool:
+        status = bench.pod("a")["status"]["containerStatuses"][0]
+        return status["restartCount"] == 1 and status["lastState"]["terminated"]["exitCode"] == 137
+
+    eventually(restarted)
+    assert int(eventually(lambda: bench.log("a"))) != first
+
+
+def test_a_pod_that_is_given_a_deadline_ends_and_stays(bench: Bench) -> None:
+    bench.run("a", "Running", container(command=SLEEP), restartPolicy="Always")
+    eventually(lambda: bench.log("a") == "up\n")
+    bench.api.edit(PODS, "ns", "a", {"spec": {"activeDeadlineSeconds": 1}})
+    status = bench.until("a", "Failed")["status"]
+    assert status["reason"] == "DeadlineExceeded"
+    assert bench.log("a") == "up\n"
+    assert list(bench.records.glob("*.json")) == []
+
+
+def test_a_deleted_pod_is_stopped_and_then_removed(bench: Bench) -> None:
+    bench.run("a", "Running", container(command=SLEEP))
+    group = int(next(bench.records.glob("*.json")).stem)
+    bench.api.delete(PODS, "ns", "a")
+    eventually(lambda: not bench.pod("a"))
+    assert identify(group) is None
+
+
+def test_a_finished_pod_that_is_deleted_is_removed(bench: Bench) -> None:
+    bench.run("a", "Succeeded", container(command=["true"]))
+    bench.api.delete(PODS, "ns", "a")
+    eventually(lambda: not bench.pod("a"))
+
+
+def test_a_pod_that_vanishes_is_killed(bench: Bench) -> None:
+    bench.run("a", "Running", container(command=SLEEP))
+    group = int(next(bench.records.glob("*.json")).stem)
+    bench.api.remove(PODS, "ns", "a")
+    eventually(lambda: identify(group) is None)
+
+
+def test_a_new_pod_of_the_same_name_gets_a_log_of_its_own(bench: Bench) -> None:
+    bench.run("a", "Succeeded", container(command=["echo", "first"]))
+    bench.api.remove(PODS, "ns", "a")
+    bench.api.put(PODS, manifest("a", container(command=["echo", "second"])))
+    eventually(lambda: bench.log("a") == "second\n")
+
+
+def test_a_status_is_written_again_when_the_server_did_not_answer(bench: Bench) -> None:
+    from tfoperator.kube.errors import TransportError
+
+    bench.api.fail("patch", "pods", TransportError("connection reset"), times=2)
+    bench.run("a", "Succeeded", container(command=["true"]))
+
+
+def test_a_container_without_command_fails_with_a_clear_message(bench: Bench) -> None:
+    pod = bench.run("a", "Failed", container(image="tensorflow/tensorflow:latest"))
+    message = pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"]
+    assert "has no command" in message
+    assert "tensorflow/tensorflow:latest" in message
+    assert "has no command" in bench.log("a")

@@ -1,0 +1,168 @@
+"""Stacks of pods of this node: taken once at a time for each job, kept beside logs, and never in a sync's way."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.support.threads import InThread, no_threads_left
+from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.local.node.stacks import NodeStacks, keep_stacks, stacks_file
+
+JOB, OTHER = (ObjectMeta(name=name, namespace="ns", uid=f"{name}-uid") for name in ("mnist", "other"))
+PODS = [Pod(metadata=ObjectMeta(name=f"mnist-worker-{i}", namespace="ns", uid=f"pod-{i}")) for i in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    with no_threads_left():
+        yield
+
+
+class Taken:
+    """Takes stacks when the gate is open, and knows of which pods."""
+
+    def __init__(self, *failing: str) -> None:
+        self.pods: list[str] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.done = threading.Event()
+        self.clock = FakeClock()
+        self._failing = failing
+        self.stacks = NodeStacks(self._take, clock=self.clock)
+
+    def _take(self, uid: str) -> None:
+        assert self.gate.wait(60)
+        self.pods.append(uid)
+        if uid in self._failing:
+            raise RuntimeError("a bug")
+
+    def take(self, job: ObjectMeta = JOB) -> None:
+        self.stacks.take(job, PODS, self.done.set)
+
+
+def test_those_of_all_pods_are_taken_and_it_is_known_when() -> None:
+    one = Taken()
+    assert one.stacks.taken(JOB.uid).year == 1970
+    one.take()
+    assert one.done.wait(60)
+    assert sorted(one.pods) == ["pod-0", "pod-1", "pod-2"]
+    assert one.stacks.taken(JOB.uid) == one.clock.now()
+    assert one.stacks.taken(OTHER.uid).year == 1970
+    one.stacks.close()
+
+
+def test_a_pod_that_can_not_be_looked_into_keeps_no_other_waiting() -> None:
+    one = Taken("pod-0", "pod-2")
+    one.take()
+    assert one.done.wait(60)
+    assert len(one.pods) == 3
+    assert one.stacks.taken(JOB.uid) == one.clock.now()
+    one.stacks.close()
+
+
+def test_what_is_under_way_is_not_begun_again() -> None:
+    one = Taken()
+    one.gate.clear()
+    for _ in range(3):
+        one.take()
+    assert one.stacks.taken(JOB.uid).year == 1970
+    one.gate.set()
+    assert one.done.wait(60)
+    assert len(one.pods) == 3
+    one.done.clear()
+    one.take()
+    assert one.done.wait(60)
+    assert len(one.pods) == 6
+    one.stacks.close()
+
+
+def test_jobs_do_not_wait_for_each_other() -> None:
+    one = Taken()
+    one.gate.clear()
+    one.take(JOB)
+    one.take(OTHER)
+    one.gate.set()
+    eventually(lambda: min(one.stacks.taken(uid).year for uid in (JOB.uid, OTHER.uid)) > 1970, what="both are taken")
+    assert len(one.pods) == 6
+    one.stacks.close()
+
+
+def test_a_job_that_is_gone_is_forgotten_also_while_its_stacks_are_taken() -> None:
+    one = Taken()
+    one.take()
+    assert one.done.wait(60)
+    one.stacks.forget(JOB.uid)
+    assert one.stacks.taken(JOB.uid).year == 1970
+    one.gate.clear()
+    one.done.clear()
+    one.take()
+    one.stacks.forget(JOB.uid)
+    one.gate.set()
+    one.stacks.close()
+    assert one.stacks.taken(JOB.uid).year == 1970
+    assert not one.done.is_set()
+
+
+def test_closing_waits_for_what_is_under_way_and_nothing_begins_afterwards() -> None:
+    one = Taken()
+    one.take()
+    one.stacks.close()
+    before = len(one.pods)
+    one.take()
+    assert len(one.pods) == before
+    one.stacks.close()
+
+
+def test_a_stall_that_is_seen_while_it_is_closed_fails_nobody() -> None:
+    one = Taken()
+
+    class ClosedMeanwhile(list[Pod]):
+        def __iter__(self) -> Iterator[Pod]:
+            closing.append(InThread(one.stacks.close))
+            closing[0].join(0.2)  # it may have to wait for us
+            return super().__iter__()
+
+    closing: list[InThread] = []
+    one.stacks.take(JOB, ClosedMeanwhile(PODS), one.done.set)
+    closing[0].result()
+
+
+def test_without_pods_there_is_nothing_to_do() -> None:
+    one = Taken()
+    one.stacks.take(JOB, [], one.done.set)
+    one.stacks.close()
+    assert not one.done.is_set()
+
+
+# The file.
+
+
+def test_stacks_are_added_to_a_file_beside_the_log_that_only_this_user_reads(tmp_path: Path) -> None:
+    log = tmp_path / "0.log"
+    for number, text in enumerate(("first\n", "second\n")):
+        keep_stacks(log, f"12:0{number}", text)
+    kept = tmp_path / "0.stacks.txt"
+    assert stacks_file(log) == kept
+    assert kept.read_text() == "Stacks at 12:00\nfirst\n\nStacks at 12:01\nsecond\n\n"
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    os.symlink(victim, tmp_path / "0.stacks.txt")
+    keep_stacks(tmp_path / "0.log", "now", "text")
+    assert victim.read_text() == "mine"
+    assert "can't keep stacks" in caplog.text
+
+
+def test_what_can_not_be_written_is_told_and_fails_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    keep_stacks(tmp_path / "none/0.log", "now", "text")
+    assert "can't keep stacks beside" in caplog.text

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.local.node.pods import container, manifest, view
+from tfoperator.local.node.expansion import ContainerConfigError
+from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager, token_seconds
+
+DATA = {("ConfigMap", "settings"): {"a.txt": b"alpha", "b.txt": b"beta"}, ("Secret", "keys"): {"token": b"s3cret"}}
+
+
+def sources(kind: str, name: str) -> Any:
+    return DATA.get((kind, name))
+
+
+def pod_with(*volumes: dict[str, Any], mounts: tuple[dict[str, Any], ...] = ()) -> Any:
+    return view(manifest("p", container(volumeMounts=list(mounts)), volumes=list(volumes)))
+
+
+def test_an_empty_dir_lives_as_long_as_its_pod(tmp_path: Path) -> None:
+    manager = VolumeManager(tmp_path / "volumes")
+    pod = pod_with({"name": "scratch", "emptyDir": {}})
+    path = manager.prepare(pod, sources)["scratch"]
+    (path / "x").write_text("kept over a restart of the container")
+    assert (manager.prepare(pod, sources)["scratch"] / "x").exists()
+    other = pod_with({"name": "scratch", "emptyDir": {}})
+    assert manager.prepare(other, sources)["scratch"] != path
+    manager.remove(pod)
+    assert not path.exists()
+    manager.close()
+    assert path.parents[1].exists(), "the other pod's volumes stay"
+    manager.remove(other)
+    manager.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_volumes_are_kept_when_asked_for(tmp_path: Path) -> None:
+    manager = VolumeManager(tmp_path, keep=True)
+    pod = pod_with({"name": "scratch", "emptyDir": {}})
+    path = manager.prepare(pod, sources)["scratch"]
+    manager.remove(pod)
+    assert path.exists()
+
+
+def test_a_claim_is_one_directory_for_all_pods_and_outlives_them(tmp_path: Path) -> None:
+    manager = VolumeManager(tmp_path)
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}}
+    first, second = pod_with(volume), pod_with(volume)
+    path = manager.prepare(first, sources)["data"]
+    assert manager.prepare(second, sources)["data"] == path
+    manager.remove(first)
+    assert path.is_dir()
+
+
+def test_config_maps_and_secrets_become_files_with_sensible_modes(tmp_path: Path) -> None:
+    pod = pod_with(
+        {"name": "c", "configMap": {"name": "settings"}},
+        {"name": "s", "secret": {"secretName": "keys", "items": [{"key": "token", "path": "deep/t", "mode": 0o400}]}},
+        {"name": "t", "secret": {"secretName": "keys"}},
+    )
+    made = VolumeManager(tmp_path).prepare(pod, sources)
+    assert (made["c"] / "b.txt").read_text() == "beta"
+    assert (made["s"] / "deep/t").read_bytes() == b"s3cret"
+    assert stat.S_IMODE((made["s"] / "deep/t").stat().st_mode) == 0o400
+    assert stat.S_IMODE((made["t"] / "token").stat().st_mode) == 0o600
+
+
+def test_a_projected_volume_holds_all_its_sources(tmp_path: Path) -> None:
+    fields = [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]
+    projected = {
+        "sources": [
+            {"configMap": {"name": "settings", "items": [{"key": "a.txt", "path": "a"}]}},
+            {"secret": {"name": "keys"}},
+            {"downwardAPI": {"items": fields}},
+        ]
+    }
+    path = VolumeManager(tmp_path).prepare(pod_with({"name": "all", "projected": projected}), sources)["all"]
+    assert sorted(p.name for p in path.iterdir()) == ["a", "labels", "token"]
+    assert 'role="worker"' in (path / "labels").read_text()
+
+
+def test_a_token_is_asked_for_at_each_filling_and_a_projection_without_tokens_is_refused(tmp_path: Path) -> None:
+    token = {"audience": "mine", "expirationSeconds": 900, "path": "token"}
+    pod = pod_with({"name": "t", "projected": {"sources": [{"serviceAccountToken": token}]}})
+    manager, asked = VolumeManager(tmp_path), list[tuple[str, int]]()
+
+    def tokens(audience: str, seconds: int) -> str:
+        asked.append((audience, seconds))
+        return f"token {len(asked)}"
+
+    for number in (1, 2):
+        made = manager.prepare(pod, sources, tokens)["t"]
+        assert (made / "token").read_text() == f"token {number}"
+    assert asked == [("mine", 900)] * 2
+    assert token_seconds(pod) == 900
+    assert token_seconds(pod_with({"name": "e", "emptyDir": {}})) is None
+    with pytest.raises(UnsupportedVolume, match="tokens"):
+        manager.prepare(pod, sources)
+
+
+def test_a_host_path_is_the_path_itself(tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    pod = pod_with({"name": "h", "hostPath": {"path": str(new), "type": "DirectoryOrCreate"}})
+    assert VolumeManager(tmp_path / "run").prepare(pod, sources)["h"] == new
+    assert new.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("volume", "error", "words"),
+    [
+        ({"configMap": {"name": "none"}}, ContainerConfigError, "ConfigMap 'none' not found"),
+        ({"hostPath": {"path": "/no/such", "type": "Directory"}}, ContainerConfigError, "/no/such does not exist"),
+        ({"nfs": {"server": "x", "path": "/"}}, UnsupportedVolume, "volume 'v' is of a kind"),
+        ({"persistentVolumeClaim": {"claimName": "../../out"}}, UnsupportedVolume, "by the name '../../out'"),
+        ({"persistentVolumeClaim": {"claimName": ".."}}, UnsupportedVolume, "by the name '..'"),
+        ({"persistentVolumeClaim": {"claimName": "a\0"}}, UnsupportedVolume, "can't be a claim"),
+        ({"persistentVolumeClaim": {}}, UnsupportedVolume, "by the name ''"),
+        (
+            {"configMap": {"name": "settings", "items": [{"key": "a.txt", "path": "../../out"}]}},
+            UnsupportedVolume,
+            "leads out",
+        ),
+    ],
+)
+def test_what_cannot_be_had_is_refused(
+    tmp_path: Path, volume: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        VolumeManager(tmp_path / "run/volumes", mounted=True).prepare(pod_with({"name": "v", **volume}), sources)
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["run"])
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+    assert list((tmp_path / "run/volumes").glob("claims/*")) == []
+
+
+def test_only_the_owner_of_a_process_can_read_what_a_volume_says_and_any_user_of_a_container(tmp_path: Path) -> None:
+    secret = {"secretName": "keys", "defaultMode": 0o644, "items": [{"key": "token", "path": "t", "mode": 0o755}]}
+    pod = pod_with({"name": "s", "secret": secret}, {"name": "c", "configMap": {"name": "settings"}})
+    for mounted, modes in ((False, (0o700, 0o600)), (True, (0o755, 0o644))):
+        root = tmp_path / f"volumes-{mounted}"
+        made = VolumeManager(root, mounted=mounted).prepare(pod, sources)
+        files = (made["s"] / "t", made["c"] / "a.txt")
+        assert tuple(stat.S_IMODE(path.stat().st_mode) for path in files) == modes
+        assert stat.S_IMODE(root.stat().st_mode) == 0o700
+
+
+def test_an_optional_source_may_be_missing(tmp_path: Path) -> None:
+    pod = pod_with({"name": "v", "configMap": {"name": "none", "optional": True}})
+    assert list(VolumeManager(tmp_path).prepare(pod, sources)["v"].iterdir()) == []
+
+
+def test_a_mount_may_show_a_part_of_a_volume(tmp_path: Path) -> None:
+    manager = VolumeManager(tmp_path)
+    mounts = (
+        {"name": "c", "mountPath": "/etc/a.txt", "subPath": "a.txt"},
+        {"name": "e", "mountPath": "/data", "subPath": "new/dir"},
+    )
+    pod = pod_with({"name": "c", "configMap": {"name": "settings"}}, {"name": "e", "emptyDir": {}}, mounts=mounts)
+    file, directory = manager.mounts(pod, pod.spec.containers[0], manager.prepare(pod, sources))
+    assert file.source.read_text() == "alpha"
+    assert directory.source.is_dir()
+
+
+def test_a_mount_of_an_unknown_volume_is_refused(tmp_path: Path) -> None:
+    pod = pod_with(mounts=({"name": "none", "mountPath": "/x"},))
+    with pytest.raises(UnsupportedVolume, match="'none'"):
+        VolumeManager(tmp_path).mounts(pod, pod.spec.containers[0], {})
+
+
+def test_a_part_of_a_volume_is_not_looked_for_through_a_link(tmp_path: Path) -> None:
+    manager = VolumeManager(tmp_path / "volumes")
+    mount = {"name": "e", "mountPath": "/data", "subPath": "link/new"}
+    pod = pod_with({"name": "e", "emptyDir": {}}, mounts=(mount,))
+    volumes = manager.prepare(pod, sources)
+    (volumes["e"] / "link").symlink_to(tmp_path)
+    with pytest.raises(UnsupportedVolume, match="container 'tensorflow': subPath 'link/new' leads through a link"):
+        manager.mounts(pod, pod.spec.containers[0], volumes)
+    assert not (tmp_path / "new").exists()
+
+
+def test_files_are_not_written_through_a_link(tmp_path: Path) -> None:
+    items = [{"key": "a.txt", "path": "deep/a.txt"}]
+    pod = pod_with({"name": "c", "configMap": {"name": "settings", "items": items}})
+    manager = VolumeManager(tmp_path / "volumes")
+    made = manager.prepare(pod, sources)["c"]
+    (made / "deep").rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/a.txt").write_text("mine")
+    (made / "deep").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnsupportedVolume, match="volume 'c': path 'deep' leads through a link"):
+        manager.prepare(pod, sources)
+    assert (tmp_path / "elsewhere/a.txt").read_text() == "mine"

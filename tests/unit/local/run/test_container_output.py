@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.run.container_output import LogChunk, OutputReader
+from tfoperator.local.runtime import LogFile
+
+
+def write(log: LogFile, text: str) -> None:
+    with log.path.open("a") as stream:
+        stream.write(text)
+
+
+def texts(chunks: list[LogChunk], pod: str = "a") -> list[str]:
+    return [line for chunk in chunks if chunk.pod == pod for line in chunk.lines]
+
+
+def read_all(reader: OutputReader, lines: int | None = None) -> list[LogChunk]:
+    """Everything that there is, in as many rounds as it takes."""
+    chunks = reader.read(lines)
+    while reader.more:
+        chunks += reader.read(lines)
+    return chunks
+
+
+def test_lines_of_all_logs_arrive_whole_and_in_order(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    reader = OutputReader(store)
+    first = store.open("ns", "a", "c")
+    write(first, "one\ntw")
+    assert texts(reader.read(None)) == ["one"]
+    write(first, "o\nlast without end")
+    first.close(0)
+    store.open("ns", "a", "c").append("again")
+    store.open("ns", "b", "c").append("other")
+    chunks = read_all(reader)
+    assert [(chunk.attempt, line) for chunk in chunks if chunk.pod == "a" for line in chunk.lines] == [
+        (0, "two"),
+        (0, "last without end"),
+        (1, "again"),
+    ]
+    assert texts(chunks, "b") == ["other"]
+    assert reader.read(None) == []
+    reader.close()
+
+
+def read(folder: Path, written: bytes, lines: int | None = None) -> list[LogChunk]:
+    """What is read of a log that has ended."""
+    store = LogStore(folder)
+    log = store.open("ns", "a", "c")
+    log.path.write_bytes(written)
+    log.close(0)
+    reader = OutputReader(store)
+    chunks = read_all(reader, lines)
+    reader.close()
+    return chunks
+
+
+def test_every_line_of_much_output_is_read(tmp_path: Path) -> None:
+    numbers = [str(number) for number in range(100_000)]
+    chunks = read(tmp_path, ("\n".join(numbers) + "\n").encode())
+    assert texts(chunks) == numbers
+    assert not any(chunk.skipped for chunk in chunks)
+
+
+def test_of_a_progress_bar_that_has_ended_the_last_state_is_a_line(tmp_path: Path) -> None:
+    chunks = read(tmp_path, b"10%\r50%\r100%\nwindows\r\n\xff\n")
+    assert texts(chunks) == ["100%", "windows", "\N{REPLACEMENT CHARACTER}"]
+
+
+def test_an_unfinished_progress_bar_is_its_last_state(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    reader = OutputReader(store)
+    log = store.open("ns", "a", "c")
+    write(log, "begin\n")
+    seen: list[tuple[tuple[str, ...], str]] = []
+    for text in ("10%\r", "20%\r", *(f"{n}%\r" for n in range(21, 60)), "\b\b\r99%", "\r100%\nend\n"):
+        write(log, text)
+        seen += [(chunk.lines, chunk.bar) for chunk in reader.read(100)]
+    assert seen[:3] == [(("begin",), ""), ((), "20%"), ((), "21%")]
+    assert seen[-2:] == [((), "99%"), (("100%", "end"), "")]
+    assert reader.read(100) == [], "what has not changed is not told again"
+    reader.close()
+
+
+def test_a_progress_bar_of_a_whole_night_stays_one_line(tmp_path: Path) -> None:
+    bar = b"".join(b"\r%d/200000 and some words" % number for number in range(200_000))
+    for folder, lines in (("pipe", None), ("terminal", 1000)):
+        assert texts(read(tmp_path / folder, bar + b"\n", lines)) == ["199999/200000 and some words"]
+
+
+def test_a_line_that_never_ends_is_handed_on_in_pieces(tmp_path: Path) -> None:
+    pieces = texts(read(tmp_path, b"x" * 1_000_000))
+    assert "".join(pieces) == "x" * 1_000_000
+    assert max(map(len, pieces)) <= 512 * 1024
+
+
+def test_who_is_far_behind_passes_over_lines_and_shows_the_newest(tmp_path: Path) -> None:
+    many = 3_000_000
+    chunks = read(tmp_path, b"".join(b"%d\n" % number for number in range(many)), lines=100)
+    shown, skipped = texts(chunks), sum(chunk.skipped for chunk in chunks)
+    assert shown[-1] == str(many - 1)
+    assert len(shown) + skipped == many
+    assert len(shown) < 2000
+    assert chunks[0].path == str(tmp_path / "ns/a/c/0.log")
+
+
+def test_a_burst_that_can_be_shown_soon_is_shown_whole(tmp_path: Path) -> None:
+    chunks = read(tmp_path, b"".join(b"%d\n" % number for number in range(900)), lines=100)
+    assert texts(chunks) == [str(number) for number in range(900)]
+    assert max(len(chunk.lines) for chunk in chunks) == 100
+
+
+def test_a_noisy_log_does_not_hide_the_others(tmp_path: Path) -> None:
+    for lines in (100, None):
+        store = LogStore(tmp_path / str(lines))
+        noisy = store.open("ns", "noisy", "c")
+        write(noisy, "noise\n" * 500_000)
+        reader = OutputReader(store)
+        reader.read(lines)
+        for name in ("a", "b"):
+            store.open("ns", name, "c").append("heard")
+        chunks = reader.read(lines)
+        assert (texts(chunks, "a"), texts(chunks, "b")) == (["heard"], ["heard"])
+        assert reader.more or lines is not None
+        reader.close()
+
+
+def test_a_log_that_is_gone_is_no_end_of_the_others(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    reader = OutputReader(store)
+    store.open("ns", "a", "c").path.unlink()
+    store.open("ns", "b", "c").append("there")
+    assert texts(read_all(reader), "b") == ["there"]
+    reader.close()
+
+
+PIECES = st.lists(st.sampled_from([b"word", b"\n", b"\n\n", b"\r", b"x" * 300, b"\r\n"]), max_size=40)
+
+
+@given(PIECES, PIECES, st.sampled_from([None, 1, 3, 1000]))
+def test_every_line_is_shown_or_counted(
+    tmp_path_factory: pytest.TempPathFactory, first: list[bytes], second: list[bytes], lines: int | None
+) -> None:
+    folder = tmp_path_factory.mktemp("logs")
+    store = LogStore(folder)
+    log = store.open("ns", "a", "c")
+    reader = OutputReader(store)
+    chunks = []
+    for pieces in (first, second):
+        with log.path.open("ab") as stream:
+            stream.write(b"".join(pieces))
+        chunks += read_all(reader, lines)
+    log.close(0)
+    chunks += read_all(reader, lines)
+    reader.close()
+    whole = b"".join(first + second)
+    expected = [part.decode().rstrip("\r").rpartition("\r")[2] for part in whole.split(b"\n")]
+    if not whole.rpartition(b"\n")[2]:
+        expected.pop()
+    shown = texts(chunks)
+    assert len(shown) + sum(chunk.skipped for chunk in chunks) == len(expected)
+    if lines in (None, 1000):
+        assert shown == expected
+    else:
+        rest = iter(expected)
+        assert all(line in rest for line in shown), "in their order"

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import replica, tfjob
+from tests.support.eventually import eventually
+from tfoperator.api.v1.types import TFJob
+from tfoperator.kube.errors import InvalidError
+from tfoperator.kube.event import Event
+from tfoperator.kube.objects import Pod
+from tfoperator.local.run.container_output import LogChunk
+from tfoperator.local.run.job_run import JobRun
+from tfoperator.local.run.lifecycle import ControlPlaneFailed
+from tfoperator.local.run.results import RunOutcome
+from tfoperator.local.usage import Usage
+
+
+class Recorder:
+    """A listener that writes down what it is told, and by whom."""
+
+    shows_usage = False
+    shows_every_line = True
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.threads: set[str] = set()
+        self.react: Any = lambda what: None
+
+    def _note(self, what: str) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.told.append(what)
+        self.react(what)
+
+    def job_changed(self, job: TFJob) -> None:
+        self._note(f"job {job.status.phase}")
+
+    def pod_changed(self, pod: Pod) -> None:
+        self._note(f"pod {pod.status.phase}")
+
+    def pod_gone(self, pod: Pod) -> None:
+        self._note("pod gone")
+
+    def event(self, event: Event) -> None:
+        self._note(f"event {event.reason}")
+
+    def logged(self, chunks: Sequence[LogChunk]) -> None:
+        for line in (line for chunk in chunks for line in chunk.lines):
+            self._note(f"log {line}")
+
+    def stopping(self, outcome: RunOutcome) -> None:
+        self._note(f"stopping {outcome}")
+
+    def used(self, usage: Usage) -> None:
+        if usage.containers:
+            self._note("used")
+
+    def tick(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    eventually(lambda: not [t for t in threading.enumerate() if t not in before and t.is_alive()])
+
+
+def job(*command: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(tfjob("quick", Worker=replica(*command)))
+    return loaded
+
+
+def test_a_run_tells_its_listener_everything_in_one_thread_and_in_order(tmp_path: Path) -> None:
+    listener = Recorder()
+    run = JobRun([job("echo", "hello")], listener, run_dir=tmp_path)
+    result = run.execute()
+    assert result.outcome is RunOutcome.SUCCEEDED
+    assert listener.threads == {threading.current_thread().name}
+    told = listener.told
+    order = ["pod Running", "pod Succeeded", "stopping Succeeded", "pod gone"]
+    assert [told.index(what) for what in order] == sorted(told.index(what) for what in order)
+    assert told.index("job Succeeded") < told.index("stopping Succeeded")
+    assert told.index("log hello") < told.index("pod Succeeded"), "words before the news of the end of who said them"
+    assert "event SuccessfulCreatePod" in told
+    (final,) = run.final_jobs
+    assert json.loads(final)["status"]["phase"] == "Succeeded"
+    assert "deletionTimestamp" not in json.loads(final)["metadata"]
+
+
+def test_an_interrupt_before_the_job_has_ended_stops_it(tmp_path: Path) -> None:
+    listener = Recorder()
+    run = JobRun([job("sleep", "60")], listener, run_dir=tmp_path)
+    listener.react = lambda what: run.interrupt() if what == "pod Running" else None
+    result = run.execute()
+    assert result.outcome is RunOutcome.INTERRUPTED
+    assert listener.told[-1] in ("pod gone", "event SuccessfulDeletePod")
+    assert result.jobs[0].condition == ""
+
+
+def test_a_listener_that_shows_it_is_told_what_containers_use(tmp_path: Path) -> None:
+    listener = Recorder()
+    listener.shows_usage = True
+    run = JobRun([job("sleep", "60")], listener, run_dir=tmp_path)
+    listener.react = lambda what: run.interrupt() if what == "used" else None
+    result = run.execute()
+    assert listener.threads == {threading.current_thread().name}
+    [replica_result] = result.jobs[0].replicas
+    assert (replica_result.peak_memory or 0) > 0
+
+
+def test_what_the_server_refuses_ends_the_run(tmp_path: Path) -> None:
+    bad = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "Not A Name"}}
+    with pytest.raises(InvalidError, match=r"metadata\.name"):
+        JobRun([bad, job("true")], Recorder(), run_dir=tmp_path).execute()
+
+
+def test_what_a_listener_raises_ends_the_run(tmp_path: Path) -> None:
+    listener = Recorder()
+
+    def react(what: str) -> None:
+        if what == "pod Running":
+            raise BrokenPipeError("nobody reads any more")
+
+    listener.react = react
+    with pytest.raises(BrokenPipeError):
+        JobRun([job("sleep", "60")], listener, run_dir=tmp_path).execute()
+
+
+def test_an_operator_that_breaks_down_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Any) -> None:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr("tfoperator.operator.operator.Operator._live", broken)
+    with pytest.raises(ControlPlaneFailed, match="out of order"):
+        JobRun([job("true")], Recorder(), run_dir=tmp_path).execute()
+
+
+def test_an_interrupt_is_answered_while_the_listener_does_not_return(tmp_path: Path) -> None:
+    """A terminal that was stopped by Ctrl-S, or whose other end is slow: the pods end all the same."""
+    listener = Recorder()
+    run = JobRun([job("sh", "-c", "echo up; exec sleep 600")], listener, run_dir=tmp_path)
+
+    def react(what: str) -> None:
+        if what == "log up":
+            run.interrupt()
+            eventually(lambda: run._lifecycle.ended, what="everything is stopped behind the listener's back")
+
+    listener.react = react
+    assert run.execute().outcome is RunOutcome.INTERRUPTED

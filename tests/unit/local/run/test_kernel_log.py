@@ -1,0 +1,98 @@
+"""What the kernel's log says of processes that ran out of memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.local.run import kernel_log
+from tfoperator.local.run.kernel_log import out_of_memory_kills, read_kernel_log
+
+OF_A_GROUP = "Memory cgroup out of memory: Killed process 41 (python) total-vm:9kB, anon-rss:8kB, UID:0 oom_score_adj:0"
+OF_ALL = "Out of memory: Killed process 42 (python3) total-vm:99kB"
+OLD = "Out of memory: Kill process 43 (python) score 900 or sacrifice child"
+
+
+def record(text: str, number: int = 1) -> str:
+    """As /dev/kmsg has it, with a line of context."""
+    return f"3,{number},{number}000,-;{text}\n SUBSYSTEM=memory\n"
+
+
+def test_the_kernels_sentence_about_a_process_is_found() -> None:
+    records = [record("usb 1-1: new device"), *map(record, (OF_A_GROUP, OF_ALL, OLD))]
+    assert out_of_memory_kills(records, {41, 42, 43}) == {41: OF_A_GROUP, 42: OF_ALL, 43: OLD}
+
+
+def test_other_processes_are_left_out() -> None:
+    assert out_of_memory_kills([record(OF_ALL)], {4, 2, 420}) == {}
+
+
+def test_of_a_number_that_was_used_twice_the_last_one_counts() -> None:
+    later = OF_ALL.replace("99kB", "77kB")
+    assert out_of_memory_kills([record(OF_ALL), record(later, 2)], {42}) == {42: later}
+
+
+def test_what_a_program_has_written_into_a_records_context_is_not_the_kernels_word() -> None:
+    assert out_of_memory_kills([f"3,1,1,-;harmless\n{OF_ALL}\n"], {42}) == {}
+
+
+@given(st.lists(st.text()), st.sets(st.integers()))
+def test_any_text_is_read_without_an_error(records: list[str], pids: set[int]) -> None:
+    assert set(out_of_memory_kills(records, pids)) <= pids
+
+
+@pytest.fixture
+def log() -> Iterator[tuple[Path, int]]:
+    """A file that gives one record for each read, as the kernel's does, and where to write them."""
+    reader, writer = os.pipe2(os.O_DIRECT | os.O_NONBLOCK)
+    yield Path(f"/proc/self/fd/{reader}"), writer
+    os.close(reader)
+    os.close(writer)
+
+
+def test_every_record_is_read_up_to_the_last_one_there_is(log: tuple[Path, int]) -> None:
+    path, writer = log
+    written = [record(f"message {number}", number) for number in range(10)]  # a pipe has room for sixteen
+    for one in written:
+        os.write(writer, one.encode())
+    assert read_kernel_log(path) == written
+
+
+def test_bytes_that_are_no_text_do_no_harm(log: tuple[Path, int]) -> None:
+    path, writer = log
+    os.write(writer, b"3,1,1,-;\xff\xfe\n")
+    assert read_kernel_log(path) == ["3,1,1,-;\ufffd\ufffd\n"]
+
+
+def test_records_that_were_overwritten_meanwhile_are_passed_over(
+    log: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, writer = log
+    os.write(writer, record(OF_ALL).encode())
+    read, lost = os.read, iter([BrokenPipeError(32, "Broken pipe")])
+
+    def overwritten_once(descriptor: int, size: int) -> bytes:
+        for error in lost:
+            raise error
+        return read(descriptor, size)
+
+    monkeypatch.setattr(os, "read", overwritten_once)
+    assert read_kernel_log(path) == [record(OF_ALL)]
+
+
+def test_no_more_is_read_than_is_of_use(log: tuple[Path, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    path, writer = log
+    for number in range(5):
+        os.write(writer, record("x", number).encode())
+    monkeypatch.setattr(kernel_log, "_MAX_RECORDS", 3)
+    assert len(read_kernel_log(path)) == 3
+
+
+@pytest.mark.parametrize("name", ["none", "."])
+def test_without_a_log_there_is_nothing_to_read(tmp_path: Path, name: str) -> None:
+    assert read_kernel_log(tmp_path / name) == []

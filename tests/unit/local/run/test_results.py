@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tfoperator.api.names import replica_labels
+from tfoperator.api.v1.types import JobCondition, ReplicaType, TFJob, TFJobStatus
+from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodStatus
+from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.run.results import ReplicaState, RunOutcome, job_result
+from tfoperator.local.runtime.log_files import LogFile
+
+
+def pod(replica_type: ReplicaType, index: int) -> Pod:
+    labels = replica_labels("job", replica_type, index, is_master=False)
+    name = f"job-{replica_type.lower()}-{index}"
+    return Pod(metadata=ObjectMeta(name=name, namespace="ns", uid=name, labels=labels))
+
+
+def job(*conditions: JobCondition) -> TFJob:
+    return TFJob(metadata=ObjectMeta(name="job", namespace="ns"), status=TFJobStatus(conditions=conditions))
+
+
+def attempt(
+    store: LogStore, pod: Pod, code: int | None, text: str = "", *, stopped: bool = False, **at: Any
+) -> LogFile:
+    log = store.open("ns", pod.metadata.name, at.get("container", "tensorflow"))
+    if text:
+        log.append(text)
+    log.close(code, stopped=stopped)
+    return log
+
+
+FAILED = JobCondition("Failed", "True", "TFJobFailed", "a worker failed")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"), [("Succeeded", 0), ("Failed", 1), ("TimedOut", 124), ("Interrupted", 130)]
+)
+def test_every_outcome_has_its_exit_code(outcome: str, code: int) -> None:
+    assert RunOutcome(outcome).exit_code == code
+
+
+def test_what_became_of_each_replica(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    chief, worker, other, ps, unborn = (
+        pod(ReplicaType.CHIEF, 0),
+        pod(ReplicaType.WORKER, 0),
+        pod(ReplicaType.WORKER, 1),
+        pod(ReplicaType.PS, 0),
+        pod(ReplicaType.PS, 1),
+    )
+    obedient = pod(ReplicaType.PS, 2)
+    attempt(store, chief, 0)
+    attempt(store, worker, 1, "first")
+    log = attempt(store, worker, 1, "\n".join(str(n) for n in range(30)))
+    attempt(store, other, 137)
+    attempt(store, other, 0)
+    attempt(store, ps, 143, stopped=True)
+    attempt(store, obedient, 0, stopped=True)
+    result = job_result(job(FAILED), [chief, worker, other, ps, unborn, obedient], store)
+    states = {replica.name: (replica.state, replica.restarts, replica.exit_code) for replica in result.replicas}
+    assert states == {
+        "chief-0": (ReplicaState.SUCCEEDED, 0, 0),
+        "worker-0": (ReplicaState.FAILED, 1, 1),
+        "worker-1": (ReplicaState.SUCCEEDED, 1, 0),
+        "ps-0": (ReplicaState.STOPPED, 0, 143),
+        "ps-1": (ReplicaState.NEVER_RAN, 0, None),
+        "ps-2": (ReplicaState.STOPPED, 0, 0),
+    }
+    (failed,) = result.failed_replicas
+    assert failed.last_lines == tuple(str(n) for n in range(10, 30))
+    assert failed.logs[-1] == str(log.path)
+    assert not result.succeeded
+
+
+def test_of_several_containers_the_one_that_failed_counts(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    worker = pod(ReplicaType.WORKER, 0)
+    attempt(store, worker, 0, container="tensorflow")
+    attempt(store, worker, 2, "why", container="sidecar")
+    (replica,) = job_result(job(FAILED), [worker], store).replicas
+    assert (replica.state, replica.exit_code, replica.restarts, replica.last_lines) == ("Failed", 2, 0, ("why",))
+
+
+def test_init_containers_that_ended_well_are_no_success_of_the_replica(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    status = PodStatus(init_container_statuses=(ContainerStatus(name="prepare"),))
+    worker = msgspec.structs.replace(pod(ReplicaType.WORKER, 0), status=status)
+    attempt(store, worker, 0, container="prepare")
+    (replica,) = job_result(job(), [worker], store).replicas
+    assert (replica.state, replica.exit_code, len(replica.logs)) == (ReplicaState.NEVER_RAN, None, 1)
+    attempt(store, worker, 0)
+    (replica,) = job_result(job(), [worker], store).replicas
+    assert (replica.state, replica.exit_code) == (ReplicaState.SUCCEEDED, 0)
+    other = msgspec.structs.replace(pod(ReplicaType.WORKER, 1), status=status)
+    attempt(store, other, 5, container="prepare")
+    (replica,) = job_result(job(), [other], store).replicas
+    assert (replica.state, replica.exit_code) == (ReplicaState.FAILED, 5)

@@ -1,0 +1,173 @@
+"""What only a registry could show: pulls that succeed, take their time, fail and are tried again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from docker.errors import DockerException, ImageNotFound
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.support.threads import no_threads_left
+from tests.unit.local.node.pods import container, manifest, view
+from tfoperator.kube.pod_spec import Container
+from tfoperator.local.runtime.docker.images import PULL_BACKOFF_BASE, PULL_BACKOFF_CAP, Images, pull_policy
+from tfoperator.local.runtime.protocol import LaunchError, NotYet
+
+
+class Registry:
+    """An engine with images, and what it would find elsewhere. A pull takes until `arrived` is set."""
+
+    def __init__(self) -> None:
+        self.there: set[str] = set()
+        self.pulls: list[tuple[str, str]] = []
+        self.problem: str | DockerException = ""
+        self.arrived = threading.Event()
+        self.arrived.set()
+
+    def inspect_image(self, name: str) -> None:
+        if name not in self.there:
+            raise ImageNotFound(name)
+
+    def pull(self, repository: str, *, tag: str, stream: bool, decode: bool) -> Iterator[dict[str, Any]]:
+        assert stream
+        assert decode
+        self.pulls.append((repository, tag))
+        if isinstance(self.problem, DockerException):
+            raise self.problem
+        yield {"status": "Pulling"}
+        assert self.arrived.wait(60)
+        if self.problem:
+            yield {"error": self.problem}
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def images(registry: Registry, clock: FakeClock) -> Iterator[Images]:
+    with no_threads_left():
+        images = Images(registry, clock)
+        yield images
+        registry.arrived.set()
+        images.close()
+
+
+def of(image: str, policy: str = "") -> Container:
+    return view(manifest("p", container(image=image, imagePullPolicy=policy))).spec.containers[0]
+
+
+def refusal(images: Images, one: Container) -> NotYet:
+    """Why the image can't be had, as soon as no pull is under way."""
+    found: list[NotYet] = []
+
+    def refused() -> bool:
+        with pytest.raises(NotYet) as caught:
+            images.ensure(one)
+        found[:] = [caught.value]
+        return caught.value.reason != "ContainerCreating"
+
+    eventually(refused, what="the end of the pull")
+    return found[0]
+
+
+def had(images: Images, one: Container) -> bool:
+    """Whether the image is there; anything but a pull that is under way is an error."""
+    try:
+        images.ensure(one)
+    except NotYet as error:
+        if error.reason != "ContainerCreating":
+            raise
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("image", "policy", "result"),
+    [
+        ("a", "", "Always"), ("a:latest", "", "Always"), ("host:5000/a", "", "Always"), ("a:1", "", "IfNotPresent"),
+        ("a@sha256:00", "", "IfNotPresent"), ("a", "Never", "Never"), ("a:1", "Always", "Always"),
+    ],
+)  # fmt: skip
+def test_without_a_policy_only_latest_is_pulled_always(image: str, policy: str, result: str) -> None:
+    assert pull_policy(of(image, policy)) == result
+
+
+def test_an_image_that_is_there_is_not_pulled(images: Images, registry: Registry) -> None:
+    registry.there.add("a:1")
+    images.ensure(of("a:1"))
+    assert registry.pulls == []
+
+
+def test_several_containers_wait_for_one_pull(images: Images, registry: Registry) -> None:
+    registry.arrived.clear()
+    for _ in range(3):
+        with pytest.raises(NotYet, match='Pulling image "host:5000/a"') as caught:
+            images.ensure(of("host:5000/a"))
+        assert (caught.value.reason, caught.value.warn) == ("ContainerCreating", False)
+    registry.arrived.set()
+    eventually(lambda: had(images, of("host:5000/a")))
+    images.ensure(of("host:5000/a"))
+    assert registry.pulls == [("host:5000/a", "latest")]
+
+
+def test_later_containers_have_it_pulled_again_if_they_always_want_it(
+    images: Images, registry: Registry, clock: FakeClock
+) -> None:
+    eventually(lambda: had(images, of("a")))
+    clock.advance(60)
+    eventually(lambda: had(images, of("a")))
+    assert len(registry.pulls) == 2
+
+
+@pytest.mark.parametrize("problem", ["manifest unknown", DockerException("manifest unknown")])
+def test_a_failed_pull_is_told_and_tried_again_ever_later(
+    images: Images, registry: Registry, clock: FakeClock, problem: str | DockerException
+) -> None:
+    registry.problem = problem
+    first = refusal(images, of("a:1"))
+    assert (first.reason, first.warn) == ("ErrImagePull", True)
+    assert str(first) == 'Failed to pull image "a:1": manifest unknown'
+    waits = []
+    for _ in range(9):
+        clock.advance(2)
+        rest = refusal(images, of("a:1"))
+        assert rest.reason == "ImagePullBackOff"
+        waits.append(rest.delay + 2)
+        clock.advance(rest.delay)
+        refusal(images, of("a:1"))
+    assert waits == [min(PULL_BACKOFF_CAP, PULL_BACKOFF_BASE * 2**n) for n in range(9)]
+    assert len(registry.pulls) == 10
+
+
+def test_an_image_of_this_machine_stands_in_for_a_latest_that_can_not_be_pulled(
+    images: Images, registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry.problem = "no such host"
+    registry.there |= {"mine", "other:1"}
+    eventually(lambda: had(images, of("mine", "Always")))
+    images.ensure(of("mine", "Always"))
+    assert caplog.text.count("the one of this machine is used") == 1
+    assert "needs imagePullPolicy IfNotPresent" in str(refusal(images, of("other:1", "Always")))
+
+
+def test_one_that_may_not_be_pulled_is_waited_for(images: Images, registry: Registry) -> None:
+    assert refusal(images, of("a", "Never")).reason == "ErrImageNeverPull"
+    registry.there.add("a")
+    images.ensure(of("a", "Never"))
+    assert registry.pulls == []
+
+
+def test_no_image_is_no_container(images: Images) -> None:
+    with pytest.raises(LaunchError, match="'tensorflow' has no image"):
+        images.ensure(of(""))

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from tfoperator.local.runtime.process.gpu_visibility import visible_devices
+
+OWN = ("GPU-aa", "GPU-bb")
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "value"),
+    [
+        (OWN, None, "GPU-aa,GPU-bb"),
+        ((), None, "-1"),
+        ((), "0,1", "-1"),
+        (OWN, "0", "GPU-aa"),
+        (OWN, " 1, 0 ", "GPU-bb,GPU-aa"),
+        (OWN, "GPU-b", "GPU-bb"),
+        (OWN, "GPU-", "-1"),
+        (OWN, "GPU-cc", "-1"),
+        (OWN, "0,2,1", "GPU-aa"),
+        (OWN, "1,1", "GPU-bb"),
+        (OWN, "", "-1"),
+        (OWN, "-1", "-1"),
+        (OWN, "all", "-1"),
+    ],
+)
+def test_only_own_devices_are_ever_seen(own: tuple[str, ...], asked: str | None, value: str) -> None:
+    assert visible_devices(own, asked) == value

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from tests.support.eventually import eventually
+from tests.support.threads import InThread
+from tests.unit.local.node.pods import python
+from tfoperator.local.identity import identify
+from tfoperator.local.runtime.process.guardian import GroupGuardian
+
+
+def sleeper() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(python("import time; time.sleep(60)"), start_new_session=True)
+
+
+def test_registered_groups_end_with_it_and_discarded_ones_do_not() -> None:
+    guardian = GroupGuardian()
+    guardian.start()
+    mine, other = sleeper(), sleeper()
+    try:
+        guardian.add(mine.pid)
+        guardian.add(other.pid)
+        guardian.discard(other.pid)
+        stopping = InThread(guardian.stop)
+        assert mine.wait(60) == -signal.SIGTERM
+        stopping.result()
+        assert other.poll() is None
+    finally:
+        for process in (mine, other):
+            process.kill()
+            process.wait()
+
+
+def test_containers_die_when_their_agent_is_killed(tmp_path: Path) -> None:
+    # An agent with one stubborn container, which has started a process of its own.
+    child = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
+    child += "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    agent = textwrap.dedent(f"""
+        import subprocess, sys, time
+        from tfoperator.local.runtime.process.guardian import GroupGuardian
+        guardian = GroupGuardian(grace=0.3)
+        guardian.start()
+        child = subprocess.Popen([sys.executable, "-c", {child!r}], start_new_session=True, stdout=subprocess.PIPE)
+        child.stdout.readline()
+        guardian.add(child.pid)
+        print(child.pid, flush=True)
+        time.sleep(60)
+    """)
+    process = subprocess.Popen([sys.executable, "-c", agent], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        group = int(process.stdout.readline())
+        assert identify(group) is not None
+        os.kill(process.pid, signal.SIGKILL)
+        eventually(lambda: identify(group) is None)
+        eventually(lambda: not _group_exists(group))
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def _group_exists(group: int) -> bool:
+    """Whether any process of the group lives (zombies, which nobody may reap here, do not count)."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] not in "ZX":
+            return True
+    return False

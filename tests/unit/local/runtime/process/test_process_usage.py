@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.unit.local.node.pods import python
+from tfoperator.local.runtime.process.process_usage import ProcessMeter
+
+MIB = 1 << 20
+HOLD = "import sys; held = bytearray({size} << 20); held[::4096] = b'x' * len(held[::4096]); print('up', flush=True)\n"
+WAIT = "sys.stdin.read()"
+BUSY = "import time\nwhile time.process_time() < {seconds}: pass\n"
+
+
+@contextmanager
+def session(code: str) -> Iterator[subprocess.Popen[str]]:
+    """A process in a session of its own that has said that it is up; what it started is killed with it."""
+    with subprocess.Popen(
+        python(code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "up\n"
+            yield process
+        finally:
+            with suppress(ProcessLookupError):  # it has ended already
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_memory_and_cpu_time_of_a_process() -> None:
+    with session(BUSY.format(seconds=0.3) + HOLD.format(size=40) + WAIT) as process:
+        found = ProcessMeter().measure([process.pid])[process.pid]
+    assert found.memory > 40 * MIB
+    assert found.cpu_seconds >= 0.25
+
+
+@pytest.mark.parametrize("new_session", [False, True], ids=["its session", "a session of their own"])
+def test_children_count_wherever_they_are(new_session: bool) -> None:
+    child = HOLD.format(size=60) + WAIT
+    call = f"[sys.executable, '-I', '-S', '-c', {child!r}], start_new_session={new_session}"
+    spawn = f"import subprocess, sys; subprocess.run({call})"
+    with session(spawn) as process:
+        found = ProcessMeter().measure([process.pid])[process.pid]
+        assert process.stdin is not None
+        process.stdin.close()  # ends a child that would outlive its group
+        process.wait(60)
+    assert found.memory > 60 * MIB
+
+
+def test_what_children_that_have_ended_spent_is_not_forgotten() -> None:
+    child = BUSY.format(seconds=0.5)
+    spawn = f"import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', {child!r}])\n"
+    with session(spawn + "print('up', flush=True)\n" + WAIT) as process:
+        assert ProcessMeter().measure([process.pid])[process.pid].cpu_seconds >= 0.45
+
+
+def test_containers_are_told_apart_and_others_left_out() -> None:
+    meter = ProcessMeter()
+    with session(HOLD.format(size=20) + WAIT) as small, session(HOLD.format(size=80) + WAIT) as large:
+        found = meter.measure([small.pid, large.pid])
+        assert set(meter.measure([small.pid])) == {small.pid}
+    assert found[small.pid].memory + 40 * MIB < found[large.pid].memory
+
+
+def test_one_that_has_ended_is_no_error() -> None:
+    meter = ProcessMeter()
+    with session(HOLD.format(size=1) + WAIT) as process:
+        assert set(meter.measure([process.pid])) == {process.pid}
+    assert meter.measure([process.pid]) == {}
+    assert meter.measure([]) == {}
+
+
+def test_a_zombie_is_no_error() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "pass"], start_new_session=True)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    meter = ProcessMeter()
+    found = eventually(lambda: meter.measure([process.pid]) or {process.pid: None}, within=60)
+    assert set(found) == {process.pid}
+    process.wait()

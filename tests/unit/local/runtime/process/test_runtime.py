@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.unit.local.node.pods import container, manifest, python, view
+from tfoperator.local.identity import identify
+from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.runtime.mounts import Mount
+from tfoperator.local.runtime.process.records import kill_recorded
+from tfoperator.local.runtime.process.runtime import ProcessRuntime
+from tfoperator.local.runtime.protocol import ContainerRun, LaunchError
+
+
+class Bench:
+    """A runtime with everything that a launch needs."""
+
+    def __init__(self, root: Path) -> None:
+        self.work_dir = root / "work"
+        self.work_dir.mkdir()
+        environ = {**os.environ, "TF_CONFIG": "not yours", "INHERITED": "yes"}
+        self.runtime = ProcessRuntime(records=root / "records", work_dir=self.work_dir, environ=environ)
+        self.records = root / "records"
+        self.logs = LogStore(root / "logs")
+        self.codes: queue.Queue[int] = queue.Queue()
+        self.warnings: list[str] = []
+        self.runtime.start()
+
+    def launch(
+        self, command: list[str], env: dict[str, str] | None = None, mounts: tuple[Mount, ...] = (), **fields: Any
+    ) -> Any:
+        pod = view(manifest("p", container(command=command, **fields)))
+        run = ContainerRun(
+            pod=pod,
+            container=pod.spec.containers[0],
+            command=tuple(command),
+            environment=env or {},
+            mounts=mounts,
+            log=self.logs.open("ns", "p", "tensorflow"),
+            services=frozenset({("ns", "svc")}),
+        )
+        self.pod = pod
+        return self.runtime.launch(run, self.codes.put, lambda reason, message: self.warnings.append(reason))
+
+    def output(self) -> str:
+        return b"".join(self.logs.read("ns", "p", "tensorflow")).decode()
+
+    def run(self, *args: Any, **kwargs: Any) -> str:
+        self.launch(*args, **kwargs)
+        assert self.codes.get(timeout=60) == 0
+        return self.output()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.runtime.stop()
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("raise SystemExit(0)", 0),
+        ("raise SystemExit(3)", 3),
+        ("raise SystemExit(138)", 138),
+        ("import os; os.kill(os.getpid(), 9)", 137),
+        ("import os; os.kill(os.getpid(), 15)", 143),
+    ],
+)
+def test_exit_codes_are_those_of_containers(bench: Bench, code: str, expected: int) -> None:
+    bench.launch(python(code))
+    assert bench.codes.get(timeout=60) == expected
+
+
+def test_a_container_has_its_own_environment_on_top_of_the_machines(bench: Bench) -> None:
+    code = "import os, json; print(json.dumps(dict(os.environ)))"
+    environment = json.loads(bench.run(python(code), {"MINE": "1", "PEER": "svc.ns.svc:2222"}))
+    assert environment["MINE"] == "1"
+    assert environment["INHERITED"] == "yes"
+    assert "TF_CONFIG" not in environment
+    assert environment["PYTHONUNBUFFERED"] == "1"
+    assert environment["PEER"] == f"127.0.0.1:{bench.runtime.network.port('ns', 'svc', 2222)}"
+
+
+def test_python_means_the_interpreter_that_runs_the_agent(bench: Bench) -> None:
+    assert bench.run(["python", "-c", "import sys; print(sys.executable)"]).strip() == str(
+        Path(sys.executable).parent / "python"
+    )
+
+
+def test_addresses_in_arguments_are_mapped(bench: Bench) -> None:
+    output = bench.run([*python("import sys; print(sys.argv[1])"), "--peer=svc:80"])
+    assert output.strip() == f"--peer=127.0.0.1:{bench.runtime.network.port('ns', 'svc', 80)}"
+
+
+def test_standard_output_and_error_go_to_the_log_in_order(bench: Bench) -> None:
+    assert bench.run(["sh", "-c", "echo one; echo two >&2; echo three"]) == "one\ntwo\nthree\n"
+
+
+def test_a_container_starts_in_its_working_directory_if_there_is_one(bench: Bench) -> None:
+    (bench.work_dir / "sub").mkdir()
+    assert bench.run(["pwd"]).strip() == str(bench.work_dir)
+    assert bench.run(["pwd"], workingDir="sub").strip() == str(bench.work_dir / "sub")
+    assert not bench.warnings
+    assert bench.run(["pwd"], workingDir="/no/such/dir").strip() == str(bench.work_dir)
+    assert bench.warnings == ["WorkingDirMissing"]
+
+
+def test_a_relative_program_is_looked_up_where_the_container_starts(bench: Bench) -> None:
+    script = bench.work_dir / "hello"
+    script.write_text("#!/bin/sh\necho hello\n")
+    with pytest.raises(LaunchError, match="not executable") as error:
+        bench.launch(["./hello"])
+    assert error.value.exit_code == 126
+    script.chmod(0o755)
+    assert bench.run(["./hello"]) == "hello\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ([], "container 'tensorflow' has no command.*image 'none'"),
+        (["no-such-program"], "'no-such-program' not found on PATH"),
+        (["./no-such"], "'./no-such' does not exist"),
+        (["echo", "a\0b"], "can't start 'echo'"),
+    ],
+)
+def test_what_cannot_be_started_says_why(bench: Bench, command: list[str], words: str) -> None:
+    with pytest.raises(LaunchError, match=words) as error:
+        bench.launch(command)
+    assert error.value.exit_code == 127
+
+
+def test_what_a_container_started_ends_with_it(bench: Bench) -> None:
+    bench.launch(["sh", "-c", "sleep 60 & echo $!"])
+    assert bench.codes.get(timeout=60) == 0
+    eventually(lambda: identify(int(bench.output())) is None)
+
+
+def test_terminate_asks_and_kill_does_not(bench: Bench) -> None:
+    # Not print() in the handler: it may come while print() is at work, which refuses to be called again in its middle.
+    code = "import os, signal, time; signal.signal(15, lambda *_: os.write(1, b'asked')); print('up', flush=True)\n"
+    code += "while True: time.sleep(0.05)"
+    process = bench.launch(python(code))
+    eventually(lambda: "up" in bench.output())
+    process.terminate()
+    eventually(lambda: "asked" in bench.output())
+    assert bench.codes.empty()
+    process.kill()
+    assert bench.codes.get(timeout=60) == 137
+    process.kill()  # nothing happens: the id may belong to somebody else by now
+
+
+def test_a_volume_at_tmp_is_the_temporary_directory(bench: Bench, tmp_path: Path) -> None:
+    mounts = (Mount(name="scratch", source=tmp_path / "v", mount_path="/tmp"),)
+    code = "import os; print(os.environ['TMPDIR'], os.environ['TFOPERATOR_MOUNT_SCRATCH'])"
+    assert bench.run(python(code), mounts=mounts).split() == [str(tmp_path / "v")] * 2
+
+
+def test_a_mount_appears_where_the_machine_allows_it_and_goes_with_the_pod(bench: Bench, tmp_path: Path) -> None:
+    source = tmp_path / "v"
+    source.mkdir()
+    (source / "x").write_text("content")
+    at = tmp_path / "mnt"
+    assert (
+        bench.run(["cat", str(at / "x")], mounts=(Mount(name="data", source=source, mount_path=str(at)),)) == "content"
+    )
+    bench.runtime.release_pod(bench.pod)
+    assert not at.is_symlink()
+    assert (source / "x").exists()
+    assert not bench.warnings
+
+
+def test_the_checkpoint_variable_names_the_volume_wherever_it_could_be_mounted(bench: Bench, tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    there = tmp_path / "there"
+    there.mkdir()
+    mount = Mount(name="tfoperator-checkpoint", source=volume, mount_path=str(there))
+    env = {"TFOPERATOR_CHECKPOINT_DIR": str(there)}
+    assert bench.run(["sh", "-c", "echo $TFOPERATOR_CHECKPOINT_DIR"], env, mounts=(mount,)) == f"{volume}\n"
+
+
+def test_a_mount_never_replaces_what_is_there(bench: Bench, tmp_path: Path) -> None:
+    at = tmp_path / "mnt"
+    at.mkdir()
+    (at / "precious").write_text("")
+    bench.run(["true"], mounts=(Mount(name="data", source=tmp_path, mount_path=str(at)),))
+    assert bench.warnings == ["MountUnavailable"]
+    assert (at / "precious").exists()
+
+
+def test_stop_kills_what_runs_and_reports_it(bench: Bench) -> None:
+    process = bench.launch(python("import time; time.sleep(60)"))
+    bench.runtime.stop()
+    assert bench.codes.get(timeout=60) == 137
+    assert identify(process.pid) is None
+    assert not bench.records.exists()
+
+
+def test_groups_left_by_a_crash_are_killed_by_their_record(bench: Bench, tmp_path: Path) -> None:
+    process = bench.launch(python("import time; time.sleep(60)"))
+    stranger = subprocess.Popen(python("import time; time.sleep(60)"), start_new_session=True)
+    try:
+        (bench.records / "0.json").write_text(json.dumps({"pid": stranger.pid, "started": "0"}))
+        (bench.records / "1.json").write_text("{broken")
+        assert kill_recorded(bench.records) == ["ns/p/tensorflow"]
+        assert bench.codes.get(timeout=60) == 137
+        assert identify(process.pid) is None
+        assert stranger.poll() is None
+    finally:
+        stranger.send_signal(signal.SIGKILL)
+        stranger.wait()

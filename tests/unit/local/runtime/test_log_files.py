@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.local.runtime import log_files
+from tfoperator.local.runtime.log_files import last_lines
+
+
+@given(st.lists(st.text("ab", max_size=6), max_size=12), st.integers(0, 15), st.booleans(), st.integers(1, 9))
+def test_the_tail_is_the_last_lines_wherever_blocks_are_cut(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], count: int, ended: bool, chunk: int
+) -> None:
+    path = tmp_path_factory.mktemp("tail") / "0.log"
+    text = "\n".join(lines) + ("\n" if ended and lines else "")
+    path.write_text(text)
+    before = log_files._CHUNK
+    log_files._CHUNK = chunk
+    try:
+        expected = text.splitlines()
+        assert last_lines(path, count) == (expected[-count:] if count else [])
+    finally:
+        log_files._CHUNK = before
+
+
+def test_the_tail_of_no_file_is_empty(tmp_path: Path) -> None:
+    assert last_lines(tmp_path / "none", 5) == []

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from tfoperator.local.runtime import measurements
+from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
+
+
+def test_the_most_of_all_attempts_is_kept() -> None:
+    peaks = PeakMemory()
+    a, b = ContainerName("ns", "p", "a"), ContainerName("ns", "p", "b")
+    peaks.note_all([Measurement(a, "1", "u", 0.0, 10), Measurement(b, "1", "u", 0.0, 5)])
+    peaks.note(a, 30)
+    peaks.note(a, 20)
+    peaks.note(b, 0)
+    assert (peaks.of(a), peaks.of(ContainerName("ns", "p", "c"))) == (30, None)
+    assert peaks.of_pod("ns", "p") == {"a": 30, "b": 5}
+    assert peaks.of_pod("ns", "q") == {}
+
+
+def test_it_forgets_those_that_were_not_seen_for_longest() -> None:
+    peaks = PeakMemory()
+    names = [ContainerName("ns", f"p{number}", "c") for number in range(measurements._REMEMBERED + 1)]
+    for name in names[:-1]:
+        peaks.note(name, 1)
+    peaks.note(names[0], 2)
+    peaks.note(names[-1], 1)
+    assert [peaks.of(name) for name in (names[0], names[1], names[-1])] == [2, None, 1]

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tfoperator.local.private_files import private_folder, private_opener, write_private
+
+
+@pytest.fixture(autouse=True)
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_private_file_is_replaced_whole_and_stays_private(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("old")
+    path.chmod(0o644)
+    write_private(path, b"new")
+    assert path.read_text() == "new"
+    assert mode(path) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_no_file_is_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    path = tmp_path / "f"
+    path.symlink_to("mine")
+    with pytest.raises(OSError, match="symbolic links"), open(path, "a", opener=private_opener):
+        pass
+    write_private(path, b"new")
+    assert not path.is_symlink()
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_folder_is_closed_to_others_also_if_it_was_open(tmp_path: Path) -> None:
+    private_folder(tmp_path / "new/below")
+    (tmp_path / "old").mkdir(0o777)
+    private_folder(tmp_path / "old")
+    assert mode(tmp_path / "new/below") == mode(tmp_path / "old") == 0o700
+
+
+def test_what_a_link_points_to_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir(0o755)
+    (tmp_path / "link").symlink_to("theirs")
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
+        private_folder(tmp_path / "link")
+    assert mode(tmp_path / "theirs") == 0o755

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.support.threads import InThread, no_threads_left
+from tfoperator.local.runtime import ContainerName, Measurement, PeakMemory
+from tfoperator.local.usage import MachineUse, Usage, UsageMeter
+from tfoperator.local.usage.meter import FRESH, PEAKS_EVERY
+
+NAME = ContainerName("ns", "p", "c")
+
+
+class Bench:
+    """A meter of a runtime that uses half a CPU, and as much memory as it is told."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.peaks = PeakMemory()
+        self.memory = 100
+        self.measured = 0
+        self.broken = False
+        self.meter = UsageMeter(self, machine=lambda: MachineUse(0.0, 0), clock=self.clock)  # type: ignore[arg-type]
+
+    def measure(self) -> Sequence[Measurement]:
+        self.measured += 1
+        if self.broken:
+            raise RuntimeError("for once")
+        return [Measurement(NAME, "1", "uid", self.clock.monotonic() / 2, self.memory)]
+
+    def after(self, seconds: float) -> None:
+        """Let the meter come to rest, time pass, and the meter do what is due."""
+        self.clock.pass_time(seconds)
+        self.clock.wait_for_waiters()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    with no_threads_left():
+        bench = Bench()
+        bench.meter.start()
+        yield bench
+        bench.meter.stop()
+
+
+def test_nothing_is_measured_at_the_start(bench: Bench) -> None:
+    bench.clock.wait_for_waiters()
+    assert bench.measured == 0
+
+
+def test_when_nobody_looks_only_peaks_are_kept(bench: Bench) -> None:
+    bench.after(PEAKS_EVERY - 1)
+    assert bench.measured == 0
+    bench.memory = 700
+    bench.after(1)
+    bench.memory = 50
+    bench.after(PEAKS_EVERY)
+    assert bench.measured == 2
+    assert bench.peaks.of(NAME) == 700
+
+
+def test_a_reader_gets_a_fresh_measurement_at_once(bench: Bench) -> None:
+    bench.after(4)
+    usage = bench.meter.read()
+    assert usage is not None
+    assert (usage.window, usage.containers[0].cpu) == (4.0, 0.5)
+
+
+def test_many_readers_share_one_measurement(bench: Bench) -> None:
+    bench.after(2)
+    first = bench.meter.read()
+    assert all(bench.meter.read() is first for _ in range(5))
+    assert bench.measured == 1
+    bench.after(FRESH)
+    assert bench.meter.read() is not first
+    assert bench.measured == 2
+
+
+def test_a_listener_is_told_until_it_has_seen_enough(bench: Bench) -> None:
+    told: queue.Queue[Usage] = queue.Queue()
+    bench.clock.wait_for_waiters()
+    unsubscribe = bench.meter.subscribe(told.put, 2.0)
+    for _ in range(3):
+        bench.after(2.0)
+        assert told.get(timeout=10).window == 2.0
+    unsubscribe()
+    bench.after(2.0)
+    measured = bench.measured
+    bench.after(2.0)
+    assert (told.empty(), bench.measured) == (True, measured)
+
+
+def test_what_can_not_be_measured_is_tried_again_later(bench: Bench) -> None:
+    bench.broken = True
+    bench.after(PEAKS_EVERY)
+    assert bench.measured == 1
+    bench.broken = False
+    bench.after(PEAKS_EVERY)
+    assert bench.peaks.of(NAME) == 100
+
+
+def test_a_reader_does_not_wait_for_ever(bench: Bench) -> None:
+    bench.after(2)
+    known = bench.meter.read()
+    bench.broken = True
+    bench.after(FRESH)
+    reading: Any = InThread(bench.meter.read)
+    eventually(lambda: bench.measured == 2, within=60, what="the reader has asked")
+    bench.clock.pass_time(6, waiters=2)
+    assert reading.result(within=60) is known
+
+
+def test_after_its_end_it_says_what_it_knew() -> None:
+    bench = Bench()
+    bench.meter.stop()
+    assert bench.meter.read() is None
+    bench.meter.stop()

@@ -1,0 +1,54 @@
+"""TFJobs as the Go operator's API server would hold them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from tfoperator.kube.objects import Pod, decode_pod
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "peer"
+
+
+def example(name: str) -> dict[str, Any]:
+    """The job of one of the Go operator's own examples."""
+    documents = yaml.safe_load_all((EXAMPLES / name).read_text())
+    (job,) = [one for one in documents if one["kind"] == "TFJob"]
+    return dict(job)
+
+
+def job(*, policy: dict[str, Any] | None = None, restart: str = "OnFailure", **spec: Any) -> dict[str, Any]:
+    """A job of one worker, by default one that nothing changes for but what `policy` says."""
+    container = {"name": "tensorflow", "image": "example.com/train:1"}
+    worker = {"replicas": 1, "restartPolicy": restart, "template": {"spec": {"containers": [container]}}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "mnist", "namespace": "team", "uid": "uid-1"},
+        "spec": {
+            "tfReplicaSpecs": {"Worker": worker},
+            "runPolicy": {"cleanPodPolicy": "Running", **(policy or {})},
+            **spec,
+        },
+    }
+
+
+def standing(obj: dict[str, Any], condition: str, **since: float) -> dict[str, Any]:
+    """The job with a condition that holds, begun and, if it has ended, ended so long ago (as of timedelta)."""
+    moment = (NOW - timedelta(**since)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    status: dict[str, Any] = {"conditions": [{"type": condition, "status": "True"}], "startTime": moment}
+    if condition in ("Succeeded", "Failed"):
+        status["completionTime"] = moment
+    return {**obj, "status": status}
+
+
+def pod(name: str, phase: str, restarts: int = 0) -> Pod:
+    """A pod of the job."""
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "mnist", "uid": "uid-1", "controller": True}
+    status = {"phase": phase, "containerStatuses": [{"name": "tensorflow", "restartCount": restarts}]}
+    return decode_pod(msgspec.json.encode({"metadata": {"name": name, "ownerReferences": [owner]}, "status": status}))

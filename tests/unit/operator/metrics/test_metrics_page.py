@@ -1,0 +1,52 @@
+"""docs/operator.md lists every metric that /metrics can show, and no other, with labels that exist."""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tfoperator.operator import OperatorMetrics
+from tfoperator.operator.metrics.webhook_metrics import WebhookMetrics
+
+PAGE = (Path(__file__).resolve().parents[4] / "docs" / "operator.md").read_text()
+
+
+def exported() -> dict[str, tuple[str, ...]]:
+    """The labels of each metric, those of the webhook included."""
+    metrics = OperatorMetrics()
+    WebhookMetrics(metrics.registry)
+    found = {}
+    for family in metrics.registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        collector = metrics.registry._names_to_collectors.get(name)
+        found[name] = tuple(getattr(collector, "_labelnames", ()))
+    return found
+
+
+def listed() -> Iterator[tuple[str, str]]:
+    """Patterns of names from the table, each with a label if it names one: `a_{b,c}_total` are two."""
+    table = PAGE.partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE):
+        for text in re.findall(r"`([^`]+)`", cell):
+            label = re.search(r"\{([a-z_]+)(?:=[^}]*)?\}$", text)
+            name = text[: label.start()] if label else text
+            parts = re.split(r"\{([^}]*)\}", name)
+            choices = [part.split(",") if i % 2 else [part] for i, part in enumerate(parts)]
+            yield from (("".join(choice), label[1] if label else "") for choice in itertools.product(*choices))
+
+
+def test_every_metric_is_told_of() -> None:
+    patterns = [pattern for pattern, _ in listed()]
+    missing = [name for name in exported() if not any(fnmatch.fnmatch(name, one) for one in patterns)]
+    assert missing == []
+
+
+def test_what_is_told_of_exists_with_its_label() -> None:
+    labels = exported()
+    for pattern, label in listed():
+        found = [name for name in labels if fnmatch.fnmatch(name, pattern)]
+        assert found, pattern
+        assert not label or any(label in labels[name] for name in found), (pattern, label)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from tfoperator.api.v1.types import ConditionType
+from tfoperator.operator import OperatorMetrics
+from tfoperator.workqueue import Queue
+
+PEER_LABELS = '{framework="tensorflow",job_namespace="ns"}'
+
+
+def samples(metrics: OperatorMetrics) -> dict[str, float]:
+    lines = (line.rpartition(" ") for line in metrics.render().decode().splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
+def test_the_go_operators_counters_keep_their_names_and_labels() -> None:
+    metrics = OperatorMetrics()
+    metrics.jobs.job_transitions("ns", {ConditionType.CREATED, ConditionType.RUNNING})
+    metrics.jobs.job_transitions("ns", {ConditionType.SUCCEEDED})
+    metrics.jobs.job_transitions("ns", {ConditionType.FAILED})
+    metrics.jobs.job_transitions("ns", {ConditionType.RESTARTING})
+    metrics.jobs.job_deleted("ns")
+    metrics.jobs.objects_created("pods", 3, 1)
+    metrics.jobs.objects_created("services", 2, 0)
+    metrics.jobs.objects_deleted("pods", 2)
+    metrics.jobs.objects_created("podgroups", 5, 1)
+    metrics.jobs.objects_deleted("podgroups", 4)
+    found = samples(metrics)
+    for what in ("created", "successful", "failed", "restarted", "deleted"):
+        assert found[f"training_operator_jobs_{what}_total{PEER_LABELS}"] == 1
+    assert found["training_operator_created_pods_total"] == 3
+    assert found["training_operator_failed_pods_total"] == 1
+    assert found["training_operator_deleted_pods_total"] == 2
+    assert found["training_operator_succeeded_service_creation_total"] == 2
+    assert found["training_operator_failed_service_creation_total"] == 0
+    assert found["training_operator_created_pod_groups_total"] == 5
+    assert found["training_operator_deleted_pod_groups_total"] == 4
+
+
+def test_a_queue_reports_under_the_names_of_go_controllers() -> None:
+    metrics = OperatorMetrics()
+    queue: Queue[str] = Queue(name="tfjobs", metrics=metrics.queues)
+    queue.add("a")
+    queue.add("b")
+    queue.done(queue.get())
+    found = samples(metrics)
+    assert found['workqueue_depth{name="tfjobs"}'] == 1
+    assert found['workqueue_adds_total{name="tfjobs"}'] == 2
+    assert found['workqueue_work_duration_seconds_count{name="tfjobs"}'] == 1
+    assert found['workqueue_unfinished_work_seconds{name="tfjobs"}'] == 0
+    queue.shut_down()
+
+
+def test_requests_are_counted_by_answer_and_timed() -> None:
+    metrics = OperatorMetrics()
+    metrics.client.request("GET", "api:6443", "200", 0.004)
+    metrics.client.rate_limiter_wait("GET", "api:6443", 0.0)
+    metrics.client.retry("GET", "api:6443", "429")
+    found = samples(metrics)
+    assert found['rest_client_requests_total{code="200",host="api:6443",method="GET"}'] == 1
+    assert found['rest_client_request_duration_seconds_count{host="api:6443",verb="GET"}'] == 1
+    assert found['rest_client_request_retries_total{code="429",host="api:6443",verb="GET"}'] == 1
+
+
+def test_an_informer_shows_its_freshness_relists_and_backlog() -> None:
+    metrics = OperatorMetrics()
+    informer = metrics.informers
+    informer.list_finished("pods", 0.2, 100)
+    informer.event_received("pods", "MODIFIED")
+    informer.handler_backlog("pods", "controller", lambda: 7)
+    informer.store_size("pods", lambda: 100)
+    informer.watch_failed("pods", "Expired")
+    found = samples(metrics)
+    assert found['tfoperator_informer_lists_total{informer="pods"}'] == 1
+    assert 0 <= found['tfoperator_informer_last_event_age_seconds{informer="pods"}'] < 60
+    assert found['tfoperator_informer_handler_backlog{handler="controller",informer="pods"}'] == 7
+    assert found['tfoperator_informer_objects{informer="pods"}'] == 100
+    assert found['tfoperator_informer_events_total{informer="pods",type="MODIFIED"}'] == 1
+    assert found['tfoperator_informer_failures_total{informer="pods",reason="Expired",verb="watch"}'] == 1
+
+
+def test_leadership_and_build_are_shown() -> None:
+    metrics = OperatorMetrics()
+    leading = [True]
+    metrics.watch_leadership(lambda: leading[0])
+    assert samples(metrics)["tfoperator_leader"] == 1
+    leading[0] = False
+    assert samples(metrics)["tfoperator_leader"] == 0
+    assert any(name.startswith("tfoperator_build_info") for name in samples(metrics))
+
+
+def test_two_operators_in_one_process_do_not_share_metrics() -> None:
+    one, other = OperatorMetrics(), OperatorMetrics()
+    one.jobs.job_deleted("ns")
+    assert f"training_operator_jobs_deleted_total{PEER_LABELS}" not in samples(other)

@@ -1,0 +1,28 @@
+"""Plans for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfoperator.launcher import ExecutorContainerSpec
+from tfoperator.pipeline.compiling import LauncherPods, LaunchPlan, launch_plan
+from tfoperator.pipeline.graph import FromStep, Graph, Step
+
+
+def graph(steps: dict[str, list[str]], root: str = "/data/root", name: str = "words") -> Graph:
+    """Steps that read from others."""
+    made = [
+        Step(
+            one, "Step", ExecutorContainerSpec("a:1"), {f"i{n}": FromStep(other, "o") for n, other in enumerate(after)}
+        )
+        for one, after in steps.items()
+    ]
+    return Graph(name, root, tuple(made))
+
+
+def pods(**more: Any) -> LauncherPods:
+    return LauncherPods(**{"image": "example.com/p:1", "file": "/pipeline/words.py", **more})
+
+
+def plan(steps: dict[str, list[str]] | None = None, **parameters: Any) -> LaunchPlan:
+    return launch_plan(graph(steps or {"A": [], "B.x": ["A"]}), parameters, [], pods())

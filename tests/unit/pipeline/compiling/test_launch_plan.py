@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.pipeline.compiling.plans import graph, pods
+from tfoperator.launcher import ComponentError
+from tfoperator.pipeline.compiling import Claim, launch_plan, steps_digest
+from tfoperator.pipeline.compiling.launch_plan import object_names, outside_of_claims
+
+NAMES = st.tuples(st.sampled_from("ab1"), st.text("aB1-_.", max_size=30), st.sampled_from("bB2")).map("".join)
+
+
+@given(st.lists(NAMES, unique=True, max_size=8), st.integers(20, 40))
+def test_every_name_is_valid_bounded_and_its_own(names: list[str], longest: int) -> None:
+    found = object_names(names, longest)
+    assert len(set(found.values())) == len(names)
+    for name in found.values():
+        assert len(name) <= longest
+        assert name[0].isalpha()
+        assert name.replace("-", "").isalnum()
+        assert name.isascii()
+    assert object_names(names, longest) == found
+
+
+def test_names_stay_what_they_are_where_that_is_possible() -> None:
+    assert object_names(["Train.single", "Data", "1st"], 60) == {
+        "Train.single": "Train-single", "Data": "Data", "1st": "step-1st"
+    }  # fmt: skip
+
+
+def test_names_that_would_be_the_same_are_told_apart_also_from_one_that_looks_like_it() -> None:
+    first = object_names(["a.b", "a_b"], 60)
+    assert len(set(first.values())) == 2
+    second = object_names(["a.b", "a_b", first["a.b"]], 60)
+    assert len(set(second.values())) == 3
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+def test_parameters_are_those_that_a_text_can_give() -> None:
+    given: dict[str, Any] = {
+        "a": 1, "b": 0.5, "c": "x", "d": [1], "e": {"k": None}, "f": Colour.RED,
+        "path": Path("/x"), "pair": (1, 2), "nan": float("nan"), "endless": float("inf"), "object": object(),
+    }  # fmt: skip
+    plan = launch_plan(graph({"A": []}), given, ["g"], pods())
+    assert plan.parameters == {"a": 1, "b": 0.5, "c": "x", "d": [1], "e": {"k": None}, "f": "red", "g": None}
+    assert plan.others == ("path", "pair", "nan", "endless", "object")
+
+
+def test_another_order_is_another_digest() -> None:
+    digests = [
+        steps_digest(steps) for steps in ({"A": [], "B": []}, {"A": [], "B": ["A"]}, {"A": []}, {"B": (), "A": ()})
+    ]
+    assert digests[0] == digests[3]
+    assert len(set(digests)) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"image": "{{workflow.uid}}"}, "--image: .* has '{{'"),
+        ({"image": " "}, "--image: .* needs an image"),
+        ({"file": "/p/{%x%}.py"}, "--pipeline-file"),
+        ({"file": "p.py"}, "no absolute path"),
+        ({"home": "/data/{{=1}}"}, "--home"),
+        ({"home": "/data\n- x"}, "control character"),
+        ({"claims": (Claim("Data", "/data"),)}, "--claim: 'Data' is no name"),
+        ({"claims": (Claim("data", "data"),)}, "--claim: 'data' is no absolute path"),
+        ({"claims": (Claim("data", "/{{x}}"),)}, "--claim"),
+        ({"service_account": "a" * 64}, "--service-account"),
+        ({"options": ("--tmp-path={{x}}",)}, "--tmp-path"),
+    ],
+)
+def test_what_an_orchestrator_would_expand_or_the_api_refuses_is_an_error(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ComponentError, match=words):
+        pods(**options)
+
+
+def test_a_root_that_is_in_no_volume_is_an_error_and_a_parameter_needs_a_name() -> None:
+    with pytest.raises(ComponentError, match="pipeline_root root is a relative path"):
+        launch_plan(graph({"A": []}, "root"), {}, [], pods())
+    with pytest.raises(ComponentError, match="parameter 'größe'"):
+        launch_plan(graph({"A": []}), {"größe": 1}, [], pods())
+
+
+def test_a_dollar_is_kept_from_the_kubelet() -> None:
+    plan = launch_plan(graph({"A": []}), {}, [], pods(file="/p/$(HOME).py", home="/data/$x"))
+    words = plan.words("{{step}}", "{{run}}", "argo")
+    assert words[:3] == ["step", "/p/$$(HOME).py", "{{step}}"]
+    assert "--home=/data/$$x" in words
+    assert plan.last_words("r") == ["finish", "r", "--home=/data/$$x"]
+
+
+def test_outputs_outside_of_the_volumes_are_noticed() -> None:
+    claims = (Claim("data", "/data"), Claim("more", "/mnt/more"))
+    roots = ("/data/root", "/database", "/mnt/more", "s3://bucket/root", "file:///data/x")
+    assert [outside_of_claims(root, claims) for root in roots] == [False, True, False, False, False]

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.threads import run_at_once
+from tfoperator.launcher import Artifact
+from tfoperator.pipeline.store import (
+    Maker,
+    MetadataStore,
+    RunRecord,
+    StepOutcome,
+    StoreError,
+    change_counter,
+    lineage_of,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def run(name: str = "r1", pipeline: str = "p") -> RunRecord:
+    return RunRecord(name, pipeline, "running", "/root", "f", NOW, steps={"a": (), "b": ("a",)})
+
+
+def complete(**outputs: tuple[tuple[str, dict[str, Any], bool], ...]) -> StepOutcome:
+    return StepOutcome("COMPLETE", "", "sha256:1", {}, outputs, NOW)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MetadataStore]:
+    with MetadataStore(tmp_path / "metadata.db") as one:
+        one.put_run(run())
+        yield one
+
+
+def begin(store: MetadataStore, step: str = "a", inputs: Any = None, key: str = "") -> Any:
+    return store.begin_execution(run(), step, "Kind", inputs or {}, {"o": ("Model", f"/{step}")}, {"x": 1}, key, NOW)
+
+
+def test_an_execution_is_begun_once_and_its_outputs_come_to_life_when_it_has_succeeded(store: MetadataStore) -> None:
+    first = begin(store)
+    assert begin(store).id == first.id
+    assert [one.state for one in first.outputs["o"]] == ["PENDING"]
+    store.publish(first.id, complete(o=(("/a", {"rows": 3}, True), ("/more", {}, False))))
+    store.publish(first.id, complete(o=(("/a", {"rows": 3}, True), ("/more", {}, False))))
+
+    known = store.executions("r1")["a"]
+    assert (known.state, known.image_id, known.exec_properties, known.ended) == ("COMPLETE", "sha256:1", {"x": 1}, NOW)
+    assert [(one.uri, one.state, one.properties, one.made, one.type) for one in known.outputs["o"]] == [
+        ("/a", "LIVE", {"rows": 3}, True, "Model"),
+        ("/more", "LIVE", {}, False, "Model"),
+    ]
+
+
+def test_what_a_failure_was_to_make_is_abandoned_and_planned_again_when_it_goes_on(store: MetadataStore) -> None:
+    one = begin(store)
+    store.publish(one.id, StepOutcome("FAILED", "no disk", "", {}, {}, NOW))
+    known = store.execution(one.id)
+    assert known is not None
+    assert (known.message, known.outputs["o"][0].state, known.run_id) == ("no disk", "ABANDONED", "r1")
+    store.publish(one.id, StepOutcome("RUNNING", "", "", {}, {}, NOW))
+    again = store.execution(one.id)
+    assert again is not None
+    assert (again.state, again.ended, again.outputs["o"][0].state) == ("RUNNING", None, "PENDING")
+
+
+def test_a_success_is_found_by_its_key_in_its_own_pipeline(store: MetadataStore) -> None:
+    one = begin(store, key="k")
+    assert store.usable("p", "a", "k") == []
+    store.publish(one.id, complete(o=(("/a", {}, False),)))
+    assert [found.id for found in store.usable("p", "a", "k")] == [one.id]
+    assert store.usable("other", "a", "k") == store.usable("p", "b", "k") == store.usable("p", "a", "z") == []
+    store.put_run(run("r2"))
+    again = store.use_again(run("r2"), "a", "Kind", store.usable("p", "a", "k")[0], NOW)
+    assert (again.state, again.outputs["o"][0].id, again.run_id) == ("CACHED", one.outputs["o"][0].id, "r2")
+
+
+def test_lineage_goes_up_and_down_and_not_in_circles(store: MetadataStore) -> None:
+    number = store.external_artifact("File", Artifact("/in"), NOW)
+    assert store.external_artifact("File", Artifact("/in"), NOW) == number
+    assert store.external_artifact("File", Artifact("/in", {"v": 2}), NOW) != number
+    first = begin(store, inputs={"i": [number]})
+    store.publish(first.id, complete(o=(("/a", {}, False),)))
+    second = begin(store, "b", inputs={"i": [first.outputs["o"][0].id], "j": [number]})
+    store.publish(second.id, complete(o=(("/b", {}, False),)))
+
+    up = lineage_of(store, store.artifacts("/b")[0])
+    assert [one.step for one in up.executions] == ["b"]
+    assert [one.artifact.uri for one in up.next] == ["/a", "/in"]
+    assert [one.repeated for one in up.next] == [False, True]
+    down = lineage_of(store, store.artifacts(str(number))[0], downstream=True)
+    assert sorted(one.artifact.uri for one in down.next) == ["/a", "/b"]
+
+
+def test_runs_are_listed_and_forgotten_but_not_what_they_made(store: MetadataStore) -> None:
+    one = begin(store)
+    store.publish(one.id, complete(o=(("/a", {}, False),)))
+    store.put_run(run("r2", "q"))
+    assert [found.id for found in store.runs()] == ["r2", "r1"]
+    assert [found.id for found in store.runs("p")] == ["r1"]
+    store.forget_run("r1")
+    assert store.run("r1") is None
+    assert [one.step for one in lineage_of(store, store.artifacts("/a")[0]).executions] == ["a"]
+
+
+def test_threads_and_processes_share_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+
+    def write(number: int) -> None:
+        with MetadataStore(path) as store:
+            for one in range(5):
+                store.put_run(run(f"{number}-{one}"))
+
+    run_at_once(*(functools.partial(write, number) for number in range(4)))
+    children = [multiprocessing.get_context("fork").Process(target=write, args=(10 + n,)) for n in range(2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+    with MetadataStore(path) as store:
+        assert len(store.runs()) == 30
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_file_that_is_none_or_newer_is_an_error_that_names_it(tmp_path: Path) -> None:
+    odd = tmp_path / "odd.db"
+    odd.write_text("this is no database at all, but long enough to be taken for one: " * 20)
+    with pytest.raises(StoreError, match=r"odd\.db"):
+        MetadataStore(odd)
+    newer = tmp_path / "newer.db"
+    with sqlite3.connect(newer) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="newer tfoperator"):
+        MetadataStore(newer)
+
+
+def test_a_reader_makes_and_writes_nothing_and_sees_what_others_write(store: MetadataStore, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="No such file"):
+        MetadataStore(tmp_path / "other" / "metadata.db", read_only=True)
+    assert not (tmp_path / "other").exists()
+    with MetadataStore(tmp_path / "metadata.db", read_only=True) as reader:
+        with pytest.raises(StoreError, match="readonly"):
+            reader.put_run(run("r2"))
+        store.put_run(run("r2"))
+        store.put_run(run("r3", "q"))
+        assert [one.id for one in reader.runs(most=2)] == ["r3", "r2"]
+
+
+def test_the_change_counter_tells_of_each_write_and_of_no_read(store: MetadataStore, tmp_path: Path) -> None:
+    before = change_counter(tmp_path / "metadata.db")
+    store.runs()
+    store.executions("r1")
+    assert change_counter(tmp_path / "metadata.db") == before
+    begin(store)
+    assert change_counter(tmp_path / "metadata.db") != before
+    assert change_counter(tmp_path / "nothing") == -1
+    (tmp_path / "short").write_bytes(b"x")
+    assert change_counter(tmp_path / "short") == -1
+
+
+def test_states_of_many_runs_and_who_has_made_an_artifact(store: MetadataStore) -> None:
+    one = begin(store, key="k")
+    store.publish(one.id, complete(o=(("/a", {}, True),)))
+    (made,) = store.executions("r1")["a"].outputs["o"]
+    store.put_run(run("r2"))
+    again = store.use_again(run("r2"), "a", "Kind", store.executions("r1")["a"], NOW)
+    assert store.execution_states(["r1", "r2", "nothing"]) == {
+        "r1": {"a": "COMPLETE"},
+        "r2": {"a": "CACHED"},
+        "nothing": {},
+    }
+    outside = store.external_artifact("Text", Artifact("/text"), NOW)
+    assert store.makers([made.id, outside]) == {made.id: Maker(one.id, "r1", "a")}
+    assert again.outputs["o"] == (made,)
+    store.forget_run("r1")
+    assert store.makers([made.id]) == {made.id: Maker(one.id, "", "a")}
+
+
+def test_a_long_lineage_is_cut_and_says_so(store: MetadataStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that is trained on for ever: neither Python's calls nor JSON's levels are without end."""
+    monkeypatch.setattr("tfoperator.pipeline.store.lineage._DEEPEST", 3)
+    made: tuple[int, ...] = ()
+    for number in range(6):
+        inputs = {"i": made} if made else {}
+        execution = store.begin_execution(
+            run(), f"s{number}", "Kind", inputs, {"o": ("Model", f"/{number}")}, {}, "", NOW
+        )
+        made = tuple(one.id for one in execution.outputs["o"])
+    tree = lineage_of(store, store.artifacts(str(made[0]))[0])
+    uris = []
+    while tree.next:
+        uris.append(tree.artifact.uri)
+        (tree,) = tree.next
+    assert (uris, tree.artifact.uri, tree.cut, tree.executions) == (["/5", "/4", "/3"], "/2", True, ())

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tfoperator.launcher import Execution
+from tfoperator.launcher.core import Artifact
+from tfoperator.pipeline import Home, RunInProgress
+from tfoperator.pipeline.cleaning import clean_run, old_runs
+from tfoperator.pipeline.driver import publish
+from tfoperator.pipeline.store import MetadataStore, RunRecord
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def over(store: MetadataStore, root: Path, name: str, *uris: str) -> RunRecord:
+    """A run whose only step has put out what is at these URIs."""
+    run = RunRecord(name, "p", "succeeded", str(root), "f", NOW, steps={"a": ()})
+    store.put_run(run)
+    begun = store.begin_execution(run, "a", "A", {}, {"o": ("T", f"{root}/a/o/{name}")}, {}, "", NOW)
+    outputs = {"o": tuple([Artifact(uri) for uri in uris])}
+    publish(store, Execution(begun.id, "a", "succeeded", outputs=outputs, ended=NOW), run)
+    return run
+
+
+def test_only_what_lies_where_the_runs_outputs_go_is_removed(tmp_path: Path) -> None:
+    """output.json names any URI it likes."""
+    home, root = Home(tmp_path / "home"), tmp_path / "root"
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("somebody else's")
+    link = root / "a" / "o" / "linked"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(victim)
+    own = root / "a" / "o" / "own"
+    own.mkdir()
+    with home.store() as store:
+        for name, uri in (("elsewhere", str(victim)), ("upwards", f"{root}/a/o/upwards/../../../../victim")):
+            assert clean_run(home, store, over(store, root, name, uri), outputs=True) == []
+        assert clean_run(home, store, over(store, root, "linked", str(link)), outputs=True) == [str(link)]
+        assert clean_run(home, store, over(store, root, "own", str(own), str(victim)), outputs=True) == [str(own)]
+        assert store.runs() == []
+        assert store.artifacts(str(own))[0].state == "DELETED"
+    assert (victim / "file").read_text() == "somebody else's"
+    assert list(link.parent.iterdir()) == []
+
+
+def test_old_runs_are_those_beyond_the_newest_that_are_over(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    with home.store() as store:
+        for number in range(4):
+            over(store, tmp_path, f"r{number}")
+        assert [run.id for run in old_runs(home, store, 2)] == ["r1", "r0"]
+        with home.lock("r0"), pytest.raises(RunInProgress):
+            clean_run(home, store, old_runs(home, store, 3)[0], outputs=False)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.pipeline.drawing import columns, draw
+
+DIAMOND = {"begin": (), "left": ("begin",), "right": ("begin",), "end": ("left", "right")}
+
+
+def test_each_step_stands_right_of_what_it_reads_from() -> None:
+    assert columns(DIAMOND) == [["begin"], ["left", "right"], ["end"]]
+    assert columns({}) == []
+
+
+def test_the_picture_has_a_box_for_each_step_and_a_line_for_each_channel() -> None:
+    picture = ElementTree.fromstring(draw("p & q", DIAMOND, {"begin": "succeeded"}, {"begin": "succeeded 3s"}))
+    tags = [one.tag.rpartition("}")[2] for one in picture.iter()]
+    texts = [one.text for one in picture.iter() if one.text]
+    assert (tags.count("rect"), tags.count("path")) == (4, 4)
+    assert {"p & q", "begin", "succeeded 3s"} <= set(texts)
+
+
+@given(st.lists(st.text(min_size=1), unique=True, max_size=8))
+def test_any_name_makes_a_picture(names: list[str]) -> None:
+    ElementTree.fromstring(draw("p", {name: tuple(names[:place]) for place, name in enumerate(names)}))

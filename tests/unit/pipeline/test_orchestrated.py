@@ -1,0 +1,132 @@
+"""Runs whose order something else decides: each step by a runner of its own, as Argo and Airflow do it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.pipeline.samples import DONE, ON_THE_WAY, diamond, fails, runner
+from tfoperator.launcher import ComponentError, LaunchContext, PermanentFailure, RetryableFailure
+from tfoperator.launcher.core import WorkDirectory
+from tfoperator.pipeline import CannotStop, Home, NoSuchRun, RunRecord, StepView, finish_run, stop_run
+from tfoperator.pipeline.cleaning import old_runs
+
+ORDER = ("begin", "left", "right", "end")
+
+
+def launch(folder: Path, step: str, run: str = "r-1", **more: Any) -> StepView:
+    """What a launcher's pod does, in this process."""
+    return runner(folder).run_step(diamond(folder, **more), step, run_id=run, orchestrator="argo")
+
+
+def ended(folder: Path, run: str = "r-1") -> RunRecord:
+    """What the last pod does."""
+    home = Home(folder / "home")
+    with home.store() as store:
+        return finish_run(home, store, home.find(store, run), LaunchContext())
+
+
+def test_steps_that_are_launched_one_by_one_make_what_a_runner_makes(tmp_path: Path) -> None:
+    assert [str(launch(tmp_path, step).state) for step in ORDER] == ["succeeded"] * 4
+    assert ended(tmp_path).state == "succeeded"
+    assert (tmp_path / "data/end/total/r-1").read_text() == "112"
+    with Home(tmp_path / "home").store() as store:
+        known = store.executions("r-1")
+        assert known["end"].inputs["left"][0].properties == {"total": 11}
+    whole = runner(tmp_path).run(diamond(tmp_path))
+    assert [str(view.state) for view in whole.steps.values()] == ["cached"] * 4  # it is the same to the store
+    assert ended(tmp_path).state == "succeeded"
+
+
+def test_steps_side_by_side_begin_one_run(tmp_path: Path) -> None:
+    launch(tmp_path, "begin")
+    with ThreadPoolExecutor(2) as pool:
+        views = list(pool.map(lambda step: launch(tmp_path, step), ("left", "right")))
+    assert [str(view.state) for view in views] == ["succeeded"] * 2
+    with Home(tmp_path / "home").store() as store:
+        assert [run.id for run in store.runs()] == ["r-1"]
+        assert set(store.executions("r-1")) == {"begin", "left", "right"}
+
+
+def test_a_step_that_comes_again_is_not_run_again_and_one_that_failed_for_good_stays_so(tmp_path: Path) -> None:
+    ON_THE_WAY["left"] = fails(RetryableFailure("busy"))
+    launch(tmp_path, "begin")
+    launch(tmp_path, "begin")
+    assert str(launch(tmp_path, "left").state) == "retryable"
+    ON_THE_WAY["left"] = fails(PermanentFailure("broken"))
+    assert str(launch(tmp_path, "left").state) == "failed"
+    ON_THE_WAY.clear()
+    assert "has failed for good" in launch(tmp_path, "left").message
+    assert DONE == ["begin"]
+    run = ended(tmp_path)
+    assert (run.state, "left: " in run.message) == ("failed", True)
+    assert ended(tmp_path) == run
+
+
+def test_a_launcher_that_still_lives_makes_the_next_one_wait_and_the_end_too(tmp_path: Path) -> None:
+    launch(tmp_path, "begin")
+    home = Home(tmp_path / "home")
+    with WorkDirectory(home.step_folder("r-1", "left")):
+        view = launch(tmp_path, "left")
+        assert (str(view.state), "another launcher" in view.message) == ("retryable", True)
+        with pytest.raises(CannotStop, match="another launcher"):
+            ended(tmp_path)
+    assert str(launch(tmp_path, "left").state) == "succeeded"
+
+
+def test_what_was_never_begun_is_no_success(tmp_path: Path) -> None:
+    for step in ("begin", "left"):
+        launch(tmp_path, step)
+    run = ended(tmp_path)
+    assert (run.state, run.message) == ("cancelled", "right, end: not done")
+    with pytest.raises(NoSuchRun):
+        ended(tmp_path, "r-2")
+
+
+def test_a_runner_leaves_the_runs_of_an_orchestrator_alone_and_the_other_way_round(tmp_path: Path) -> None:
+    launch(tmp_path, "begin")
+    mine = runner(tmp_path).run(diamond(tmp_path))
+    home = Home(tmp_path / "home")
+    with home.store() as store:
+        theirs = home.find(store, "r-1")
+        assert theirs.state == "running"
+        assert old_runs(home, store, 0) == [home.find(store, mine.run_id)]
+    with pytest.raises(ComponentError, match="r-1 is argo's"):
+        runner(tmp_path).run(diamond(tmp_path), resume="r-1")
+    with pytest.raises(ComponentError, match="a runner's"):
+        launch(tmp_path, "left", mine.run_id)
+    with home.store() as store:
+        assert stop_run(home, store, theirs, LaunchContext()).state == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("step", "run", "parameters", "words"),
+    [
+        ("middle", "r-1", {}, "has no step 'middle'; there are begin"),
+        ("begin", "../x", {}, "no id of a run"),
+        ("begin", "r-1", {"left": 11}, "of other parameters"),
+    ],
+)
+def test_what_is_not_the_runs_is_an_error_and_nothing_runs(
+    tmp_path: Path, step: str, run: str, parameters: dict[str, Any], words: str
+) -> None:
+    launch(tmp_path, "begin")
+    DONE.clear()
+    with pytest.raises(ComponentError, match=words):
+        launch(tmp_path, step, run, **parameters)
+    assert DONE == []
+
+
+def test_a_step_before_those_that_it_reads_from_fails(tmp_path: Path) -> None:
+    view = launch(tmp_path, "left")
+    assert (str(view.state), "begin, which it reads from, has not succeeded" in view.message) == ("failed", True)
+
+
+def test_a_step_that_was_cancelled_before_it_began_is_not_launched(tmp_path: Path) -> None:
+    one = runner(tmp_path)
+    one.cancel()
+    view = one.run_step(diamond(tmp_path), "begin", run_id="r-1", orchestrator="argo")
+    assert (str(view.state), DONE) == ("cancelled", [])

@@ -1,0 +1,250 @@
+"""The client library against a server of the test's own, over TLS, as programs use it."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import logging
+import os
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tfoperator.certificates import server_context
+from tfoperator.keyring import new_keyring
+from tfoperator.progress import Progress, flush, report, sender
+from tfoperator.progress.sender import Sender, metric_list
+
+
+class Server:
+    """Takes reports and remembers them; `answers` are the codes of the next ones."""
+
+    def __init__(self, folder: Path) -> None:
+        self.reports: list[dict[str, Any]] = []
+        self.tokens: list[str] = []
+        self.answers: list[int] = []
+        keyring = new_keyring(["127.0.0.1"], datetime.now(UTC), timedelta(days=1))
+        (folder / "ca.crt").write_bytes(keyring.bundle)
+        self.token = folder / "token"
+        self.token.write_text("first\n")
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._server.socket = server_context(keyring.serving).wrap_socket(self._server.socket, server_side=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="reports", daemon=True)
+        self._thread.start()
+        self.url = f"https://127.0.0.1:{self._server.server_address[1]}/status"
+        self.files = (str(folder / "ca.crt"), str(self.token))
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+    def _handler(self) -> Any:
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                code = outer.answers.pop(0) if outer.answers else 200
+                outer.tokens.append(self.headers["Authorization"])
+                if code == 200:
+                    outer.reports.append(body["trainerStatus"])
+                answer = json.dumps({"message": "not now"}).encode()
+                self.send_response(code)
+                if code == 302:
+                    self.send_header("Location", outer.url + "/elsewhere")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    one = Server(tmp_path)
+    monkeypatch.setattr(sender, "_senders", {})
+    for name, value in zip(
+        (sender.URL_VARIABLE, sender.CA_VARIABLE, sender.TOKEN_VARIABLE), (one.url, *one.files), strict=True
+    ):
+        monkeypatch.setenv(name, value)
+    yield one
+    one.close()
+
+
+def metrics(status: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in status["metrics"]}
+
+
+def test_a_line_reports_and_what_follows_from_it(server: Server) -> None:
+    assert report(step=430, total_steps=1000, remaining_seconds=12.9, loss=0.23456789, phase="warm-up", skipped=None)
+    assert flush()
+    (status,) = server.reports
+    assert (status["progressPercentage"], status["estimatedRemainingSeconds"]) == (43, 12)
+    expected = {"current_step": "430", "total_steps": "1000", "loss": "0.234568", "phase": "warm-up"}
+    assert metrics(status) == expected
+    assert datetime.fromisoformat(status["lastUpdatedTime"]).tzinfo is not None
+    assert server.tokens == ["Bearer first"]
+
+
+def test_without_a_server_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(sender.URL_VARIABLE, raising=False)
+    assert not report(step=1)
+    with Progress(10) as progress:
+        progress.update(1)
+    assert flush()
+
+
+def test_a_loop_is_followed_from_its_first_step_to_its_last(server: Server) -> None:
+    with Progress(total_steps=100, initial_step=50) as progress:
+        assert flush()
+        progress.update(75, loss=0.5)
+        assert flush()
+        progress.advance(25, loss=0.25)
+    first, middle, last = server.reports
+    assert (first["progressPercentage"], middle["progressPercentage"], last["progressPercentage"]) == (50, 75, 100)
+    assert middle["estimatedRemainingSeconds"] >= 0
+    assert (metrics(last)["loss"], last["estimatedRemainingSeconds"]) == ("0.25", 0)
+
+
+def test_a_loop_that_breaks_off_is_not_reported_as_done(server: Server) -> None:
+    def train() -> None:
+        with Progress(total_steps=100) as progress:
+            progress.update(40)
+            raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError):
+        train()
+    assert server.reports[-1]["progressPercentage"] == 40
+
+
+def test_of_many_reports_the_newest_are_sent_and_few(server: Server) -> None:
+    for step in range(1000):
+        report(step=step, total_steps=1000)
+    assert flush()
+    assert metrics(server.reports[-1])["current_step"] == "999"
+    assert len(server.reports) <= 3
+
+
+def test_the_token_is_read_again_when_it_has_changed(server: Server) -> None:
+    report(step=1)
+    flush()
+    server.token.write_text("second")
+    report(step=2)
+    flush()
+    assert server.tokens == ["Bearer first", "Bearer second"]
+
+
+def test_what_may_pass_is_sent_again_and_what_will_not_is_told_once(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = Sender(server.url, *server.files, interval=0.05)
+    server.answers += [500, 500]
+    with caplog.at_level(logging.WARNING, "tfoperator.progress"):
+        one.put({"progressPercentage": 7}, at_once=True)
+        eventually(lambda: server.reports, within=60, what="the third attempt")
+    assert [record.message.rpartition(": ")[2] for record in caplog.records] == ["500 not now"]
+    server.answers += [403]
+    one.put({"progressPercentage": 8}, at_once=True)
+    assert one.flush()  # given up: nothing waits any more
+    assert [status["progressPercentage"] for status in server.reports] == [7]
+
+
+def test_a_server_that_is_not_there_costs_a_warning_and_no_time(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.close()
+    assert report(step=1)
+    assert not flush()
+    assert len(caplog.records) == 1
+
+
+def test_neither_a_proxy_nor_a_redirect_gets_the_token(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("https_proxy", "HTTPS_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    server.answers += [302]
+    report(step=1)
+    flush()
+    assert (len(server.tokens), server.reports) == (1, [])
+    report(step=2)
+    assert flush()
+    assert len(server.reports) == 1
+
+
+def test_another_authority_is_not_believed(server: Server, tmp_path: Path) -> None:
+    other = new_keyring(["127.0.0.1"], datetime.now(UTC), timedelta(days=1))
+    (tmp_path / "other.crt").write_bytes(other.bundle)
+    one = Sender(server.url, str(tmp_path / "other.crt"), server.files[1])
+    one.put({"progressPercentage": 1}, at_once=True)
+    assert not one.flush()
+    assert server.tokens == []
+    assert isinstance(ssl.SSLCertVerificationError(), OSError)
+
+
+class Tensor:
+    def __float__(self) -> float:
+        return 0.123456789
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1, "1"), (0.5, "0.5"), (Tensor(), "0.123457"), (True, "True"), ("x" * 99, "x" * 64)]
+)
+def test_metrics_are_short_texts(value: object, text: str) -> None:
+    assert metric_list({"name": value}) == [{"name": "name", "value": text}]
+
+
+def test_no_more_metrics_are_sent_than_a_server_takes() -> None:
+    assert len(metric_list({f"m{number}": number for number in range(300)})) == 256
+
+
+PROGRAM = """
+import sys
+from tfoperator.progress import report
+report(step=5, total_steps=10)
+loaded = {"msgspec", "kubernetes", "aiohttp", "keras", "cryptography", "yaml"} & set(sys.modules)
+assert not loaded, loaded
+sys.exit(3)
+"""
+
+FORKING = """
+import os
+from tfoperator.progress import report, flush
+report(step=1)
+flush()
+child = os.fork()
+report(step=2 if child else 3)
+assert flush()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+else:
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "check"),
+    [
+        (PROGRAM, 3, lambda steps: steps == ["5"]),
+        (FORKING, 0, lambda steps: sorted(steps) == ["1", "2", "3"]),
+    ],
+    ids=["what waits is sent at the end", "a forked process reports by itself"],
+)
+def test_as_a_program_of_its_own(server: Server, program: str, code: int, check: Callable[[list[str]], bool]) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+    assert check([metrics(status)["current_step"] for status in server.reports])

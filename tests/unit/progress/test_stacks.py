@@ -1,0 +1,109 @@
+"""A program that registers is asked for its stacks from outside, whatever it does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.eventually import eventually
+from tfoperator.progress import stacks
+from tfoperator.progress.stacks import STACKS_VARIABLE, register, take
+
+HANG = """
+import threading
+from tfoperator.progress import stacks
+{before}
+print(stacks.register(), flush=True)
+def wait_for_ever():
+    threading.Event().wait()
+wait_for_ever()
+"""
+
+
+@contextmanager
+def program(folder: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
+    """A process that has registered, or has found that it can't, and hangs."""
+    environment = {**os.environ, STACKS_VARIABLE: str(folder)}
+    command = [sys.executable, "-c", HANG.format(before=before)]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            process.said = process.stdout.readline().strip()  # type: ignore[attr-defined]
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_program_that_hangs_says_where(tmp_path: Path) -> None:
+    with program(tmp_path) as process:
+        eventually(lambda: "wait_for_ever" in next(take(tmp_path, timeout=30))[1], within=60)
+        ((pid, text),) = take(tmp_path, timeout=30)
+        assert pid == process.pid
+        assert text.count("wait_for_ever") == 1  # what it said before is not told again
+        assert process.poll() is None
+
+
+def test_a_program_that_is_stopped_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    with program(tmp_path) as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        ((_, text),) = take(tmp_path, timeout=0.5)
+        assert "stopped (SIGSTOP)" in text
+
+
+def test_a_program_with_a_handler_of_its_own_keeps_it(tmp_path: Path) -> None:
+    with program(tmp_path, "import signal; signal.signal(signal.SIGUSR1, lambda *_: None)") as process:
+        assert process.said == "False"  # type: ignore[attr-defined]
+        assert list(take(tmp_path)) == []
+
+
+def test_who_does_not_handle_the_signal_is_not_sent_it(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        (tmp_path / f"{process.pid}.txt").touch()
+        (tmp_path / "1.txt").touch()
+        (tmp_path / "no-number.txt").touch()
+        ((pid, text),) = take(tmp_path)
+        assert pid == process.pid
+        assert "does not handle SIGUSR1" in text
+        assert process.poll() is None
+        process.kill()
+
+
+def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
+    with program(tmp_path) as process:
+        assert list(take(tmp_path, group=os.getpgid(0))) == []
+        assert [pid for pid, _ in take(tmp_path, group=process.pid, timeout=30)] == [process.pid]
+
+
+def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.setenv(STACKS_VARIABLE, str(tmp_path / "link"))
+    monkeypatch.setattr(stacks, "_registered", {})  # another test of this process may have registered
+    assert not register()
+    assert list((tmp_path / "real").iterdir()) == []
+
+
+def test_the_command_prints_the_stacks_of_its_container(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tfoperator.progress.stacks"]
+    environment = {**os.environ, STACKS_VARIABLE: str(tmp_path)}
+    alone = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert alone.returncode == 1
+    assert "register()" in alone.stderr
+    with program(tmp_path) as process:
+
+        def asked() -> str:
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0
+            assert "wait_for_ever" in done.stdout
+            return done.stdout
+
+        assert f"Process {process.pid}:" in eventually(asked, within=60)

@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from tfoperator.report import (
+    POD_GONE,
+    JobFacts,
+    ReplicaFacts,
+    ReplicaState,
+    Report,
+    RunFacts,
+    make_report,
+    report_lines,
+)
+from tfoperator.report.text import names_in_short
+
+BEGIN = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+
+
+def traceback(exception: str, line: int = 7) -> tuple[str, ...]:
+    return (
+        "step 119",
+        "Traceback (most recent call last):",
+        f'  File "train.py", line {line}, in main',
+        "    train()",
+        '  File "/x/site-packages/keras/src/t.py", line 3, in fit',
+        "    self.step()",
+        '  File "model.py", line 9, in call',
+        "    return x / 0",
+        exception,
+    )
+
+
+def run(code: int | None, seconds: float = 0, *tail: str, **more: object) -> RunFacts:
+    ended = None if code is None else BEGIN + timedelta(seconds=seconds)
+    return msgspec.structs.replace(RunFacts(exit_code=code, ended=ended, tail=tail, log="x.log"), **more)
+
+
+def replica(name: str, state: ReplicaState, *runs: RunFacts, **more: object) -> ReplicaFacts:
+    return msgspec.structs.replace(ReplicaFacts(name=name, state=state, runs=runs), **more)
+
+
+def failed(name: str, *runs: RunFacts, **more: object) -> ReplicaFacts:
+    return replica(name, ReplicaState.FAILED, *runs, **more)
+
+
+def report(*replicas: ReplicaFacts, **more: object) -> Report:
+    facts = JobFacts(namespace="ns", name="job", outcome="Failed", replicas=replicas)
+    return make_report(msgspec.structs.replace(facts, **more))
+
+
+def text(of: Report) -> str:
+    return "\n".join(report_lines(of))
+
+
+def test_the_first_to_end_is_the_culprit() -> None:
+    made = report(
+        failed("worker-0", run(1, 9, *traceback("ValueError: later"))),
+        failed("worker-1", run(1, 3, *traceback("ValueError: first"))),
+    )
+    assert [failure.replica for failure in made.failures] == ["worker-1", "worker-0"]
+
+
+def test_of_two_that_end_at_once_who_complains_of_the_other_is_not_the_culprit() -> None:
+    made = report(
+        failed("worker-0", run(1, 0, *traceback("UnavailableError: Connection reset by peer"))),
+        failed("worker-1", run(1, 1, *traceback("ZeroDivisionError: division by zero"))),
+    )
+    assert made.culprit is not None
+    assert made.culprit.replica == "worker-1"
+    late = report(
+        failed("worker-0", run(1, 0, *traceback("UnavailableError: Connection reset by peer"))),
+        failed("worker-1", run(1, 60, *traceback("ZeroDivisionError: division by zero"))),
+    )
+    assert late.culprit is not None
+    assert late.culprit.replica == "worker-0"
+
+
+def test_identical_failures_are_told_once() -> None:
+    bad = [failed(f"worker-{n}", run(1, n / 10, *traceback(f"ValueError: shard {n}"))) for n in range(5)]
+    made = report(*bad, failed("worker-5", run(1, 1, *traceback("ValueError: shard 5", line=8))))
+    assert [(one.replica, one.same) for one in made.failures] == [
+        ("worker-0", ("worker-1", "worker-2", "worker-3", "worker-4")),
+        ("worker-5", ()),
+    ]
+    assert "worker-1..4: the same." in text(made)
+
+
+def test_user_frames_are_shown_and_libraries_folded() -> None:
+    shown = text(report(failed("worker-0", run(1, 0, *traceback("ValueError: x")))))
+    assert 'File "train.py", line 7, in main' in shown
+    assert "(1 call in keras)" in shown
+    assert "site-packages" not in shown
+    assert "step 119" not in shown
+
+
+def test_without_a_traceback_the_last_lines_are_shown() -> None:
+    made = report(failed("worker-0", run(3, 0, *(f"line {n}" for n in range(50)))))
+    assert made.culprit is not None
+    assert made.culprit.last_lines == tuple(f"line {n}" for n in range(30, 50))
+    assert "worker-0 failed with exit code 3." in text(made)
+    assert "It has logged nothing." in text(report(failed("worker-0", run(139))))
+
+
+def test_what_the_others_did_is_told_in_groups() -> None:
+    made = report(
+        failed("worker-0", run(1, 0, "boom")),
+        replica("worker-1", ReplicaState.STOPPED, run(143, 1, "step 10", stopped=True)),
+        replica("worker-2", ReplicaState.STOPPED, run(143, 1, "step 11", stopped=True)),
+        replica("ps-0", ReplicaState.WAITING, detail="ImagePullBackOff"),
+    )
+    shown = text(made)
+    assert "worker-1, worker-2 were stopped when the job was over; last line: step 10" in shown
+    assert "ps-0 waits (ImagePullBackOff)" in shown
+
+
+def test_three_failures_alike_in_a_row_are_deterministic_where_they_are_started_again() -> None:
+    runs = [run(1, n, *traceback("ValueError: x")) for n in range(3)]
+    made = report(failed("worker-0", *runs, restart_policy="OnFailure"))
+    assert any("deterministic" in one and "backoffLimit (to 3" in one for one in made.advice)
+    bounded = report(failed("worker-0", *runs, restart_policy="Always"), backoff_limit=9)
+    assert any("backoffLimit is 9" in one for one in bounded.advice)
+    for other in (
+        failed("worker-0", *runs[:2], restart_policy="OnFailure"),
+        failed("worker-0", *runs, restart_policy="Never"),
+        failed("worker-0", run(1, 0, "other"), *runs[1:], restart_policy="OnFailure"),
+    ):
+        assert not any("deterministic" in one for one in report(other).advice)
+
+
+def test_a_crash_loop_is_told_while_the_job_runs() -> None:
+    runs = [run(1, n, *traceback("ValueError: x")) for n in range(3)]
+    looping = replica("worker-0", ReplicaState.RUNNING, *runs, run(None), restart_policy="OnFailure")
+    made = report(looping, outcome="Running")
+    assert made.culprit is not None
+    assert made.culprit.times == 3
+    assert any("deterministic" in one for one in made.advice)
+
+
+def test_of_a_crash_loop_in_a_cluster_only_the_last_end_is_known() -> None:
+    bad = run(1, 0, *traceback("ValueError: x"))
+    looping = replica("worker-0", ReplicaState.RUNNING, bad, run(None), restart_policy="OnFailure", restarts=5)
+    made = report(looping, outcome="Running")
+    assert made.culprit is not None
+    assert made.culprit.restarts == 5
+    assert any("started again 5 times" in one and "looks deterministic" in one for one in made.advice)
+    once = report(msgspec.structs.replace(looping, restarts=1), outcome="Running")
+    assert once.failures == ()
+
+
+def test_what_a_replica_has_got_over_is_a_restart_and_no_failure() -> None:
+    made = report(replica("worker-0", ReplicaState.RUNNING, run(1, 0, *traceback("ValueError: x")), run(None)))
+    assert made.failures == ()
+    assert [(one.replica, one.cause) for one in made.restarts] == [("worker-0", "exit code 1: ValueError: x")]
+
+
+def test_restarts_are_told_in_order_of_time_and_counted() -> None:
+    made = report(
+        failed("worker-0", run(1, 20, "a"), run(137, 40, "b"), restarts=1),
+        failed("worker-1", *(run(1, n, "c") for n in range(30)), restarts=40),
+    )
+    assert made.restarts_in_all == 41
+    assert len(made.restarts) == 20
+    assert made.restarts == tuple(sorted(made.restarts, key=lambda one: one.when or BEGIN))
+    assert "21 more before these" in text(made)
+
+
+def test_memory_and_the_kernels_word_are_told() -> None:
+    gib = 1 << 30
+    bad = run(137, 0, "x", peak_memory=2 * gib, kernel="Out of memory: Killed process 7 (python)")
+    shown = text(report(failed("worker-0", bad, memory_limit=4 * gib)))
+    assert "used up to 2.0 GiB of memory of its limit of 4.0 GiB" in shown
+    assert "The kernel says: Out of memory" in shown
+    assert "memory ran out" in shown
+    assert "(OOMKilled)" in text(report(failed("worker-0", run(137, 0, "x", reason="OOMKilled"))))
+
+
+def test_a_stall_is_told_with_its_stacks() -> None:
+    stuck = replica("worker-1", ReplicaState.RUNNING, run(None, 0, "step 7"), stacks="a/0.stacks.txt")
+    shown = text(report(stuck, outcome="Running", stalled="TFJob job has stalled."))
+    assert shown.startswith("TFJob job has stalled.")
+    assert "worker-1: a/0.stacks.txt" in shown
+    assert "worker-1 runs; last line: step 7" in shown
+
+
+def test_a_success_has_nothing_to_report() -> None:
+    made = report(replica("chief-0", ReplicaState.SUCCEEDED, run(0, 1, "done")), outcome="Succeeded")
+    assert report_lines(made) == []
+
+
+def test_names_are_written_short() -> None:
+    assert names_in_short(["worker-1", "worker-2", "worker-3", "worker-7", "ps-0"]) == "worker-1..3, worker-7, ps-0"
+    assert names_in_short(["worker-0", "worker-1", "odd"]) == "worker-0, worker-1, odd"
+
+
+def test_a_report_is_json() -> None:
+    made = report(failed("worker-0", run(1, 0, *traceback("ValueError: x"))))
+    assert msgspec.json.decode(msgspec.json.encode(made))["failures"][0]["traceback"]["exception"] == "ValueError: x"
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "missing"),
+    [
+        (2, "python: can't open file '/app/train.py': [Errno 2] No such file or directory", "/app/train.py"),
+        (1, "FileNotFoundError: [Errno 2] No such file or directory: '/data/mnist.npz'", "/data/mnist.npz"),
+        (127, "'bin/train' does not exist (in /home/me)", "bin/train"),
+        (127, "program 'horovodrun' not found on PATH (/usr/bin)", "horovodrun"),
+        (127, "sh: 1: nvidia-smi: not found", "nvidia-smi"),
+        (127, "bash: line 1: train: command not found", "train"),
+    ],
+)
+def test_a_file_that_is_only_in_the_image_is_named(code: int, line: str, missing: str) -> None:
+    [advice] = report(failed("worker-0", run(code, 0, "begin", line))).advice
+    assert advice.startswith(f"`{missing}` is not where the program ran.")
+    assert "--runtime docker" in advice
+    assert "--workdir" in advice
+
+
+@pytest.mark.parametrize("line", ["error 404: not found", "ValueError: label not found", "HTTP: page: not found"])
+def test_not_everything_that_is_not_found_is_a_file(line: str) -> None:
+    [advice] = report(failed("worker-0", run(1, 0, line))).advice
+    assert "is not where the program ran" not in advice
+
+
+def test_a_fit_that_keras_can_not_do_has_an_example_that_can() -> None:
+    tail = traceback("ValueError: Attempt to convert a value (PerReplica:{")
+    [advice] = report(failed("worker-0", run(1, 0, *tail))).advice
+    assert "examples/keras-multi-worker/train.py" in advice
+
+
+def test_of_a_run_whose_time_is_over_the_last_lines_and_logs_are_told() -> None:
+    stuck = replica("worker-0", ReplicaState.STOPPED, run(143, 0, "waiting for the others", stopped=True))
+    made = report(stuck, outcome="TimedOut")
+    shown = text(made)
+    assert "worker-0 was stopped when the job was over; last line: waiting for the others\n    x.log" in shown
+    assert "--timeout" in shown
+    runs = [run(1, n, *traceback("ValueError: x")) for n in range(3)]
+    loop = report(failed("worker-0", *runs, restart_policy="OnFailure"), outcome="TimedOut")
+    assert "deterministic" in text(loop)
+    assert "--timeout" not in text(loop), "more time would not help"
+
+
+def test_several_whose_pods_are_gone_are_told_of_as_several() -> None:
+    gone = [replica(f"worker-{n}", ReplicaState.STOPPED, run(143, stopped=True), detail=POD_GONE) for n in (1, 2)]
+    bad = failed("worker-0", run(1, 1, "ValueError"))
+    assert "worker-1, worker-2 were stopped when the job was over (their pods are gone)" in text(report(bad, *gone))
+    assert "worker-1 was stopped when the job was over (its pod is gone)" in text(report(bad, gone[0]))

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.report import Frame, last_traceback
+from tfoperator.report.traceback_text import folded
+
+
+def lines_of(function: Callable[[], object]) -> list[str]:
+    """What Python itself prints when the function fails."""
+    try:
+        function()
+    except Exception:  # noqa: BLE001 - whatever it is
+        return traceback.format_exc().splitlines()
+    raise AssertionError("it did not fail")
+
+
+def fail() -> None:
+    raise ValueError("bad shape")
+
+
+def fail_because() -> None:
+    try:
+        fail()
+    except ValueError as error:
+        raise RuntimeError("step 3 failed") from error
+
+
+def fail_while_handling() -> None:
+    try:
+        fail()
+    except ValueError:
+        {}["missing"]
+
+
+def test_a_traceback_of_this_python_is_read() -> None:
+    found = last_traceback(["step 1", *lines_of(fail), "bye"])
+    assert found is not None
+    assert found.exception == "ValueError: bad shape"
+    assert [frame.function for frame in found.frames] == ["lines_of", "fail"]
+    assert found.frames[-1].code == 'raise ValueError("bad shape")'
+    assert found.frames[-1].file == __file__
+    assert found.before is None
+
+
+def test_the_last_of_several_counts_and_what_a_library_survived_does_not() -> None:
+    found = last_traceback([*lines_of(fail), "trying again", *lines_of(lambda: int("x"))])
+    assert found is not None
+    assert found.exception.startswith("ValueError: invalid literal")
+    assert found.before is None
+
+
+@pytest.mark.parametrize(
+    ("function", "relation", "exception"),
+    [(fail_because, "cause", "RuntimeError: step 3 failed"), (fail_while_handling, "context", "KeyError: 'missing'")],
+)
+def test_chained_exceptions_are_kept_together(function: Callable[[], None], relation: str, exception: str) -> None:
+    found = last_traceback(lines_of(function))
+    assert found is not None
+    assert (found.exception, found.relation) == (exception, relation)
+    assert found.before is not None
+    assert found.before.exception == "ValueError: bad shape"
+
+
+def test_a_launchers_prefix_before_each_line_does_no_harm() -> None:
+    found = last_traceback([f"[1,0]<stderr>:{line}" for line in lines_of(fail)])
+    assert found is not None
+    assert found.exception == "ValueError: bad shape"
+    assert found.frames[-1].function == "fail"
+
+
+def test_a_message_of_several_lines_is_kept_but_not_what_loggers_say_after_it() -> None:
+    text = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "E: first", "second"]
+    found = last_traceback([*text, "2026-01-01 00:00:00 INFO done", "W0101 00:00:00.000 glog"])
+    assert found is not None
+    assert found.more == ("second",)
+
+
+def test_a_log_that_ends_within_a_traceback_says_so() -> None:
+    found = last_traceback(["Traceback (most recent call last):", '  File "a.py", line 1, in f'])
+    assert found is not None
+    assert "does not show" in found.exception
+
+
+def test_where_tensorflow_says_that_a_node_was_made_is_no_traceback() -> None:
+    assert last_traceback(["Detected at node 'x' defined at (most recent call last):", '  File "a.py", line 1']) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "library"),
+    [
+        ("/usr/lib/python3.11/threading.py", "threading"),
+        ("/venv/lib/python3.11/site-packages/keras/src/trainer.py", "keras"),
+        ("/usr/lib/python3/dist-packages/numpy/core.py", "numpy"),
+        ("<frozen runpy>", "runpy"),
+        ("/src/tensorflow/python/eager/execute.py", "tensorflow"),
+        ("train.py", ""),
+        ("/app/keras_model.py", ""),
+        ("<stdin>", ""),
+    ],
+)
+def test_files_of_libraries_are_told_from_the_users(file: str, library: str) -> None:
+    found = last_traceback(["Traceback (most recent call last):", f'  File "{file}", line 7, in f', "E"])
+    assert found is not None
+    assert found.frames[0].library == library
+
+
+def test_calls_within_libraries_are_folded_but_for_the_last() -> None:
+    def frame(library: str) -> Frame:
+        return Frame("f.py", 1, "f", library=library)
+
+    user, keras, tensorflow = frame(""), frame("keras"), frame("tensorflow")
+    assert folded([user, keras, keras, tensorflow]) == [user, "(2 calls in keras)", tensorflow]
+    assert folded([user, keras, tensorflow, user]) == [user, "(2 calls in keras, tensorflow)", user]
+    assert folded([]) == []
+
+
+_PIECES = st.sampled_from(
+    [
+        "Traceback (most recent call last):",
+        '  File "a.py", line 1, in f',
+        "    code()",
+        "    ^^^^^^",
+        "ValueError: x",
+        "During handling of the above exception, another exception occurred:",
+        "",
+        "  | ",
+    ]
+)
+
+
+@given(st.lists(_PIECES | st.text(max_size=40), max_size=40))
+def test_no_log_makes_it_fail(lines: list[str]) -> None:
+    found = last_traceback(lines)
+    assert (found is not None) == any("Traceback (most recent call last):" in line for line in lines)

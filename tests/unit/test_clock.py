@@ -1,0 +1,24 @@
+"""A function that is called again and again."""
+
+from __future__ import annotations
+
+import threading
+
+from tfoperator.clock import Repetition, SystemClock
+
+
+def test_a_repetition_begins_once_and_never_after_its_end() -> None:
+    called = threading.Semaphore(0)
+    one = Repetition(lambda: called.release(1), seconds=3600, clock=SystemClock(), name="once")
+    for _ in range(3):
+        one.start()
+    assert called.acquire(timeout=60)
+    one.stop()
+    one.stop()
+    one.start()
+    assert not called.acquire(blocking=False)
+    never = Repetition(lambda: called.release(1), seconds=3600, clock=SystemClock(), name="never")
+    never.stop()
+    never.start()
+    never.stop()
+    assert not called.acquire(blocking=False)

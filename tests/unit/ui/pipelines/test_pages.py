@@ -1,0 +1,242 @@
+"""Pipeline runs as the page's server tells of them: of runs that really run, and of records that strangers wrote."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.threads import InThread
+from tests.support.visitor import World, until
+from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
+from tfoperator.launcher import PermanentFailure
+from tfoperator.launcher.core import LaunchRecord, WorkDirectory
+from tfoperator.pipeline import Home, PipelineFailed
+from tfoperator.pipeline.step_log import StepLog
+from tfoperator.pipeline.store import RunRecord
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@contextmanager
+def shown(tmp_path: Path, **options: Any) -> Iterator[World]:
+    made = World(pipelines=tmp_path / "home", **options)
+    try:
+        yield made
+    finally:
+        made.server.stop()
+
+
+def states(steps: list[dict[str, Any]]) -> dict[str, str]:
+    return {step["name"]: step["state"] for step in steps}
+
+
+def about(world: World) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(world.visitor.ask("/api/about").body)
+    return found
+
+
+def hand_made(tmp_path: Path, run_id: str = "r1", **steps: tuple[str, ...]) -> RunRecord:
+    """A run that only the store knows of."""
+    run = RunRecord(run_id, "p", "succeeded", "/root", "f", NOW, ended=NOW, steps=steps)
+    with Home(tmp_path / "home").store() as store:
+        store.put_run(run)
+    return run
+
+
+def test_nothing_is_there_and_nothing_is_made_until_a_pipeline_has_run(tmp_path: Path) -> None:
+    with shown(tmp_path) as world:
+        assert about(world)["pipelines"] == ""
+        assert world.visitor.ask("/api/runs").status == 404
+        assert not (tmp_path / "home").exists()
+        runner(tmp_path).run(diamond(tmp_path))
+        assert about(world)["pipelines"] == str(tmp_path / "home")
+        assert world.stage.calls == []  # who looks at pipelines watches no cluster
+
+
+def test_the_list_follows_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+    go = threading.Event()
+    ON_THE_WAY["right"] = lambda *_: go.wait(60) and None
+    with shown(tmp_path, cluster=False) as world, world.visitor.stream("/api/runs") as stream:
+        assert next(stream) == {"synced": False, "problems": {}}
+        assert next(line for line in stream if line.get("synced"))
+        call = InThread(lambda: runner(tmp_path).run(diamond(tmp_path)))
+        row = next(row for row in (until(stream, "runs")[0] for _ in range(1000)) if row["done"] == 2)
+        assert (row["pipeline"], row["state"], row["steps"], row["message"]) == ("diamond", "running", 4, "right")
+        go.set()
+        result = call.result(60)
+        row = next(row for row in (until(stream, "runs")[0] for _ in range(1000)) if row["state"] != "running")
+        assert (row["key"], row["state"], row["done"]) == (result.run_id, "succeeded", 4)
+        home = Home(tmp_path / "home")
+        with home.store() as store:
+            store.forget_run(result.run_id)
+        assert until(stream, "gone") == [result.run_id]
+
+
+def test_a_run_shows_its_steps_as_they_go_on_and_their_logs(tmp_path: Path) -> None:
+    go = threading.Event()
+
+    def talk(_: Any, __: Any, exec_properties: Any) -> None:
+        log = StepLog(Path(exec_properties["tmp_path"]).parents[2] / "logs" / "left.log")
+        log.add("half-way")
+        go.wait(60)
+        log.add("through")
+
+    ON_THE_WAY["left"] = talk
+    with shown(tmp_path, cluster=False) as world, world.visitor.stream("/api/runs") as listed:
+        call = InThread(lambda: runner(tmp_path, parallel=1).run(diamond(tmp_path)))
+        key = until(listed, "runs")[0]["key"]
+        with world.visitor.stream(f"/api/run?id={key}&step=left") as stream:
+            first = until(stream, "run")
+            assert (first["state"], first["pipeline"]) == ("running", "diamond")
+            assert [box["name"] for box in first["picture"]["boxes"]] == list(
+                dict.fromkeys(states(until(stream, "steps")))
+            )
+            assert until(stream, "log") == {"step": "left", "lines": ["half-way"], "afresh": False}
+            go.set()
+            assert until(stream, "log")["lines"] == ["through"]
+            run, steps = first, []
+            while run["state"] == "running" or set(states(steps).values()) != {"succeeded"}:
+                line = next(stream)
+                run, steps = line.get("run", run), line.get("steps", steps)
+        call.result(60)
+        left = next(step for step in steps if step["name"] == "left")
+        assert (left["attempts"], left["platform"], left["job"]) == (1, "In process", None)
+        assert left["parameters"] == {"number": "10", "name": "left"}
+        assert left["inputs"]["left"][0]["maker"] == {"run": key, "step": "begin"}
+        (total,) = left["outputs"]["total"]
+        assert (total["properties"], total["state"]) == ({"total": "11"}, "LIVE")
+        lineage = json.loads(world.visitor.ask(f"/api/artifact?id={total['id']}").body)
+        assert lineage["origin"]["executions"][0]["step"] == "left"
+        assert lineage["origin"]["next"][0]["executions"][0]["step"] == "begin"
+        assert lineage["use"]["executions"][0]["step"] == "end"
+
+
+def test_a_step_that_was_used_again_names_the_run_that_made_its_outputs(tmp_path: Path) -> None:
+    first = runner(tmp_path).run(diamond(tmp_path))
+    second = runner(tmp_path).run(diamond(tmp_path))
+    with shown(tmp_path) as world, world.visitor.stream(f"/api/run?id={second.run_id}") as stream:
+        steps = until(stream, "steps")
+        assert set(states(steps).values()) == {"cached"}
+        assert {step["usedFrom"]["run"] for step in steps} == {first.run_id}
+
+
+def test_a_failure_says_why_and_a_dead_runner_is_noticed(tmp_path: Path) -> None:
+    ON_THE_WAY["left"] = fails(PermanentFailure("no data"))
+    with pytest.raises(PipelineFailed):
+        runner(tmp_path).run(diamond(tmp_path))
+    home = Home(tmp_path / "home")
+    with home.store() as store:
+        (failed,) = store.runs()
+        store.put_run(RunRecord("dead", "p", "running", "/root", "f", NOW, steps={"a": ()}))
+    with shown(tmp_path) as world:
+        with world.visitor.stream("/api/runs") as stream:
+            rows = {row["key"]: row["state"] for row in until(stream, "runs")}
+            assert rows == {"dead": "interrupted", failed.id: "failed"}
+        with world.visitor.stream(f"/api/run?id={failed.id}") as stream:
+            steps = {step["name"]: step for step in until(stream, "steps")}
+        assert (steps["left"]["state"], "no data" in steps["left"]["message"]) == ("failed", True)
+        assert steps["end"]["state"] == "not run"
+
+
+def test_a_step_is_linked_to_its_tfjob_if_that_is_one_of_this_api_server(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    hand_made(tmp_path, train=(), other=())
+    with shown(tmp_path) as world:
+        job = world.stage.job("train-1a2b", namespace="vision")
+        for step, uid in (("train", job["metadata"]["uid"]), ("other", "of-another-cluster")):
+            with WorkDirectory(home.step_folder("r1", step)) as work:
+                work.save(LaunchRecord(step, "f", 1, "1a2b", 2, "train-1a2b", uid, "created", kind="tfjob"))
+        with world.visitor.stream("/api/run?id=r1") as stream:
+            steps = {}
+            while steps.get("train", {}).get("job") is None:
+                steps = {step["name"]: step for step in until(stream, "steps")}
+        assert steps["train"]["job"] == {"namespace": "vision", "name": "train-1a2b"}
+        assert (steps["train"]["attempts"], steps["train"]["platform"]) == (2, "TFJob")
+        assert steps["other"]["job"] is None
+
+
+@pytest.mark.parametrize(
+    "query", ["id=../../etc&step=passwd", "id=r1&step=../../secret", "id=r1&step=/etc/passwd", "id=&step=x"]
+)
+def test_no_name_of_a_client_becomes_a_path(tmp_path: Path, query: str) -> None:
+    hand_made(tmp_path, a=())
+    (tmp_path / "home" / "secret.log").write_text("secret\n")
+    with shown(tmp_path) as world, world.visitor.stream(f"/api/run?{quote(query, safe='=&')}") as stream:
+        said = [next(stream) for _ in range(2)]
+        assert "secret" not in json.dumps(said)
+
+
+def test_names_in_the_store_do_not_lead_out_of_the_home_either(tmp_path: Path) -> None:
+    """A home may be a folder that others have written."""
+    secret = tmp_path / "secret.log"
+    secret.write_text("secret\n")
+    out = "../../../../secret"
+    hand_made(tmp_path, "evil", **{out: (), "..": (), "linked": ()})
+    hand_made(tmp_path, "../runs", a=())
+    home = Home(tmp_path / "home")
+    home.step_log("evil", "linked").parent.mkdir(parents=True)
+    home.step_log("evil", "linked").symlink_to(secret)
+    assert home.step_log("evil", out).resolve() == secret.resolve()
+    with shown(tmp_path) as world:
+        for run, step in (("evil", out), ("evil", ".."), ("../runs", "a")):
+            with world.visitor.stream(f"/api/run?id={quote(run)}&step={quote(step)}") as stream:
+                assert until(stream, "steps")
+                assert "log" not in next(stream)
+        with world.visitor.stream("/api/run?id=evil&step=linked") as stream:
+            assert "can't be read" in until(stream, "log")["problem"]
+
+
+@pytest.mark.parametrize("number", ["", "x", "-1", "1e9", "99999999999999999999", "1; DROP TABLE Artifact", "\u0663"])
+def test_what_is_no_artifact_is_refused(tmp_path: Path, number: str) -> None:
+    hand_made(tmp_path, a=())
+    with shown(tmp_path) as world:
+        assert world.visitor.ask(f"/api/artifact?id={quote(number)}").status == 404
+
+
+def test_large_values_are_cut(tmp_path: Path) -> None:
+    steps = {f"s{n:04}": () for n in range(1000)}
+    run = RunRecord(
+        "big", "p", "failed", "/r", "f", NOW, NOW, "x" * 100_000, steps=steps, parameters={"p": "y" * 100_000}
+    )
+    with Home(tmp_path / "home").store() as store:
+        store.put_run(run)
+    with shown(tmp_path) as world, world.visitor.stream("/api/run?id=big") as stream:
+        detail = until(stream, "run")
+        assert len(json.dumps(detail)) < 20_000
+        assert detail["picture"] is None
+        assert len(until(stream, "steps")) == 1000
+
+
+def test_a_store_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "metadata.db").write_bytes(b"this is no database, and long enough for a header of one" * 10)
+    with shown(tmp_path) as world:
+        with world.visitor.stream("/api/runs") as stream:
+            problems = next(line["problems"] for line in stream if line.get("problems"))
+        assert "metadata.db" in problems["pipelines"]
+        with world.visitor.stream("/api/run?id=x") as stream:
+            assert "metadata.db" in until(stream, "problems")["pipelines"]
+        answer = world.visitor.ask("/api/artifact?id=1")
+        assert answer.status == 502
+
+
+def test_strangers_get_no_runs(tmp_path: Path) -> None:
+    hand_made(tmp_path, a=())
+    with shown(tmp_path) as world:
+        world.visitor.headers = {}
+        for path in ("/api/runs", "/api/run?id=r1", "/api/artifact?id=1"):
+            assert world.visitor.ask(path).status == 401
+
+
+def test_without_a_cluster_there_are_no_jobs(tmp_path: Path) -> None:
+    with shown(tmp_path, cluster=False) as world:
+        assert (about(world)["jobs"], about(world)["pipelines"]) == (False, str(tmp_path / "home"))
+        assert world.visitor.ask("/api/jobs").status == 404

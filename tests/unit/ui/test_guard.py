@@ -1,0 +1,126 @@
+"""Who gets in: one browser per link, with both halves of its session, from the page itself."""
+
+from __future__ import annotations
+
+import email.message
+
+import pytest
+
+from tfoperator.http_server import Request
+from tfoperator.ui.guard import KEY_HEADER, MAX_SESSIONS, Sessions, complaint
+
+PORT = 4321
+
+
+def request(method: str = "GET", path: str = "/api/jobs", **headers: str) -> Request:
+    message = email.message.Message()
+    for name, value in {"Host": f"127.0.0.1:{PORT}", **headers}.items():
+        message[name.replace("_", "-")] = value
+    return Request(method, path, message)
+
+
+def test_a_link_is_good_once_and_another_follows() -> None:
+    links: list[str] = []
+    sessions = Sessions(PORT, links.append)
+    first = sessions.exchange(links[0])
+    assert first is not None
+    assert sessions.exchange(links[0]) is None
+    assert len(links) == 2
+    assert sessions.exchange(links[1]) is not None
+
+
+def test_a_session_needs_both_halves() -> None:
+    links: list[str] = []
+    sessions = Sessions(PORT, links.append)
+    one, other = sessions.exchange(links[0]), sessions.exchange(links[1])
+    assert one is not None
+    assert other is not None
+    cookie = f"{one.cookie_name}={one.cookie}"
+    assert sessions.knows(request(Cookie=f"theme=dark; {cookie}", **{KEY_HEADER: one.key}))
+    assert not sessions.knows(request(Cookie=cookie))
+    assert not sessions.knows(request(**{KEY_HEADER: one.key}))
+    assert not sessions.knows(request(Cookie=cookie, **{KEY_HEADER: other.key}))
+    assert not sessions.knows(request(Cookie=cookie, **{KEY_HEADER: one.key + "é"}))
+
+
+@pytest.mark.parametrize("token", ["", "x", "é" * 43, "A" * 10_000])
+def test_a_guess_opens_nothing_and_uses_no_link_up(token: str) -> None:
+    links: list[str] = []
+    sessions = Sessions(PORT, links.append)
+    assert sessions.exchange(token) is None
+    assert sessions.exchange(links[0]) is not None
+
+
+def test_sessions_are_bounded() -> None:
+    links: list[str] = []
+    sessions = Sessions(PORT, links.append)
+    made = [sessions.exchange(links[-1]) for _ in range(MAX_SESSIONS + 1)]
+    known = [
+        sessions.knows(request(Cookie=f"{one.cookie_name}={one.cookie}", **{KEY_HEADER: one.key}))
+        for one in made
+        if one
+    ]
+    assert known == [False] + [True] * MAX_SESSIONS
+
+
+def test_the_cookie_is_kept_from_scripts_and_from_other_sites() -> None:
+    links: list[str] = []
+    session = Sessions(PORT, links.append).exchange(links[0])
+    assert session is not None
+    assert "HttpOnly; SameSite=Strict; Path=/api/" in session.set_cookie
+    assert "Domain" not in session.set_cookie
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Host": f"localhost:{PORT}"},
+        {"Host": f"LOCALHOST:{PORT}"},
+        {"Origin": f"http://127.0.0.1:{PORT}"},
+        {"Sec_Fetch_Site": "same-origin"},
+        {"Sec_Fetch_Site": "none"},
+    ],
+)
+def test_the_page_itself_may_ask(headers: dict[str, str]) -> None:
+    assert complaint(request(**headers), PORT) == ""
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": f"evil.example:{PORT}"},
+        {"Host": "127.0.0.1"},
+        {"Host": f"127.0.0.1:{PORT + 1}"},
+        {"Host": f"127.0.0.1:{PORT}@evil.example"},
+        {"Host": ""},
+        {"Origin": "http://evil.example"},
+        {"Origin": f"http://127.0.0.1:{PORT + 1}"},
+        {"Origin": f"https://127.0.0.1:{PORT}"},
+        {"Origin": f"http://localhost:{PORT}"},  # the other name is another origin
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},  # another port of this host
+    ],
+)
+def test_other_pages_and_foreign_names_may_not(headers: dict[str, str]) -> None:
+    assert complaint(request(**headers), PORT) != ""
+
+
+def test_two_host_headers_are_one_too_many() -> None:
+    asked = request()
+    asked.headers["Host"] = "evil.example"
+    assert complaint(asked, PORT) != ""
+
+
+def test_a_write_has_to_say_where_it_comes_from() -> None:
+    assert complaint(request("POST", "/api/session"), PORT) != ""
+    assert complaint(request("POST", "/api/session", Origin=f"http://127.0.0.1:{PORT}"), PORT) == ""
+
+
+def test_a_link_on_another_page_opens_the_page_but_reads_nothing() -> None:
+    crossing = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+    assert complaint(request(path="/", **crossing), PORT) == ""
+    assert complaint(request(path="/api/jobs", **crossing), PORT) != ""
+    assert complaint(request(path="/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors"), PORT) != ""

@@ -1,0 +1,212 @@
+"""The page's server, asked as browsers and attackers ask it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.fake_api import api_error
+from tests.support.stage import Stage
+from tests.support.visitor import WITHIN, Visitor, World, until
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.resources import PODS
+from tfoperator.ui import UiServer
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.server.stop()
+
+
+def test_strangers_get_the_files_and_no_data(world: World) -> None:
+    stranger = Visitor(world.server)
+    assert stranger.ask("/").status == 200
+    assert stranger.ask("/static/main.js").headers["Content-Type"].startswith("text/javascript")
+    for path in (
+        "/api/about",
+        "/api/jobs",
+        "/api/job?namespace=a&name=b",
+        "/api/yaml?namespace=a&name=b",
+        "/api/archive",
+    ):
+        assert stranger.ask(path).status == 401, path
+
+
+def test_every_answer_has_the_headers_that_bind_a_browser(world: World) -> None:
+    answers = [world.visitor.ask(path) for path in ("/", "/static/style.css", "/api/about", "/nothing", "/api/nothing")]
+    answers.append(Visitor(world.server).ask("/api/jobs"))
+    answers.append(world.visitor.ask("/", Host="evil.example"))
+    for answer in answers:
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self';")
+        assert "unsafe" not in policy
+        assert "require-trusted-types-for 'script'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert world.visitor.ask("/api/about").headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../server.py", "/static/%2e%2e/server.py", "/static//etc/passwd", "//etc/passwd", "/static/", "/x\x01"],
+)
+def test_nothing_but_the_pages_files_can_be_read(world: World, path: str) -> None:
+    with socket.create_connection(("127.0.0.1", world.server.port), timeout=WITHIN) as connection:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{world.server.port}\r\n\r\n".encode())
+        assert b" 404 " in connection.recv(4096).partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE"])
+def test_nothing_can_be_changed(world: World, method: str) -> None:
+    calls = len(world.stage.calls)
+    assert world.visitor.ask("/api/jobs", method, Origin=world.server.url[:-1], Content_Length="0").status == 405
+    assert len(world.stage.calls) == calls
+
+
+def test_a_foreign_name_and_another_page_are_refused(world: World) -> None:
+    assert world.visitor.ask("/api/about", Host=f"evil.example:{world.server.port}").status == 403
+    assert world.visitor.ask("/api/about", Origin="http://127.0.0.1:1").status == 403
+    assert world.visitor.ask("/api/about", Sec_Fetch_Site="same-site").status == 403
+    assert world.visitor.ask("/api/about").status == 200
+
+
+def test_a_link_works_once_for_whoever_comes_first(world: World) -> None:
+    with pytest.raises(AssertionError):
+        Visitor(world.server).sign_in(world.links[0])
+    Visitor(world.server).sign_in(world.links[1])
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"token": 1}', b"\xff", b'{"token": "x"}'])
+def test_a_broken_exchange_is_refused(world: World, body: bytes) -> None:
+    assert world.visitor.ask("/api/session", "POST", body, Origin=world.server.url[:-1]).status == 401
+
+
+def test_a_large_body_is_refused(world: World) -> None:
+    assert world.visitor.ask("/api/session", "POST", b"x" * 5000, Origin=world.server.url[:-1]).status == 413
+
+
+def test_the_cluster_is_left_alone_until_a_page_asks(world: World) -> None:
+    assert world.visitor.ask("/api/about").status == 200
+    assert world.stage.calls == []
+    with world.visitor.stream("/api/jobs") as stream:
+        next(stream)
+        eventually(lambda: world.stage.count("watch", "tfjobs") == 1, within=WITHIN)
+
+
+def test_pages_share_one_watch_per_kind(world: World) -> None:
+    job = world.stage.job("mnist")
+    world.stage.pod(job, 0)
+    with ExitStack() as open_pages:
+        lists = [open_pages.enter_context(world.visitor.stream("/api/jobs")) for _ in range(3)]
+        page = open_pages.enter_context(world.visitor.stream("/api/job?namespace=default&name=mnist"))
+        for stream in lists:
+            assert until(stream, "jobs")[0]["name"] == "mnist"
+        assert [one["name"] for one in until(page, "replicas")] == ["worker-0", "worker-1"]
+        eventually(lambda: world.stage.count("watch", "pods") > 0, within=WITHIN)
+        assert world.stage.count("watch", "tfjobs") == 1
+        assert world.stage.count("watch", "pods") == 1
+
+
+def test_the_list_follows_what_happens(world: World) -> None:
+    with world.visitor.stream("/api/jobs") as stream:
+        world.stage.job("mnist")
+        assert until(stream, "jobs")[0]["state"] == "Pending"
+        condition = {"type": "Running", "status": "True", "message": "It runs."}
+        world.stage.edit(TFJOBS, "default", "mnist", {"status": {"conditions": [condition]}})
+        assert until(stream, "jobs")[0]["message"] == "It runs."
+        world.stage.remove(TFJOBS, "default", "mnist")
+        assert next(line["gone"] for line in stream if line.get("gone")) == ["default/mnist"]
+
+
+def test_logs_come_with_the_job_and_go_on(world: World) -> None:
+    job = world.stage.job("mnist")
+    for index in (0, 1):
+        world.stage.pod(job, index)
+        world.stage.logs[f"mnist-worker-{index}"].write("one\ntwo\n")
+    with world.visitor.stream("/api/job?namespace=default&name=mnist&logs=worker-0,worker-1&tail=1") as stream:
+        first = {(batch := until(stream, "log"))["replica"]: batch["lines"] for _ in range(2)}
+        assert first == {"worker-0": ["two"], "worker-1": ["two"]}
+        world.stage.logs["mnist-worker-1"].write("three\n")
+        batch = until(stream, "log")
+        assert (batch["replica"], batch["lines"]) == ("worker-1", ["three"])
+
+
+def test_a_job_that_is_gone_is_said_to_be(world: World) -> None:
+    with world.visitor.stream("/api/job?namespace=default&name=nothing") as stream:
+        assert until(stream, "job") is None
+
+
+def test_yaml_is_without_what_only_machines_read(world: World) -> None:
+    world.stage.job("mnist")
+    world.stage.edit(TFJOBS, "default", "mnist", {"metadata": {"managedFields": [{"manager": "kubectl"}]}})
+    text = json.loads(world.visitor.ask("/api/yaml?namespace=default&name=mnist").body)["yaml"]
+    assert "kind: TFJob" in text
+    assert "managedFields" not in text
+    assert world.visitor.ask("/api/yaml?namespace=default&name=other").status == 404
+
+
+def test_a_kind_that_may_not_be_read_is_named() -> None:
+    stage = Stage()
+    links: list[str] = []
+    for verb in ("list", "watch"):
+        stage.fail(verb, "events", api_error(403, "Forbidden", "no"), times=1000)
+    server = UiServer(stage, on_link=links.append)  # type: ignore[arg-type]
+    server.start()
+    try:
+        visitor = Visitor(server)
+        visitor.sign_in(links[0])
+        stage.job("mnist")
+        with visitor.stream("/api/jobs") as stream:
+            problems = next(line["problems"] for line in stream if line.get("problems"))
+        assert problems == {"events": "Forbidden"}
+    finally:
+        server.stop()
+
+
+def test_stopping_ends_streams_that_are_open_and_every_thread(world: World) -> None:
+    job = world.stage.job("mnist")
+    world.stage.pod(job, 0)
+    world.stage.logs["mnist-worker-0"].write("hello\n")
+    with world.visitor.stream("/api/job?namespace=default&name=mnist&logs=worker-0") as stream:
+        assert until(stream, "log")["lines"] == ["hello"]
+        world.server.stop()
+        assert all("problems" in line or line for line in stream)  # it ends
+        assert world.stage.closed
+
+
+def test_a_page_that_leaves_takes_its_readers_along(world: World) -> None:
+    job = world.stage.job("mnist")
+    world.stage.pod(job, 0)
+    world.stage.logs["mnist-worker-0"].write("hello\n")
+    with world.visitor.stream("/api/job?namespace=default&name=mnist&logs=worker-0") as stream:
+        until(stream, "log")
+    eventually(lambda: not world.server._readers._threads, within=WITHIN)
+
+
+def test_what_a_replica_used_comes_with_the_job(world: World) -> None:
+    job = world.stage.job("mnist")
+    pod = world.stage.pod(job, 0)
+    world.stage.use(pod, "250m", "64Mi", at=20)
+    with world.visitor.stream("/api/job?namespace=default&name=mnist") as stream:
+        used = next(line["usage"] for line in stream if line.get("usage"))
+        assert used["worker-0"][0][1] == {"cpu": 0.25, "memory": 64 * 1024 * 1024}
+
+
+def test_a_pod_that_is_gone_leaves_its_life_behind(world: World) -> None:
+    job = world.stage.job("mnist")
+    world.stage.pod(job, 1)
+    with world.visitor.stream("/api/job?namespace=default&name=mnist") as stream:
+        assert until(stream, "replicas")[0]["state"] == "Running"
+        world.stage.remove(PODS, "default", "mnist-worker-1")
+        gone = until(stream, "replicas")[0]
+        assert (gone["name"], gone["state"]) == ("worker-1", "Gone")
+        assert [span["state"] for span in gone["spans"]] == ["pending", "running"]
+        assert gone["spans"][-1]["end"] is not None

@@ -1,0 +1,25 @@
+"""Reading a job's conditions. Pure."""
+
+from __future__ import annotations
+
+from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob
+
+PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+"""The reason of the conditions Stalled, and Failed, of a job without progress for too long, as with Deployments."""
+
+
+def condition_of(job: TFJob, condition: str) -> JobCondition | None:
+    """The condition of that type, whatever its status, or None."""
+    return next((found for found in job.status.conditions if found.type == condition), None)
+
+
+def has_condition(job: TFJob, condition: str) -> bool:
+    """Whether the condition is true."""
+    found = condition_of(job, condition)
+    return found is not None and found.status == "True"
+
+
+def final_condition(job: TFJob) -> JobCondition | None:
+    """The condition that says how a job ended, None while it has not. Of two that are true, Failed counts."""
+    true = {found.type: found for found in job.status.conditions if found.status == "True"}
+    return true.get(ConditionType.FAILED) or true.get(ConditionType.SUCCEEDED)

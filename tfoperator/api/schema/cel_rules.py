@@ -1,0 +1,191 @@
+"""The CRD's CEL rules about names and replica types, each for new jobs and for changes.
+
+An API server checks a job's rules at every write, also at a write of its status. It accepts what was wrong before only
+where it can compare the old value with the new one, which it can't in a pod template: it doesn't know all members of
+that. So a rule that a stored job breaks would keep the operator from writing that into the job's status. Therefore a
+rule has two halves. One holds for a job as a whole as long as the job has no status, which is when it is created. The
+other, a transition rule, is about what a change adds: what was there before is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tfoperator.api.names import MAX_NAME_LENGTH, TENSORBOARD_SUFFIX
+from tfoperator.api.v1.types import ReplicaType
+from tfoperator.api.validation.limits import NAME_PATTERN
+
+
+def cel_rule(
+    rule: str, message: str, reason: str = "FieldValueInvalid", *, told: str = "", **more: str
+) -> dict[str, str]:
+    """An entry of `x-kubernetes-validations`.
+
+    `told` is CEL for a message that names what is wrong. `message` stands in where that can't be said: on one line, in
+    at most 5 KiB.
+    """
+    return {"rule": rule, "message": message, "reason": reason, **({"messageExpression": told} if told else {}), **more}
+
+
+class TwoRules(msgspec.Struct, frozen=True):
+    """One demand, as the rule of a new job, at its root, and as the rule of a change, at the field."""
+
+    on_create: dict[str, str]
+    on_change: dict[str, str]
+
+
+_PATH = "self.spec.tfReplicaSpecs"
+
+
+def _for_new_jobs(
+    rule: str, message: str, path: str, reason: str = "FieldValueInvalid", *, told: str = ""
+) -> dict[str, str]:
+    return cel_rule(f"has(self.status) || {rule}", message, reason, told=told, fieldPath=path)
+
+
+def _replica_rule(
+    whole: str, change: str, message: str, reason: str = "FieldValueInvalid", *, told: tuple[str, str] = ("", "")
+) -> TwoRules:
+    """`whole` and `change` are CEL, and so are both that is `told`: of a new job and of a change."""
+    return TwoRules(
+        _for_new_jobs(whole, message, ".spec.tfReplicaSpecs", reason, told=told[0]),
+        cel_rule(change, message, reason, told=told[1]),
+    )
+
+
+def told_of_one(items: str, item: str, good: str, told: str) -> str:
+    """CEL for a message about one of `items`, called `item`, that is not `good`.
+
+    API servers estimate what the longest message would cost. They know how long a key or a named member can be, but
+    not so of what a comprehension yields: to join those that are bad would be refused, and so the message is made
+    within the comprehension.
+    """
+    return f"{items}.map({item}, !({good}), {told})[0]"
+
+
+def _each_type(good: str, before: str, message: str, told: str, reason: str = "FieldValueInvalid") -> TwoRules:
+    """Each type has to be `good`, or in a change as it was `before`. `told` is CEL, too, and about one that is not.
+
+    In `good` {all} stands for the replica specs.
+    """
+    whole, change = good.replace("{all}", _PATH), f"({before} || {good.replace('{all}', 'self')})"
+    return _replica_rule(
+        f"{_PATH}.all(type, {whole})",
+        f"self.all(type, {change})",
+        message,
+        reason,
+        told=(told_of_one(_PATH, "type", whole, told), told_of_one("self", "type", change, told)),
+    )
+
+
+_IS_PS = "type.lowerAscii() == 'ps'"
+
+
+def _has_template(specs: str) -> str:
+    """CEL: there is one that is more than `containers: null`, which webhooks in Go make of none.
+
+    To CEL a member that is null isn't there. That one has to be is the schema's to say.
+    """
+    template = f"{specs}[type].template"
+    return f"has({template}) && has({template}.spec) && has({template}.spec.containers)"
+
+
+def _has_both(all_: str, *types: str) -> str:
+    return " && ".join(f"{all_}.exists(type, type.lowerAscii() == '{name.lower()}')" for name in types)
+
+
+def replica_rules(types: Iterable[str], exclusive: Iterable[tuple[str, str, str]]) -> tuple[TwoRules, ...]:
+    """The demands on the replica types of a version that knows these.
+
+    `exclusive` are those of which a job may have one or the other, and why.
+    """
+    names = list(types)
+    known = f"the types are {', '.join(names)}"
+    return (
+        _each_type(
+            f"type.lowerAscii() in [{', '.join(repr(name.lower()) for name in names)}]",
+            "type in oldSelf",
+            known,
+            f"type + ' is not a replica type; {known}'",
+        ),
+        _each_type(
+            "{all}.exists_one(other, other.lowerAscii() == type.lowerAscii())",
+            "type in oldSelf",
+            "names a replica type more than once, whatever its case",
+            "'names ' + type.lowerAscii() + ' more than once, whatever its case'",
+        ),
+        *(
+            _replica_rule(
+                f"!({_has_both(_PATH, one, other)})",
+                f"self.all(type, type in oldSelf) || !({_has_both('self', one, other)})",
+                f"must not have both {one} and {other}: {why}",
+                "FieldValueForbidden",
+            )
+            for one, other, why in exclusive
+        ),
+        _each_type(
+            f"({_IS_PS} || {_has_template('{all}')})",
+            f"type in oldSelf && !({_has_template('oldSelf')})",
+            f"template is required for every replica type but {ReplicaType.PS}",
+            f"'template is required for ' + type + ', as for every replica type but {ReplicaType.PS}'",
+            "FieldValueRequired",
+        ),
+    )
+
+
+# The names of one type's replicas all fit if that of its highest index does.
+_HIGHEST = f"string({_PATH}[type].replicas > 1 ? {_PATH}[type].replicas - 1 : 0)"
+
+
+def _too_long(made: str, quote: str = "") -> str:
+    return f'{quote}is too long: "{made}", made from it, must have at most {MAX_NAME_LENGTH} characters{quote}'
+
+
+_BOARD_FITS = f"!has(self.spec.tensorBoard) || size(self.metadata.name) <= {MAX_NAME_LENGTH - len(TENSORBOARD_SUFFIX)}"
+_BOARD_TOO_LONG = _too_long(f"{{name}}{TENSORBOARD_SUFFIX}")
+_BOARD_TOLD = _too_long(f"' + self.metadata.name + '{TENSORBOARD_SUFFIX}", "'")
+
+
+def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAscii()") -> list[dict[str, str]]:
+    """What holds for a job as a whole, as long as it has no status, new at each call.
+
+    `type_name` is CEL for what objects are named by: a replica type's name in v1, in lower case.
+    """
+    fits = f"size(self.metadata.name) + size({type_name}) + size({_HIGHEST}) + 2 <= {MAX_NAME_LENGTH}"
+    proper = "must consist of lower-case letters, digits and '-', start with a letter and end with a letter or digit"
+    return [
+        _for_new_jobs(
+            f"self.metadata.name.matches('{NAME_PATTERN}')",
+            proper,
+            ".metadata.name",
+            told=f'"{proper}, but is \\"" + self.metadata.name + "\\""',
+        ),
+        _for_new_jobs(
+            f"{_PATH}.all(type, {fits})",
+            _too_long("{name}-{type}-{index}"),
+            ".metadata.name",
+            told=told_of_one(
+                _PATH, "type", fits, _too_long(f"' + self.metadata.name + '-' + {type_name} + '-{{index}}", "'")
+            ),
+        ),
+        *(dict(rule.on_create) for rule in replicas),
+    ]
+
+
+REPLICA_RULES = replica_rules(
+    ReplicaType, [(ReplicaType.CHIEF, ReplicaType.MASTER, "they are two names for the one that leads")]
+)
+
+V1_RULES = (
+    *new_job_rules(REPLICA_RULES),
+    _for_new_jobs(_BOARD_FITS, _BOARD_TOO_LONG, ".metadata.name", told=_BOARD_TOLD),
+    cel_rule(
+        f"has(oldSelf.spec.tensorBoard) || {_BOARD_FITS}",
+        _BOARD_TOO_LONG,
+        told=_BOARD_TOLD,
+        fieldPath=".metadata.name",
+    ),
+)
+"""What holds for a v1 job as a whole: when it is made, and when it is changed."""

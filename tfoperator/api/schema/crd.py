@@ -1,0 +1,138 @@
+"""The CustomResourceDefinition of TFJob, made from the types.
+
+Its schema is as large as it is useful (every write costs the API server in proportion): everything that is ours, and of
+the pod template the containers' names, images and ports; the rest of the template stays open and is checked when pods
+are made.
+
+It serves v1 alone unless asked for all versions: v1alpha2 needs the operator's conversion webhook, without which API
+servers could neither read nor write it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfoperator.api.loading import to_yaml
+from tfoperator.api.schema.cel_rules import V1_RULES
+from tfoperator.api.schema.fields import TABLE
+from tfoperator.api.schema.structs import Schema, struct_schema
+from tfoperator.api.schema.v1alpha2 import v1alpha2_schema
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec, TFJobStatus
+from tfoperator.api.webhook_names import CONVERSION_PATH, SYSTEM_NAMESPACE, WEBHOOK_SERVICE
+
+_PRINTER_COLUMNS = (
+    ("State", "string", ".status.conditions[-1:].type", 0, "The latest condition."),
+    ("Ready", "string", ".status.ready", 1, "Replicas that are ready, of all."),
+    ("Restarts", "integer", ".status.restarts", 1, "How often replicas were started again."),
+    (
+        "Progress",
+        "string",
+        ".status.progress.completion",
+        0,
+        "How much of the training is done.",
+    ),
+    ("ETA", "string", ".status.progress.eta", 0, "How long the rest will take, by the program's own estimate."),
+    ("Age", "date", ".metadata.creationTimestamp", 0, ""),
+)
+
+
+def crd(*, all_versions: bool = False, webhook_url: str = "") -> dict[str, Any]:
+    """The CustomResourceDefinition as plain data, new at each call.
+
+    With `all_versions` v1alpha2 is served, too, through the webhook of an operator that is deployed as manifests/ has
+    it, or listens at `webhook_url`.
+    """
+    schema = openapi_schema()
+    versions = [_version(TFJOBS.version, schema, "replicaStatuses", storage=True)]
+    if all_versions:
+        versions.append(_version("v1alpha2", v1alpha2_schema(schema), "tfReplicaStatuses", storage=False))
+    names = {
+        "kind": TFJOBS.kind,
+        "listKind": f"{TFJOBS.kind}List",
+        "plural": TFJOBS.plural,
+        "singular": "tfjob",
+        "shortNames": ["tfj"],
+        "categories": ["all", "kubeflow"],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{TFJOBS.plural}.{TFJOBS.group}"},
+        "spec": {
+            "group": TFJOBS.group,
+            "names": names,
+            "scope": "Namespaced",
+            "conversion": _conversion(webhook_url) if all_versions else {"strategy": "None"},
+            "versions": versions,
+        },
+    }
+
+
+def crd_yaml(*, all_versions: bool = False, webhook_url: str = "") -> str:
+    """The CustomResourceDefinition as YAML, the same text at each call."""
+    return to_yaml([crd(all_versions=all_versions, webhook_url=webhook_url)])
+
+
+def versions_patch_yaml() -> str:
+    """A JSON patch, as YAML, that makes the CRD of v1 alone that of all versions: for a kustomize overlay."""
+    v1alpha2, conversion = crd(all_versions=True)["spec"]["versions"][1], _conversion()
+    patch = [
+        {"op": "add", "path": "/spec/versions/-", "value": v1alpha2},
+        {"op": "replace", "path": "/spec/conversion", "value": conversion},
+    ]
+    return to_yaml([patch])
+
+
+def _version(name: str, schema: Schema, statuses: str, *, storage: bool) -> dict[str, Any]:
+    return {
+        "name": name,
+        "served": True,
+        "storage": storage,
+        "subresources": {"status": {}, "scale": _scale(statuses)},
+        "additionalPrinterColumns": [_column(*column) for column in _PRINTER_COLUMNS],
+        "schema": {"openAPIV3Schema": schema},
+    }
+
+
+def _conversion(url: str = "") -> dict[str, Any]:
+    service = {"namespace": SYSTEM_NAMESPACE, "name": WEBHOOK_SERVICE, "path": CONVERSION_PATH, "port": 443}
+    webhook = {"clientConfig": {"url": url} if url else {"service": service}, "conversionReviewVersions": ["v1"]}
+    return {"strategy": "Webhook", "webhook": webhook}
+
+
+def openapi_schema() -> Schema:
+    """The structural schema of a whole TFJob, as plain data, new at each call."""
+    return {
+        "description": "A distributed TensorFlow training job.",
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            # Named so that the rules below can point at it and cost little. Every API server has this bound for all
+            # names; a closer one would also refuse writes of the status.
+            "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
+            "spec": struct_schema(TFJobSpec, TABLE),
+            "status": struct_schema(TFJobStatus, TABLE),
+        },
+        "x-kubernetes-validations": [dict(rule) for rule in V1_RULES],
+    }
+
+
+def _scale(statuses: str) -> dict[str, str]:
+    # Of the workers: whoever scales a training job means them. The same paths as of the Go operator's elastic kind.
+    workers = f"tfReplicaSpecs.{ReplicaType.WORKER}", f"{statuses}.{ReplicaType.WORKER}"
+    return {
+        "specReplicasPath": f".spec.{workers[0]}.replicas",
+        "statusReplicasPath": f".status.{workers[1]}.active",
+        "labelSelectorPath": f".status.{workers[1]}.selector",
+    }
+
+
+def _column(name: str, kind: str, path: str, priority: int, description: str) -> dict[str, Any]:
+    column: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path}
+    if priority:
+        column["priority"] = priority
+    if description:
+        column["description"] = description
+    return column

@@ -1,0 +1,109 @@
+"""Turns msgspec types into the structural schemas that a CustomResourceDefinition holds.
+
+Shape, member names and required members come from the types; descriptions, bounds, defaults and CEL rules, which a
+type can't say, from a table (`tfoperator.api.schema.fields`). So a field can't be in the types and missing from the
+CRD, and a new one without a description is an error here.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect as python_inspect
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from tfoperator.api.structure import members
+
+Schema = dict[str, Any]
+
+
+class Field(msgspec.Struct, frozen=True):
+    """What the schema says about one member beyond its type.
+
+    `schema` is laid over what the type gives; `view` describes a member that the types leave undecoded.
+    """
+
+    description: str
+    schema: Mapping[str, Any] = {}
+    view: type | None = None
+
+
+class Table(msgspec.Struct, frozen=True):
+    """What the types don't say.
+
+    `fields`: every member of every struct. `structs`: additions to a struct's own schema, such as CEL rules and
+    required members. `open_structs`: those whose other members are kept, unchecked.
+    """
+
+    fields: Mapping[type, Mapping[str, Field]]
+    structs: Mapping[type, Mapping[str, Any]] = {}
+    open_structs: frozenset[type] = frozenset()
+
+
+def struct_schema(struct: type, table: Table) -> Schema:
+    """The structural schema of a struct, new at each call. Raises KeyError for a member that the table lacks."""
+    fields = table.fields[struct]
+    properties: Schema = {}
+    for name, field in members(struct).items():
+        properties[name] = _field_schema(fields[name], field.type, table)
+    for name, extra in fields.items():
+        # A member that only other operators write: the API server stores it, and nothing here reads it.
+        if name not in properties:
+            properties[name] = {"description": extra.description, **copy.deepcopy(dict(extra.schema))}
+    schema: Schema = {
+        "description": _summary(struct),
+        "type": "object",
+        "properties": dict(sorted(properties.items())),
+    }
+    required = [name for name, field in members(struct).items() if field.required]
+    if required:
+        schema["required"] = sorted(required)
+    if struct in table.open_structs:
+        schema["x-kubernetes-preserve-unknown-fields"] = True
+    return schema | copy.deepcopy(dict(table.structs.get(struct, {})))
+
+
+def _field_schema(field: Field, info: inspect.Type, table: Table) -> Schema:
+    schema = struct_schema(field.view, table) if field.view else _type_schema(info, table)
+    for key, value in field.schema.items():
+        # One level deep, so that a table can add bounds to the items of a list without repeating their type.
+        below = schema.get(key)
+        value = copy.deepcopy(value)
+        schema[key] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
+    return {**schema, "description": field.description}
+
+
+def _type_schema(info: inspect.Type, table: Table) -> Schema:
+    match info:
+        case inspect.UnionType():
+            options = [option for option in info.types if not isinstance(option, inspect.NoneType)]
+            if len(options) == 1:
+                return _type_schema(options[0], table)
+            if {type(option) for option in options} == {inspect.StrType, inspect.IntType}:
+                return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+        case inspect.StructType():
+            return struct_schema(info.cls, table)
+        case inspect.DictType(value_type=inspect.AnyType()):
+            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        case inspect.DictType():
+            return {"type": "object", "additionalProperties": _type_schema(info.value_type, table)}
+        case inspect.VarTupleType():
+            return {"type": "array", "items": _type_schema(info.item_type, table)}
+        case inspect.StrType():
+            return {"type": "string"}
+        case inspect.BoolType():
+            return {"type": "boolean"}
+        case inspect.IntType():
+            return {"type": "integer", "format": "int32"}
+        case inspect.DateTimeType():
+            return {"type": "string", "format": "date-time"}
+    raise TypeError(f"no schema for {info}")
+
+
+def _summary(struct: type) -> str:
+    """The first paragraph of a struct's docstring, on one line."""
+    doc = python_inspect.getdoc(struct) or ""
+    return " ".join(doc.partition("\n\n")[0].split())

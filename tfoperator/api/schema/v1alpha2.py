@@ -1,0 +1,93 @@
+"""The schema that API servers check v1alpha2 jobs with: v1's, in v1alpha2's words.
+
+It is derived from v1's, so that a bound or rule of v1 can't be missing here: API servers check a job in the version in
+which it is written and don't look again once it is converted. What v1alpha2 has no field for travels in an annotation
+(`tfoperator.api.conversion`), which no rule can look into: so what can't be changed has fields here that v1alpha2
+itself never had. A status passes through whole.
+
+`restartPolicy` has no default here, though its default is Always: a default of the schema is filled in before anybody
+can see that the template names another policy, which goes before it. The conversion writes down which of them holds.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from tfoperator.api.schema.cel_rules import new_job_rules, replica_rules
+from tfoperator.api.schema.structs import Schema
+
+V1ALPHA2_TYPES = ("PS", "Worker", "Chief", "Eval", "Evaluator", "Local")
+_RULES = replica_rules(
+    V1ALPHA2_TYPES,
+    [
+        ("Eval", "Evaluator", "they are two names for one type"),
+        ("Local", "Worker", "Local is a Worker without others"),
+    ],
+)
+
+_TYPE_NAME = "(type.lowerAscii() == 'eval' ? 'evaluator' : type.lowerAscii() == 'local' ? 'worker' : type.lowerAscii())"
+
+
+def v1alpha2_schema(hub: Schema) -> Schema:
+    """The structural schema of a v1alpha2 TFJob, made from a copy of v1's."""
+    schema = copy.deepcopy(hub)
+    members = schema["properties"]
+    members["spec"] = _spec(members["spec"])
+    status = members["status"]["properties"]
+    status["tfReplicaStatuses"] = status.pop("replicaStatuses")
+    members["status"]["properties"] = dict(sorted(status.items()))
+    schema["x-kubernetes-validations"] = new_job_rules(_RULES, _TYPE_NAME)
+    return schema
+
+
+def _spec(v1: Schema) -> Schema:
+    replicas, policy = v1["properties"]["tfReplicaSpecs"], v1["properties"]["runPolicy"]["properties"]
+    members = {
+        "cleanPodPolicy": policy["cleanPodPolicy"],
+        "network": v1["properties"]["network"],
+        "runPolicy": _policy(v1["properties"]["runPolicy"]),
+        "tfReplicaSpecs": _replicas(replicas),
+        "ttlSecondsAfterFinishing": policy["ttlSecondsAfterFinished"],
+    }
+    unchangeable = (".network", ".runPolicy.managedBy")
+    rules = [rule for rule in v1["x-kubernetes-validations"] if rule["fieldPath"] in unchangeable]
+    return {
+        "description": v1["description"],
+        "type": "object",
+        "required": ["tfReplicaSpecs"],
+        "properties": members,
+        "x-kubernetes-validations": rules,
+    }
+
+
+def _policy(v1: Schema) -> Schema:
+    """What can't be changed, with v1's rules; without defaults, which a job that doesn't have it should not show."""
+    members = v1["properties"]
+    scheduling = members["schedulingPolicy"]
+    own = {"queue": scheduling["properties"]["queue"]}
+    return {
+        "description": "What can't be changed of the policies over the job's life.",
+        "type": "object",
+        "properties": {"managedBy": members["managedBy"], "schedulingPolicy": {**scheduling, "properties": own}},
+    }
+
+
+def _replicas(v1: Schema) -> Schema:
+    replica = v1["additionalProperties"]
+    members = replica["properties"]
+    members["restartPolicy"] = _without_default(members["restartPolicy"]) | {
+        "description": f"{members['restartPolicy']['description']} Unset: the template's, else Always."
+    }
+    own = {name: members[name] for name in ("replicas", "restartPolicy", "template")}
+    return {
+        **v1,
+        "description": 'The replicas by type: PS, Worker, Chief, Eval. For example {"PS": {...}, "Worker": {...}}.',
+        "maxProperties": len(V1ALPHA2_TYPES),
+        "additionalProperties": {**replica, "properties": own},
+        "x-kubernetes-validations": [dict(rule.on_change) for rule in _RULES],
+    }
+
+
+def _without_default(schema: Schema) -> dict[str, Any]:
+    return {name: value for name, value in schema.items() if name != "default"}

@@ -1,0 +1,159 @@
+"""Validates TFJob manifests as a person wrote them. Pure.
+
+An API server drops unknown members without a word: `cleanPodPolicy` one level too high is a job that keeps its pods.
+So a manifest is also compared with the types, and a misspelt or misplaced member gets a hint at the right one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from tfoperator.api.problems import Problem, Severity, member, shown
+from tfoperator.api.structure import drop_wrong, members, type_problems, unknown_members
+from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobSpec, decode_tfjob
+from tfoperator.api.validation.job import validate
+from tfoperator.api.validation.pod_fields import CONTAINER_FIELDS, POD_SPEC_FIELDS, POD_TEMPLATE_FIELDS
+from tfoperator.api.validation.pod_shapes import shape_problems
+from tfoperator.kube.objects import ObjectMeta
+
+_UNREAD_METADATA = frozenset({"managedFields", "selfLink"})
+_TOP_LEVEL = ("apiVersion", "kind", "metadata", "spec")
+
+
+def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
+    """Everything that is wrong with a TFJob manifest: `validate`, and wrong types and unknown members (warnings).
+
+    `obj` is plain JSON data, as `load_manifests` yields it. Its status is not looked at: API servers ignore it, too.
+    """
+    manifest = {name: value for name, value in obj.items() if name != "status"}
+    warnings = list(_unknown_warnings(manifest))
+    wrong = type_problems(manifest, TFJob)
+    problems = [*_identity_problems(manifest), *wrong]
+    if len(problems) == len(wrong):
+        # Through JSON, because a template has to become undecoded JSON again.
+        found = validate(decode_tfjob(msgspec.json.encode(drop_wrong(manifest, TFJob))))
+        problems += [problem for problem in found if not any(_follows(problem.field, one.field) for one in wrong)]
+    for path, template in _templates(manifest):
+        problems += [problem for problem in shape_problems(template, path) if problem not in problems]
+    return (*problems, *warnings)
+
+
+def _follows(field: str, wrong: str) -> bool:
+    """Whether `field` is `wrong`, which was left out, or a part of it, or the list or map that held it."""
+    emptied = wrong.endswith("]") and field == wrong.rpartition("[")[0]
+    return emptied or field == wrong or field.startswith((f"{wrong}.", f"{wrong}["))
+
+
+def _identity_problems(manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    for field, expected in (("apiVersion", TFJOBS.api_version), ("kind", TFJOBS.kind)):
+        if field not in manifest:
+            yield Problem(field, f"is required and must be {expected}")
+        elif manifest[field] != expected:
+            yield Problem(field, f"must be {expected}, but is {shown(manifest[field])}")
+
+
+def _unknown_warnings(manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    for name in manifest:
+        if name not in _TOP_LEVEL:
+            yield _unknown("", str(name), _TOP_LEVEL)
+    for unknown in unknown_members({"spec": manifest.get("spec")}, TFJob):
+        yield _unknown(unknown.path, unknown.name, unknown.known)
+    metadata = manifest.get("metadata")
+    if isinstance(metadata, dict):
+        yield from _unknown_in(metadata, {*members(ObjectMeta), *_UNREAD_METADATA}, "metadata")
+    for path, template in _templates(manifest):
+        yield from _unknown_in_template(path, template)
+
+
+def _templates(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    spec = manifest.get("spec")
+    replicas = spec.get("tfReplicaSpecs") if isinstance(spec, dict) else None
+    for key, replica in replicas.items() if isinstance(replicas, dict) else ():
+        template = replica.get("template") if isinstance(replica, dict) else None
+        if isinstance(template, dict):
+            yield f"spec.tfReplicaSpecs[{key}].template", template
+
+
+def _unknown_in_template(path: str, template: dict[str, Any]) -> Iterator[Problem]:
+    yield from _unknown_in(template, POD_TEMPLATE_FIELDS, path)
+    spec = template.get("spec")
+    if not isinstance(spec, dict):
+        return
+    path = member(path, "spec")
+    yield from _unknown_in(spec, POD_SPEC_FIELDS, path)
+    for group in ("initContainers", "containers"):
+        containers = spec.get(group)
+        for position, container in enumerate(containers if isinstance(containers, list) else ()):
+            if isinstance(container, dict):
+                yield from _unknown_in(container, CONTAINER_FIELDS, f"{path}.{group}[{position}]")
+
+
+def _unknown_in(value: dict[str, Any], known: Collection[str], path: str) -> Iterator[Problem]:
+    for name in value:
+        if name not in known:
+            yield _unknown(path, str(name), known)
+
+
+def _unknown(path: str, name: str, known: Iterable[str]) -> Problem:
+    """The warning about one unknown member, with the best guess at what was meant."""
+    hint = _hint(path, name, sorted(known))
+    return Problem(member(path, name), f"is unknown and will be ignored{hint}", Severity.WARNING)
+
+
+def _hint(path: str, name: str, siblings: list[str]) -> str:
+    for sibling in siblings:
+        if sibling.lower() == name.lower():
+            return f"; did you mean {sibling}?"
+    # A letter too few is likelier than a member of another object.
+    similar = difflib.get_close_matches(name, siblings, n=1, cutoff=0.9)
+    homes = [home for home in _homes().get(name.lower(), ()) if home != path]
+    homes = [home for home in homes if home.startswith(path.partition("[")[0])] or homes  # within it, if it can be
+    if homes and not similar:
+        return f"; it belongs in {' or '.join(homes)}"
+    similar = similar or difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)
+    if similar:
+        return f"; did you mean {similar[0]}?"
+    elsewhere = difflib.get_close_matches(name.lower(), _homes(), n=1, cutoff=0.8)
+    return f"; did you mean {_proper(elsewhere[0])} in {' or '.join(_homes()[elsewhere[0]])}?" if elsewhere else ""
+
+
+@cache
+def _homes() -> Mapping[str, tuple[str, ...]]:
+    """Where each member of a TFJob's spec (in lower case) belongs: the paths of the objects that have it."""
+    return {name.lower(): tuple(paths) for name, paths in _spec_members().items()}
+
+
+def _proper(lower: str) -> str:
+    return next(name for name in _spec_members() if name.lower() == lower)
+
+
+@cache
+def _spec_members() -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+
+    def visit(struct: type, path: str) -> None:
+        for name, field in members(struct).items():
+            found.setdefault(name, []).append(path)
+            for option in field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,):
+                descend(option, member(path, name))
+
+    def descend(info: inspect.Type, path: str) -> None:
+        if isinstance(info, inspect.StructType):
+            visit(info.cls, path)
+        elif isinstance(info, inspect.DictType):
+            values = info.value_type.types if isinstance(info.value_type, inspect.UnionType) else (info.value_type,)
+            for value in values:
+                descend(value, f"{path}[...]")
+
+    visit(TFJobSpec, "spec")
+    for name in CONTAINER_FIELDS - {"name", "resources", "restartPolicy", "securityContext"}:
+        found.setdefault(name, []).append("spec.tfReplicaSpecs[...].template.spec.containers[...]")
+    for name in POD_SPEC_FIELDS - {"activeDeadlineSeconds", "restartPolicy", "resources", "os", "priority"}:
+        found.setdefault(name, []).append("spec.tfReplicaSpecs[...].template.spec")
+    return found

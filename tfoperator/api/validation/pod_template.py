@@ -1,0 +1,71 @@
+"""Says what is wrong with a replica's pod template: the containers, and what the operator reads of them. Pure.
+
+Wrong types in the rest of the template are for manifests only (`pod_shapes`): the operator passes the rest on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH
+from tfoperator.api.problems import Problem, member, shown
+from tfoperator.api.structure import type_problems
+from tfoperator.api.templates import Container, PodTemplate, decode_template, is_absent
+from tfoperator.api.validation.checks import check_range, warning
+
+_CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+
+
+def validate_template(path: str, raw: msgspec.Raw) -> Iterator[Problem]:
+    """Everything that is wrong with a template at `path`, errors and warnings; that it is absent, too."""
+    if is_absent(raw):
+        yield Problem(path, "is required")
+        return
+    try:
+        template = decode_template(raw)
+    except msgspec.ValidationError as error:
+        problems = type_problems(msgspec.json.decode(raw), PodTemplate, path)
+        yield from problems or [Problem(path, str(error))]
+        return
+    spec = member(path, "spec")
+    if template.spec.restart_policy:
+        yield warning(member(spec, "restartPolicy"), "has no effect: the replica's own restartPolicy holds")
+    yield from _validate_containers(spec, template)
+
+
+def _validate_containers(path: str, template: PodTemplate) -> Iterator[Problem]:
+    containers = template.spec.containers
+    if not containers:
+        yield Problem(member(path, "containers"), "must have at least one container")
+        return
+    names: set[str] = set()
+    for field, group in (("initContainers", template.spec.init_containers), ("containers", containers)):
+        for position, container in enumerate(group):
+            yield from _validate_container(f"{path}.{field}[{position}]", container, names)
+    if all(container.name != DEFAULT_CONTAINER_NAME for container in containers):
+        # Whether a user forgot the container or only called it something else is told by what there is.
+        there = ", ".join(shown(container.name) for container in containers)
+        yield Problem(
+            member(path, "containers"), f"one must be named {shown(DEFAULT_CONTAINER_NAME)}, but there is only {there}"
+        )
+
+
+def _validate_container(path: str, container: Container, names: set[str]) -> Iterator[Problem]:
+    if not container.name:
+        yield Problem(member(path, "name"), "is required")
+    elif len(container.name) > MAX_NAME_LENGTH or not _CONTAINER_NAME.fullmatch(container.name):
+        yield Problem(
+            member(path, "name"),
+            f"must consist of at most {MAX_NAME_LENGTH} lower-case letters, digits and '-' and neither start nor end "
+            f"with '-', but is {shown(container.name)}",
+        )
+    elif container.name in names:
+        yield Problem(member(path, "name"), f"{shown(container.name)} is the name of another container, too")
+    names.add(container.name)
+    if not container.image.strip():
+        yield Problem(member(path, "image"), "is required")
+    for position, port in enumerate(container.ports):
+        yield from check_range(f"{path}.ports[{position}].containerPort", port.container_port, 1, 65535)

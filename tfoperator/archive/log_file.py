@@ -1,0 +1,151 @@
+"""Writes one log from the API server to a file: streamed, with a bound on its bytes and on the time.
+
+Of a log that is too long the end is kept, since there a program says why it has failed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+
+class LogText(AbstractContextManager["LogText"], Iterable[bytes], Protocol):
+    """The bytes of a log: `tfoperator.kube.log_stream.LogStream`."""
+
+    def close(self) -> None:
+        """End it at once; thread-safe."""
+        ...
+
+
+class LogSource(Protocol):
+    """Who has the logs: `tfoperator.kube.client.Client`."""
+
+    def pod_log(self, namespace: str, name: str, container: str = "", *, previous: bool = False) -> LogText:
+        """The log of a container as far as it is there. Raises KubeError."""
+        ...
+
+
+class SavedLog(msgspec.Struct, frozen=True):
+    """`size` bytes are in the file; the `dropped` bytes before them are not.
+
+    Not `complete`: the time was over or, if it is `full`, there was no room for the rest.
+    """
+
+    size: int
+    dropped: int
+    complete: bool
+    full: bool = False
+
+
+Room = Callable[[int], bool]
+"""Asks whether so many bytes more may be written; tells, with a number below 0, that they are there no more."""
+
+
+def save_log(
+    pieces: Iterable[bytes],
+    path: Path,
+    *,
+    limit: int,
+    in_time: Callable[[], bool],
+    room: Room = lambda _: True,
+) -> SavedLog:
+    """Write a log to `path`; of one that is longer than `limit` bytes, at least the last `limit / 2` bytes.
+
+    `in_time` is asked between two pieces, `room` before each; where there is none, more is left out at the beginning.
+    Raises OSError, and whatever `pieces` raises; the file then has what came before.
+    """
+    halves = _Halves(path, room)
+    complete, full = True, False
+    try:
+        for piece in pieces:
+            if not halves.write(piece):
+                complete, full = False, True
+                break
+            if halves.written >= max(limit // 2, 1):
+                halves.turn()
+            if not in_time():
+                complete = False
+                break
+    finally:
+        halves.close()
+    return SavedLog(_size(path), halves.dropped, complete, full)
+
+
+class _Halves:
+    """The last two parts of a log, in two files until it is closed: the older goes when a third begins."""
+
+    def __init__(self, path: Path, room: Room) -> None:
+        self.dropped = 0
+        self._path = path
+        self._older = path.with_name(f"{path.name}.older")
+        self._room = room
+        self._stream = path.open("wb")
+
+    @property
+    def written(self) -> int:
+        return self._stream.tell()
+
+    def write(self, piece: bytes) -> bool:
+        """False if there is no room for the piece, even without all that was there before."""
+        for _ in range(2):
+            if self._room(len(piece)):
+                break
+            self.turn()
+        else:
+            if not self._room(len(piece)):
+                self.dropped += len(piece)
+                return False
+        self._stream.write(piece)
+        return True
+
+    def turn(self) -> None:
+        """Begin another part."""
+        self._stream.close()
+        self._drop_older()
+        self._path.replace(self._older)
+        self._stream = self._path.open("wb")
+
+    def close(self) -> None:
+        """Put the parts together."""
+        self._stream.close()
+        if not self._older.exists():
+            return
+        twice = _size(self._path)  # while they are put together
+        if self._room(twice):
+            with self._older.open("ab") as whole, self._path.open("rb") as end:
+                shutil.copyfileobj(end, whole)
+            self._older.replace(self._path)
+            self._room(-twice)
+        elif twice:
+            self._drop_older()
+        else:
+            self._older.replace(self._path)
+
+    def _drop_older(self) -> None:
+        size = _size(self._older)
+        self._older.unlink(missing_ok=True)
+        self.dropped += size
+        self._room(-size)
+
+
+def link(source: Path, path: Path) -> None:
+    """Have a file in a second place; a copy where the file system has no links. Raises OSError."""
+    try:
+        os.link(source, path)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copy2(source, path)
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,83 @@
+"""`tfoperator convert FILE ...`: TFJobs of older versions as `kubeflow.org/v1`, and what became of each field.
+
+Manifests go to standard output and notes to standard error, so that the result can be piped into kubectl. Nothing is
+printed unless every document could be converted: half a manifest applied is worse than none.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from tfoperator.api.conversion import ConversionError, check, is_tfjob_kind, older_version, to_v1
+from tfoperator.api.loading import Manifest, ManifestError, load_manifests, to_yaml
+from tfoperator.api.problems import errors, shown
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.cli.manifests import conversion_lines
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE
+from tfoperator.cli.terminal.output import ManifestFormat, ManifestOutput, note
+
+
+def convert(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Manifests (YAML or JSON); - is stdin.")],
+    output: ManifestOutput = ManifestFormat.YAML,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail if something can't be carried over.")] = False,
+) -> None:
+    """Print TFJobs of older versions (v1alpha1, v1alpha2) as kubeflow.org/v1.
+
+    Other objects are printed as they are. Comments are lost. What becomes of a field that v1 says differently or not
+    at all is noted on stderr.
+
+    Exit code 0: converted. 1: a TFJob is not valid (it is printed all the same), or, with --strict, something couldn't
+    be carried over. 2: a file or a TFJob can't be read; nothing is printed.
+    """
+    objects: list[dict[str, Any]] = []
+    bad = failed = False
+    for file in files:
+        try:
+            manifests = load_manifests(file)
+        except ManifestError as error:
+            note(str(error))
+            failed = True
+            continue
+        for manifest in manifests:
+            try:
+                obj, good = _convert(manifest, strict=strict)
+            except ConversionError as error:
+                note(f"{manifest.place(error.problem.field)}: error: {error}")
+                failed = True
+                continue
+            objects.append(obj)
+            bad |= not good
+        if any(older_version(manifest.obj) for manifest in manifests):
+            note(f"{manifests[0].source}: note: comments in the file, if any, are lost")
+    if failed:
+        raise typer.Exit(EXIT_USAGE)
+    typer.echo(_printed(objects, output), nl=False)
+    if bad:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _convert(manifest: Manifest, *, strict: bool) -> tuple[dict[str, Any], bool]:
+    """The object to print, and whether it is good: valid, and with `strict` without a loss. Says the rest on stderr."""
+    obj = manifest.obj
+    if not is_tfjob_kind(obj):
+        return obj, True
+    if older_version(obj) is None and obj.get("apiVersion") != TFJOBS.api_version:
+        raise ConversionError("apiVersion", f"{shown(obj.get('apiVersion'))} is no version of TFJob known here")
+    conversion = to_v1(obj)
+    for line in conversion_lines(manifest, conversion):
+        note(line)
+    wrong = errors(check(obj)[1])
+    for problem in wrong:
+        note(f"{manifest.place(problem.field)}: error: {problem}")
+    return conversion.obj, not wrong and not (strict and any(said.lost for said in conversion.notes))
+
+
+def _printed(objects: list[dict[str, Any]], output: ManifestFormat) -> str:
+    if output is ManifestFormat.YAML:
+        return to_yaml(objects)
+    (value,) = objects if len(objects) == 1 else [{"apiVersion": "v1", "kind": "List", "items": objects}]
+    return json.dumps(value, indent=2) + "\n"

@@ -1,0 +1,43 @@
+"""`tfoperator crd`: the CustomResourceDefinition, ready for kubectl apply."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tfoperator.api.schema import crd, crd_yaml
+from tfoperator.cli.terminal.output import ManifestFormat, ManifestOutput
+
+
+class Versions(StrEnum):
+    """Which versions it serves."""
+
+    V1 = "v1"
+    ALL = "all"
+
+
+def print_crd(
+    output: ManifestOutput = ManifestFormat.YAML,
+    versions: Annotated[
+        Versions, typer.Option("--versions", help="Versions to serve; all: v1alpha2, too, which needs the webhook.")
+    ] = Versions.V1,
+    webhook_url: Annotated[
+        str, typer.Option("--webhook-url", help="Where the webhook of an operator outside the cluster listens.")
+    ] = "",
+) -> None:
+    """Print the TFJob CustomResourceDefinition.
+
+    Install it with: tfoperator crd | kubectl apply --server-side -f -
+    """
+    if webhook_url and versions is not Versions.ALL:
+        raise typer.BadParameter(
+            "is of no use without --versions all: v1 alone needs no webhook", param_hint="--webhook-url"
+        )
+    every = versions is Versions.ALL
+    if output is ManifestFormat.YAML:
+        typer.echo(crd_yaml(all_versions=every, webhook_url=webhook_url), nl=False)
+    else:
+        typer.echo(json.dumps(crd(all_versions=every, webhook_url=webhook_url), indent=2))

@@ -1,0 +1,227 @@
+"""`tfoperator launch component.yaml`: run one component on Docker, in a cluster, as a TFJob, or in this process.
+
+Exit codes tell a pipeline what to do: 0 go on, 1 it failed for good, 75 (EX_TEMPFAIL) try again later, 2 the input
+makes no sense. The component's log goes to standard output, but for control characters; everything else to standard
+error.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tfoperator.cli.cluster import Context, Kubeconfig, Namespace
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
+from tfoperator.cli.terminal.interruptions import Interruptions
+from tfoperator.cli.terminal.output import note
+from tfoperator.cli.terminal.stdio import FragileStream
+from tfoperator.controlchars import without_controls
+
+if TYPE_CHECKING:
+    from tfoperator.launcher import BaseComponentLauncher, LaunchContext, LaunchResult
+    from tfoperator.launcher.component_file import ComponentFile
+
+EXIT_RETRYABLE: Final = 75  # EX_TEMPFAIL of sysexits.h
+
+
+class Launcher(StrEnum):
+    """Where a component can run."""
+
+    DOCKER = "docker"
+    KUBERNETES = "kubernetes"
+    TFJOB = "tfjob"
+    IN_PROCESS = "in-process"
+
+
+class CleanUpPolicy(StrEnum):
+    """What becomes of a container that has ended."""
+
+    ALWAYS = "always"
+    ON_SUCCESS = "on-success"
+    NEVER = "never"
+
+
+def launch(
+    file: Annotated[str, typer.Argument(metavar="COMPONENT", help="component.yaml; see docs/launcher.md.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="Where an input is; several times for several.", metavar="NAME=URI"),
+    ] = None,
+    outputs: Annotated[
+        list[str] | None, typer.Option("--output", help="Where an output goes.", metavar="NAME=URI")
+    ] = None,
+    params: Annotated[list[str] | None, typer.Option("--param", help="A parameter.", metavar="NAME=VALUE")] = None,
+    launcher: Annotated[
+        Launcher | None, typer.Option("--launcher", help="Where it runs. Default: what the file has a config for.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be launched; contact nobody.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted launch.")] = False,
+    attempts: Annotated[
+        int, typer.Option("--attempts", min=1, help="Executions at most, where another try can help.")
+    ] = 3,
+    clean_up: Annotated[
+        CleanUpPolicy, typer.Option("--clean-up", help="When a container that has ended is removed.")
+    ] = CleanUpPolicy.ALWAYS,
+    cache: Annotated[bool, typer.Option("--cache", help="Use the outputs of an earlier, equal execution.")] = False,
+    work_dir: Annotated[
+        Path | None,
+        typer.Option("--work-dir", help="The launch's record. Default: .tfoperator/launches/NAME.", metavar="DIR"),
+    ] = None,
+    tmp_path: Annotated[
+        str,
+        typer.Option("--tmp-path", help="A directory that the container sees under the same path.", metavar="DIR"),
+    ] = "",
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Run one component: a container on Docker, in a cluster, or as a TFJob; or a Python class.
+
+    Exit code 0: it succeeded. 1: it failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
+    """
+    from tfoperator.launcher import CleanUp, LaunchContext, LocalMetadata, RetryPolicy
+    from tfoperator.launcher.core import ComponentError, connect
+
+    log = FragileStream(sys.stdout)
+
+    def show(line: str) -> None:
+        print(without_controls(line, keep="\r"), file=log, flush=True)
+
+    try:
+        found = _load(file)
+        records = LocalMetadata(Path(".tfoperator", "executions")) if cache else None
+        made = _launcher(
+            found,
+            launcher,
+            found.component(_lists("--input", inputs), _lists("--output", outputs), single_values("--param", params)),
+            LaunchContext(
+                work_dir=work_dir,
+                tmp_path=tmp_path,
+                resume=resume,
+                retry=RetryPolicy(attempts=attempts),
+                clean_up=CleanUp(clean_up.value),
+                cache=cache,
+                driver=records,
+                publisher=records,
+                namespace=namespace or "",
+                kube=lambda: connect(kubeconfig, context),
+                log=show,
+                tell=note,
+            ),
+        )
+        if dry_run:
+            typer.echo(made.dry_run(), nl=False)
+            return
+        made.check()
+    except ComponentError as error:
+        raise CliError(str(error), "Nothing was launched.") from None
+    raise typer.Exit(_run(made, log))
+
+
+def _load(file: str) -> ComponentFile:
+    from tfoperator.launcher.component_file import load_component_file
+
+    try:
+        return load_component_file(file)
+    except OSError as error:
+        raise CliError(f"{file}: {error.strerror}", "Nothing was launched.") from None
+
+
+def _launcher(
+    file: ComponentFile, wanted: Launcher | None, component: Any, context: LaunchContext
+) -> BaseComponentLauncher:
+    """The launcher that was asked for, or the first that accepts the component with one of the file's configs."""
+    from tfoperator import launcher as launchers
+    from tfoperator.launcher import LocalComponentRunner, TFJobPlatformConfig
+
+    known: dict[str, type[BaseComponentLauncher]] = {
+        one.kind: one
+        for one in (
+            launchers.InProcessComponentLauncher,
+            launchers.DockerComponentLauncher,
+            launchers.KubernetesPodComponentLauncher,
+            launchers.TFJobComponentLauncher,
+        )
+    }
+    chosen = [known[wanted.value]] if wanted else list(known.values())
+    # A file may have a config for each platform; one that isn't asked for is no mistake.
+    spec = component.executor_spec
+    configs = [c for c in file.configs if any(one.can_launch(spec, c) for one in chosen)]
+    if wanted is Launcher.TFJOB and not configs:
+        configs = [TFJobPlatformConfig()]
+    runner = LocalComponentRunner(chosen, {component.name: configs} if configs else {})
+    return runner.launch_info(component).make(context)
+
+
+def _run(launcher: BaseComponentLauncher, log: FragileStream) -> int:
+    from tfoperator.launcher import (
+        InProcessComponentLauncher,
+        LaunchCancelled,
+        PermanentFailure,
+        RetryableFailure,
+        WorkDirectoryError,
+    )
+
+    def cancel() -> None:
+        # From a thread: a signal handler must not take locks that its own thread may hold.
+        threading.Thread(target=launcher.cancel, name="cancel-launch", daemon=True).start()
+        in_handler = threading.current_thread() is threading.main_thread()
+        if in_handler and isinstance(launcher, InProcessComponentLauncher) and launcher.busy:
+            raise KeyboardInterrupt  # in the component's own code, which runs in this thread
+
+    interruptions = Interruptions(cancel)
+    log.when_lost(interruptions.hang_up)
+    try:
+        with interruptions:
+            result = launcher.launch()
+    except WorkDirectoryError as error:
+        raise CliError(str(error), "Nothing was launched.") from None
+    except PermanentFailure as error:
+        raise CliError(str(error), "It failed for good: another try would not help.", exit_code=EXIT_FAILED) from None
+    except RetryableFailure as error:
+        hint = f"Another try may help: the same command with --resume (its record is {launcher.work.path})."
+        raise CliError(str(error), hint, exit_code=EXIT_RETRYABLE) from None
+    except (LaunchCancelled, KeyboardInterrupt) as error:
+        code = 128 + interruptions.signals[-1] if interruptions.signals else EXIT_INTERRUPTED
+        raise CliError(str(error) or f"component {launcher.component.name}: cancelled", exit_code=code) from None
+    _tell_result(result)
+    return 0
+
+
+def _tell_result(result: LaunchResult) -> None:
+    how = "outputs of an earlier execution" if result.cached else f"{result.attempts} attempt"
+    how += "s" if not result.cached and result.attempts != 1 else ""
+    note(f"{result.component} succeeded (execution {result.execution_id}, {how})")
+    for name, artifacts in result.outputs.items():
+        for artifact in artifacts:
+            note(f"  {name}: {artifact.uri}")
+
+
+def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise CliError(f"{option} {text}: write it like name=value")
+        pairs.append((name, value))
+    return pairs
+
+
+def _lists(option: str, given: list[str] | None) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in _pairs(option, given):
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def single_values(option: str, given: list[str] | None) -> dict[str, str]:
+    """What was given as `NAME=VALUE`, each name once. Raises CliError."""
+    pairs = _pairs(option, given)
+    if len(dict(pairs)) < len(pairs):
+        raise CliError(f"{option}: a parameter has one value, but one is given twice")
+    return dict(pairs)

@@ -1,0 +1,245 @@
+"""`tfoperator local up|down|status`: a control plane that stays in the background, for kubectl and friends.
+
+`eval "$(tfoperator local up)"` points the shell at it: standard output carries the one line to evaluate, all else
+goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tfoperator.cli.runtimes import AllowPrivilegedOption, EnforceLimitsOption, Runtime, RuntimeOption
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
+
+if TYPE_CHECKING:
+    from tfoperator.local.daemon import DaemonState, StateDirectory
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 90.0  # a pod's grace period is 30 s unless it says otherwise
+
+_StateDir = Annotated[
+    Path | None,
+    typer.Option("--state-dir", help="Where its files are; by default in $XDG_STATE_HOME.", metavar="DIR"),
+]
+
+
+def up(
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port of the API server; 0 takes a free one.")
+    ] = 0,
+    runtime: RuntimeOption = Runtime.PROCESS,
+    allow_privileged: AllowPrivilegedOption = False,
+    enforce_limits: EnforceLimitsOption = False,
+    detach: Annotated[bool, typer.Option("--detach/--foreground", help="Return once it is up, or stay.")] = True,
+    state_dir: _StateDir = None,
+) -> None:
+    """Start the API server, the operator and the node agent; processes start in the current directory."""
+    from tfoperator.local.daemon import StateDirectory, default_state_directory
+
+    state = StateDirectory(state_dir or default_state_directory())
+    running = state.read()
+    if running is not None and running.stopping and running.alive:
+        note("a control plane is being stopped, waiting for its end")
+        _await_end(running)
+    if running is not None and running.alive:
+        note(f"a control plane is up already: {running.url} (pid {running.process.pid})")
+        note(_where(running))
+        _show_page(state)
+        typer.echo(_export(state))
+        return
+    state.create()
+    command = [sys.executable, "-m", "tfoperator.cli.local_daemon", str(state.root.resolve()), str(port), runtime.value]
+    if allow_privileged:
+        command.append("--allow-privileged")
+    if enforce_limits:
+        command.append("--enforce-limits")
+    if not detach:
+        note(f"for kubectl in another shell: {_export(state)}")
+        # In our place: with a process in between, Ctrl-C would reach both, and one would not wait for the other.
+        os.execv(command[0], command)
+    with state.log.open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        running = state.read()
+        if running is not None and running.process.pid == process.pid:
+            note(f"the control plane is up: {running.url} (pid {running.process.pid}); its log is {state.log}")
+            note(_where(running))
+            _show_page(state)
+            typer.echo(_export(state))
+            return
+        if process.poll() is not None:
+            raise CliError(f"the control plane did not start:\n{_tail(state.log)}", exit_code=EXIT_FAILED)
+        time.sleep(0.05)
+    process.terminate()
+    raise CliError(
+        f"the control plane was not up after {_START_SECONDS:.0f} s:\n{_tail(state.log)}", exit_code=EXIT_FAILED
+    )
+
+
+def down(
+    now: Annotated[bool, typer.Option("--now", help="Give pods no time to stop in order.")] = False,
+    state_dir: _StateDir = None,
+) -> None:
+    """Stop the control plane and everything that it runs; also cleans up after one that has crashed."""
+    from tfoperator.local.daemon import StateDirectory, default_state_directory
+    from tfoperator.local.identity import signal_process
+    from tfoperator.local.runtime import RECORDS, RuntimeName, kill_recorded
+
+    state = StateDirectory(state_dir or default_state_directory())
+    found = state.read()
+    if found is not None and found.alive:
+        signal_process(found.process, signal.SIGTERM)
+        if now:
+            signal_process(found.process, signal.SIGINT)  # another one: two of a kind may be delivered as one
+        if not _await_end(found):
+            note(f"it has not stopped within {_STOP_SECONDS:.0f} s, killing it")
+            signal_process(found.process, signal.SIGKILL)
+        note("the control plane is down")
+    elif found is not None:
+        note("the control plane had crashed")
+    else:
+        note("no control plane was up")
+    for name in kill_recorded(state.run / RECORDS):
+        note(f"killed {name}, which was left behind")
+    if found is not None and found.runtime is RuntimeName.DOCKER:
+        for name in _remove_containers():
+            note(f"removed container {name}, which was left behind")
+    state.clear()
+
+
+def status(
+    output: ReportOutput = ReportFormat.TEXT,
+    state_dir: _StateDir = None,
+) -> None:
+    """Say whether a control plane is up, and what it runs. Exit code 1 if none is."""
+    from tfoperator.local.daemon import StateDirectory, default_state_directory
+
+    state = StateDirectory(state_dir or default_state_directory())
+    found = state.read()
+    report: dict[str, Any] = {
+        "running": found is not None and found.alive,
+        "stopping": found is not None and found.alive and found.stopping,
+        "crashed": False,
+        "jobs": [],
+    }
+    if found is not None and found.alive:
+        report |= {
+            "url": found.url,
+            "pid": found.process.pid,
+            "since": found.since.isoformat(timespec="seconds"),
+            "kubeconfig": str(state.kubeconfig),
+            "workDirectory": found.work_directory,
+            "runtime": found.runtime.value,
+            "log": str(state.log),
+            "page": state.page_link,
+            "jobs": [] if found.stopping else _jobs(state.kubeconfig),
+        }
+    elif found is not None:
+        report["crashed"] = True
+    if output is ReportFormat.JSON:
+        typer.echo(json.dumps(report, indent=2))
+    else:
+        for line in _lines(report):
+            say(line)
+    if not report["running"]:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _where(state: DaemonState) -> str:
+    """Where pods are to be looked for."""
+    if state.runtime.value == Runtime.DOCKER:
+        return "pods are Docker containers"
+    return f"pods start in {state.work_directory}"
+
+
+def _show_page(state: StateDirectory) -> None:
+    link = state.page_link
+    if link:
+        note(f"the page, for one browser: {link}")
+
+
+def _remove_containers() -> list[str]:
+    from tfoperator.local.runtime import RuntimeUnavailable
+    from tfoperator.local.runtime.docker import connect, remove_leftovers
+
+    try:
+        api = connect().api
+    except RuntimeUnavailable as error:
+        raise CliError(f"containers may be left: {error}", exit_code=EXIT_FAILED) from None
+    try:
+        return remove_leftovers(api)
+    finally:
+        api.close()
+
+
+def _jobs(kubeconfig: Path) -> list[dict[str, str]]:
+    from tfoperator.api.v1.types import TFJOBS, decode_tfjob
+    from tfoperator.kube.client import Client
+    from tfoperator.kube.config import load_config
+
+    client = Client(load_config(str(kubeconfig)))
+    try:
+        page = client.list(TFJOBS, "", decode_tfjob)
+    finally:
+        client.close()
+    return [
+        {
+            "namespace": job.metadata.namespace,
+            "name": job.metadata.name,
+            "phase": job.status.phase or "Pending",
+        }
+        for job in page.items
+    ]
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    if report["crashed"]:
+        return ["the control plane has crashed; clean up after it with: tfoperator local down"]
+    if not report["running"]:
+        return ["no control plane is up; start one with: tfoperator local up"]
+    word = "being stopped" if report["stopping"] else "up"
+    lines = [
+        f"the control plane is {word}: {report['url']} (pid {report['pid']}, since {report['since']})",
+        f"  kubeconfig  {report['kubeconfig']}",
+        f"  pods run in {report['workDirectory']}",
+        f"  log         {report['log']}",
+        f"  page        {report['page'] or '-'}",
+    ]
+    jobs = report["jobs"]
+    lines.append(f"  {len(jobs)} TFJob{'' if len(jobs) == 1 else 's'}" + (":" if jobs else ""))
+    return lines + [f"    {job['namespace']}/{job['name']}  {job['phase']}" for job in jobs]
+
+
+def _await_end(running: DaemonState) -> bool:
+    """Wait for the control plane's end; whether it has come."""
+    deadline = time.monotonic() + _STOP_SECONDS
+    while running.alive and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not running.alive
+
+
+def _export(state: StateDirectory) -> str:
+    from tfoperator.archive import ARCHIVE_VARIABLE
+
+    kubeconfig, archive = state.kubeconfig.resolve(), state.archive.resolve()
+    return f"export KUBECONFIG={shlex.quote(str(kubeconfig))} {ARCHIVE_VARIABLE}={shlex.quote(str(archive))}"
+
+
+def _tail(log: Path) -> str:
+    from tfoperator.local.runtime import last_lines
+
+    return os.linesep.join(last_lines(log, 20)) or "(it has logged nothing)"

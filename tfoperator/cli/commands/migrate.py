@@ -1,0 +1,128 @@
+"""`tfoperator migrate [FILE ...]`: what would change for the TFJobs of the Go operator. It changes nothing itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from tfoperator.api.loading import load_manifests
+from tfoperator.cli.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connect
+from tfoperator.cli.manifests import is_tfjob
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
+from tfoperator.clock import SystemClock
+from tfoperator.migration import Effort, Finding, cluster_findings, job_findings, read_cluster
+from tfoperator.migration.jobs import owned
+
+
+class _Subject(msgspec.Struct, frozen=True):
+    """What findings are about: a job, or the cluster."""
+
+    title: str
+    namespace: str
+    name: str
+    findings: tuple[Finding, ...]
+
+
+def migrate(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE...]", help="Manifests instead of a cluster; - is stdin.")
+    ] = None,
+    output: ReportOutput = ReportFormat.TEXT,
+    all_namespaces: AllNamespaces = False,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Say what would change for the TFJobs of the Go operator if this one took over.
+
+    It reads a cluster, or manifests, and writes nothing. Exit code 0: nothing has to be done first. 1: something needs
+    a hand (an action). 2: bad input.
+    """
+    if files and (all_namespaces or namespace or kubeconfig or context):
+        raise CliError("give either manifests or options of a cluster")
+    if files:
+        subjects = _of_files(files)
+    else:
+        subjects = _of_cluster(kubeconfig, context, namespace, all_namespaces=all_namespaces)
+    if output is ReportFormat.JSON:
+        typer.echo(json.dumps(_report(subjects), indent=2))
+    else:
+        _print(subjects)
+    if _actions(subjects):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _of_files(files: list[str]) -> list[_Subject]:
+    now = SystemClock().now()
+    manifests = [manifest for file in files for manifest in load_manifests(file) if is_tfjob(manifest.obj)]
+    if not manifests:
+        raise CliError(f"{', '.join(files)}: no TFJob in there")
+    return [_job(manifest.obj, job_findings(manifest.obj, None, now), manifest.place()) for manifest in manifests]
+
+
+def _of_cluster(
+    kubeconfig: str | None, context: str | None, namespace: str | None, *, all_namespaces: bool
+) -> list[_Subject]:
+    with connect(kubeconfig, context, namespace) as client:
+        facts = read_cluster(client.api, "" if all_namespaces else client.namespace)
+    now = SystemClock().now()
+    pods = None if facts.pods is None else owned(facts.pods)
+    subjects = [_Subject("the cluster", "", "", cluster_findings(facts))]
+    for obj in facts.jobs:
+        uid = str(_metadata(obj, "uid"))
+        subjects.append(_job(obj, job_findings(obj, None if pods is None else pods.get(uid, []), now)))
+    return subjects
+
+
+def _job(obj: dict[str, Any], findings: tuple[Finding, ...], place: str = "") -> _Subject:
+    namespace, name = _metadata(obj, "namespace"), _metadata(obj, "name")
+    title = f"TFJob {namespace}/{name}" if namespace else f"TFJob {name}"
+    return _Subject(f"{place}: {title}" if place else title, namespace, name, findings)
+
+
+def _metadata(obj: dict[str, Any], field: str) -> str:
+    metadata = obj.get("metadata")
+    value = metadata.get(field) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _actions(subjects: Iterable[_Subject]) -> int:
+    return sum(one.effort is Effort.ACTION for subject in subjects for one in subject.findings)
+
+
+def _print(subjects: list[_Subject]) -> None:
+    for subject in subjects:
+        say(subject.title)
+        for finding in subject.findings:
+            say(f"  {finding.effort:6}  {finding.field}: {finding.message}")
+            if finding.todo:
+                say(f"          -> {finding.todo}")
+        if not subject.findings:
+            say("  nothing changes")
+    jobs = sum(bool(subject.name) for subject in subjects)
+    actions = _actions(subjects)
+    need = "nothing has to be done first" if not actions else f"{actions} findings need a hand before"
+    note(f"{jobs} TFJobs looked at: {need}. What each step is: docs/migrate.md")
+
+
+def _report(subjects: list[_Subject]) -> dict[str, Any]:
+    def listed(findings: tuple[Finding, ...]) -> list[dict[str, str]]:
+        return [
+            {"effort": str(one.effort), "field": one.field, "message": one.message, "todo": one.todo}
+            for one in findings
+        ]
+
+    return {
+        "actions": _actions(subjects),
+        "cluster": [one for subject in subjects if not subject.name for one in listed(subject.findings)],
+        "jobs": [
+            {"namespace": subject.namespace, "name": subject.name, "findings": listed(subject.findings)}
+            for subject in subjects
+            if subject.name
+        ],
+    }

@@ -1,0 +1,150 @@
+"""`tfoperator pipeline compile`: a pipeline as a Workflow of Argo, or as a DAG of Airflow."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tfoperator.cli.commands.launch import CleanUpPolicy
+from tfoperator.cli.commands.pipeline.opening import in_words
+from tfoperator.cli.commands.pipeline.options import (
+    AttemptsOption,
+    CacheOption,
+    CleanUpOption,
+    FileArgument,
+    ParamOption,
+    PlatformOption,
+    TmpPathOption,
+)
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.output import note
+
+if TYPE_CHECKING:
+    from tfoperator.pipeline.compiling import Claim, LauncherPods, LaunchPlan
+
+
+class Orchestrator(StrEnum):
+    """For what it is compiled."""
+
+    ARGO = "argo"
+    AIRFLOW = "airflow"
+
+
+def compile_pipeline(
+    file: FileArgument,
+    image: Annotated[
+        str, typer.Option("--image", help="The launchers' image: tfoperator[pipeline] and the file.", metavar="IMAGE")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write it there. Default: standard output.", metavar="FILE")
+    ] = None,
+    to: Annotated[Orchestrator, typer.Option("--to", help="What runs it.")] = Orchestrator.ARGO,
+    template: Annotated[bool, typer.Option("--template", help="Argo: a WorkflowTemplate, and no Workflow.")] = False,
+    params: ParamOption = None,
+    platform: PlatformOption = "",
+    pipeline_file: Annotated[
+        str,
+        typer.Option("--pipeline-file", help="FILE in the image. Default: /pipeline/ and its name.", metavar="PATH"),
+    ] = "",
+    home: Annotated[
+        str, typer.Option("--home", help="Where the launchers' pods keep records and metadata.", metavar="DIR")
+    ] = "/data/records",
+    claims: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--claim",
+            help="A volume of the launchers' pods. Default: pipeline:/data; '' for none.",
+            metavar="NAME:PATH",
+        ),
+    ] = None,
+    service_account: Annotated[
+        str, typer.Option("--service-account", help="Whose rights launchers have.", metavar="NAME")
+    ] = "pipeline-runner",
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Steps at once, at most.")] = 4,
+    retries: Annotated[
+        int, typer.Option("--retries", min=0, help="How often a launcher that has died is started again.")
+    ] = 5,
+    cache: CacheOption = None,
+    attempts: AttemptsOption = 3,
+    clean_up: CleanUpOption = CleanUpPolicy.ALWAYS,
+    tmp_path: TmpPathOption = "",
+) -> None:
+    """Write a pipeline as a Workflow of Argo, or a DAG of Airflow, whose steps are pods that launch the pipeline's.
+
+    The parameters become the workflow's. The same file gives the same bytes.
+    """
+    from tfoperator.cli.commands.launch import single_values
+    from tfoperator.cli.commands.pipeline.running import load
+
+    if template and to is not Orchestrator.ARGO:
+        raise CliError("--template is for Argo")
+    with in_words("Nothing was written."):
+        from tfoperator.pipeline.compiling import LauncherPods
+
+        loaded = load(file, single_values("--param", params), cache=None, hint="Nothing was written.")
+        options = {"--platform": platform, "--tmp-path": tmp_path, "--attempts": str(attempts)}
+        options |= {"--clean-up": clean_up.value}
+        flags = [] if cache is None else ["--cache" if cache else "--no-cache"]
+        pods = LauncherPods(
+            image=image,
+            file=pipeline_file or f"/pipeline/{Path(file).name}",
+            home=home,
+            claims=_claims(claims),
+            service_account=service_account,
+            parallel=parallel,
+            retries=retries,
+            options=(*[f"{name}={value}" for name, value in options.items() if value], *flags),
+        )
+        plan = _plan(loaded, platform, pods)
+        text = _written(plan, to, template=template)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CliError(f"{output}: {error.strerror}", exit_code=EXIT_FAILED) from None
+
+
+def _plan(loaded: object, platform: str, pods: LauncherPods) -> LaunchPlan:
+    from tfoperator.pipeline import IN_CLUSTER, PipelineRunner
+    from tfoperator.pipeline.compiling import launch_plan
+    from tfoperator.pipeline.compiling.launch_plan import outside_of_claims
+    from tfoperator.pipeline.dsl import graph_of
+    from tfoperator.pipeline.pipeline_file import LoadedPipeline
+
+    assert isinstance(loaded, LoadedPipeline)
+    graph = graph_of(loaded.pipeline)
+    plan = launch_plan(graph, loaded.parameters, loaded.left_out, pods)
+    PipelineRunner(IN_CLUSTER, loaded.platform_configs(platform)).check(loaded.pipeline)
+    if outside_of_claims(graph.root, pods.claims):
+        note(f"pipeline_root {graph.root} is in no --claim: what a class in a launcher's pod writes there is lost")
+    if plan.others:
+        note(f"{', '.join(plan.others)}: no text gives such a value, so each run has the file's default")
+    return plan
+
+
+def _written(plan: LaunchPlan, to: Orchestrator, *, template: bool) -> str:
+    from tfoperator.pipeline.compiling import airflow_file, argo_workflow
+
+    if to is Orchestrator.AIRFLOW:
+        return airflow_file(plan)
+    import yaml
+
+    text: str = yaml.safe_dump(argo_workflow(plan, template=template), sort_keys=False, width=120, allow_unicode=True)
+    return text
+
+
+def _claims(given: list[str] | None) -> tuple[Claim, ...]:
+    from tfoperator.pipeline.compiling import Claim
+
+    found: list[Claim] = []
+    for text in ["pipeline:/data"] if given is None else [one for one in given if one]:
+        name, colon, path = text.partition(":")
+        if not colon:
+            raise CliError(f"--claim {text}: write it like NAME:PATH")
+        found.append(Claim(name, path))
+    return tuple(found)

@@ -1,0 +1,139 @@
+"""`tfoperator pipeline runs|show|logs|lineage|graph|ui`: what was run, what came from what. None changes a thing."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tfoperator.cli.commands.pipeline.opening import DEFAULT_HOME, HomeOption, RunArgument, in_words, opened
+from tfoperator.cli.commands.ui import PagePort
+from tfoperator.cli.page import pipeline_page
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.interruptions import Interruptions
+from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say, table
+from tfoperator.clock import SystemClock
+from tfoperator.controlchars import without_controls
+
+
+def runs(
+    pipeline: Annotated[str, typer.Option("--pipeline", help="Only those of a pipeline.", metavar="NAME")] = "",
+    home: HomeOption = DEFAULT_HOME,
+    output: ReportOutput = ReportFormat.TEXT,
+) -> None:
+    """List the runs, the newest first."""
+    with opened(home) as (place, store):
+        from tfoperator.cli.views.pipelines import RUNS_HEADER, run_report, run_row
+
+        found = [place.seen(one) for one in store.runs(pipeline)]
+        known = {one.id: store.executions(one.id) for one in found}
+        owners = {one.id: place.owner(one) for one in found}
+    if output is ReportFormat.JSON:
+        print_object([run_report(one, known[one.id], owners[one.id]) for one in found], output)
+    elif found:
+        now = SystemClock().now()
+        table(RUNS_HEADER, [run_row(one, known[one.id], now, owners[one.id]) for one in found], state_column=2)
+    else:
+        note("there are no runs" + (f" of {pipeline}" if pipeline else ""))
+
+
+def show(run: RunArgument, home: HomeOption = DEFAULT_HOME, output: ReportOutput = ReportFormat.TEXT) -> None:
+    """Show one run: its steps, what they read and what they put out."""
+    with opened(home) as (place, store):
+        from tfoperator.cli.views.pipelines import run_lines, run_report
+
+        found = place.find(store, run)
+        known, owner = store.executions(found.id), place.owner(found)
+    if output is ReportFormat.JSON:
+        print_object(run_report(found, known, owner), output)
+        return
+    for line in run_lines(found, known, owner):
+        say(line)
+
+
+def logs(
+    run: RunArgument,
+    step: Annotated[str, typer.Argument(metavar="STEP", help="One of its steps.")],
+    home: HomeOption = DEFAULT_HOME,
+) -> None:
+    """Print what a step of a run has logged."""
+    with opened(home) as (place, store):
+        found = place.find(store, run)
+        if step not in found.steps:
+            raise CliError(f"run {found.id} has no step {step!r}; there are {', '.join(found.steps)}")
+        used = store.executions(found.id).get(step)
+        try:
+            for line in place.log_lines(found.id, step):
+                typer.echo(without_controls(line))
+        except FileNotFoundError:
+            cached = used is not None and used.state == "CACHED"
+            why = "its outputs are those of an earlier execution" if cached else "it logged nothing"
+            note(f"step {step} of run {found.id} has no log: {why}")
+
+
+def lineage(
+    artifact: Annotated[str, typer.Argument(metavar="ARTIFACT", help="An artifact's URI or id.")],
+    downstream: Annotated[bool, typer.Option("--downstream", help="What was made from it instead.")] = False,
+    home: HomeOption = DEFAULT_HOME,
+    output: ReportOutput = ReportFormat.TEXT,
+) -> None:
+    """Show what an artifact was made from: by which executions, with which parameters, from which artifacts."""
+    with opened(home) as (_, store):
+        from tfoperator.cli.views.pipelines import lineage_lines, lineage_report
+        from tfoperator.pipeline import lineage_of
+
+        found = store.artifacts(artifact)
+        if not found:
+            raise CliError(
+                f"no artifact {artifact} is known", "tfoperator pipeline show RUN has them.", exit_code=EXIT_FAILED
+            )
+        tree = lineage_of(store, found[0], downstream=downstream)
+    if output is ReportFormat.JSON:
+        print_object(lineage_report(tree), output)
+        return
+    for line in lineage_lines(tree):
+        say(line)
+
+
+def graph(
+    what: Annotated[str, typer.Argument(metavar="FILE|RUN", help="A pipeline in Python, or a run (its id, or last).")],
+    params: Annotated[list[str] | None, typer.Option("--param", help="A parameter.", metavar="NAME=VALUE")] = None,
+    home: HomeOption = DEFAULT_HOME,
+) -> None:
+    """Print a picture (SVG) of a pipeline, or of a run with the state of each step."""
+    from tfoperator.cli.commands.launch import single_values
+
+    if what.endswith(".py"):
+        with in_words():
+            from tfoperator.pipeline.drawing import draw
+            from tfoperator.pipeline.dsl import graph_of
+            from tfoperator.pipeline.pipeline_file import load_pipeline_file
+
+            if not Path(what).is_file():
+                raise CliError(f"{what}: there is no such file")
+            made = graph_of(load_pipeline_file(what, single_values("--param", params)).pipeline)
+            typer.echo(draw(made.name, {step.name: sorted(step.after) for step in made.steps}), nl=False)
+        return
+    with opened(home) as (place, store):
+        from tfoperator.pipeline.drawing import draw
+        from tfoperator.pipeline.step_states import step_notes, step_states
+
+        found = place.find(store, what)
+        known = store.executions(found.id)
+        title = f"{found.pipeline}, run {found.id}: {found.state}"
+        typer.echo(draw(title, found.steps, step_states(found, known), step_notes(found, known)), nl=False)
+
+
+def ui(home: HomeOption = DEFAULT_HOME, port: PagePort = 0) -> None:
+    """Serve a page that shows the runs, also those to come. It needs no cluster; `tfoperator ui` shows jobs as well.
+
+    It listens on 127.0.0.1 only, and changes nothing. The link that is printed lets one browser in, once; another one
+    follows. Ctrl-C ends it.
+    """
+    with in_words():
+        ended = threading.Event()
+        with Interruptions(ended.set), pipeline_page(home, port, say):
+            ended.wait()
+        note("the page has ended")

@@ -1,0 +1,70 @@
+"""What the commands about pipelines share: where their records are, and their errors in a user's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE
+from tfoperator.cli.pipeline_home import DEFAULT_HOME as DEFAULT_DIRECTORY
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+
+if TYPE_CHECKING:
+    from tfoperator.pipeline import Home, MetadataStore
+
+__all__ = ["DEFAULT_HOME", "HomeOption", "RunArgument", "in_words", "opened"]
+
+HomeOption = Annotated[
+    str,
+    typer.Option(
+        "--home",
+        envvar="TFOPERATOR_PIPELINE_HOME",
+        help="Where records of runs are, and the metadata: a directory, or s3://BUCKET/PREFIX.",
+        metavar="DIR|URL",
+    ),
+]
+DEFAULT_HOME = str(DEFAULT_DIRECTORY)
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or last.")]
+
+
+@contextmanager
+def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) -> Iterator[None]:
+    """Errors of pipelines as a user reads them: bad input is 2, everything else that can be helped `failed`."""
+    if find_spec("sqlalchemy") is None:
+        raise CliError("pipelines need SQLAlchemy: pip install 'tfoperator[pipeline]'")
+    from tfoperator.launcher import ComponentError, OwnershipLost
+    from tfoperator.pipeline import CannotStop, ObjectStoreError, RunInProgress, StoreError
+
+    try:
+        yield
+    except RunInProgress as error:
+        raise CliError(str(error), "Nothing was launched.", exit_code=EXIT_RETRYABLE) from None
+    except OwnershipLost as error:
+        raise CliError(str(error), "This runner has stopped nothing.", exit_code=EXIT_RETRYABLE) from None
+    except ComponentError as error:
+        raise CliError(str(error), hint) from None
+    except CannotStop as error:
+        raise CliError(str(error), "Try again when it can be reached.", exit_code=failed) from None
+    except ObjectStoreError as error:
+        raise CliError(str(error), exit_code=EXIT_RETRYABLE if error.passing else failed) from None
+    except StoreError as error:
+        code = EXIT_RETRYABLE if error.passing else failed
+        raise CliError(f"the metadata store: {error}", exit_code=code) from None
+
+
+@contextmanager
+def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
+    """The records, for commands that only make sense if there are any."""
+    with in_words():
+        from tfoperator.pipeline import open_home
+
+        with closing(open_home(path)) as home:
+            if not home.exists():
+                raise CliError(f"no pipeline was run here: there is no {home}", "Where was it? --home says so.")
+            with home.store() as store:
+                yield home, store

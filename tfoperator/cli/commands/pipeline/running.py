@@ -1,0 +1,222 @@
+"""`tfoperator pipeline run|stop|clean`: what changes something.
+
+Exit codes of `run`: 0 every step has succeeded, 1 one has failed for good, 75 another try may help, 2 the input makes
+no sense, 130 and 143 interrupted.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tfoperator.cli.cluster import Context, Kubeconfig, Namespace
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE, CleanUpPolicy
+from tfoperator.cli.commands.pipeline.opening import DEFAULT_HOME, HomeOption, RunArgument, in_words, opened
+from tfoperator.cli.commands.pipeline.options import (
+    AttemptsOption,
+    CacheOption,
+    CleanUpOption,
+    FileArgument,
+    ParamOption,
+    PlatformOption,
+    TmpPathOption,
+)
+from tfoperator.cli.page import pipeline_page
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
+from tfoperator.cli.terminal.interruptions import Interruptions
+from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say
+
+if TYPE_CHECKING:
+    from tfoperator.pipeline import PipelineResult, PipelineRunner
+    from tfoperator.pipeline.pipeline_file import LoadedPipeline
+
+
+class Containers(StrEnum):
+    """Where containers run that no platform config says it of."""
+
+    DOCKER = "docker"
+    KUBERNETES = "kubernetes"
+
+
+def run(
+    file: FileArgument,
+    params: ParamOption = None,
+    resume: Annotated[str, typer.Option("--resume", help="Go on with a run: its id, or last.", metavar="RUN")] = "",
+    run_id: Annotated[
+        str, typer.Option("--run-id", help="Go on with the run of this id; begin it if there is none.", metavar="ID")
+    ] = "",
+    platform: PlatformOption = "",
+    containers: Annotated[
+        Containers, typer.Option("--containers", help="Where containers without a platform config run.")
+    ] = Containers.DOCKER,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Steps at once, at most.")] = 4,
+    cache: CacheOption = None,
+    attempts: AttemptsOption = 3,
+    clean_up: CleanUpOption = CleanUpPolicy.ALWAYS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be launched; contact nobody.")] = False,
+    tmp_path: TmpPathOption = "",
+    ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the run while it goes on.")] = False,
+    home: HomeOption = DEFAULT_HOME,
+    output: ReportOutput = ReportFormat.TEXT,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Run a pipeline: its steps in order, independent ones at once, each recorded.
+
+    Exit code 0: all succeeded. 1: one failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
+    """
+    from tfoperator.cli.commands.launch import single_values
+
+    if resume and run_id:
+        raise CliError("--resume goes on with a run that is there, --run-id begins one if need be: give one of them")
+    with in_words():
+        from tfoperator.cli.views.pipeline_progress import RunDisplay
+        from tfoperator.launcher import CleanUp, LaunchContext, RetryPolicy
+        from tfoperator.launcher.core import connect
+        from tfoperator.pipeline import ON_DOCKER, ON_KUBERNETES, PipelineRunner
+
+        loaded = load(file, single_values("--param", params), cache=cache)
+        display = RunDisplay(logs_to_stdout=output is ReportFormat.TEXT)
+        runner = PipelineRunner(
+            ON_DOCKER if containers is Containers.DOCKER else ON_KUBERNETES,
+            loaded.platform_configs(platform),
+            home=home,
+            parallel=parallel,
+            context=LaunchContext(
+                tmp_path=tmp_path,
+                retry=RetryPolicy(attempts=attempts),
+                clean_up=CleanUp(clean_up.value),
+                namespace=namespace or "",
+                kube=lambda: connect(kubeconfig, context),
+            ),
+            listener=display,
+        )
+        if dry_run:
+            for step, shown in runner.check(loaded.pipeline).items():
+                typer.echo(f"# {step}\n{shown}---")
+            return
+        options: dict[str, Any] = {
+            "resume": resume,
+            "run_id": run_id,
+            "source": str(Path(file).absolute()),
+            "parameters": loaded.parameters,
+        }
+        options["place"] = place_of(namespace, kubeconfig, context)
+        page = pipeline_page(home, 0, lambda url: note(f"the page, for one browser: {url}")) if ui else nullcontext()
+        with page:
+            code, result = _run(runner, display, loaded, options)
+    from tfoperator.cli.views.pipelines import result_lines, result_report
+
+    if output is ReportFormat.JSON:
+        print_object(result_report(result), output)
+    else:
+        for line in result_lines(result):
+            note(line)
+    if code == EXIT_RETRYABLE or result.state in ("interrupted", "cancelled"):
+        note(f"Go on with it: tfoperator pipeline run {file} --resume {result.run_id}, with the same parameters")
+    raise typer.Exit(code)
+
+
+def stop(
+    run: RunArgument,
+    home: HomeOption = DEFAULT_HOME,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Stop what a run has left whose runner has died. A runner that lives is stopped by SIGTERM or Ctrl-C."""
+    from tfoperator.cli.commands.pipeline.stopping import patterned
+
+    with opened(home) as (place, store):
+        from tfoperator.pipeline import stop_run
+
+        found = place.find(store, run)
+        if found.state != "interrupted":
+            note(f"run {found.id} is {found.state}: there is nothing to stop")
+            if found.state == "running":
+                raise typer.Exit(EXIT_FAILED)
+            return
+        stopped = stop_run(place, store, found, patterned(namespace, kubeconfig, context), wait=True)
+        say(f"run {stopped.id} is {stopped.state}")
+
+
+def clean(
+    runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs; by default old ones.")] = None,
+    keep: Annotated[int, typer.Option("--keep", min=0, help="Without RUN: keep so many of each pipeline.")] = 10,
+    outputs: Annotated[
+        bool, typer.Option("--outputs", help="Remove what they have put out, too, if no other run uses it.")
+    ] = False,
+    home: HomeOption = DEFAULT_HOME,
+) -> None:
+    """Remove the records and logs of runs that are over; the lineage of what they made stays known."""
+    with opened(home) as (place, store):
+        from tfoperator.pipeline.cleaning import clean_run, old_runs
+
+        wanted = [place.find(store, one) for one in runs] if runs else old_runs(place, store, keep)
+        for found in wanted:
+            if found.state in ("running", "interrupted"):
+                raise CliError(f"run {found.id} is {found.state}", f"End it first: tfoperator pipeline stop {found.id}")
+        for found in wanted:
+            removed = clean_run(place, store, found, outputs=outputs)
+            say(f"run {found.id} removed" + (f", and {len(removed)} outputs" if removed else ""))
+        if not wanted:
+            note(f"there are no more than {keep} runs of a pipeline: nothing is removed")
+
+
+def load(
+    file: str,
+    params: dict[str, str],
+    *,
+    cache: bool | None,
+    blank_is_left_out: bool = False,
+    hint: str = "Nothing was launched.",
+) -> LoadedPipeline:
+    """The pipeline of a file; `cache`, if it is given, is its `enable_cache`. Raises CliError, ComponentError."""
+    import msgspec
+
+    from tfoperator.pipeline.pipeline_file import load_pipeline_file
+
+    try:
+        loaded = load_pipeline_file(file, params, blank_is_left_out=blank_is_left_out)
+    except OSError as error:
+        raise CliError(f"{file}: {error.strerror}", hint) from None
+    if cache is None:
+        return loaded
+    pipeline = msgspec.structs.replace(loaded.pipeline, enable_cache=cache)
+    return msgspec.structs.replace(loaded, pipeline=pipeline)
+
+
+def _run(
+    runner: PipelineRunner, display: Any, loaded: LoadedPipeline, options: dict[str, Any]
+) -> tuple[int, PipelineResult]:
+    from tfoperator.pipeline import PipelineCancelled, PipelineFailed
+
+    def cancel() -> None:
+        # From a thread: a signal handler must not take locks that its own thread may hold.
+        threading.Thread(target=runner.cancel, name="cancel-pipeline", daemon=True).start()
+
+    interruptions = Interruptions(cancel)
+    display.when_lost(interruptions.hang_up)
+    with interruptions, display:
+        try:
+            return 0, runner.run(loaded.pipeline, **options)
+        except PipelineCancelled as error:
+            return 128 + interruptions.signals[-1] if interruptions.signals else EXIT_INTERRUPTED, error.result
+        except PipelineFailed as error:
+            return EXIT_RETRYABLE if error.retryable else EXIT_FAILED, error.result
+
+
+def place_of(namespace: str | None, kubeconfig: str | None, context: str | None) -> dict[str, str]:
+    """How the run's cluster is reached, for its record."""
+    place = {
+        "namespace": namespace or "",
+        "kubeconfig": str(Path(kubeconfig).absolute()) if kubeconfig else "",
+        "context": context or "",
+    }
+    return {name: value for name, value in place.items() if value}

@@ -1,0 +1,170 @@
+"""`tfoperator pipeline step|finish`: what orchestrators run, a pod for each step and one at the end.
+
+Exit codes of `step`: 0 it has succeeded, or is used again, 1 it has failed for good, 75 another try may help, 2 the
+input makes no sense, 130 and 143 interrupted. An orchestrator tries again after everything but 1 and 2.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tfoperator.cli.cluster import Context, Kubeconfig, Namespace
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE, CleanUpPolicy
+from tfoperator.cli.commands.pipeline.opening import DEFAULT_HOME, HomeOption, RunArgument, in_words
+from tfoperator.cli.commands.pipeline.options import (
+    AttemptsOption,
+    CacheOption,
+    CleanUpOption,
+    FileArgument,
+    ParamOption,
+    PlatformOption,
+    TmpPathOption,
+)
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
+from tfoperator.cli.terminal.interruptions import Interruptions
+from tfoperator.cli.terminal.output import note, say
+
+if TYPE_CHECKING:
+    from tfoperator.pipeline import StepView
+    from tfoperator.pipeline.pipeline_file import LoadedPipeline
+
+
+def step(
+    file: FileArgument,
+    step: Annotated[str, typer.Argument(metavar="STEP", help="One of its steps.")],
+    run_id: Annotated[str, typer.Option("--run-id", help="The run; whichever step comes first begins it.")],
+    orchestrator: Annotated[str, typer.Option("--orchestrator", help="What decides the order, by name.")] = "other",
+    params: ParamOption = None,
+    encoded: Annotated[
+        list[str] | None,
+        typer.Option("--encoded-param", help="A parameter whose value is in base64.", metavar="NAME=BASE64"),
+    ] = None,
+    steps: Annotated[
+        str, typer.Option("--steps", help="What `compile` has found to be the steps; refuse others.", metavar="DIGEST")
+    ] = "",
+    platform: PlatformOption = "",
+    cache: CacheOption = None,
+    attempts: AttemptsOption = 3,
+    clean_up: CleanUpOption = CleanUpPolicy.ALWAYS,
+    tmp_path: TmpPathOption = "",
+    home: HomeOption = DEFAULT_HOME,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Launch one step of a run whose order an orchestrator decides, such as Argo or Airflow.
+
+    Exit code 0: it succeeded. 1: it failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
+    """
+    from tfoperator.cli.commands.launch import single_values
+    from tfoperator.cli.commands.pipeline.running import load, place_of
+
+    with in_words(failed=EXIT_RETRYABLE):
+        from tfoperator.cli.views.pipeline_progress import RunDisplay
+        from tfoperator.launcher import CleanUp, LaunchContext, RetryPolicy
+        from tfoperator.launcher.core import connect
+        from tfoperator.pipeline import IN_CLUSTER, PipelineRunner
+
+        given = {**single_values("--param", params), **_decoded(encoded)}
+        loaded = load(file, given, cache=cache, blank_is_left_out=True)
+        _check_steps(file, loaded, steps)
+        display = RunDisplay(logs_to_stdout=True)
+        runner = PipelineRunner(
+            IN_CLUSTER,
+            loaded.platform_configs(platform),
+            home=home,
+            context=LaunchContext(
+                tmp_path=tmp_path,
+                retry=RetryPolicy(attempts=attempts),
+                clean_up=CleanUp(clean_up.value),
+                namespace=namespace or "",
+                kube=lambda: connect(kubeconfig, context),
+            ),
+            listener=display,
+        )
+
+        def cancel() -> None:
+            # From a thread: a signal handler must not take locks that its own thread may hold.
+            threading.Thread(target=runner.cancel, name="cancel-step", daemon=True).start()
+
+        interruptions = Interruptions(cancel)
+        display.when_lost(interruptions.hang_up)
+        with interruptions, display:
+            view = runner.run_step(
+                loaded.pipeline,
+                step,
+                run_id=run_id,
+                orchestrator=orchestrator,
+                source=str(Path(file).absolute()),
+                parameters=loaded.parameters,
+                place=place_of(namespace, kubeconfig, context),
+            )
+    raise typer.Exit(_exit_code(view, interruptions.signals))
+
+
+def finish(
+    run: RunArgument,
+    home: HomeOption = DEFAULT_HOME,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """End a run whose steps an orchestrator has launched: stop what they may have left, and record how it ended."""
+    from tfoperator.cli.commands.pipeline.stopping import patterned
+
+    with in_words(failed=EXIT_RETRYABLE):
+        from tfoperator.pipeline import NoSuchRun, finish_run, open_home
+
+        with closing(open_home(home)) as records, records.store() as store:
+            try:
+                found = records.find(store, run)
+            except NoSuchRun:
+                note(f"no step of run {run} has begun: there is nothing to end")
+                return
+            ended = finish_run(records, store, found, patterned(namespace, kubeconfig, context))
+    say(f"run {ended.id} of {ended.pipeline}: {ended.state}" + (f": {ended.message}" if ended.message else ""))
+
+
+def _decoded(given: list[str] | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, _, value = text.partition("=")
+        try:
+            decoded = base64.b64decode(value, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            raise CliError(f"--encoded-param {name}: its value is not base64 of UTF-8") from None
+        if not name or name in found:
+            raise CliError(f"--encoded-param {text}: write it like name=value, each name once")
+        found[name] = decoded
+    return found
+
+
+def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
+    """The orchestrator has the steps as they were when it was compiled: with others, some would never run."""
+    from tfoperator.pipeline.compiling import steps_digest
+    from tfoperator.pipeline.dsl import graph_of
+
+    graph = graph_of(loaded.pipeline)
+    if wanted and steps_digest({one.name: one.after for one in graph.steps}) != wanted:
+        raise CliError(
+            f"{file}: with these parameters the pipeline has other steps than when it was compiled: "
+            f"{', '.join(one.name for one in graph.steps)}",
+            "Compile it with these parameters, and submit that.",
+        )
+
+
+def _exit_code(view: StepView, signals: list[int]) -> int:
+    from tfoperator.pipeline import StepState
+
+    if view.state.done:
+        return 0
+    if view.state is StepState.CANCELLED:
+        return 128 + signals[-1] if signals else EXIT_INTERRUPTED
+    return EXIT_RETRYABLE if view.state is StepState.RETRYABLE else EXIT_FAILED

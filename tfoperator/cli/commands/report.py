@@ -1,0 +1,44 @@
+"""`tfoperator report NAME`: why a job failed, or does not go on."""
+
+from __future__ import annotations
+
+import typer
+
+from tfoperator.cli.cluster import ArchiveDir, Context, JobName, Kubeconfig, Namespace, connect
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, print_object
+from tfoperator.controlchars import printable
+
+
+def report(
+    name: JobName,
+    archive_dir: ArchiveDir = None,
+    output: ReportOutput = ReportFormat.TEXT,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Tell why a TFJob failed or does not go on.
+
+    The replica comes first whose end began it, with its last traceback; then those that failed likewise, what the
+    others did, and every restart with its cause. Logs of pods that are gone come from the operator's log archive.
+    """
+    import msgspec
+
+    from tfoperator.cli.terminal.progress import Progress
+    from tfoperator.report import headline, report_lines
+
+    try:
+        with connect(kubeconfig, context, namespace, archive_dir=archive_dir) as client, Progress(f"reading {name}"):
+            made = client.get_job_report(name)
+    except OSError as error:
+        if archive_dir is None or isinstance(error, ConnectionError):
+            raise
+        problem = f"the log archive {archive_dir} can't be read: {error.strerror or error}"
+        raise CliError(problem, exit_code=EXIT_FAILED) from None
+    if output is ReportFormat.JSON:
+        print_object(msgspec.to_builtins(made), output)
+        return
+    lines = report_lines(made)
+    for line in (headline(made), "", *(lines or ["Nothing has gone wrong."])):
+        typer.echo(printable(line))

@@ -1,0 +1,244 @@
+"""`tfoperator run FILE ...`: run TFJobs on this machine, without a cluster, and watch them.
+
+Whatever is imported here costs every other command its time, so the engine and the console are imported when they
+are needed. Validation comes before both: a mistake in a manifest is answered in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tfoperator.api.loading import Manifest, to_yaml
+from tfoperator.api.validation import STOCK_PARAMETER_SERVER
+from tfoperator.cli.manifests import checked, checked_manifests, is_tfjob
+from tfoperator.cli.program_job import ProgramJob
+from tfoperator.cli.program_options import (
+    ChiefOption,
+    CommandOption,
+    EmitYamlOption,
+    EvaluatorOption,
+    GpusOption,
+    ImageOption,
+    MaxRestartsOption,
+    ModuleOption,
+    NameOption,
+    ProgramOptions,
+    PsOption,
+    WorkersOption,
+    program_job,
+)
+from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
+from tfoperator.cli.runtimes import AllowPrivilegedOption, EnforceLimitsOption, Runtime, RuntimeOption
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError
+from tfoperator.cli.terminal.interruptions import Interruptions
+from tfoperator.cli.terminal.output import ReportFormat, note
+from tfoperator.cli.terminal.stdio import FragileStream
+from tfoperator.cli.waiting import timeout_seconds
+from tfoperator.controlchars import printable
+
+
+def run(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE ... [-- ARGS]",
+            help="Manifests (YAML or JSON); - is stdin. Or one Python program, its own arguments after --.",
+        ),
+    ],
+    runtime: RuntimeOption = Runtime.PROCESS,
+    allow_privileged: AllowPrivilegedOption = False,
+    enforce_limits: EnforceLimitsOption = False,
+    logs_dir: Annotated[
+        Path | None,
+        typer.Option("--logs-dir", help="Keep logs and events here instead of .tfoperator/runs/...", metavar="DIR"),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the pods' volumes (emptyDir), too.")] = False,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", help="Stop after this time, e.g. 90s or 1h30m (exit code 124).")
+    ] = None,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="For objects that don't name one.")] = "default",
+    ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the jobs while they run.")] = False,
+    output: Annotated[
+        ReportFormat, typer.Option("--output", "-o", help="json: the result on stdout, everything else on stderr.")
+    ] = ReportFormat.TEXT,
+    work_dir: Annotated[
+        Path | None,
+        typer.Option("--workdir", help="Where processes start; by default here.", metavar="DIR"),
+    ] = None,
+    workers: WorkersOption = None,
+    ps: PsOption = 0,
+    chief: ChiefOption = False,
+    evaluator: EvaluatorOption = False,
+    gpus: GpusOption = 0,
+    max_restarts: MaxRestartsOption = 0,
+    name: NameOption = None,
+    module: ModuleOption = False,
+    image: ImageOption = None,
+    command: CommandOption = None,
+    emit_yaml: EmitYamlOption = False,
+) -> None:
+    """Run TFJobs on this machine, without a cluster: of manifests, or of a program (run train.py --workers 2).
+
+    Every container becomes a process, or a Docker container with --runtime docker. Exit code 0: all jobs succeeded. 1:
+    a job failed. 2: bad input. 124: time is up. 130: interrupted (once: in order, twice: at once).
+    """
+    limit = timeout_seconds(timeout) if timeout else None
+    _check_work_dir(work_dir, runtime)
+    options = ProgramOptions(
+        workers=workers,
+        ps=ps,
+        chief=chief,
+        evaluator=evaluator,
+        gpus=gpus,
+        max_restarts=max_restarts,
+        name=name,
+        module=module,
+        image=image,
+        command=command,
+        emit_yaml=emit_yaml,
+    )
+    job = program_job(files, options, runtime=runtime, work_dir=work_dir)
+    if job is not None and emit_yaml:
+        typer.echo(to_yaml([manifest.obj for manifest in _of_program(job, files[0])]), nl=False)
+        raise typer.Exit
+    if job is None:
+        manifests = _load(files)
+        _say_where_processes_start(files, work_dir, runtime)
+    else:
+        manifests = _of_program(job, files[0])
+    run_dir = make_run_dir(logs_dir, _jobs(manifests)[0])
+    result = _execute(
+        manifests,
+        run_dir,
+        namespace=namespace,
+        limit=limit,
+        keep=keep,
+        output=output,
+        runtime=runtime,
+        allow_privileged=allow_privileged,
+        page=ui,
+        enforce_limits=enforce_limits,
+        work_dir=work_dir,
+    )
+    raise typer.Exit(result)
+
+
+def _check_work_dir(work_dir: Path | None, runtime: Runtime) -> None:
+    if work_dir is None:
+        return
+    if runtime is Runtime.DOCKER:
+        raise CliError("--workdir is for processes", "A container starts where its image or its workingDir says.")
+    if not work_dir.is_dir():
+        raise CliError(f"--workdir: {work_dir}: is no directory")
+
+
+def _say_where_processes_start(files: list[str], work_dir: Path | None, runtime: Runtime) -> None:
+    """Relative paths of a manifest begin where processes start: worth a word if it lies elsewhere."""
+    if work_dir is not None or runtime is not Runtime.PROCESS:
+        return
+    here = Path.cwd()
+    elsewhere = {Path(file).resolve().parent for file in files if file != "-"} - {here}
+    for folder in sorted(elsewhere):
+        there = shlex.quote(str(folder))
+        note(f"note: processes start here, in {here}; --workdir {there} starts them beside the manifest")
+
+
+def _of_program(job: ProgramJob, file: str) -> list[Manifest]:
+    """The checked job of a program. Raises CliError."""
+    return checked([Manifest(job.manifest(), file, 1)], file, consequence="Nothing was started.", exit_code=EXIT_USAGE)
+
+
+def _load(files: list[str]) -> list[Manifest]:
+    """The objects to run, checked; what has no meaning on this machine is left out with a warning. Raises CliError."""
+    from tfoperator.local.manifest_resources import KNOWN, resource_of
+
+    usable: list[Manifest] = []
+    idle = (STOCK_PARAMETER_SERVER,)  # the operator started here has an image for it
+    for manifest in checked_manifests(files, consequence="Nothing was started.", exit_code=EXIT_USAGE, idle=idle):
+        if is_tfjob(manifest.obj) or resource_of(manifest.obj) is not None:
+            usable.append(manifest)
+            continue
+        kinds = ", ".join(sorted(kind for _, kind in KNOWN))
+        what = f"{manifest.obj.get('kind')} ({manifest.obj.get('apiVersion')})"
+        note(f"{manifest.place()}: warning: {what} is left out: locally there are {kinds}")
+    return usable
+
+
+def _jobs(manifests: list[Manifest]) -> list[str]:
+    jobs = [manifest.obj["metadata"] for manifest in manifests if is_tfjob(manifest.obj)]
+    return [str(meta.get("name") or meta.get("generateName") or "job") for meta in jobs]
+
+
+def _execute(
+    manifests: list[Manifest],
+    run_dir: Path,
+    *,
+    namespace: str,
+    limit: float | None,
+    keep: bool,
+    output: ReportFormat,
+    runtime: Runtime,
+    allow_privileged: bool,
+    page: bool,
+    enforce_limits: bool,
+    work_dir: Path | None,
+) -> int:
+    with logging_to(run_dir / "tfoperator.log"):
+        from tfoperator.cli.page import make_page
+        from tfoperator.cli.views.console import make_view
+        from tfoperator.cli.views.summary import summary
+        from tfoperator.kube.errors import ApiError
+        from tfoperator.local.run import ControlPlaneFailed, JobRun, RunOutcome
+        from tfoperator.local.runtime import RuntimeName, RuntimeUnavailable
+
+        stream = FragileStream(sys.stderr if output is ReportFormat.JSON else sys.stdout)
+        view = make_view(stream)
+        engine = JobRun(
+            [manifest.obj for manifest in manifests],
+            view,
+            run_dir=run_dir,
+            namespace=namespace,
+            timeout=limit,
+            keep_volumes=keep,
+            runtime=RuntimeName(runtime),
+            allow_privileged=allow_privileged,
+            make_page=make_page if page else None,
+            enforce_limits=enforce_limits,
+            work_dir=work_dir,
+        )
+        interruptions = Interruptions(engine.interrupt)
+        stream.when_lost(interruptions.hang_up)
+        try:
+            view.say("tfoperator", f"starting {', '.join(_jobs(manifests))}; logs go to {run_dir}")
+            with interruptions:
+                result = engine.execute()
+        except RuntimeUnavailable as error:
+            raise CliError(str(error), "Nothing was started.") from None
+        except ApiError as error:
+            raise CliError(f"the manifest was refused: {error}", "What had been started was stopped.") from None
+        except ControlPlaneFailed as error:
+            hint = f"Its log is {run_dir / 'tfoperator.log'}."
+            raise CliError(f"the operator failed: {error}", hint, exit_code=EXIT_FAILED) from None
+        finally:
+            view.close()
+        keep_records(run_dir, engine, result)
+    print("\n".join(printable(line) for line in summary(result)), file=stream, flush=True)
+    if output is ReportFormat.JSON:
+        typer.echo(json.dumps(as_dict(result), indent=2))
+    if result.outcome is RunOutcome.INTERRUPTED and interruptions.signals:
+        return 128 + interruptions.signals[-1]
+    if stream.error is not None:
+        what = "error" if output is ReportFormat.JSON else "output"
+        stopped = ": the job was stopped" if result.outcome is RunOutcome.INTERRUPTED else ""
+        raise CliError(
+            f"can't write to standard {what} any more ({stream.error.strerror}){stopped}",
+            f"What it had to say is in {run_dir}.",
+            exit_code=EXIT_FAILED,
+        )
+    return result.exit_code

@@ -1,0 +1,74 @@
+"""`tfoperator ui`: a page of this machine that shows the cluster's jobs."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tfoperator.cli.cluster import AllNamespaces, ArchiveDir, Context, Kubeconfig, Namespace, connect
+from tfoperator.cli.pipeline_home import DEFAULT_HOME
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.interruptions import Interruptions
+from tfoperator.cli.terminal.output import note, say
+
+PagePort = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0 takes a free one.")]
+
+
+def ui(
+    all_namespaces: AllNamespaces = False,
+    port: PagePort = 0,
+    archive_dir: ArchiveDir = None,
+    pipelines: Annotated[
+        Path | None,
+        typer.Option(
+            "--pipelines", help="Show the pipeline runs kept there; by default those kept here.", metavar="DIR"
+        ),
+    ] = None,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Serve a page that shows TFJobs as they train, and pipeline runs: state, replicas, progress, logs, resources.
+
+    It listens on 127.0.0.1 only, uses your own rights in the cluster, and changes nothing. The link that is printed
+    lets one browser in, once; another one follows. Ctrl-C ends it.
+    """
+    from tfoperator.http_server import ListenError
+    from tfoperator.ui import UiServer
+
+    if pipelines is not None:
+        from tfoperator.cli.commands.pipeline.opening import opened
+
+        with opened(str(pipelines)):
+            pass  # it is there, and can be read
+    with connect(kubeconfig, context, namespace) as client:
+        where = "" if all_namespaces else client.namespace
+        # Says now what the page could only wait for: no connection, no rights, no CRD.
+        client.check_access(where)
+        ended = threading.Event()
+        try:
+            server = UiServer(
+                client.api,
+                port=port,
+                namespaces=(where,),
+                source=client.api.server,
+                archive_dir=archive_dir,
+                pipelines=(pipelines or DEFAULT_HOME).absolute(),
+                on_link=_tell,
+            )
+        except ListenError as error:
+            raise CliError(str(error), "Choose another --port, or none.", exit_code=EXIT_FAILED) from None
+        with Interruptions(ended.set):
+            server.start()
+            try:
+                ended.wait()
+            finally:
+                server.stop()
+        note("the page has ended")
+
+
+def _tell(url: str) -> None:
+    say(url)

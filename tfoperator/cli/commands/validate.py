@@ -1,0 +1,138 @@
+"""`tfoperator validate FILE ...`: what is wrong with TFJobs, by file, line and field, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from tfoperator.api.conversion import Conversion, check
+from tfoperator.api.loading import Manifest, ManifestError, load_manifests
+from tfoperator.api.problems import Problem, Severity
+from tfoperator.cli.manifests import conversion_lines, is_tfjob, title
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE
+from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
+
+
+class _Finding(msgspec.Struct, frozen=True):
+    """One object and what is wrong with it; `problems` is None for one that isn't a TFJob.
+
+    One of an older version was judged as v1. Its problems name the fields that its author wrote.
+    """
+
+    manifest: Manifest
+    problems: tuple[Problem, ...] | None
+    conversion: Conversion
+
+
+def validate(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Manifests (YAML or JSON); - is stdin.")],
+    output: ReportOutput = ReportFormat.TEXT,
+    strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail, too.")] = False,
+) -> None:
+    """Check TFJob manifests without a cluster.
+
+    Exit code 0: all good (there may be warnings). 1: problems. 2: a file can't be read or holds no TFJob.
+    """
+    findings: list[_Finding] = []
+    failures: list[ManifestError] = []
+    for file in files:
+        try:
+            found = [_judge(manifest) for manifest in load_manifests(file)]
+        except ManifestError as error:
+            failures.append(error)
+            continue
+        findings += found
+        if all(finding.problems is None for finding in found):
+            failures.append(ManifestError(found[0].manifest.source, "holds no TFJob"))
+    if output is ReportFormat.JSON:
+        typer.echo(json.dumps(_report(findings, failures, strict=strict), indent=2))
+    else:
+        _print(findings, failures, strict=strict)
+    if failures:
+        raise typer.Exit(EXIT_USAGE)
+    if not all(_is_good(finding, strict=strict) for finding in findings):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _judge(manifest: Manifest) -> _Finding:
+    if not is_tfjob(manifest.obj):
+        return _Finding(manifest, None, Conversion(manifest.obj))
+    conversion, problems = check(manifest.obj)
+    return _Finding(manifest, problems, conversion)
+
+
+def _is_good(finding: _Finding, *, strict: bool) -> bool:
+    if strict and any(note.lost for note in finding.conversion.notes):
+        return False
+    return not any(strict or problem.severity is Severity.ERROR for problem in finding.problems or ())
+
+
+def _print(findings: list[_Finding], failures: list[ManifestError], *, strict: bool) -> None:
+    for finding in findings:
+        for line in _lines(finding, strict=strict):
+            say(line)
+    for error in failures:
+        note(str(error))
+
+
+def _lines(finding: _Finding, *, strict: bool) -> Iterator[str]:
+    manifest = finding.manifest
+    if finding.problems is None:
+        yield f"{manifest.place()}: skipped: {title(manifest)} is not a TFJob"
+        return
+    yield from conversion_lines(manifest, finding.conversion)
+    for problem in finding.problems:
+        yield f"{manifest.place(problem.field)}: {problem.severity}: {problem}"
+    if _is_good(finding, strict=strict):
+        yield f"{manifest.place()}: {title(manifest)} is valid"
+
+
+def _metadata(obj: dict[str, Any], field: str) -> str:
+    metadata = obj.get("metadata")
+    value = metadata.get(field) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _report(findings: list[_Finding], failures: list[ManifestError], *, strict: bool) -> dict[str, Any]:
+    return {
+        "valid": not failures and all(_is_good(finding, strict=strict) for finding in findings),
+        "objects": [
+            {
+                "source": finding.manifest.source,
+                "line": finding.manifest.line,
+                "kind": finding.manifest.obj.get("kind"),
+                "namespace": _metadata(finding.manifest.obj, "namespace"),
+                "name": _metadata(finding.manifest.obj, "name"),
+                "valid": _is_good(finding, strict=strict),
+                "skipped": finding.problems is None,
+                "problems": [
+                    {
+                        "severity": str(problem.severity),
+                        "field": problem.field,
+                        "message": problem.message,
+                        "line": finding.manifest.line_of(problem.field),
+                    }
+                    for problem in finding.problems or ()
+                ],
+                "apiVersion": finding.manifest.obj.get("apiVersion"),
+                "notes": [
+                    {
+                        "field": note.field,
+                        "message": note.message,
+                        "lost": note.lost,
+                        "line": finding.manifest.line_of(note.field),
+                    }
+                    for note in finding.conversion.notes
+                ],
+            }
+            for finding in findings
+        ],
+        "errors": [
+            {"source": error.source, "line": error.line, "column": error.column, "message": error.message}
+            for error in failures
+        ],
+    }

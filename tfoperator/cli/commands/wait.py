@@ -1,0 +1,70 @@
+"""`tfoperator wait NAME --for=...`: until a job is where a script needs it to be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tfoperator.api.v1.types import TFJOBS, ConditionType
+from tfoperator.cli.cluster import Context, JobName, Kubeconfig, Namespace, connect, plain
+from tfoperator.cli.terminal.errors import CliError
+from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, print_object, say, without_noise
+from tfoperator.cli.waiting import Deadline, await_conditions, await_deletion, timeout_seconds
+
+_DELETED = "deleted"
+
+
+def wait(
+    name: JobName,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for",
+            help="A condition (Succeeded, Failed, Running, Suspended ...) or `deleted`; several: any of them.",
+            metavar="WHAT",
+        ),
+    ] = None,
+    timeout: Annotated[str | None, typer.Option("--timeout", help="Default: for ever; e.g. 90s or 1h30m.")] = None,
+    output: ReportOutput = ReportFormat.TEXT,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Wait for a TFJob, by default until it has succeeded.
+
+    Exit code 0: it has come to that. 1: it can't any more, as when the job fails. 124: time is up.
+    """
+    targets = _targets(target or [ConditionType.SUCCEEDED])
+    deadline = Deadline(timeout_seconds(timeout) if timeout else None)
+    with connect(kubeconfig, context, namespace) as client:
+        if targets == [_DELETED]:
+            await_deletion(client, name, client.namespace, deadline)
+            said: Any = {"name": name, "namespace": client.namespace, "deleted": True}
+            reached = "deleted"
+        else:
+            job = await_conditions(client, name, client.namespace, targets, deadline)
+            said = client.api.get(TFJOBS, client.namespace, name, plain) if output is ReportFormat.JSON else None
+            true = {condition.type for condition in job.status.conditions if condition.status == "True"}
+            reached = next((one for one in targets if one in true), ConditionType.SUCCEEDED)
+    if output is ReportFormat.JSON:
+        print_object(said if targets == [_DELETED] else without_noise(said), output)
+    else:
+        say(f"tfjob.kubeflow.org/{name} is {reached}")
+
+
+def _targets(given: list[str]) -> list[str]:
+    """`condition=Succeeded`, as kubectl has it, is Succeeded, too."""
+    known = {condition.lower(): str(condition) for condition in ConditionType} | {
+        "delete": _DELETED,
+        _DELETED: _DELETED,
+    }
+    targets = []
+    for text in given:
+        target = known.get(text.lower().removeprefix("condition=").removesuffix("=true"))
+        if target is None:
+            raise CliError(f"--for={text} is nothing to wait for; there are {', '.join(ConditionType)} and {_DELETED}")
+        targets.append(target)
+    if _DELETED in targets and len(targets) > 1:
+        raise CliError("--for=deleted can't be combined with others")
+    return targets

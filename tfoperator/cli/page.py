@@ -1,0 +1,46 @@
+"""Pages of this machine: of an embedded control plane, and of pipeline runs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfoperator.cli.pipeline_home import DEFAULT_HOME
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+
+if TYPE_CHECKING:
+    from tfoperator.kube.client import Client
+    from tfoperator.ui import UiServer
+
+
+def make_page(client: Client, on_link: Callable[[str], object], archive_dir: Path | None) -> UiServer:
+    """See `tfoperator.local.controlplane.PageMaker`. Raises ListenError."""
+    # Who does not want it does not load it.
+    from tfoperator.ui import UiServer
+
+    return UiServer(
+        client, source="this machine", archive_dir=archive_dir, pipelines=DEFAULT_HOME.absolute(), on_link=on_link
+    )
+
+
+@contextmanager
+def pipeline_page(home: str, port: int, on_link: Callable[[str], object]) -> Iterator[None]:
+    """Serve a page that shows the pipeline runs of a home, and nothing else. Raises CliError."""
+    from tfoperator.http_server import ListenError
+    from tfoperator.ui import UiServer
+
+    if "://" in home:
+        raise CliError(
+            "the page shows records in a directory", "tfoperator pipeline runs|show|logs read them in S3, too."
+        )
+    try:
+        server = UiServer(None, port=port, pipelines=Path(home).absolute(), on_link=on_link)
+    except ListenError as error:
+        raise CliError(str(error), "Choose another --port, or none.", exit_code=EXIT_FAILED) from None
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()

@@ -1,0 +1,87 @@
+"""The TFJob of a program that was given by its file instead of a manifest, as `torchrun` starts one. Pure.
+
+The process runtime starts the program where the user is, with the interpreter that runs tfoperator (`python` means that
+there). A cluster finds it in the image.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
+from tfoperator.kube.pod_spec import GPU, verbatim
+
+LOCAL_IMAGE = "local/program"
+"""Where the programs of this machine are run, an image is only a name."""
+
+_LONGEST_NAME = 40
+"""Characters of a name made from a file's: with `-worker-9999` behind it, it still is the name of a service."""
+
+
+class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be run, on how many replicas. `command` are the words before the program's own `args`.
+
+    Without `workers` there is one, unless a chief does the work. `gpus` are for each replica that trains; a parameter
+    server and an evaluator get none. After `max_restarts` the next failure of a replica ends the job.
+    """
+
+    name: str
+    command: Sequence[str]
+    args: Sequence[str] = ()
+    image: str = LOCAL_IMAGE
+    workers: int | None = None
+    ps: int = 0
+    chief: bool = False
+    evaluator: bool = False
+    gpus: int = 0
+    max_restarts: int = 0
+
+    def manifest(self) -> dict[str, Any]:
+        """The TFJob."""
+        workers = (0 if self.chief else 1) if self.workers is None else self.workers
+        counts = {
+            ReplicaType.CHIEF: int(self.chief),
+            ReplicaType.WORKER: workers,
+            ReplicaType.PS: self.ps,
+            ReplicaType.EVALUATOR: int(self.evaluator),
+        }
+        spec: dict[str, Any] = {
+            "tfReplicaSpecs": {str(kind): self._replicas(kind, count) for kind, count in counts.items() if count}
+        }
+        if self.max_restarts:
+            spec = {"runPolicy": {"backoffLimit": self.max_restarts}, **spec}
+        return {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, "metadata": {"name": self.name}, "spec": spec}
+
+    def _replicas(self, kind: ReplicaType, count: int) -> dict[str, Any]:
+        container: dict[str, Any] = {
+            "name": DEFAULT_CONTAINER_NAME,
+            "image": self.image,
+            "command": [verbatim(word) for word in self.command],
+        }
+        if self.args:
+            container["args"] = [verbatim(word) for word in self.args]
+        if self.gpus and kind in (ReplicaType.CHIEF, ReplicaType.WORKER):
+            container["resources"] = {"limits": {GPU: self.gpus}}
+        policy = RestartPolicy.ON_FAILURE if self.max_restarts else RestartPolicy.NEVER
+        return {
+            "replicas": count,
+            "restartPolicy": str(policy),
+            "template": {"spec": {"containers": [container]}},
+        }
+
+
+def is_program(file: str) -> bool:
+    """Whether a file is meant as a Python program and not as a manifest: its name says so."""
+    return PurePath(file).suffix in (".py", ".pyc", ".pyw")
+
+
+def job_name(program: str) -> str:
+    """A name for the job of a program: what is left of its file's name. `job` if that is nothing."""
+    words = re.sub(r"[^a-z0-9]+", "-", PurePath(program).stem.lower())
+    return re.sub(r"^[^a-z]+", "", words)[:_LONGEST_NAME].strip("-") or "job"

@@ -1,0 +1,131 @@
+"""The options of `run` for a program instead of a manifest, and what they mean together."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from tfoperator.cli.program_job import LOCAL_IMAGE, ProgramJob, is_program, job_name
+from tfoperator.cli.runtimes import Runtime
+from tfoperator.cli.terminal.errors import CliError
+
+_PANEL = "A program instead of a manifest"
+_MOST = 10_000  # replicas of a type, as in the CRD
+
+
+def _option(name: str, text: str, **limits: Any) -> Any:
+    return typer.Option(name, help=text, rich_help_panel=_PANEL, **limits)
+
+
+WorkersOption = Annotated[int | None, _option("--workers", "Workers; 1 unless there is a chief.", min=0, max=_MOST)]
+PsOption = Annotated[int, _option("--ps", "Parameter servers.", min=0, max=_MOST)]
+ChiefOption = Annotated[bool, _option("--chief", "A chief besides.")]
+EvaluatorOption = Annotated[bool, _option("--evaluator", "An evaluator besides.")]
+GpusOption = Annotated[int, _option("--gpus", "GPUs of each chief and worker.", min=0, max=1024)]
+MaxRestartsOption = Annotated[
+    int, _option("--max-restarts", "Start failed replicas again, so many times in all.", min=0, max=_MOST)
+]
+NameOption = Annotated[str | None, _option("--name", "Name of the job; by default the file's.")]
+ModuleOption = Annotated[bool, _option("--module/--no-module", "The program is a module: python -m FILE.")]
+ImageOption = Annotated[str | None, _option("--image", "The image that holds the program, for Docker and clusters.")]
+CommandOption = Annotated[
+    str | None, _option("--command", "How the image starts the program; by default python FILE.", metavar="WORDS")
+]
+EmitYamlOption = Annotated[bool, _option("--emit-yaml", "Print the job for a cluster instead of running it.")]
+
+
+class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the options say; the defaults are those of a command line without them."""
+
+    workers: int | None = None
+    ps: int = 0
+    chief: bool = False
+    evaluator: bool = False
+    gpus: int = 0
+    max_restarts: int = 0
+    name: str | None = None
+    module: bool = False
+    image: str | None = None
+    command: str | None = None
+    emit_yaml: bool = False
+
+    def given(self) -> list[str]:
+        """The options that are not at their defaults, as they are typed."""
+        said, default = msgspec.structs.asdict(self), msgspec.structs.asdict(ProgramOptions())
+        return ["--" + name.replace("_", "-") for name, value in said.items() if value != default[name]]
+
+
+def program_job(
+    words: Sequence[str], options: ProgramOptions, *, runtime: Runtime = Runtime.PROCESS, work_dir: Path | None = None
+) -> ProgramJob | None:
+    """The job of the program that the words name first, its own arguments behind it; None if they name manifests.
+
+    Where processes start in `work_dir`, the program is found all the same. Raises CliError.
+    """
+    file, *args = words
+    if not options.module and not is_program(file):
+        _refuse_for_manifests(words, options)
+        return None
+    if not options.module and not Path(file).is_file():
+        raise CliError(f"{file}: {'is a directory' if Path(file).is_dir() else 'no such file'}")
+    job = ProgramJob(
+        name=options.name or job_name(file.rpartition(".")[2] if options.module else file),
+        command=_command(file, options, runtime, work_dir),
+        args=args,
+        image=_image(file, options, runtime),
+        workers=options.workers,
+        ps=options.ps,
+        chief=options.chief,
+        evaluator=options.evaluator,
+        gpus=options.gpus,
+        max_restarts=options.max_restarts,
+    )
+    if options.workers == 0 and not options.chief:
+        raise CliError("no replica would train", "Give --workers a number, or --chief.")
+    return job
+
+
+def _refuse_for_manifests(words: Sequence[str], options: ProgramOptions) -> None:
+    programs = [word for word in words if is_program(word)]
+    if programs:
+        hint = f"Run them one by one: tfoperator run {shlex.quote(programs[0])} --workers 2 [-- ITS ARGUMENTS]"
+        raise CliError(f"{words[0]} and {programs[0]}: give either manifests or one program", hint)
+    if given := options.given():
+        says = "a manifest says this itself" if len(given) == 1 else "a manifest says these itself"
+        hint = "They are for a program: tfoperator run train.py --workers 2"
+        raise CliError(f"{', '.join(given)}: {says}", hint)
+
+
+def _command(file: str, options: ProgramOptions, runtime: Runtime, work_dir: Path | None) -> list[str]:
+    if options.command is not None:
+        try:
+            words = shlex.split(options.command)
+        except ValueError as error:
+            raise CliError(f"--command: {error}") from None
+        if not words:
+            raise CliError("--command: is empty")
+        return words
+    if options.module:
+        return ["python", "-m", file]
+    elsewhere = work_dir is not None and runtime is Runtime.PROCESS and not options.emit_yaml
+    return ["python", os.path.abspath(file) if elsewhere else file]
+
+
+def _image(file: str, options: ProgramOptions, runtime: Runtime) -> str:
+    if options.image:
+        return options.image
+    if options.emit_yaml:
+        if sys.stdin.isatty():
+            return str(typer.prompt(f"Image that holds {file}", err=True))
+        raise CliError("--emit-yaml: which image holds the program?", f"Give --image; it has to start {file}.")
+    if runtime is Runtime.DOCKER:
+        hint = f"Build one that holds {file}, and give --image; --command says how it is started there."
+        raise CliError("--runtime docker: which image holds the program?", hint)
+    return LOCAL_IMAGE

@@ -1,0 +1,48 @@
+"""How a person ends a run: Ctrl-C, SIGTERM, a closed terminal, a reader that has exited."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+
+class Interruptions:
+    """While entered, SIGINT, SIGTERM and SIGHUP call `interrupt`: once to end in order, twice to end at once.
+
+    The third signal ends the process at once; the guardian process removes its containers. A signal that
+    is ignored stays so: `nohup` and a shell's background jobs rely on it. For the main thread only.
+    """
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+        self._gone = False
+        self.signals: list[int] = []
+        """What has been received, in order."""
+
+    def hang_up(self) -> None:
+        """The output can't be written any more. A closed terminal causes both SIGHUP and this; it counts once."""
+        if not self._gone and not self.signals:
+            self._gone = True
+            self._interrupt()
+
+    def __enter__(self) -> None:
+        self._before = {
+            number: signal.signal(number, self._handle)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(number) is not signal.SIG_IGN
+        }
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        self.signals.append(number)
+        if len(self.signals) > 2:
+            os._exit(128 + number)
+        if number == signal.SIGHUP and self._gone:
+            return
+        self._gone = self._gone or number == signal.SIGHUP
+        self._interrupt()

@@ -1,0 +1,158 @@
+"""The text of `tfoperator describe`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.indexes import parse_indexes
+from tfoperator.api.names import (
+    ANNOTATION_JOB_RESTARTS,
+    ANNOTATION_RESTARTS,
+    annotated_count,
+    parse_replica_type,
+    replica_name,
+)
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob
+from tfoperator.cli.terminal.output import say, table
+from tfoperator.cli.views.ages import age
+from tfoperator.cli.views.events import EVENT_HEADER, event_row
+from tfoperator.cli.views.jobs import replicas_text, state_message, took
+from tfoperator.cli.views.progress import behind_text, progress_text
+from tfoperator.cli.views.replica_rows import replica_row
+from tfoperator.cli.views.usage import usage_cells, usage_header
+from tfoperator.kube.objects import Pod
+from tfoperator.sdk import JobEvent, JobQueue, PodUsage
+from tfoperator.sdk.states import job_state, waiting_reason
+
+_REPLICA_HEADER = ("REPLICA", "STATE", "READY", "RESTARTS", "AGE", "NODE", "REASON")
+_AGE = _REPLICA_HEADER.index("AGE")  # what replicas use is shown before it
+_CONDITION_HEADER = ("TYPE", "STATUS", "SINCE", "REASON", "MESSAGE")
+_EVENTS = 25  # the latest are shown
+_MISSING = 20  # replicas without a pod that are shown one by one
+
+
+def print_description(
+    job: TFJob,
+    pods: Sequence[Pod],
+    events: Sequence[JobEvent],
+    now: datetime,
+    usage: Mapping[str, PodUsage],
+    queue: JobQueue | None = None,
+) -> None:
+    """Print it; `usage` is what is known of what pods use, by their names, `queue` where the job waits, if it does."""
+    for title, text in _facts(job, now, queue):
+        say(f"{title + ':':<14}{text}")
+    say("\nReplicas:")
+    used = usage_header(usage.values())
+    cells = {replica_name(pod): usage_cells(usage.get(pod.metadata.name), used) for pod in pods}
+    rows = [
+        (*row[:_AGE], *cells.get(row[0], usage_cells(None, used)), *row[_AGE:]) for row in _replicas(job, pods, now)
+    ]
+    table((*_REPLICA_HEADER[:_AGE], *used, *_REPLICA_HEADER[_AGE:]), rows, state_column=1, indent="  ")
+    say("\nConditions:")
+    conditions = [
+        (c.type, c.status, age(c.last_transition_time, now), c.reason, c.message) for c in job.status.conditions
+    ]
+    if conditions:
+        table(_CONDITION_HEADER, conditions, indent="  ")
+    else:
+        say(f"  {_no_conditions(queue)}")
+    shown = events[-_EVENTS:]
+    say("\nEvents:" + (f" (the last {len(shown)} of {len(events)})" if len(shown) < len(events) else ""))
+    if shown:
+        table(EVENT_HEADER, [event_row(event, now) for event in shown], indent="  ")
+    else:
+        say("  none")
+
+
+def _no_conditions(queue: JobQueue | None) -> str:
+    if queue is None or not queue.multikueue:
+        return "none: is the operator running?"
+    return "none: MultiKueue is in charge of the job, and tells here what becomes of it on the cluster that it chooses"
+
+
+def _facts(job: TFJob, now: datetime, queue: JobQueue | None) -> Iterator[tuple[str, str]]:
+    meta, status = job.metadata, job.status
+    yield "Name", meta.name
+    yield "Namespace", meta.namespace
+    if meta.labels:
+        yield "Labels", ", ".join(f"{key}={value}" for key, value in sorted(meta.labels.items()))
+    message = state_message(job)
+    yield "State", job_state(job) + (f" - {message}" if message else "")
+    if queue is not None:
+        yield "Queue", str(queue)
+    yield "Created", _moment(meta.creation_timestamp, now)
+    if status.start_time is not None:
+        yield "Started", _moment(status.start_time, now)
+    if status.completion_time is not None:
+        yield "Ended", f"{_moment(status.completion_time, now)}, took {took(job, now)}"
+    yield "Asked for", replicas_text(job)
+    if policy := _policy(job):
+        yield "Policy", policy
+    if status.tensor_board is not None:
+        yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
+    if status.progress is not None:
+        reported = age(status.progress.last_updated_time, now)
+        yield "Progress", f"{progress_text(status.progress, now)} (reported {reported} ago)"
+        if late := behind_text(status.progress, now):
+            yield "Behind", late
+    if job.decode_error:
+        yield "Broken", job.decode_error.replace("\n", "; ")
+
+
+def _moment(moment: datetime | None, now: datetime) -> str:
+    return "-" if moment is None else f"{moment.isoformat(sep=' ', timespec='seconds')} ({age(moment, now)} ago)"
+
+
+def _policy(job: TFJob) -> str:
+    said = {} if job.spec.run_policy is None else msgspec.to_builtins(job.spec.run_policy)
+    said.pop("schedulingPolicy", None)
+    spec = job.spec
+    for name, value in (
+        ("successPolicy", spec.success_policy or None),
+        ("minSucceededWorkers", spec.min_succeeded_workers),
+        ("maxFailedWorkers", spec.max_failed_workers),
+        ("dynamic", spec.enable_dynamic_worker or None),
+    ):
+        if value is not None:
+            said[name] = value
+    return ", ".join(f"{name}={str(value).lower() if value is True else value}" for name, value in said.items())
+
+
+def _replicas(job: TFJob, pods: Sequence[Pod], now: datetime) -> Iterator[tuple[str, ...]]:
+    """Those that have a pod, then those that lack one."""
+    found: set[str] = set()
+    for pod in pods:
+        row = replica_row(pod)
+        found.add(row.name)
+        restarts = row.restarts + _restarts_before(pod)
+        reason = row.detail or waiting_reason(pod)
+        ready = "yes" if row.ready else "no"
+        node = pod.spec.node_name or "-"
+        yield row.name, row.state, ready, str(restarts), age(pod.metadata.creation_timestamp, now), node, reason
+    for kind, spec in job.spec.tf_replica_specs.items():
+        if spec is not None:
+            yield from _without_pods(kind, spec, job.status.replica_statuses.get(kind), found)
+
+
+def _without_pods(
+    kind: str, spec: ReplicaSpec, status: ReplicaStatus | None, found: set[str]
+) -> Iterator[tuple[str, ...]]:
+    replica_type = parse_replica_type(kind)
+    completed = parse_indexes(status.completed_indexes) if status is not None else frozenset()
+    failed = parse_indexes(status.failed_indexes) if status is not None else frozenset()
+    counts = status.restart_counts if status is not None else {}
+    missing = [index for index in range(spec.desired) if f"{(replica_type or kind).lower()}-{index}" not in found]
+    for index in missing[:_MISSING]:
+        state = "Completed" if index in completed else "Failed" if index in failed else "No pod"
+        yield f"{kind.lower()}-{index}", state, "no", str(counts.get(str(index), 0)), "-", "-", ""
+    if len(missing) > _MISSING:
+        yield f"{kind.lower()}: {len(missing) - _MISSING} more", "No pod", "no", "-", "-", "-", ""
+
+
+def _restarts_before(pod: Pod) -> int:
+    keys = (ANNOTATION_RESTARTS, ANNOTATION_JOB_RESTARTS)
+    return sum(annotated_count(pod.metadata.annotations, key) for key in keys)

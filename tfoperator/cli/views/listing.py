@@ -1,0 +1,171 @@
+"""The work of `tfoperator get`: jobs from a cluster, once or as they change, and how they are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import msgspec
+import typer
+
+from tfoperator.api.names import MANAGED_SELECTOR
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.cli.terminal.output import ListFormat, TableWriter, as_list, print_object, say, without_noise
+from tfoperator.cli.views.jobs import HEADER, QUEUE_HEADER, STATE_COLUMN, WIDE_HEADER, job_row, queue_cell
+from tfoperator.cli.views.usage import usage_cells, usage_header
+from tfoperator.clock import SystemClock
+from tfoperator.controlchars import json_text
+from tfoperator.kube import Selection, list_pages
+from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.verbs import WatchEventType
+from tfoperator.sdk import (
+    Change,
+    Follower,
+    JobNotFound,
+    JobQueue,
+    PodUsage,
+    TFJobClient,
+    job_queues,
+    measured_pods,
+    total,
+)
+from tfoperator.sdk.errors import job_errors
+
+
+class ListedJob(HasMetadata, frozen=True, kw_only=True):
+    """A job as we read it, and as the server sent it."""
+
+    job: TFJob
+    raw: bytes
+
+
+def find_jobs(
+    client: TFJobClient, where: str, names: Sequence[str], selector: str
+) -> tuple[list[ListedJob], list[Exception]]:
+    """Jobs by name, or all that the selector matches; and an error for each name that is not there."""
+    if not names:
+        with job_errors(where):
+            return list(_pages(client, where, selector)), []
+    found: list[ListedJob] = []
+    failures: list[Exception] = []
+    for name in names:
+        try:
+            with job_errors(where, name):
+                found.append(client.api.get(TFJOBS, where, name, _decode))
+        except JobNotFound as error:
+            failures.append(error)
+    return found, failures
+
+
+def _pages(client: TFJobClient, where: str, selector: str) -> list[ListedJob]:
+    pages = list_pages(client.api, TFJOBS, where, _decode, Selection(label_selector=selector))
+    return [job for page in pages for job in page.items]
+
+
+def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodUsage]:
+    """What jobs use, by namespace and name: one request, empty where nobody measures."""
+    pods: dict[tuple[str, str], list[PodUsage]] = {}
+    for one in measured_pods(client.api, where, MANAGED_SELECTOR):
+        pods.setdefault((one.namespace, one.job), []).append(one.usage)
+    return {job: total(usages) for job, usages in pods.items()}
+
+
+def queues_of_jobs(client: TFJobClient, found: Sequence[ListedJob]) -> dict[str, JobQueue]:
+    """Where those jobs stand that are in a queue, by UID; without any there is no request."""
+    return job_queues(client.api, [one.job for one in found])
+
+
+def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: str, printer: JobPrinter) -> None:
+    """Print what is there, and go on printing what changes, until interrupted."""
+    by_name = f"metadata.name={names[0]}" if names else ""
+    selection = Selection(label_selector=selector, field_selector=by_name)
+    follower = Follower(client.api, TFJOBS, where, _decode, selection)
+    first: list[ListedJob] | None = []
+    with job_errors(where), closing(iter(follower)) as changes:
+        for change in changes:
+            if change.object is None:
+                if names and not first:
+                    client.get_job(names[0])  # says that it is not there
+                printer.rows(first or [])
+                first = None
+            elif first is not None:
+                first.append(change.object)
+            else:
+                printer.change(change)
+
+
+class JobPrinter:
+    """Prints jobs in one of the formats, all at once or one after another."""
+
+    def __init__(
+        self,
+        output: ListFormat,
+        *,
+        with_namespace: bool,
+        usage: Mapping[tuple[str, str], PodUsage] | None = None,
+        queues: Mapping[str, JobQueue] | None = None,
+    ) -> None:
+        """`usage` is what jobs use, by namespace and name, which a wide table shows. `queues`, by UID, is a column."""
+        self._queues = queues or {}
+        self._usage = usage or {}
+        self._used = usage_header(self._usage.values())
+        self._output = output
+        self._with_namespace = with_namespace
+        self._wide = output is ListFormat.WIDE
+        queue = (QUEUE_HEADER,) if self._queues else ()
+        header = (*WIDE_HEADER[:-1], *self._used, *queue, WIDE_HEADER[-1]) if self._wide else (*HEADER, *queue)
+        self._table = TableWriter(
+            ("NAMESPACE", *header) if with_namespace else header, state_column=STATE_COLUMN + with_namespace
+        )
+
+    def whole(self, found: list[ListedJob], *, single: bool) -> None:
+        """Everything at once."""
+        if self._output in (ListFormat.JSON, ListFormat.YAML):
+            objects = [_plain(seen) for seen in found]
+            print_object(objects[0] if single else as_list(objects), self._output)
+        elif found:
+            self.rows(found)
+
+    def rows(self, found: list[ListedJob], state: str = "") -> None:
+        """Some of many."""
+        if self._output is ListFormat.JSON:
+            for seen in found:
+                typer.echo(json_text(_plain(seen)))
+        elif self._output is ListFormat.YAML:
+            for seen in found:
+                typer.echo("---")
+                print_object(_plain(seen), self._output)
+        elif self._output is ListFormat.NAME:
+            for seen in found:
+                say(f"tfjob.kubeflow.org/{seen.metadata.name}")
+        else:
+            self._table.write([self._row(seen, state) for seen in found])
+
+    def change(self, change: Change[ListedJob]) -> None:
+        """One that has changed."""
+        assert change.object is not None
+        self.rows([change.object], "Deleted" if change.type is WatchEventType.DELETED else "")
+
+    def _row(self, seen: ListedJob, state: str) -> tuple[str, ...]:
+        row = job_row(seen.job, SystemClock().now(), wide=self._wide, state=state)
+        queue = self._queues.get(seen.metadata.uid)
+        cell = (queue_cell(queue),) if self._queues else ()
+        if self._wide:
+            used = self._usage.get((seen.metadata.namespace, seen.metadata.name))
+            message = queue.message if queue is not None and queue.waits else row[-1]
+            row = (*row[:-1], *usage_cells(used, self._used), *cell, message)
+        else:
+            row = (*row, *cell)
+        return (seen.metadata.namespace, *row) if self._with_namespace else row
+
+
+def _decode(data: bytes) -> ListedJob:
+    job = decode_tfjob(data)
+    return ListedJob(metadata=job.metadata, job=job, raw=data)
+
+
+def _plain(seen: ListedJob) -> dict[str, Any]:
+    # Items of a list don't say what they are; the list does.
+    kind = {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind}
+    return without_noise(kind | msgspec.json.decode(seen.raw, type=dict[str, Any]))

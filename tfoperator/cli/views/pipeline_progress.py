@@ -1,0 +1,140 @@
+"""What a person sees of a pipeline that runs: a live tree of its steps on a terminal, else a line for each change.
+
+All of it is printed by one thread, which the others send to: a terminal that is slow holds up no step.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tfoperator.cli.terminal.output import note, state_colour, uses_colour
+from tfoperator.cli.terminal.stdio import FragileStream
+from tfoperator.cli.views.pipelines import view_text
+from tfoperator.clock import SystemClock
+from tfoperator.controlchars import printable, without_controls
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.tree import Tree
+
+    from tfoperator.pipeline import StepView
+
+_EVERY = 0.5  # seconds between two drawings of the tree, whose times grow
+_STOP_SECONDS = 10.0
+
+_MARKS = {
+    "succeeded": ("Succeeded", "✓"),
+    "cached": ("Succeeded", "="),
+    "failed": ("Failed", "✗"),
+    "retryable": ("Failed", "✗"),
+    "running": ("Running", "●"),
+    "cancelled": ("Suspended", "-"),
+}
+
+
+class RunDisplay:
+    """A `Listener`; a context manager, for one run. Logs go to standard output or, without, only to their files."""
+
+    def __init__(self, *, logs_to_stdout: bool) -> None:
+        self._stream = FragileStream(sys.stdout)
+        self._logs = logs_to_stdout
+        self._live_wanted = sys.stderr.isatty() and uses_colour(sys.stderr)
+        self._clock = SystemClock()
+        self._views: dict[str, StepView] = {}
+        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._live: Live | None = None
+        self._thread = threading.Thread(target=self._print, name="pipeline-display", daemon=True)
+
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Call this when standard output can't be written any more."""
+        self._stream.when_lost(callback)
+
+    def __enter__(self) -> RunDisplay:
+        if self._live_wanted:
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(stderr=True)
+            self._live = Live(console=console, auto_refresh=False, transient=True)
+            self._live.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._queue.put(None)
+        self._thread.join(_STOP_SECONDS)
+        if self._live is not None:
+            self._live.stop()
+
+    def step(self, view: StepView) -> None:
+        """See `Listener`."""
+        self._queue.put(lambda: self._show_step(view))
+
+    def log(self, step: str, line: str) -> None:
+        """See `Listener`."""
+        if self._logs:
+            text = without_controls(f"[{step}] {line}")
+            self._queue.put(lambda: self._show_log(text))
+
+    def tell(self, step: str, message: str) -> None:
+        """See `Listener`."""
+        self._queue.put(lambda: self._say(f"{step}: {message}" if step else message))
+
+    # In the thread that prints.
+
+    def _print(self) -> None:
+        while True:
+            try:
+                work = self._queue.get(timeout=_EVERY if self._live is not None else None)
+            except queue.Empty:
+                self._draw()
+                continue
+            if work is None:
+                return
+            work()
+
+    def _show_step(self, view: StepView) -> None:
+        before = self._views.get(view.name)
+        self._views[view.name] = view
+        if self._live is not None:
+            self._draw()
+        elif before is not None and before.state != view.state:
+            self._say(f"{view.name}: {view_text(view, self._clock.now())}")
+
+    def _show_log(self, line: str) -> None:
+        if self._live is not None and self._stream.isatty():
+            self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(line, file=self._stream, flush=True)
+
+    def _say(self, text: str) -> None:
+        if self._live is not None:
+            self._live.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+        else:
+            note(text)
+
+    def _draw(self) -> None:
+        if self._live is not None and self._views:
+            self._live.update(self._tree(), refresh=True)
+
+    def _tree(self) -> Tree:
+        """Each step below the last of those that it reads from; the others are named."""
+        from rich.text import Text
+        from rich.tree import Tree
+
+        now = self._clock.now()
+        root = Tree("", hide_root=True)
+        nodes: dict[str, Any] = {}
+        for name, view in self._views.items():
+            colour, mark = _MARKS.get(str(view.state), ("", "○"))
+            label = Text(f"{mark} ", style=state_colour(colour) or "dim")
+            label.append(printable(name), style="bold").append(f"  {view_text(view, now)}")
+            if len(view.after) > 1:
+                label.append(f"  (after {', '.join(map(printable, view.after))})", style="dim")
+            above = nodes[view.after[-1]] if view.after and view.after[-1] in nodes else root
+            nodes[name] = above.add(label)
+        return root

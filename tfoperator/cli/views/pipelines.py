@@ -1,0 +1,152 @@
+"""Runs of pipelines, their steps and their artifacts, as text and as JSON. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tfoperator.durations import human_duration
+from tfoperator.pipeline.step_states import step_notes, step_states, steps_done
+
+if TYPE_CHECKING:
+    from tfoperator.pipeline import Lineage, PipelineResult, StepView
+    from tfoperator.pipeline.lease import Seen
+    from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, RunRecord
+
+Json = dict[str, Any]
+Executions = Mapping[str, "ExecutionRecord"]
+
+RUNS_HEADER = ("RUN", "PIPELINE", "STATE", "STEPS", "AGE", "TOOK", "OWNER")
+
+
+def run_row(run: RunRecord, known: Executions, now: datetime, owner: Seen | None = None) -> tuple[str, ...]:
+    """A line of the list. `owner` is the run's lease, if somebody holds it."""
+    done = steps_done({name: one.state for name, one in known.items()})
+    took = human_duration((run.ended - run.began).total_seconds()) if run.ended else ""
+    age = human_duration((now - run.began).total_seconds())
+    return run.id, run.pipeline, run.state, f"{done}/{len(run.steps)}", age, took, owner.record.host if owner else ""
+
+
+def run_report(run: RunRecord, known: Executions, owner: Seen | None = None) -> Json:
+    """All of a run, for programs."""
+    steps = [_step_report(name, state, known.get(name)) for name, state in step_states(run, known).items()]
+    held = None
+    if owner is not None:
+        held = {"host": owner.record.host, "process": owner.record.process, "until": msgspec.to_builtins(owner.until)}
+    return {**msgspec.to_builtins(run), "steps": steps, "owner": held}
+
+
+def run_lines(run: RunRecord, known: Executions, owner: Seen | None = None) -> Iterator[str]:
+    """All of a run, for people."""
+    yield f"run {run.id} of {run.pipeline}: {run.state}" + (f" ({run.message})" if run.message else "")
+    if owner is not None:
+        until = f", until {owner.until:%Y-%m-%d %H:%M:%S} UTC unless renewed" if owner.until is not None else ""
+        yield f"owner: {owner.record.host}, process {owner.record.process}{until}"
+    if run.parameters:
+        yield "parameters: " + ", ".join(f"{name}={value}" for name, value in run.parameters.items())
+    for name, note in step_notes(run, known).items():
+        after = f", after {', '.join(run.steps[name])}" if run.steps[name] else ""
+        yield f"  {name}: {note}{after}"
+        execution = known.get(name)
+        if execution is None:
+            continue
+        if execution.message and execution.state != "COMPLETE":
+            yield f"    {execution.message}"
+        for records in execution.outputs.values():
+            for record in records:
+                yield f"    -> {_artifact(record)}"
+
+
+def result_lines(result: PipelineResult) -> Iterator[str]:
+    """The summary at the end of a run."""
+    done = sum(view.state.done for view in result.steps.values())
+    cached = sum(view.state == "cached" for view in result.steps.values())
+    used = f", {cached} of them used again" if cached else ""
+    yield f"run {result.run_id} of {result.pipeline}: {result.state}, {done} of {len(result.steps)} steps done{used}"
+    for name, view in result.steps.items():
+        if not view.state.done and view.message:
+            yield f"  {name}: {view.message}"
+        if name in result.results:
+            for artifacts in result.results[name].outputs.values():
+                for artifact in artifacts:
+                    yield f"  {name}: {artifact.uri}"
+
+
+def result_report(result: PipelineResult) -> Json:
+    """The same for programs."""
+    steps = []
+    for name, view in result.steps.items():
+        made = result.results.get(name)
+        outputs = {} if made is None else {key: msgspec.to_builtins(list(value)) for key, value in made.outputs.items()}
+        steps.append({**msgspec.to_builtins(view), "outputs": outputs})
+    return {
+        "run": result.run_id,
+        "pipeline": result.pipeline,
+        "state": result.state,
+        "message": result.message,
+        "steps": steps,
+    }
+
+
+def view_text(view: StepView, now: datetime) -> str:
+    """A step's state while it runs."""
+    parts = [str(view.state)]
+    if view.began is not None:
+        parts.append(human_duration(((view.ended or now) - view.began).total_seconds()))
+    if view.attempts > 1:
+        parts.append(f"{view.attempts} attempts")
+    return ", ".join(parts)
+
+
+def lineage_lines(tree: Lineage, depth: int = 0) -> Iterator[str]:
+    """An artifact, and below it how it came to be."""
+    indent = "  " * depth
+    yield f"{indent}{_artifact(tree.artifact)}" + (
+        " (see above)" if tree.repeated else " (not followed further)" if tree.cut else ""
+    )
+    for execution in tree.executions:
+        parameters = ", ".join(f"{name}={value}" for name, value in execution.exec_properties.items())
+        run = f"run {execution.run_id}" if execution.run_id else "a run that was removed"
+        yield f"{indent}  by {execution.step} ({run}, execution {execution.id}" + (
+            f"; {parameters})" if parameters else ")"
+        )
+    for one in tree.next:
+        yield from lineage_lines(one, depth + 2)
+
+
+def lineage_report(tree: Lineage) -> Json:
+    """The same for programs."""
+    executions = [
+        {
+            "id": one.id,
+            "run": one.run_id,
+            "step": one.step,
+            "state": one.state,
+            "image": one.image_id,
+            "parameters": one.exec_properties,
+        }
+        for one in tree.executions
+    ]
+    return {
+        "artifact": msgspec.to_builtins(tree.artifact),
+        "executions": executions,
+        "artifacts": [lineage_report(one) for one in tree.next],
+    }
+
+
+def _step_report(name: str, state: str, execution: ExecutionRecord | None) -> Json:
+    if execution is None:
+        return {"name": name, "state": state}
+    plain: Json = msgspec.to_builtins(execution)
+    for unwanted in ("step", "state", "run_id"):
+        del plain[unwanted]
+    return {"name": name, "state": state, **plain}
+
+
+def _artifact(record: ArtifactRecord) -> str:
+    properties = "".join(f" {name}={value}" for name, value in record.properties.items())
+    gone = "" if record.state == "LIVE" else f" [{record.state.lower()}]"
+    return f"{record.type} {record.id}: {record.uri}{properties}{gone}"

@@ -1,0 +1,72 @@
+"""The progress of a job's training: in words, and as a line with a bar. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rich.text import Text
+
+from tfoperator.api.v1.types import TrainingProgress
+from tfoperator.cli.views.ages import age
+from tfoperator.controlchars import printable
+from tfoperator.durations import human_duration
+
+_SHOWN_METRICS = 3
+_BAR = 24  # characters
+
+
+def progress_text(progress: TrainingProgress, now: datetime) -> str:
+    """`43%, step 430 of 1000, 3m20s left, loss 0.23, accuracy 0.91`: what is known of it."""
+    parts = [progress.completion] if progress.percentage is not None else []
+    if progress.step is not None:
+        parts.append(f"step {progress.step}" + (f" of {progress.total_steps}" if progress.total_steps else ""))
+    remaining = seconds_left(progress, now)
+    if remaining is not None and progress.percentage != 100:
+        parts.append(f"{human_duration(remaining)} left")
+    return ", ".join((*parts, *metric_texts(progress)))
+
+
+def metric_texts(progress: TrainingProgress) -> list[str]:
+    """`loss 0.23`: the first few, a loss before all others."""
+    ordered = sorted(progress.metrics, key=lambda metric: metric.name != "loss")
+    return [f"{metric.name} {_short(metric.value)}" for metric in ordered[:_SHOWN_METRICS]]
+
+
+def seconds_left(progress: TrainingProgress, now: datetime) -> float | None:
+    """The estimate, less the time that has passed since it was made."""
+    remaining, made = progress.estimated_remaining_seconds, progress.report_time
+    if remaining is None or made is None:
+        return remaining
+    return max(0.0, remaining - max(0.0, (now - made).total_seconds()))
+
+
+def progress_line(name: str, progress: TrainingProgress, now: datetime) -> Text:
+    """A line of the live view: name, bar, percent, steps, time left, loss."""
+    done = round(_BAR * min(max(progress.percentage or 0, 0), 100) / 100)
+    line = Text(f"{name}  ", no_wrap=True, overflow="ellipsis")
+    line.append("━" * done, style="green").append("─" * (_BAR - done), style="dim")
+    line.append(f" {progress.completion:>4}")
+    if progress.step is not None:
+        line.append(f"  {progress.step}" + (f"/{progress.total_steps}" if progress.total_steps else ""))
+    left = seconds_left(progress, now)
+    if left is not None and progress.percentage != 100:
+        line.append(f"  ETA {human_duration(left)}", style="cyan")
+    for text in metric_texts(progress):
+        line.append(f"  {printable(text)}", style="dim")
+    return line
+
+
+def behind_text(progress: TrainingProgress, now: datetime) -> str:
+    """`worker-3 at step 400 (2m ago)` of those that are behind the others; empty if none is."""
+    steps = [one.step for one in progress.behind if one.step is not None]
+    most = max([*steps, progress.step or 0], default=0)
+    late = [one for one in progress.behind if one.step is not None and one.step < most]
+    return ", ".join(f"{one.name} at step {one.step} ({age(one.last_updated_time, now)} ago)" for one in late)
+
+
+def _short(value: str) -> str:
+    """A number with as many digits as people read; any other text as it is."""
+    try:
+        return f"{float(value):.4g}" if "." in value or "e" in value.lower() else value
+    except ValueError:
+        return value

@@ -1,0 +1,23 @@
+"""Carries out plans by API calls, and says when the job has to be looked at again.
+
+`PlanExecutor` keeps the order, `ActionRunner` (`apply.py`) carries out every action in one way, whatever it concerns,
+and `Report` tells what became of it. Nothing about a job is decided here.
+"""
+
+from tfoperator.controller.execute.call_pool import CallPool
+from tfoperator.controller.execute.executor import PlanExecutor
+from tfoperator.controller.execute.job_events import Recorder
+from tfoperator.controller.execute.outcome import AlreadyReported
+from tfoperator.controller.execute.requeue import Requeue, requeue_after, requeue_after_errors
+from tfoperator.controller.execute.status_patch import status_patch
+
+__all__ = [
+    "AlreadyReported",
+    "CallPool",
+    "PlanExecutor",
+    "Recorder",
+    "Requeue",
+    "requeue_after",
+    "requeue_after_errors",
+    "status_patch",
+]

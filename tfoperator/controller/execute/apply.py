@@ -1,0 +1,205 @@
+"""Carries out the actions of a plan, whatever they concern: expectations first, then API calls, never one too many.
+
+What is to be created or deleted is expected before the first call, and what turns out not to be is expected no longer.
+Nothing is decided here but how to go on when a call fails: a failed call never stops what is independent of it, and
+what must be repeated is left to the next sync, which looks at the whole state again. That is what makes a crash between
+any two calls harmless.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from tfoperator.api.v1.types import TFJob
+from tfoperator.controller.execute.call_pool import CallPool
+from tfoperator.controller.execute.lost_answers import was_deleted
+from tfoperator.controller.execute.name_taken import found_instead
+from tfoperator.controller.execute.outcome import Applied, Result
+from tfoperator.controller.kinds import NOUNS, ObjectKind
+from tfoperator.controller.observe import CacheLag, Claimer, PodArchive, PodWitnesses
+from tfoperator.controller.plan import (
+    Action,
+    Create,
+    Delete,
+    KeepLogs,
+    LookAtLog,
+    Patch,
+    Phase,
+    PhaseName,
+    TakeStacks,
+)
+from tfoperator.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
+from tfoperator.kube.objects import decode_nothing
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import ApiClient, PatchType
+
+logger = logging.getLogger(__name__)
+
+
+class ActionRunner:
+    """Carries out phases of actions. Thread-safe; the caller sees to one plan per job at a time."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        resources: Mapping[ObjectKind, Resource],
+        *,
+        claimer: Claimer,
+        cache_lag: CacheLag,
+        pool: CallPool,
+        archive: PodArchive | None,
+        witnesses: PodWitnesses,
+        plan_again: Callable[[str], None],
+    ) -> None:
+        """`plan_again` is called with a job's key, from another thread, when logs have been kept or looked at."""
+        self._client = client
+        self._resources = resources
+        self._claimer = claimer
+        self._cache_lag = cache_lag
+        self._pool = pool
+        self._archive = archive
+        self._witnesses = witnesses
+        self._plan_again = plan_again
+
+    def run(self, job: TFJob, phase: Phase, incomplete: set[PhaseName]) -> list[Applied]:
+        """Carry out one phase; API errors are in the answer, not raised.
+
+        Nothing is done, and nothing answered, if a phase that it needs is in `incomplete`. The phase joins those if
+        a creation of it left nothing in place.
+        """
+        if not phase.needs.isdisjoint(incomplete):
+            return []
+        if phase.name is PhaseName.LOGS:
+            return self._keep_logs(job, phase)
+        if phase.name in (PhaseName.LOOKS, PhaseName.STACKS):
+            return self._ask_witnesses(job, phase)
+        self._cache_lag.expect(job, phase.actions)
+        calls = [partial(self._run_chain, job, chain) for chain in phase.chains]
+        try:
+            if phase.slow_start:
+                results = self._pool.slow_start(calls, ok=_has_no_failure)
+                done, skipped = results.done, results.skipped
+            else:
+                done, skipped = self._pool.all(calls), range(0)
+        except BaseException:
+            self._cache_lag.forget_creations(job, phase.actions)
+            raise
+        for position in skipped:
+            self._not_done(job, phase.chains[position])
+        applied = [one for chain in done for one in chain]
+        if skipped or not all(map(_leaves_in_place, applied)):
+            incomplete.add(phase.name)
+        return applied
+
+    def _run_chain(self, job: TFJob, chain: Sequence[Action]) -> list[Applied]:
+        """What became of each, up to the first that what follows can't do without."""
+        applied: list[Applied] = []
+        for position, action in enumerate(chain):
+            one = self._carry_out(job, action)
+            applied.append(one)
+            if not _leaves_in_place(one):
+                self._not_done(job, chain[position + 1 :])
+                break
+        return applied
+
+    def _not_done(self, job: TFJob, actions: Sequence[Action]) -> None:
+        for action in actions:
+            self._cache_lag.expect_no_more(job, action)
+
+    def _carry_out(self, job: TFJob, action: Action) -> Applied:
+        match action:
+            case Create():
+                return self._create(job, action)
+            case Patch():
+                return self._patch(job, action)
+            case Delete():
+                return self._delete(job, action)
+            case KeepLogs() | LookAtLog() | TakeStacks():  # which have phases of their own
+                return Applied(action, Result.DONE)
+
+    def _create(self, job: TFJob, action: Create) -> Applied:
+        resource = self._resources[action.kind]
+        try:
+            self._client.create(resource, job.metadata.namespace, action.body, decode_nothing)
+        except KubeError as error:
+            self._cache_lag.expect_no_more(job, action)
+            if not isinstance(error, AlreadyExistsError):
+                return Applied(action, Result.FAILED, error)
+            try:
+                return found_instead(self._client, self._claimer, job, resource, action)
+            except KubeError as second:
+                return Applied(action, Result.FAILED, second)
+        if action.replica is None:
+            logger.info("created %s %s", NOUNS[action.kind], action.name, extra={"job": job.metadata.key})
+        return Applied(action, Result.DONE)
+
+    def _patch(self, job: TFJob, action: Patch) -> Applied:
+        metadata = {**action.body.get("metadata", {}), "uid": action.uid}
+        body = {**action.body, "metadata": metadata}
+        resource = self._resources[action.kind]
+        patch_type = PatchType.STRATEGIC if action.strategic else PatchType.MERGE
+        try:
+            self._client.patch(
+                resource, job.metadata.namespace, action.name, body, decode_nothing, patch_type=patch_type
+            )
+        except (NotFoundError, ConflictError):
+            # It is gone or has changed, or another object has its name: the cache will show it.
+            return Applied(action, Result.LEAVING)
+        except KubeError as error:
+            return Applied(action, Result.FAILED, error)
+        logger.info("changed %s %s", NOUNS[action.kind], action.name, extra={"job": job.metadata.key})
+        return Applied(action, Result.DONE)
+
+    def _delete(self, job: TFJob, action: Delete) -> Applied:
+        kind, name, uid = action.kind, action.name, action.uid
+        resource, namespace = self._resources[kind], job.metadata.namespace
+        try:
+            self._client.delete(
+                resource,
+                namespace,
+                name,
+                uid=uid,
+                resource_version=action.resource_version,
+                grace_period_seconds=action.grace_period_seconds,
+                # What a job or a deployment owns goes with it, and not before it.
+                propagation_policy="Background" if kind in ("tfjobs", "deployments") else "",
+            )
+        except KubeError as error:
+            if isinstance(error, ConflictError) and action.resource_version:
+                self._cache_lag.expect_no_more(job, action)
+                return Applied(action, Result.LEAVING)
+            gone = was_deleted(self._client, resource, namespace, name, uid, error)
+            # Of what is gone and still in the cache the watch will tell; of anything else nothing is to be expected.
+            if not gone or not self._claimer.shows_alive(kind, namespace, name, uid):
+                self._cache_lag.expect_no_more(job, action)
+            return Applied(action, Result.DONE) if gone else Applied(action, Result.FAILED, error)
+        logger.info("deleted %s %s: %s", NOUNS[kind], name, action.reason, extra={"job": job.metadata.key})
+        return Applied(action, Result.DONE)
+
+    def _keep_logs(self, job: TFJob, phase: Phase) -> list[Applied]:
+        if self._archive is not None:
+            pods = [action.pod for action in phase.actions if isinstance(action, KeepLogs)]
+            self._archive.keep(job.metadata, pods, partial(self._plan_again, job.metadata.key))
+        return []
+
+    def _ask_witnesses(self, job: TFJob, phase: Phase) -> list[Applied]:
+        done = partial(self._plan_again, job.metadata.key)
+        looks = [action for action in phase.actions if isinstance(action, LookAtLog)]
+        stacks = [action.pod for action in phase.actions if isinstance(action, TakeStacks)]
+        if looks and self._witnesses.logs is not None:
+            pods = [action.pod for action in looks]
+            self._witnesses.logs.look(job.metadata, pods, looks[0].newer_than, done)
+        if stacks and self._witnesses.stacks is not None:
+            self._witnesses.stacks.take(job.metadata, stacks, done)
+        return []
+
+
+def _leaves_in_place(one: Applied) -> bool:
+    """Whether what follows may rely on the object: False for a creation that left nothing of the job's there."""
+    return not isinstance(one.action, Create) or one.result in (Result.DONE, Result.OURS)
+
+
+def _has_no_failure(applied: Sequence[Applied]) -> bool:
+    return all(one.result is not Result.FAILED for one in applied)

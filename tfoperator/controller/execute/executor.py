@@ -1,0 +1,87 @@
+"""Carries a plan out: the status first where it must be durable, then the phases, then the status and the events.
+
+The status is written even if an action failed (it says what was observed), unless the API server refuses the job's
+objects for good: then the plan's status speaks of a job that could be started, and the next plan says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tfoperator.api.v1.types import TFJob
+from tfoperator.clock import Clock
+from tfoperator.controller.execute.apply import ActionRunner
+from tfoperator.controller.execute.call_pool import CallPool
+from tfoperator.controller.execute.job_events import JobEvents, Recorder
+from tfoperator.controller.execute.outcome import Applied, Outcome
+from tfoperator.controller.execute.report import Report
+from tfoperator.controller.execute.status import StatusWriter
+from tfoperator.controller.kinds import ObjectKind
+from tfoperator.controller.metrics import ControllerMetrics
+from tfoperator.controller.observe import NO_WITNESSES, CacheLag, Claimer, JobMemory, PodArchive, PodWitnesses
+from tfoperator.controller.plan import PhaseName, Plan
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import ApiClient
+
+
+class PlanExecutor:
+    """Executes plans. Thread-safe, for different jobs at a time; the caller sees to one plan per job at a time."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        resources: Mapping[ObjectKind, Resource],
+        *,
+        claimer: Claimer,
+        cache_lag: CacheLag,
+        memory: JobMemory,
+        pool: CallPool,
+        recorder: Recorder,
+        clock: Clock,
+        metrics: ControllerMetrics,
+        archive: PodArchive | None,
+        witnesses: PodWitnesses = NO_WITNESSES,
+        plan_again: Callable[[str], None],
+    ) -> None:
+        """`resources` has PodGroups only where there is a gang scheduler: without it, plans say nothing of them.
+
+        `plan_again` is called with a job's key, from another thread, when logs have been kept or looked at.
+        """
+        self._memory = memory
+        self._events = JobEvents(recorder, memory)
+        self._report = Report(self._events, metrics)
+        self._status = StatusWriter(
+            client, memory=memory, cache_lag=cache_lag, events=self._events, clock=clock, metrics=metrics
+        )
+        self._runner = ActionRunner(
+            client,
+            resources,
+            claimer=claimer,
+            cache_lag=cache_lag,
+            pool=pool,
+            archive=archive,
+            witnesses=witnesses,
+            plan_again=plan_again,
+        )
+
+    def execute(self, job: TFJob, plan: Plan) -> Outcome:
+        """Carry out a plan made for `job`. API errors are in the outcome, not raised."""
+        outcome = Outcome()
+        if plan.write_status_first and not self._status.write(job, plan, outcome):
+            return outcome
+        incomplete: set[PhaseName] = set()
+        applied: list[Applied] = []
+        for phase in plan.phases:
+            applied += self._runner.run(job, phase, incomplete)
+            if phase.name is PhaseName.NETWORK and phase is not plan.phases[-1] and phase.name not in incomplete:
+                continue  # told of together with the pods: an event costs as much as the service
+            self._report.of(job, applied, outcome)
+            applied = []
+            if outcome.refused:
+                outcome.replan = self._memory.refuse(job.metadata.uid, job.metadata.generation, outcome.refused)
+                return outcome
+        if plan.write_status and not plan.write_status_first and not self._status.write(job, plan, outcome):
+            return outcome
+        if plan.events:
+            self._events.emit(job, plan.events)
+        return outcome

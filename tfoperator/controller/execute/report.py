@@ -1,0 +1,155 @@
+"""What became of a phase's actions, told to everybody whom it concerns: the outcome, the metrics, the job's owner.
+
+One event for all that a phase created or deleted: an event per pod costs as much as the pod itself. What fails of a
+required object is repeated, or makes the job invalid if the API server refuses it for good. A failure with another
+object (a TensorBoard's, a pod that is to be stopped) is told once per generation and tried again: a job that computes
+for days must not end for its pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tfoperator.api.v1.types import TFJob
+from tfoperator.controller.execute.job_events import JobEvents
+from tfoperator.controller.execute.outcome import (
+    AlreadyReported,
+    Applied,
+    NameTaken,
+    Outcome,
+    Result,
+    is_final,
+    refusal,
+)
+from tfoperator.controller.kinds import NOUNS, ObjectKind
+from tfoperator.controller.metrics import ControllerMetrics
+from tfoperator.controller.plan import Action, Create, Delete, Patch, PlannedEvent
+from tfoperator.kube.errors import ForbiddenError, KubeError
+
+_MAX_NAMES = 5
+_VERBS: tuple[tuple[type[Action], str], ...] = ((Create, "Create"), (Patch, "Change"), (Delete, "Delete"))
+_FAILED_TENSORBOARD = "FailedTensorBoard"
+_FAILED_STOP = "FailedStopPod"
+
+
+class Report:
+    """Reports what became of actions. Thread-safe, for different jobs at a time."""
+
+    def __init__(self, events: JobEvents, metrics: ControllerMetrics) -> None:
+        self._events = events
+        self._metrics = metrics
+
+    def of(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
+        """Report on one phase, and add to `outcome` what has to be repeated or waited for."""
+        required = [one for one in applied if one.action.required]
+        self._count(required)
+        self._report_required(job, required, outcome)
+        optional = [one for one in applied if not one.action.required]
+        self._report_stops(job, [one for one in optional if one.action.kind == "pods"], outcome)
+        self._report_tensorboard(job, [one for one in optional if one.action.kind != "pods"], outcome)
+        if any(one.result in (Result.OURS, Result.LEAVING) for one in applied):
+            outcome.waiting = True
+
+    def _count(self, applied: Sequence[Applied]) -> None:
+        for kind in ("services", "pods", "podgroups"):
+            created = [one.result for one in applied if isinstance(one.action, Create) and one.action.kind == kind]
+            if created:
+                missing = sum(result not in (Result.DONE, Result.OURS) for result in created)
+                self._metrics.objects_created(kind, created.count(Result.DONE), missing)
+            deleted = _done(applied, Delete).get(kind)
+            if deleted:
+                self._metrics.objects_deleted(kind, len(deleted))
+
+    def _report_required(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
+        failures: dict[tuple[str, str], list[KubeError]] = {}
+        for action, error, message in ((one.action, one.error, one.message) for one in applied):
+            if message:
+                self._events.warn_once(job, _reason("Create", action), message)
+                outcome.errors.append(NameTaken(message))
+            if error is None:
+                continue
+            outcome.errors.append(error)
+            verb = next(verb for kind, verb in _VERBS if isinstance(action, kind))
+            failures.setdefault((_reason(verb, action), _gerund(verb, action)), []).append(error)
+            if isinstance(action, Create | Patch) and is_final(error) and not outcome.refused:
+                outcome.refused = refusal(action.spec_field, NOUNS[action.kind], error)
+        for (reason, what), errors in failures.items():
+            self._events.failed(job, reason, f"Error {what}", errors)
+        for kind, verb in ((Create, "Create"), (Delete, "Delete")):
+            self._events.emit(job, completion_events(verb, _done(applied, kind)))
+
+    def _report_tensorboard(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
+        for kind, verb in _VERBS:
+            done = [f"{NOUNS[what]} {name}" for what, names in _done(applied, kind).items() for name in names]
+            if done:
+                event = PlannedEvent("Normal", f"TensorBoard{verb}d", f"{verb}d {' and '.join(done)}")
+                self._events.emit(job, (event,))
+        for action, error, message in ((one.action, one.error, one.message) for one in applied):
+            if message:
+                self._events.warn_once(job, _FAILED_TENSORBOARD, message)
+                outcome.errors.append(NameTaken(message))
+            elif is_final(error) or isinstance(error, ForbiddenError):
+                refused = f"Error with {NOUNS[action.kind]} {action.name}: {error}"
+                self._events.warn_once(job, _FAILED_TENSORBOARD, refused)
+                outcome.errors.append(AlreadyReported(refused))
+            elif error is not None:
+                outcome.errors.append(error)
+
+    def _report_stops(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
+        stopped = _done(applied, Patch).get("pods")
+        if stopped:
+            message = f"Stopped {_listed('pod', stopped)}, because the job has ended; the logs stay with the pods"
+            self._events.emit(job, (PlannedEvent("Normal", "SuccessfulStopPod", message),))
+        failures = [one.error for one in applied if one.error is not None]
+        # One complaint for all: what refuses to have a pod stopped (a policy, mostly) refuses that of each.
+        self._events.failed(job, _FAILED_STOP, "Error stopping pods", failures, once=True)
+        for error in failures:
+            refused = is_final(error) or isinstance(error, ForbiddenError)
+            outcome.errors.append(AlreadyReported(str(error)) if refused else error)
+
+
+def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> tuple[PlannedEvent, ...]:
+    """The events about objects that were created or deleted, by kind: one for pods and services, one for each other.
+
+    `verb` is `Create` or `Delete`. That a PodGroup was created is not told: only the scheduler asked for it.
+    """
+    pods, services = names.get("pods", ()), names.get("services", ())
+    events: list[PlannedEvent] = []
+    if pods:
+        more = f" and {len(services)} {'service' if len(services) == 1 else 'services'}" if services else ""
+        events.append(PlannedEvent("Normal", f"Successful{verb}Pod", f"{verb}d {_listed('pod', pods)}{more}"))
+    elif services:
+        message = f"{verb}d {_listed('service', services)}"
+        events.append(PlannedEvent("Normal", f"Successful{verb}Service", message))
+    if verb == "Delete":
+        for name in names.get("podgroups", ()):
+            events.append(PlannedEvent("Normal", "SuccessfulDeletePodGroup", f"Deleted PodGroup: {name}"))
+        for name in names.get("tfjobs", ()):
+            events.append(PlannedEvent("Normal", "SuccessfulDeleteJob", f"Deleted job: {name}"))
+    return tuple(events)
+
+
+def _done(applied: Sequence[Applied], kind: type[Action]) -> dict[ObjectKind, list[str]]:
+    """The names of the objects for which an action of this kind was carried out, by their kind."""
+    names: dict[ObjectKind, list[str]] = {}
+    for action, result in ((one.action, one.result) for one in applied):
+        if result is Result.DONE and isinstance(action, kind):
+            names.setdefault(action.kind, []).append(action.name)
+    return names
+
+
+def _reason(verb: str, action: Action) -> str:
+    """The reason of the event about a failure, such as `FailedCreatePod`; a change is told like a creation."""
+    noun = "Job" if action.kind == "tfjobs" else NOUNS[action.kind]
+    return f"Failed{'Delete' if verb == 'Delete' else 'Create'}{noun[0].upper()}{noun[1:]}"
+
+
+def _gerund(verb: str, action: Action) -> str:
+    return "deleting" if verb == "Delete" else f"{verb[:-1].lower()}ing {NOUNS[action.kind]}"
+
+
+def _listed(kind: str, names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"{kind}: {names[0]}"
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"{len(names)} {kind}s: {', '.join(names[:_MAX_NAMES])}{more}"

@@ -1,0 +1,101 @@
+"""Writes a job's status: at most one PATCH per plan, and only onto the status that the plan was made from.
+
+What a status says has happened is counted and logged once it is written, not before: a write that fails is repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.clock import Clock
+from tfoperator.controller.execute.job_events import MAX_MESSAGE, JobEvents
+from tfoperator.controller.execute.outcome import Outcome
+from tfoperator.controller.execute.status_patch import status_patch
+from tfoperator.controller.metrics import ControllerMetrics
+from tfoperator.controller.observe import CacheLag, JobMemory
+from tfoperator.controller.plan import Plan, PlannedEvent
+from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
+from tfoperator.kube.verbs import ApiClient
+
+logger = logging.getLogger(__name__)
+
+
+class StatusWriter:
+    """Writes the statuses of plans. Thread-safe, for different jobs at a time."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        *,
+        memory: JobMemory,
+        cache_lag: CacheLag,
+        events: JobEvents,
+        clock: Clock,
+        metrics: ControllerMetrics,
+    ) -> None:
+        self._client = client
+        self._memory = memory
+        self._cache_lag = cache_lag
+        self._events = events
+        self._clock = clock
+        self._metrics = metrics
+
+    def write(self, job: TFJob, plan: Plan, outcome: Outcome) -> bool:
+        """Write the plan's status; False if that failed, the job is gone, or it was not as the plan took it to be."""
+        patch = status_patch(job.status, plan.status)
+        meta = job.metadata
+        if patch is None:
+            self._memory.recorded(meta.uid, plan.status)
+            return True
+        # The patch is a difference, and means nothing on top of another status than the one it was made from: that of a
+        # leader before us, whose last writes the cache has not shown yet, or that of a new job of the same name. (A
+        # UID would not tell the latter apart: API servers ignore it in a write to `status`.)
+        patch["metadata"] = {"resourceVersion": meta.resource_version}
+        try:
+            answer = self._client.patch(TFJOBS, meta.namespace, meta.name, patch, decode_tfjob, subresource="status")
+        except NotFoundError as error:
+            logger.info("the status is not written, the job is gone: %s", error, extra={"job": meta.key})
+            outcome.gone = True
+            return False
+        except ConflictError:
+            # What has changed is on its way to the cache.
+            logger.debug("the status is not written yet, the job has changed", extra={"job": meta.key})
+            outcome.waiting = True
+            return False
+        except KubeError as error:
+            if isinstance(error, InvalidError):
+                self._refused(job, error)
+            outcome.errors.append(error)
+            return False
+        if answer.metadata.resource_version != meta.resource_version:
+            self._cache_lag.status_written(answer)
+        self._memory.recorded(meta.uid, plan.status)
+        self._report_transitions(job, plan)
+        return True
+
+    def _refused(self, job: TFJob, error: InvalidError) -> None:
+        """Say by an event, once, what the status can't: that the job breaks rules which are younger than it."""
+        message = f"The API server refuses to record anything about this job until it is mended: {error.status.message}"
+        if self._memory.first_warning(job.metadata.uid, "status"):
+            self._events.emit(job, (PlannedEvent("Warning", "StatusRefused", message[:MAX_MESSAGE]),))
+
+    def _report_transitions(self, job: TFJob, plan: Plan) -> None:
+        if not plan.transitions:
+            return
+        meta = job.metadata
+        self._metrics.job_transitions(meta.namespace, plan.transitions)
+        logger.info("is now %s", ", ".join(sorted(plan.transitions)), extra={"job": meta.key})
+        if meta.creation_timestamp is None:
+            return
+        age = max((self._clock.now() - meta.creation_timestamp).total_seconds(), 0.0)
+        if ConditionType.RUNNING in plan.transitions and not _has_run(job):
+            self._metrics.job_started(age)
+        for condition in (ConditionType.SUCCEEDED, ConditionType.FAILED):
+            if condition in plan.transitions:
+                self._metrics.job_finished(age, succeeded=condition is ConditionType.SUCCEEDED)
+
+
+def _has_run(job: TFJob) -> bool:
+    started = (ConditionType.RUNNING, ConditionType.RESTARTING)
+    return any(one.type in started and one.status != "Unknown" for one in job.status.conditions)

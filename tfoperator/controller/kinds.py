@@ -1,0 +1,37 @@
+"""The kinds of objects that the controller creates, changes and deletes, and the key under which it expects them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.expectations import ExpectationKey
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+
+OwnedKind = Literal["pods", "services", "podgroups", "deployments"]
+"""The kinds of objects that a job owns, spelled like their resources."""
+
+ObjectKind = OwnedKind | Literal["tfjobs"]
+"""The same and the job itself, which is deleted when its time to live is over."""
+
+RESOURCES: dict[ObjectKind, Resource] = {
+    "pods": PODS,
+    "services": SERVICES,
+    "deployments": DEPLOYMENTS,
+    "tfjobs": TFJOBS,
+}
+"""The resource of each kind but PodGroups: theirs depends on the gang scheduler."""
+
+NOUNS: dict[ObjectKind, str] = {
+    "pods": "pod",
+    "services": "service",
+    "podgroups": "PodGroup",
+    "deployments": "deployment",
+    "tfjobs": "TFJob",
+}
+"""What one object of each kind is called in messages."""
+
+
+def expectation_key(owner_uid: str, replica_type: str | None, kind: ObjectKind) -> ExpectationKey:
+    """The key for objects of one replica type (in any case); empty or None for objects that belong to no replica."""
+    return ExpectationKey(owner_uid, (replica_type or "").lower(), kind)

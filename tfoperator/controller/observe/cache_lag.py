@@ -1,0 +1,229 @@
+"""How far the caches lag behind the cluster, and what follows: the one place that knows.
+
+A cache shows the cluster as it was a moment ago. Acting on that misreads two kinds of writes.
+
+*Own writes* are known here, and are put over what the caches show, as client-go's MutationCache does. Created and
+deleted objects are expected (`tfoperator.expectations`) from before the call until an informer shows them; `look()`
+hands them to the plan, which neither repeats nor misreads them. The status written last holds until the cache shows a
+version at least as new (also by `look()`), so that a sync can't take back a restart count.
+
+*Writes of others* can't be known: those of the leader before this one, and pods that vanished because a watch lags.
+They are asked about (`verify()`), once per inherited job and whenever a plan rests on a pod's absence: a GET of the job
+and one per pod that has vanished. Believing the cache would cost a restart that never was, run a finished job again, or
+take the pods from a running one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence, Set
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobStatus
+from tfoperator.clock import Clock
+from tfoperator.controller.kinds import expectation_key
+from tfoperator.controller.observe.claim import Claimer, matches
+from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen, seconds_between, whole_second
+from tfoperator.expectations import ExpectationKey, Expectations
+from tfoperator.kube.errors import KubeError, NotFoundError
+from tfoperator.kube.objects import decode_partial
+from tfoperator.kube.resources import PODS
+from tfoperator.kube.verbs import ApiClient
+
+_NOTHING_UNSEEN = Unseen()
+
+
+class StaleCache(KubeError):
+    """The cache misses an object that is there; acting on it would count a loss that has not happened."""
+
+
+def is_older(version: str, than: str) -> bool | None:
+    """Whether one resourceVersion of an object precedes another; None if that can't be told.
+
+    The Kubernetes API defines them as comparable decimal numbers since 1.35, and every API server that stores in etcd
+    has always used such; anything else is only equal or not.
+    """
+    if version == than:
+        return False
+    if version.isascii() and version.isdigit() and than.isascii() and than.isdigit():
+        return (len(version), version) < (len(than), than)
+    return None
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """The last status write of a job: its answer, and the version that the cache showed at the time."""
+
+    status: TFJobStatus
+    version: str
+    cached_version: str
+
+
+class CacheLag:
+    """Thread-safe, for different jobs at a time."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        claimer: Claimer,
+        expectations: Expectations,
+        clock: Clock,
+        all_calls: Callable[[Sequence[Callable[[], str]]], list[str]],
+    ) -> None:
+        """`all_calls` makes calls in parallel and returns their results in order."""
+        self._client = client
+        self._claimer = claimer
+        self._expectations = expectations
+        self._clock = clock
+        self._all_calls = all_calls
+        self._lock = threading.Lock()  # guards _written and _cached_versions
+        self._written: dict[str, _Written] = {}  # by UID
+        self._cached_versions: dict[str, str] = {}  # by UID, as `newest` saw them last
+        self._since: datetime | None = None  # when this process began to lead
+        # UIDs of jobs that others may have worked on until this process led, and that it has not acted on since. Only
+        # a job's own sync takes it out, and jobs are never put in again.
+        self._inherited: set[str] = set()
+
+    def inherit(self, jobs: Iterable[TFJob]) -> None:
+        """Note that this process begins to lead: others may have worked on these jobs until now."""
+        self._inherited.update(job.metadata.uid for job in jobs)
+        self._since = whole_second(self._clock.now())
+
+    def forget(self, uid: str) -> None:
+        """The job is gone."""
+        self._expectations.forget_owner(uid)
+        self._inherited.discard(uid)
+        with self._lock:
+            self._written.pop(uid, None)
+            self._cached_versions.pop(uid, None)
+
+    # Own writes.
+
+    def expect(self, job: TFJob, actions: Iterable[Action]) -> None:
+        """These actions are about to be carried out: expect what they create and delete."""
+        creations: dict[ExpectationKey, int] = {}
+        deletions: dict[ExpectationKey, list[str]] = {}
+        for action in actions:
+            if isinstance(action, Create):
+                key = _key(job, action)
+                creations[key] = creations.get(key, 0) + 1
+            elif isinstance(action, Delete):
+                deletions.setdefault(_key(job, action), []).append(action.uid)
+        for key, count in creations.items():
+            self._expectations.expect_creations(key, count)
+        for key, uids in deletions.items():
+            self._expectations.expect_deletions(key, uids)
+
+    def expect_no_more(self, job: TFJob, action: Action) -> None:
+        """Expect nothing of an action that was not carried out, or of which no informer will tell."""
+        if isinstance(action, Create):
+            self._expectations.creation_observed(_key(job, action))
+        elif isinstance(action, Delete):
+            self._expectations.deletion_observed(_key(job, action), action.uid)
+
+    def forget_creations(self, job: TFJob, actions: Iterable[Action]) -> None:
+        """How many of these were created is unknown, and nobody will ever observe those that were not."""
+        for action in actions:
+            if isinstance(action, Create):
+                self._expectations.forget(_key(job, action))
+
+    def look(self, cached: TFJob) -> tuple[TFJob, Unseen]:
+        """The job with the newest status known, and what was asked for on its behalf and is not seen yet.
+
+        Look before reading the other caches: what they show later counts as unseen for this once, and not the other way
+        round. The job has the resourceVersion that goes with the status, so that the next write can be made
+        conditional on it.
+        """
+        return self._newest(cached), self._unseen(cached.metadata.uid)
+
+    def _newest(self, cached: TFJob) -> TFJob:
+        meta = cached.metadata
+        with self._lock:
+            self._cached_versions[meta.uid] = meta.resource_version
+            written = self._written.get(meta.uid)
+            if written is None:
+                return cached
+            stale = is_older(meta.resource_version, written.version)
+            if stale is None:
+                stale = meta.resource_version == written.cached_version
+            if not stale:
+                del self._written[meta.uid]
+                return cached
+        meta = msgspec.structs.replace(meta, resource_version=written.version)
+        return msgspec.structs.replace(cached, metadata=meta, status=written.status)
+
+    def _unseen(self, uid: str) -> Unseen:
+        outstanding = self._expectations.outstanding(uid)
+        if not outstanding:
+            return _NOTHING_UNSEEN
+        return Unseen(
+            awaited=frozenset((key.replica_type, key.kind) for key in outstanding),
+            deleted=frozenset().union(*outstanding.values()),
+        )
+
+    def status_written(self, answer: TFJob) -> None:
+        """A status write was answered with the object as it is now. A job that was forgotten stays so."""
+        meta = answer.metadata
+        with self._lock:
+            cached_version = self._cached_versions.get(meta.uid)
+            if cached_version is not None:
+                self._written[meta.uid] = _Written(answer.status, meta.resource_version, cached_version)
+
+    # Writes of others.
+
+    def verify(self, observed: Observed, plan: Plan) -> None:
+        """Look up the job, and pods that vanished without our doing, if the plan depends on what the cache says.
+
+        Raises StaleCache if the cache is behind, or another KubeError.
+        """
+        job = observed.job
+        doubtful = job.metadata.uid in self._inherited or self._came_late(job)
+        if not plan.absent and not (doubtful and plan.changes_objects):
+            return
+        seen = {pod.metadata.uid for pod in observed.pods}
+        calls: list[Callable[[], str]] = [partial(self._is_there, job, name, seen) for name in plan.absent]
+        calls.append(partial(self._has_changed, job))
+        missed = [what for what in self._all_calls(calls) if what]
+        if missed:
+            raise StaleCache(f"{missed[0]}, but the cache does not show it yet")
+        self._inherited.discard(job.metadata.uid)
+
+    def _came_late(self, job: TFJob) -> bool:
+        """Whether this is the first state of a job that was there before this process led: the watch lags.
+
+        Later states name the pods that were started, and whose absence is asked about in any case. The API server's
+        clock is compared with ours: a skew costs a GET for jobs that are made in our first seconds.
+        """
+        created = job.metadata.creation_timestamp
+        if job.status.conditions or created is None or self._since is None:
+            return False
+        return seconds_between(created, self._since) > 0
+
+    def _is_there(self, job: TFJob, name: str, seen: Set[str]) -> str:
+        try:
+            meta = self._client.get(PODS, job.metadata.namespace, name, decode_partial).metadata
+        except NotFoundError:
+            return ""
+        if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in seen:
+            # If the cache shows it, then not as this replica: its labels were changed.
+            return ""
+        if not matches(meta.labels, job.metadata.name):
+            # Without our labels no cache will ever show it, however long we wait.
+            self._claimer.release(job, PODS, meta, decode_partial)
+            return ""
+        return f"pod {name} is there"
+
+    def _has_changed(self, job: TFJob) -> str:
+        meta = job.metadata
+        try:
+            live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial).metadata
+        except NotFoundError:
+            return "the job is gone"
+        return "" if live.resource_version == meta.resource_version else "the job has changed"
+
+
+def _key(job: TFJob, action: Create | Delete) -> ExpectationKey:
+    replica_type = None if action.replica is None else action.replica[0]
+    return expectation_key(job.metadata.uid, replica_type, action.kind)

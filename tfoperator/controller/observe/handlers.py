@@ -1,0 +1,151 @@
+"""From watch events to keys: which job has to be looked at because of what changed.
+
+Handlers decide nothing else. They find the owner by UID, tell the expectations what has arrived, and put the job's
+key into the queue, which collapses a burst of events into one sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tfoperator.api import names
+from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.controller.kinds import OwnedKind, expectation_key
+from tfoperator.controller.observe.claim import matches
+from tfoperator.controller.observe.informers import ControllerInformers
+from tfoperator.expectations import Expectations
+from tfoperator.informers import InformerGroup, Lister, ObjectNotFound
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference
+
+T = TypeVar("T", bound=HasMetadata)
+
+Enqueue = Callable[[str], None]
+"""Has the job of this key (`namespace/name`) looked at."""
+
+
+def connect(informers: ControllerInformers, handler: JobHandler, expectations: Expectations, enqueue: Enqueue) -> None:
+    """From now on have `handler` told of jobs, `expectations` of what they control, and `enqueue` whose that is.
+
+    No handler gets resyncs: those are the reconciler's business.
+    """
+    informers.jobs.add_handler(handler, resync_period=0, name="controller")
+
+    def follow(kind: OwnedKind, group: InformerGroup[T]) -> None:
+        owned = OwnedObjectHandler[T](kind, informers.jobs.lister, expectations, enqueue)
+        group.add_handler(owned, resync_period=0, name="controller")
+
+    follow("pods", informers.pods)
+    follow("services", informers.services)
+    follow("deployments", informers.deployments)
+    if informers.pod_groups is not None:
+        follow("podgroups", informers.pod_groups)
+
+
+class JobHandler:
+    """Queues every job that is new or changed; tells `gone` about those that were deleted.
+
+    A change of status alone, nearly always our own write, goes to `enqueue_soon`, where it meets others of its kind.
+    """
+
+    def __init__(self, enqueue: Enqueue, enqueue_soon: Enqueue, gone: Callable[[TFJob], None]) -> None:
+        self._enqueue = enqueue
+        self._enqueue_soon = enqueue_soon
+        self._gone = gone
+
+    def on_add(self, obj: TFJob, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """A job is there."""
+        self._enqueue(obj.metadata.key)
+
+    def on_update(self, old: TFJob, new: TFJob) -> None:
+        """A job changed, perhaps into another one of the same name. Resyncs are the reconciler's business."""
+        if old.metadata.uid != new.metadata.uid:
+            self._gone(old)
+        elif old.metadata.resource_version == new.metadata.resource_version:
+            return
+        elif old.metadata.generation == new.metadata.generation > 0 and old.metadata.deletion_timestamp is None:
+            self._enqueue_soon(new.metadata.key)
+            return
+        self._enqueue(new.metadata.key)
+
+    def on_delete(self, obj: TFJob, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """A job is gone."""
+        self._gone(obj)
+
+
+class OwnedObjectHandler(Generic[T]):
+    """Queues the job that controls a pod or service, or that might adopt it."""
+
+    def __init__(self, kind: OwnedKind, jobs: Lister[TFJob], expectations: Expectations, enqueue: Enqueue) -> None:
+        self._kind: OwnedKind = kind
+        self._jobs = jobs
+        self._expectations = expectations
+        self._enqueue = enqueue
+
+    def on_add(self, obj: T, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """An object is there: perhaps one that was awaited, perhaps an orphan."""
+        meta = obj.metadata
+        owner = meta.controller
+        if meta.deletion_timestamp is not None:
+            # After a restart an object may first be seen on its way out.
+            self._observe_deletion(meta)
+        elif owner is not None:
+            replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")
+            self._expectations.creation_observed(expectation_key(owner.uid, replica_type, self._kind))
+        self._enqueue_job_of(meta)
+
+    def on_update(self, old: T, new: T) -> None:
+        """An object changed; what nobody reads (the views are equal) changes nothing."""
+        if old.metadata.uid != new.metadata.uid:
+            self.on_delete(old, final_state_unknown=True)
+            self.on_add(new, initial=False)
+            return
+        if _same_view(old, new):
+            return
+        if new.metadata.deletion_timestamp is not None:
+            self._observe_deletion(new.metadata)
+        if old.metadata.owner_references != new.metadata.owner_references:
+            self._enqueue_job_of(old.metadata)
+        self._enqueue_job_of(new.metadata)
+
+    def on_delete(self, obj: T, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """An object is gone, and its name is free: a job may wait for that whose predecessor of its name owned it."""
+        self._observe_deletion(obj.metadata)
+        self._enqueue_job_of(obj.metadata, of_any_uid=True)
+
+    def _observe_deletion(self, meta: ObjectMeta) -> None:
+        owner = meta.controller
+        if owner is not None:
+            replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")
+            self._expectations.deletion_observed(expectation_key(owner.uid, replica_type, self._kind), meta.uid)
+
+    def _enqueue_job_of(self, meta: ObjectMeta, *, of_any_uid: bool = False) -> None:
+        owner = meta.controller
+        name = meta.labels.get(names.LABEL_JOB_NAME, "") if owner is None else _job_name(owner)
+        if not name:
+            return
+        try:
+            job = self._jobs.get(meta.namespace, name)
+        except ObjectNotFound:
+            # Its own arrival will queue it.
+            return
+        if owner is None:
+            if matches(meta.labels, name):
+                self._enqueue(job.metadata.key)
+        elif of_any_uid or owner.uid == job.metadata.uid:
+            self._enqueue(job.metadata.key)
+
+
+def _job_name(owner: OwnerReference) -> str:
+    group = owner.api_version.partition("/")[0]
+    return owner.name if owner.kind == TFJOBS.kind and group == TFJOBS.group else ""
+
+
+def _same_view(old: HasMetadata, new: HasMetadata) -> bool:
+    """Whether nothing differs that a view shows, but for the resourceVersion."""
+    version = new.metadata.resource_version
+    if old.metadata.resource_version == version:
+        return True
+    return msgspec.structs.replace(old, metadata=msgspec.structs.replace(old.metadata, resource_version=version)) == new

@@ -1,0 +1,83 @@
+"""The caches that the controller reads: which informers it needs, with which indexes."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from tfoperator.api import names
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.controller.observe.priorities import PriorityClass, decode_priority_class
+from tfoperator.controller.pods import GangScheduler, PodGroup, decode_pod_group
+from tfoperator.informers import (
+    CONTROLLER_UID_INDEX,
+    ORPHANS_INDEX,
+    InformerGroup,
+    SharedInformerFactory,
+    index_by_controller_uid,
+    index_orphans,
+)
+from tfoperator.kube import Selection
+from tfoperator.kube.objects import (
+    Deployment,
+    HasMetadata,
+    Pod,
+    Service,
+    decode_deployment,
+    decode_pod,
+    decode_service,
+)
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, PRIORITY_CLASSES, SERVICES, Resource
+from tfoperator.kube.verbs import Decoder
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class ControllerInformers(msgspec.Struct, frozen=True):
+    """The caches that a controller reads. What jobs make is in them only if it carries our label.
+
+    Deployments are watched whether a job has a TensorBoard or not: a watch without events costs the API server next to
+    nothing, and the first job that wants one doesn't have to wait for a cache. PodGroups and PriorityClasses are there
+    if there is a gang scheduler, `gang`.
+    """
+
+    jobs: InformerGroup[TFJob]
+    pods: InformerGroup[Pod]
+    services: InformerGroup[Service]
+    deployments: InformerGroup[Deployment]
+    gang: GangScheduler | None = None
+    pod_groups: InformerGroup[PodGroup] | None = None
+    priority_classes: InformerGroup[PriorityClass] | None = None
+
+    @classmethod
+    def of(cls, factory: SharedInformerFactory, gang: GangScheduler | None = None) -> ControllerInformers:
+        """The informers of a factory, with the indexes that a controller needs; start the factory afterwards."""
+        pod_groups, priority_classes = None, None
+        if gang is not None:
+            pod_groups = _owned_objects(factory, gang.pod_groups, decode_pod_group)
+            priority_classes = factory.informer(PRIORITY_CLASSES, decode_priority_class)
+        return cls(
+            jobs=factory.informer(TFJOBS, decode_tfjob),
+            pods=_owned_objects(factory, PODS, decode_pod),
+            services=_owned_objects(factory, SERVICES, decode_service),
+            deployments=_owned_objects(factory, DEPLOYMENTS, decode_deployment),
+            gang=gang,
+            pod_groups=pod_groups,
+            priority_classes=priority_classes,
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether every cache is complete."""
+        caches = (self.jobs, self.pods, self.services, self.deployments, self.pod_groups, self.priority_classes)
+        return all(cache.has_synced for cache in caches if cache is not None)
+
+
+def _owned_objects(factory: SharedInformerFactory, resource: Resource, decode: Decoder[T]) -> InformerGroup[T]:
+    return factory.informer(
+        resource,
+        decode,
+        Selection(label_selector=names.MANAGED_SELECTOR),
+        indexers={CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans},
+    )

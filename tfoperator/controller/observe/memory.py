@@ -1,0 +1,143 @@
+"""What the controller remembers of a job between two syncs. Losing it costs time, never correctness.
+
+The defaulted and validated spec (the same for one generation, and a job is looked at far more often than changed);
+what the API server refused, so that it becomes a condition instead of a loop; which warnings were given; and the
+comparison with the live state that waits to be recorded. Refusals are forgotten with each comparison: a policy, or a
+webhook that spoils pods, may have been mended since, and no event tells of that. (The status written last is not here:
+see `cache_lag`.)
+"""
+
+from __future__ import annotations
+
+import threading
+
+import msgspec
+
+from tfoperator.api.defaults import default
+from tfoperator.api.problems import errors
+from tfoperator.api.queues import uncounted_types
+from tfoperator.api.v1.types import TFJob, TFJobSpec, TFJobStatus
+from tfoperator.api.validation import validate
+from tfoperator.controller.plan import Comparison, whole_second
+
+
+class Remembered(msgspec.Struct, frozen=True):
+    """What is remembered of one job: its defaulted spec, what is wrong with it, and the members of `Observed`."""
+
+    spec: TFJobSpec
+    problems: tuple[str, ...]
+    known_for: float
+    comparison: Comparison | None
+    edited_templates: tuple[str, ...] = ()
+    uncounted_types: tuple[str, ...] = ()
+
+
+class _Entry:
+    __slots__ = ("comparison", "generation", "known_since", "problems", "refusals", "spec", "uncounted", "warned")
+
+    def __init__(self, known_since: float) -> None:
+        self.known_since = known_since
+        self.generation = -1
+        self.spec: TFJobSpec | None = None
+        self.problems: tuple[str, ...] = ()
+        self.refusals: tuple[str, ...] = ()
+        self.comparison: Comparison | None = None
+        self.uncounted: tuple[str, ...] = ()
+        self.warned: set[str] = set()
+
+
+class JobMemory:
+    """Per job (by UID) facts, kept from `recall` until `forget`. Thread-safe.
+
+    Only `recall` begins to remember a job: what is said about one that has been forgotten is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards _entries and every entry in it
+        self._entries: dict[str, _Entry] = {}
+
+    def recall(self, cached: TFJob, now: float) -> Remembered:
+        """What is known of a job; defaults and validation are computed once per generation. `now` is monotonic.
+
+        Templates that have been edited since the generation before are named once, the first time that it is seen.
+        """
+        meta = cached.metadata
+        with self._lock:
+            entry = self._entries.setdefault(meta.uid, _Entry(now))
+            spec = entry.spec if entry.generation == meta.generation > 0 else None
+            if spec is not None:
+                return self._remembered(entry, spec, now)
+        defaulted = default(cached)
+        problems = tuple(str(problem) for problem in errors(validate(defaulted)))
+        with self._lock:
+            edited = () if entry.spec is None else _edited_templates(entry.spec, defaulted.spec)
+            entry.generation, entry.spec, entry.problems, entry.refusals = meta.generation, defaulted.spec, problems, ()
+            entry.uncounted = uncounted_types(cached.spec.tf_replica_specs)
+            entry.warned.clear()
+            return self._remembered(entry, defaulted.spec, now, edited)
+
+    def refuse(self, uid: str, generation: int, problem: str) -> bool:
+        """The API server called what this generation asks for invalid: for now a problem like any found by validation.
+
+        False if it can't be remembered, because the job is gone or its generation is not known.
+        """
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is None or generation <= 0 or entry.generation != generation:
+                return False
+            if problem not in entry.refusals:
+                entry.refusals = (*entry.refusals, problem)
+            return True
+
+    def first_warning(self, uid: str, what: str) -> bool:
+        """Whether `what` is said for the first time about this generation of the job."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is None or what in entry.warned:
+                return False
+            entry.warned.add(what)
+            return True
+
+    def compared(self, uid: str, comparison: Comparison) -> None:
+        """Have a comparison recorded with the next status write, and what was refused tried again."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is not None:
+                entry.comparison = comparison
+                entry.refusals = ()
+
+    def recorded(self, uid: str, status: TFJobStatus) -> None:
+        """The API server has this status, and with it perhaps the comparison (a newer one stays)."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is None or entry.comparison is None:
+                return
+            if status.last_reconcile_time == whole_second(entry.comparison.time):
+                entry.comparison = None
+
+    def forget(self, uid: str) -> None:
+        """The job is gone."""
+        with self._lock:
+            self._entries.pop(uid, None)
+
+    def __len__(self) -> int:
+        """How many jobs are remembered."""
+        with self._lock:
+            return len(self._entries)
+
+    @staticmethod
+    def _remembered(entry: _Entry, spec: TFJobSpec, now: float, edited: tuple[str, ...] = ()) -> Remembered:
+        problems, known_for = entry.problems + entry.refusals, now - entry.known_since
+        return Remembered(spec, problems, known_for, entry.comparison, edited, entry.uncounted)
+
+
+def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:
+    """The replica types that both specs have, with another pod template."""
+    both = [kind for kind in now.tf_replica_specs if kind in before.tf_replica_specs]
+    return tuple(kind for kind in both if _template(before, kind) != _template(now, kind))
+
+
+def _template(spec: TFJobSpec, kind: str) -> object:
+    """As plain data: an API server may write the same in another order."""
+    replica = spec.tf_replica_specs[kind]
+    return msgspec.json.decode(replica.template) if replica is not None and bytes(replica.template) else None

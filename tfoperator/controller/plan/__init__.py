@@ -1,0 +1,58 @@
+"""What to do about a job: all decisions, as pure functions over values, without a clock, a client or a log.
+
+`plan()` takes an `Observed` and returns a `Plan`: phases of actions, the status, events, and when to look again. Read
+`decide.py` first; it follows the life of a job, and calls the other files in that order.
+"""
+
+from tfoperator.controller.plan.actions import (
+    Action,
+    Create,
+    Delete,
+    DeleteReason,
+    KeepLogs,
+    LookAtLog,
+    Patch,
+    Phase,
+    PhaseName,
+    Plan,
+    PlannedEvent,
+    ReplicaId,
+    StopReason,
+    TakeStacks,
+)
+from tfoperator.controller.plan.decide import is_managed_by_others, plan
+from tfoperator.controller.plan.draft import MAX_REQUEUE
+from tfoperator.controller.plan.observed import Comparison, LogLines, NewestLine, Observed, UnkeptLogs, Unseen
+from tfoperator.controller.plan.options import PlanOptions
+from tfoperator.controller.plan.stall import new_line
+from tfoperator.controller.plan.times import seconds_between, whole_second
+
+__all__ = [
+    "MAX_REQUEUE",
+    "Action",
+    "Comparison",
+    "Create",
+    "Delete",
+    "DeleteReason",
+    "KeepLogs",
+    "LogLines",
+    "LookAtLog",
+    "NewestLine",
+    "Observed",
+    "Patch",
+    "Phase",
+    "PhaseName",
+    "Plan",
+    "PlanOptions",
+    "PlannedEvent",
+    "ReplicaId",
+    "StopReason",
+    "TakeStacks",
+    "UnkeptLogs",
+    "Unseen",
+    "is_managed_by_others",
+    "new_line",
+    "plan",
+    "seconds_between",
+    "whole_second",
+]

@@ -1,0 +1,197 @@
+"""What comes out of `plan()`: a `Plan`, whose phases hold the actions to carry out.
+
+They are plain frozen data, so a decision can be compared, printed and tested without a cluster, and whoever
+executes a plan needs to know nothing of why it says what it says. The rules of execution that depend on the object (a
+service before its pod, a PodGroup before the pods, a TensorBoard never fails the job) are members of actions and
+phases, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from enum import StrEnum
+from itertools import chain
+from typing import Any, Literal
+
+import msgspec
+
+from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJobStatus
+from tfoperator.controller.kinds import ObjectKind
+from tfoperator.kube.objects import Pod
+
+ReplicaId = tuple[ReplicaType, int]
+"""A replica's type and index."""
+
+
+class DeleteReason(StrEnum):
+    """Why an object is deleted; for logs, metrics and event messages."""
+
+    RESTART = "restart"
+    NODE_LOST = "node-lost"
+    SCALE_DOWN = "scale-down"
+    DUPLICATE = "duplicate"
+    SUSPEND = "suspend"
+    FINISHED = "job-finished"
+    NOT_WANTED = "not-wanted-any-more"
+    EXPIRED = "time-to-live-is-over"
+
+
+class StopReason(StrEnum):
+    """Why a pod is stopped; the value of its annotation `ANNOTATION_STOPPED`."""
+
+    SUCCEEDED = "job-succeeded"
+    FAILED = "job-failed"
+
+
+class _ObjectAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What all actions have in common: the object that they are about.
+
+    `replica` is None for an object that belongs to no replica, or whose labels don't say to which. `required` says
+    what a failure means: the job can't go on without a required object, so what the API server refuses for good makes
+    the job invalid. A failure with any other object is told once, and tried again while the job goes on.
+    """
+
+    kind: ObjectKind
+    name: str
+    replica: ReplicaId | None = None
+    required: bool = True
+
+
+class Create(_ObjectAction, frozen=True, kw_only=True, gc=False):
+    """An object to create.
+
+    `body` may share parts with other bodies of the plan: encode it, don't change it. `spec_field` is the field of the
+    job that the object is made from, which is to blame if the API server refuses the object.
+    """
+
+    body: dict[str, Any]
+    spec_field: str
+
+
+class Patch(_ObjectAction, frozen=True, kw_only=True, gc=False):
+    """A merge patch of an object, with `uid` as precondition: it was made for that object, not for a successor.
+
+    A `strategic` one is Kubernetes' strategic merge patch, which built-in kinds have.
+    """
+
+    uid: str
+    body: dict[str, Any]
+    spec_field: str
+    strategic: bool = False
+
+
+class Delete(_ObjectAction, frozen=True, kw_only=True, gc=False):
+    """An object to delete, with `uid` as precondition.
+
+    `grace_period_seconds` None means the object's own; 0 is a forced deletion. With `resource_version` the object is
+    deleted as it was seen only: if it has changed since, another plan decides.
+    """
+
+    uid: str
+    reason: DeleteReason
+    resource_version: str = ""
+    grace_period_seconds: int | None = None
+
+
+class KeepLogs(_ObjectAction, frozen=True, kw_only=True, gc=False):
+    """The logs of a pod to copy into the archive; a later plan deletes the pod."""
+
+    pod: Pod
+
+
+class LookAtLog(_ObjectAction, frozen=True, kw_only=True, gc=False):
+    """A pod whose newest line of log a later plan wants to know, unless another one's is newer than `newer_than`."""
+
+    pod: Pod
+    newer_than: datetime
+
+
+class TakeStacks(_ObjectAction, frozen=True, kw_only=True, gc=False):
+    """A pod whose threads' stacks are to be kept before a later plan decides what becomes of it."""
+
+    pod: Pod
+
+
+Action = Create | Patch | Delete | KeepLogs | LookAtLog | TakeStacks
+
+ONLY_LOOKS = (KeepLogs, LookAtLog, TakeStacks)
+"""Actions that change no object, and that nobody waits for: the job is planned again when they are done."""
+
+
+class PhaseName(StrEnum):
+    """The phases of a plan, in the order of their execution."""
+
+    LOGS = "logs"
+    DELETIONS = "deletions"
+    STOPS = "stops"
+    POD_GROUP = "pod-group"
+    NETWORK = "network"
+    REPLICAS = "replicas"
+    TENSORBOARD = "tensorboard"
+    LOOKS = "looks"
+    STACKS = "stacks"
+
+
+class Phase(msgspec.Struct, frozen=True):
+    """Actions that may be carried out in parallel, but for those of one chain.
+
+    The actions of a chain are carried out in their order, up to the first creation that leaves nothing in place.
+    `slow_start`: 1, 2, 4 ... chains at a time, and none after a failure, since most failures of creations (a quota, an
+    admission webhook that is down) hit all alike. The phase is skipped if a creation of a phase in `needs` left nothing
+    in place.
+    """
+
+    name: PhaseName
+    chains: tuple[tuple[Action, ...], ...]
+    slow_start: bool = False
+    needs: frozenset[PhaseName] = frozenset()
+
+    @property
+    def actions(self) -> Iterator[Action]:
+        """Every action, chain by chain."""
+        return chain.from_iterable(self.chains)
+
+
+class PlannedEvent(msgspec.Struct, frozen=True):
+    """An event about the job, to be emitted once the plan's status write (if any) has succeeded."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to do about a job now.
+
+    1. `write_status_first`: `status` must be durable before anything is changed (it records a restart, a
+       suspension or the job's end); if the write fails, stop here and retry.
+    2. `phases`, in their order.
+    3. `write_status`: whether `status`, the complete desired status, differs from the observed one in a way worth a
+       write. Without it `status` may still carry news (started indexes) that ride along with any other write.
+    4. `events`, only after a needed status write has succeeded, so that a retry doesn't repeat them.
+    5. `requeue_after`: seconds until time alone changes the decision; None when only an event can.
+
+    `absent` names pods that were there and are gone without our doing. Creations and counts in this plan rest on
+    that; a shell that fears a stale cache can look them up live before it acts.
+    `transitions` are the conditions that become True with this plan's status.
+    """
+
+    status: TFJobStatus
+    phases: tuple[Phase, ...] = ()
+    write_status_first: bool = False
+    write_status: bool = False
+    events: tuple[PlannedEvent, ...] = ()
+    requeue_after: float | None = None
+    absent: tuple[str, ...] = ()
+    transitions: frozenset[ConditionType] = frozenset()
+
+    @property
+    def actions(self) -> Iterator[Action]:
+        """Every action, in the order of the phases."""
+        return chain.from_iterable(chain.from_iterable(phase.chains for phase in self.phases))
+
+    @property
+    def changes_objects(self) -> bool:
+        """Whether anything is created, changed or deleted, the status aside."""
+        return any(not isinstance(action, ONLY_LOOKS) for action in self.actions)

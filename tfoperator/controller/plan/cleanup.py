@@ -1,0 +1,124 @@
+"""What is stopped or deleted of a job that has ended or is suspended, and when the job itself goes.
+
+`cleanPodPolicy` as in the Go operator: All deletes every pod and service, Running those pods that are still active
+and the services that no finished pod is left behind, None nothing.
+
+Unset it lets go of the machines and keeps the logs, unless an administrator chose one of those for it. A pod is
+*stopped*: its kubelet ends it, and its object and log stay. Services stay, too.
+
+- After a failure everything that runs is stopped: parameter servers, and workers that wait for one that failed for
+  good, would hold their nodes for ever.
+- After a success workers and evaluators finish in peace (an evaluator may have the last checkpoint before it).
+  Parameter servers, which never end by themselves, are stopped when nobody else of the job runs any more. On a lost
+  node nobody does.
+- What has not begun has nothing to finish. Without a node it is deleted, for a deadline counts from a kubelet's first
+  look at a pod, and without a kubelet nothing would ever end it; there is no log to lose. On a node it is stopped: it
+  may have begun since.
+
+The PodGroup goes in any case, as there: nothing is scheduled any more.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tfoperator.api.names import replica_of
+from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, ReplicaType, RunPolicy, TFJob
+from tfoperator.controller.plan.actions import DeleteReason, StopReason
+from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.restart import node_is_lost
+from tfoperator.controller.plan.status.conditions import find_condition
+from tfoperator.controller.plan.times import seconds_between
+from tfoperator.kube.objects import Pod
+
+
+def clean_up_finished(draft: Draft, *, failed: bool) -> None:
+    """Stop or delete what a finished job no longer needs, and free its pods from lost nodes."""
+    policy = (draft.job.spec.run_policy or RunPolicy()).clean_pod_policy or draft.options.default_clean_pod_policy
+    draft.free_lost_pods()
+    draft.delete("podgroups", draft.observed.pod_group, DeleteReason.FINISHED)
+    if not policy:
+        _stop_active(draft, failed=failed)
+    elif policy == CleanPodPolicy.ALL:
+        delete_everything(draft, DeleteReason.FINISHED)
+    elif policy == CleanPodPolicy.RUNNING:
+        _delete_active(draft)
+
+
+def delete_everything(draft: Draft, reason: DeleteReason) -> None:
+    """Delete all pods and services of the job, and its PodGroup."""
+    draft.delete("podgroups", draft.observed.pod_group, reason)
+    for pod in draft.observed.pods:
+        draft.delete("pods", pod, reason)
+    for service in draft.observed.services:
+        draft.delete("services", service, reason)
+
+
+def time_to_live_left(job: TFJob, now: datetime) -> float | None:
+    """Seconds until `ttlSecondsAfterFinished` has passed since the job's end; None without a time to live."""
+    ttl = (job.spec.run_policy or RunPolicy()).ttl_seconds_after_finished
+    if ttl is None:
+        return None
+    ended = job.status.completion_time
+    for condition in (ConditionType.SUCCEEDED, ConditionType.FAILED):
+        # The Go operator can leave completionTime empty.
+        found = find_condition(job.status.conditions, condition)
+        if ended is None and found is not None and found.status == "True":
+            ended = found.last_transition_time
+    return 0.0 if ended is None else max(ttl, 0) - seconds_between(ended, now)
+
+
+def _delete_active(draft: Draft) -> None:
+    """Delete the pods that still run, or would one day, and the services that no finished pod is left behind.
+
+    The one service of a whole job stays with any of its pods, which carry its name.
+    """
+    kept = set()
+    for pod in draft.observed.pods:
+        if _is_active(pod):
+            draft.delete("pods", pod, DeleteReason.FINISHED)
+        else:
+            kept.add(replica_of(pod.metadata.labels))
+    of_whole_job = draft.options.naming.job(draft.job) if draft.options.network is Network.PER_JOB else None
+    for service in draft.observed.services:
+        needed = bool(kept) if service.metadata.name == of_whole_job else replica_of(service.metadata.labels) in kept
+        if not needed:
+            draft.delete("services", service, DeleteReason.FINISHED)
+
+
+def _stop_active(draft: Draft, *, failed: bool) -> None:
+    """Stop what still runs: after a failure everything, after a success what would wait or serve for ever."""
+    reason = StopReason.FAILED if failed else StopReason.SUCCEEDED
+    servers, others_run = [], False
+    for pod in filter(_is_active, draft.observed.pods):
+        begun, server = _has_begun(pod), _is_parameter_server(pod)
+        others_run |= not server and not node_is_lost(pod)
+        if not (begun or pod.spec.node_name):
+            draft.delete("pods", pod, DeleteReason.FINISHED, as_seen=True)
+        elif failed or not begun:
+            draft.stop(pod, reason)
+        elif server:
+            servers.append(pod)
+    # One that is only being deleted or stopped now counts, too: it may have begun since it was seen.
+    if not others_run:
+        for pod in servers:
+            draft.stop(pod, reason)
+
+
+def _is_active(pod: Pod) -> bool:
+    # What is neither finished nor certain to be counts: a pending pod would run one day.
+    return pod.status.phase not in ("Succeeded", "Failed")
+
+
+def _has_begun(pod: Pod) -> bool:
+    """Whether a container of the pod has ever run, an init container perhaps."""
+    status = pod.status
+    return status.phase not in ("Pending", "") or any(
+        container.restart_count > 0 or (container.state is not None and container.state.waiting is None)
+        for container in (*status.init_container_statuses, *status.container_statuses)
+    )
+
+
+def _is_parameter_server(pod: Pod) -> bool:
+    replica = replica_of(pod.metadata.labels)
+    return replica is not None and replica[0] is ReplicaType.PS

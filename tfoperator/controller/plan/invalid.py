@@ -1,0 +1,77 @@
+"""A job whose spec makes no sense: it is told so once, and nothing is created for it.
+
+One that never started has Failed, with the problems in the message: whoever waits for it should know at once, and
+an API server with our CRD would have refused it. One that has started is frozen instead: its pods and services stay
+as they are until the spec makes sense again, because a slip in an edit (or a newer operator that asks for more) must
+not cost days of training. Running is Unknown meanwhile, and so is the phase. Only suspending it is still possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.v1.types import ConditionType, TFJob, TFJobStatus
+from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.reporting import report_created
+from tfoperator.controller.plan.status.conditions import Conditions
+from tfoperator.controller.plan.status.status import phase_of
+from tfoperator.controller.plan.times import whole_second
+
+REASON_INVALID = "TFJobInvalid"
+
+_MAX_TEXT = 1000
+
+
+def plan_invalid(draft: Draft, problems: Sequence[str]) -> TFJobStatus:
+    """Report the problems (one or more, each `field: message`), and leave everything else alone; returns the status."""
+    job = draft.job
+    draft.conditions = Conditions(job.status.conditions, _moment(draft))
+    report_created(draft)
+    text = problems_text(problems)
+    # If the status can't be read either, its pods are the only sign that a job has started.
+    started = job.status.start_time is not None or (job.decode_error and draft.observed.pods)
+    if not started:
+        return _fail(draft, f"TFJob {draft.key} is invalid: {text}")
+    message = f"TFJob {draft.key} is left alone until its spec is valid again: {text}"
+    if draft.conditions.set(ConditionType.RUNNING, "Unknown", REASON_INVALID, message):
+        draft.event("Warning", REASON_INVALID, message)
+    conditions = draft.conditions.result()
+    return msgspec.structs.replace(
+        job.status,
+        phase=phase_of(conditions, job.status.replica_statuses.values()),
+        conditions=conditions,
+        observed_generation=job.metadata.generation,
+    )
+
+
+def _fail(draft: Draft, message: str) -> TFJobStatus:
+    draft.conditions.set(ConditionType.FAILED, "True", REASON_INVALID, message)
+    draft.event("Warning", REASON_INVALID, message)
+    return msgspec.structs.replace(
+        draft.job.status,
+        phase="Failed",
+        conditions=draft.conditions.result(),
+        completion_time=whole_second(_moment(draft)),
+        observed_generation=draft.job.metadata.generation,
+    )
+
+
+def _moment(draft: Draft) -> datetime:
+    """When the report is made.
+
+    A job whose status can't be decoded either shows no conditions, so this report looks new at every sync. With a
+    time that stays the same its write changes nothing, and a write that changes nothing causes no event: no loop.
+    """
+    job: TFJob = draft.job
+    if job.decode_error and not job.status.conditions and job.metadata.creation_timestamp is not None:
+        return job.metadata.creation_timestamp
+    return draft.now
+
+
+def problems_text(problems: Sequence[str]) -> str:
+    """What is wrong with a job, on one line that fits into a condition."""
+    text = "; ".join(" ".join(problem.split()) for problem in problems)
+    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."

@@ -1,0 +1,113 @@
+"""Restarts all replicas of a job together, where `runPolicy.restartScope` is Job.
+
+Synchronous training can't go on when one worker has gone: the others hang in a collective operation, or each notices at
+another time. So when one replica has to be restarted all are, those that have completed included, for a cluster of
+synchronous workers can't form without them. Only replicas that failed for good stay as they are. All old pods are gone
+before the first new one is made.
+
+These restarts are numbered by `status.jobRestarts`, and each pod carries the number that was current when it was made
+(`ANNOTATION_JOB_RESTARTS`): a pod with a smaller one is old, whatever it does. What a loss makes of the number is a
+function of what is there (the largest number + 1), and it is written before anything is deleted. So doing a step twice,
+on a stale cache or after a crash, counts once, and so do any number of replicas that are lost with the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.names import MAX_RESTARTS, replica_of
+from tfoperator.api.v1.types import TFJob
+from tfoperator.controller.plan.options import PlanOptions
+from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.restart import finished_at, job_restarts_before, job_restarts_so_far, restart_wait
+from tfoperator.controller.plan.times import seconds_between
+from tfoperator.controller.pods import restarts_together
+from tfoperator.kube.objects import Pod
+
+_LOST = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
+
+
+class JobRestart(msgspec.Struct, frozen=True):
+    """The restarts of a whole job.
+
+    `number` is how many there have been, one that is decided on now (`causes` says why, by replica) included. `old` are
+    the pods of earlier numbers, and those that have ended may go in `wait` seconds: they hold the logs, and the delay.
+    """
+
+    number: int
+    causes: tuple[str, ...] = ()
+    old: tuple[Pod, ...] = ()
+    wait: float = 0.0
+
+
+def plan_job_restart(
+    job: TFJob, groups: Sequence[ReplicaGroup], pods: Sequence[Pod], now: datetime, options: PlanOptions
+) -> JobRestart:
+    """Whether all replicas have to be restarted, and what is left of those that were.
+
+    A replica that is lost then counts no restart of its own: its count in `groups` is taken back. One that failed for
+    good after another was lost counts as lost, too: it ended because of that.
+    """
+    number = groups[0].job_restarts if groups else job_restarts_so_far(job, pods)
+    causes: tuple[str, ...] = ()
+    # What can't be counted any more can't be told from what was: then one restarts alone.
+    if restarts_together(job) and number < MAX_RESTARTS:
+        lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _LOST]
+        if lost:
+            lost += _failed_afterwards(groups, [replica for _, replica in lost])
+            causes = tuple(f"{group.type}-{replica.index} ({replica.cause})" for group, replica in lost)
+            number += 1
+            for group in groups:
+                group.forget_new_restarts()
+    if number == 0:
+        # So it is for nearly every job at nearly every sync: no pod can be older.
+        return JobRestart(number)
+    old = tuple(pod for pod in pods if job_restarts_before(pod) < number and _goes(pod, groups))
+    failed = (pod for pod in old if pod.status.phase == "Failed" and not _is_leaving(pod))
+    wait = max((restart_wait(pod, number, now, options) for pod in failed), default=0.0)
+    return JobRestart(number, causes, old, wait)
+
+
+def start_over(groups: Iterable[ReplicaGroup]) -> None:
+    """Let go of all replicas but those that failed for good: what their pods do from now on counts for nothing."""
+    for group in groups:
+        group.kept_started.clear()
+        group.completed.clear()
+        for replica in group.replicas:
+            if replica.state is not ReplicaState.FAILED:
+                replica.state = ReplicaState.MISSING if replica.pod is None else ReplicaState.LEAVING
+                replica.ready = False
+                replica.wait = None
+        group.add_up()
+
+
+def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) -> list[tuple[ReplicaGroup, Replica]]:
+    """The replicas that failed for good, but not before the first of those that were lost; they become lost.
+
+    When a pod was taken nobody knows, and the clocks of nodes differ by less than a second where it matters; in doubt
+    the failure followed, since a job that restarts does less harm than one that ends wrongly.
+    """
+    ends = [None if one.pod is None or _is_leaving(one.pod) else finished_at(one.pod) for one in lost]
+    first = None if None in ends else min(filter(None, ends))
+    found = []
+    for group in groups:
+        for replica in group.newly_failed:
+            end = None if replica.pod is None else finished_at(replica.pod)
+            if first is None or end is None or seconds_between(first, end) >= 0:
+                replica.state = ReplicaState.RESTARTING
+                replica.newly_restarting = True
+                found.append((group, replica))
+    return found
+
+
+def _is_leaving(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def _goes(pod: Pod, groups: Iterable[ReplicaGroup]) -> bool:
+    """Whether an old pod has to go: not if its replica failed for good, nor if it is no replica's."""
+    replica = replica_of(pod.metadata.labels)
+    return replica is not None and not any(group.type is replica[0] and replica[1] in group.failed for group in groups)

@@ -1,0 +1,95 @@
+"""What goes into `plan()`: everything that is known of one job, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.v1.types import TFJob, TrainingProgress
+from tfoperator.controller.pods import PodGroup
+from tfoperator.kube.objects import Deployment, Pod, Service
+
+
+class Unseen(msgspec.Struct, frozen=True):
+    """What this process has asked the API server for, and the caches do not show yet.
+
+    `awaited` are the objects that are still to appear or to vanish: by replica type (in lower case, empty for
+    objects of no replica) and kind. `deleted` are the UIDs of those that are to vanish.
+    """
+
+    awaited: frozenset[tuple[str, str]] = frozenset()
+    deleted: frozenset[str] = frozenset()
+
+
+class UnkeptLogs(msgspec.Struct, frozen=True):
+    """The pods (by UID) whose logs are not in the archive yet, and the seconds that a deletion waits for them."""
+
+    pods: frozenset[str]
+    timeout: float
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """A comparison of the caches with the live state that is still to be recorded in `status.lastReconcileTime`.
+
+    `write` asks for a status write of its own if no other comes along.
+    """
+
+    time: datetime
+    write: bool
+
+
+class NewestLine(msgspec.Struct, frozen=True):
+    """The newest line of a pod's log: when it was written, as far as is known here, and by its node's own clock.
+
+    `stamp` is None for a log without a line. `stopped`: the program is seen to be stopped (SIGSTOP).
+    """
+
+    time: datetime
+    stamp: datetime | None
+    stopped: bool = False
+
+
+class LogLines(msgspec.Struct, frozen=True):
+    """What the last look at the logs of a job has found: the newest line of each pod (by UID) that was looked at.
+
+    `looked` is when that look began; None before the first. `problem` says why nothing could be read, if so.
+    """
+
+    newest: Mapping[str, NewestLine] = {}
+    looked: datetime | None = None
+    problem: str = ""
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """What the caches show of one job, and what the controller remembers of it.
+
+    `job` is defaulted (`tfoperator.api.defaults.default`), with the newest status known. `pods`, `services` and
+    `deployments` are those whose controller is this job's UID, in any order, terminating ones included. `problems` is
+    what validation has against the job (and the lines of `decode_error`), each as `field: message`. `pod_group` is the
+    job's own, and `priorities` are those of the PriorityClasses (`priorities_of`); both are looked at only where
+    there is a gang scheduler. `known_for` is how many seconds ago this process looked at the job for the first time.
+    `progress` is what the job has reported by now, which its status may not say yet; None if nobody takes reports here.
+    `log_lines` is None if nobody looks at logs here. `stacks_taken` is when stacks of the job's threads were last
+    taken, 1970 if never; None if nobody takes them here. `edited_templates` names the replica types whose pod template
+    somebody has changed since the last look. `uncounted_types` are the replica types, as the job spells them, that
+    Kueue's quota doesn't count.
+    """
+
+    job: TFJob
+    pods: tuple[Pod, ...] = ()
+    services: tuple[Service, ...] = ()
+    problems: tuple[str, ...] = ()
+    pod_group: PodGroup | None = None
+    priorities: Mapping[str, int] = {}
+    deployments: tuple[Deployment, ...] = ()
+    unseen: Unseen = Unseen()
+    unkept_logs: UnkeptLogs | None = None
+    known_for: float = 0.0
+    comparison: Comparison | None = None
+    progress: TrainingProgress | None = None
+    log_lines: LogLines | None = None
+    stacks_taken: datetime | None = None
+    edited_templates: tuple[str, ...] = ()
+    uncounted_types: tuple[str, ...] = ()

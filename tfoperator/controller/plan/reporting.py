@@ -1,0 +1,236 @@
+"""How a job's progress is told: conditions and events, in the Go operator's words where it has any.
+
+Created, Running, Restarting, Succeeded, Failed and Suspended mean what they mean there. Running and Restarting
+exclude each other. Unlike there, a job that doesn't run yet says why (Running is False then, with the reasons in its
+message), Running counts the replicas, and Ready says that all of them do their work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
+from tfoperator.api.names import parse_replica_type
+from tfoperator.api.queues import queue_name
+from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.job_restart import JobRestart
+from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.stall import Progress, Stall
+from tfoperator.controller.plan.status.conditions import find_condition
+from tfoperator.controller.plan.status.status import readiness
+from tfoperator.controller.plan.status.waiting import waiting_summary
+from tfoperator.controller.pods import CHIEF_TYPES
+
+_MAX_EXIT_EVENTS = 5
+_MAX_LOSSES = 3
+_HAS_POD = (ReplicaState.PENDING, ReplicaState.RUNNING)
+
+
+def report_created(draft: Draft) -> None:
+    """The first thing that is said about any job."""
+    if draft.conditions.get(ConditionType.CREATED) is None:
+        name = draft.job.metadata.name
+        draft.conditions.set(ConditionType.CREATED, "True", "TFJobCreated", f"TFJob {name} is created.")
+        _report_uncounted(draft)
+
+
+def _report_uncounted(draft: Draft) -> None:
+    """Kueue is about to count the job, or to have it run: tell which of its pods no quota counts."""
+    queue, uncounted = queue_name(draft.job.metadata.labels), draft.observed.uncounted_types
+    if queue and uncounted:
+        known = ", ".join(str(parse_replica_type(key)) for key in uncounted)
+        message = f"queue {queue} doesn't count the pods of {', '.join(uncounted)}, which run without quota"
+        draft.event("Warning", "NotCountedByQueue", f"{message}: Kueue knows {known} only.")
+
+
+def report_suspension(draft: Draft) -> None:
+    """The job is suspended: nothing runs, and nothing waits to."""
+    report_created(draft)
+    conditions = draft.conditions
+    message = f"TFJob {draft.job.metadata.name} is suspended."
+    for condition in (ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED):
+        _set_false_if_there(draft, condition, "TFJobSuspended", message)
+    conditions.remove(ConditionType.RESTARTING)
+    if conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", message):
+        draft.event("Normal", "TFJobSuspended", message)
+
+
+def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRestart, *, resumed: bool) -> None:
+    """The job is active: how far it has come, and what it waits for."""
+    report_created(draft)
+    conditions = draft.conditions
+    if resumed:
+        message = f"TFJob {draft.job.metadata.name} is resumed."
+        conditions.set(ConditionType.SUSPENDED, "False", "TFJobResumed", message)
+        draft.event("Normal", "TFJobResumed", message)
+        _report_uncounted(draft)
+    _report_restarts(draft, groups, restart)
+    ready, completed, total = readiness(groups)
+    waiting = (
+        "all replicas start again when the last old pod is gone" if restart.old else "",
+        draft.gang_waits,
+        waiting_summary(groups, in_gang=draft.gang_waits is not None),
+    )
+    waits = "; ".join(filter(None, waiting))
+    failed = sum(len(group.failed) for group in groups)
+    counted = f"{ready}/{total} replicas ready"
+    counted += f", {completed} completed" if completed else ""
+    counted += f", {failed} failed" if failed else ""
+    detail = f"{counted}; {waits}." if waits else f"{counted}."
+    all_ready = ready > 0 and ready + completed == total
+    if conditions.is_true(ConditionType.RESTARTING):
+        _set_false_if_there(draft, ConditionType.RUNNING, "TFJobRestarting", f"TFJob {draft.key} restarts. {detail}")
+    elif _is_running(groups):
+        running = f"TFJob {draft.key} is running."
+        conditions.set(
+            ConditionType.RUNNING, "True", "TFJobRunning", running if all_ready and not waits else f"{running} {detail}"
+        )
+    elif waits or conditions.get(ConditionType.RUNNING) is not None:
+        conditions.set(ConditionType.RUNNING, "False", "TFJobPending", f"TFJob {draft.key} does not run yet. {detail}")
+    if all_ready:
+        conditions.set(ConditionType.READY, "True", "TFJobReady", f"All replicas of TFJob {draft.key} are ready.")
+    else:
+        _set_false_if_there(draft, ConditionType.READY, "TFJobNotReady", f"{counted}.")
+    _report_gang(draft)
+
+
+def _report_gang(draft: Draft) -> None:
+    """One event when the condition begins to say what the gang waits for: it remembers that, so there is no second."""
+    before = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
+    now = draft.conditions.get(ConditionType.RUNNING)
+    waits = draft.gang_waits or ""
+    said = before is not None and waits in before.message
+    if draft.gang_is_stuck and not said and now is not None and waits in now.message:
+        draft.event("Warning", "Unschedulable", f"TFJob {draft.key}: {waits}.")
+
+
+def watch_progress(draft: Draft, stall: Stall) -> None:
+    """The job is active: whether it makes progress, and what has to be found out about that."""
+    conditions, name = draft.conditions, draft.job.metadata.name
+    match stall.progress:
+        case Progress.STALLED:
+            before = conditions.get(ConditionType.STALLED)
+            if conditions.set(ConditionType.STALLED, "True", PROGRESS_DEADLINE_EXCEEDED, stall.message) and (
+                before is None or before.status != "True"
+            ):
+                draft.event("Warning", "Stalled", stall.message)
+        case Progress.UNKNOWN:
+            if conditions.set(ConditionType.STALLED, "Unknown", "NothingToTell", stall.message):
+                draft.event("Warning", "ProgressUnknown", stall.message)
+        case Progress.GOES_ON:
+            if conditions.is_true(ConditionType.STALLED):
+                draft.event("Normal", "ProgressResumed", f"TFJob {name} makes progress again.")
+            _set_false_if_there(draft, ConditionType.STALLED, "ProgressResumed", f"TFJob {name} makes progress.")
+        case Progress.NOT_RUNNING:
+            message = f"Not everything that TFJob {name} needs runs; its time without progress starts anew then."
+            _set_false_if_there(draft, ConditionType.STALLED, "TFJobNotRunning", message)
+        case Progress.NOT_WATCHED:
+            if conditions.get(ConditionType.STALLED) is not None:
+                conditions.remove(ConditionType.STALLED)
+    if stall.look_again is not None:
+        draft.requeue_in(stall.look_again)
+    if stall.look_at and stall.newer_than is not None:
+        draft.look_at_logs(stall.look_at, stall.newer_than)
+    draft.take_stacks(stall.stacks_of)
+
+
+def report_end(draft: Draft, groups: Sequence[ReplicaGroup], failure: str | None, why: str = "") -> None:
+    """The job has ended, well (`failure` is None) or not; `why` is a reason other than the usual one."""
+    report_created(draft)
+    _report_exits(draft, groups)
+    conditions = draft.conditions
+    if failure is None:
+        condition, reason = ConditionType.SUCCEEDED, "TFJobSucceeded"
+        message = f"TFJob {draft.key} successfully completed."
+        draft.event("Normal", reason, message)
+    else:
+        condition, reason, message = ConditionType.FAILED, why or "TFJobFailed", failure
+        draft.event("Warning", reason, message)
+    for over in (ConditionType.RUNNING, ConditionType.READY, ConditionType.RESTARTING, ConditionType.STALLED):
+        _set_false_if_there(draft, over, reason, message)
+    conditions.set(condition, "True", reason, message)
+
+
+def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
+    """Tell once of a pod template that was changed while pods run that are made from the old one."""
+    edited = [group for group in groups if group.type in draft.observed.edited_templates]
+    types = [group.type for group in edited if any(r.state in _HAS_POD for r in group.replicas)]
+    if types:
+        draft.event(
+            "Warning",
+            "TemplateChanged",
+            f"The pod template of {', '.join(types)} was changed. Pods that are there keep the old one until they are "
+            "made again; to have all made from the new one, suspend the job and resume it.",
+        )
+
+
+def _is_running(groups: Sequence[ReplicaGroup]) -> bool:
+    """The Go operator's Running: a chief runs; without chiefs any worker; without either, anything."""
+    chiefs = [group for group in groups if group.type in CHIEF_TYPES and group.size > 0]
+    workers = [group for group in groups if group.type is ReplicaType.WORKER and group.size > 0]
+    return any(r.state is ReplicaState.RUNNING for group in chiefs or workers or groups for r in group.replicas)
+
+
+def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRestart) -> None:
+    """Set Restarting while a replica is on its way to a new pod; Running takes its place when all have theirs."""
+    conditions = draft.conditions
+    types = [
+        group.type
+        for group in groups
+        if any(r.state in (ReplicaState.RESTARTING, ReplicaState.VANISHED) for r in group.replicas)
+    ]
+    if restart.causes:
+        causes = ", ".join(restart.causes[:_MAX_LOSSES])
+        more = f" and {len(restart.causes) - _MAX_LOSSES} more" if len(restart.causes) > _MAX_LOSSES else ""
+        message = f"job {draft.job.metadata.name} is restarting all its replicas because of {causes}{more}."
+        conditions.set(ConditionType.RESTARTING, "True", "TFJobRestarting", message)
+        draft.event("Warning", "TFJobRestarting", message)
+    elif types:
+        message = f"job {draft.job.metadata.name} is restarting because {', '.join(types)} replica(s) failed."
+        changed = conditions.set(ConditionType.RESTARTING, "True", "TFJobRestarting", message)
+        if changed or any(replica.newly_restarting for group in groups for replica in group.replicas):
+            draft.event("Warning", "TFJobRestarting", message)
+    elif _is_running(groups):
+        conditions.remove(ConditionType.RESTARTING)
+    _report_exits(draft, groups)
+    _report_losses(draft, groups)
+
+
+def _report_losses(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
+    """Tell of replicas that have just failed for good, and that the job goes on without."""
+    for group in groups:
+        new = group.newly_failed
+        if not new:
+            continue
+        parts = [f"{group.type}-{replica.index} ({replica.cause})" for replica in new[:_MAX_LOSSES]]
+        more = f" and {len(new) - _MAX_LOSSES} more" if len(new) > _MAX_LOSSES else ""
+        message = (
+            f"{', '.join(parts)}{more} failed for good; {len(group.failed)} of {group.size} have. The job goes on."
+        )
+        draft.event("Warning", "ReplicaFailed", message)
+
+
+def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
+    """Tell the exit codes of pods whose end is news: of those that begin to restart, and of those lost for good."""
+    namespace = draft.job.metadata.namespace
+    exits = [
+        f"Pod: {namespace}.{replica.pod.metadata.name} exited with code {replica.exit_code}"
+        for group in groups
+        for replica in group.replicas
+        if replica.pod is not None
+        and replica.exit_code is not None
+        and (
+            replica.newly_restarting
+            or (replica.state is ReplicaState.FAILED and replica.index not in group.failed_before)
+        )
+    ]
+    for message in exits[:_MAX_EXIT_EVENTS]:
+        draft.event("Normal", "ExitedWithCode", message)
+    if len(exits) > _MAX_EXIT_EVENTS:
+        draft.event("Normal", "ExitedWithCode", f"{len(exits) - _MAX_EXIT_EVENTS} more pods exited")
+
+
+def _set_false_if_there(draft: Draft, condition: ConditionType, reason: str, message: str) -> None:
+    if draft.conditions.get(condition) is not None:
+        draft.conditions.set(condition, "False", reason, message)

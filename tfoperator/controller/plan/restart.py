@@ -1,0 +1,207 @@
+"""The rules of restarting: what a pod's end means, how often its replica has been restarted, how long to wait.
+
+Restarts are counted so that acting twice on one death, on a stale cache or after a crash of the operator, counts it
+once. A pod carries the number of restarts before it (`ANNOTATION_RESTARTS`), so what its death makes of the count is
+a function of the pod alone: base + restarts in place + 1. The status keeps the maximum ever seen per index, and it is
+written before the pod is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.names import (
+    ANNOTATION_JOB_RESTARTS,
+    ANNOTATION_RESTARTS,
+    DEFAULT_CONTAINER_NAME,
+    MAX_RESTARTS,
+    annotated_count,
+)
+from tfoperator.api.v1.types import RestartPolicy, TFJob
+from tfoperator.controller.plan.options import PlanOptions
+from tfoperator.controller.plan.times import seconds_between
+from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+
+FIRST_RETRYABLE_EXIT_CODE = 128
+"""Exit codes from here on mean a signal or a platform fault under the policy ExitCode (the Go operator's rule)."""
+
+_CLOCK_SKEW = 10.0
+"""Seconds by which the clocks of a node and of the API server may differ before their order of events is believed."""
+
+_INFRASTRUCTURE_REASONS = frozenset(
+    {
+        "Evicted",
+        "NodeAffinity",
+        "NodeLost",
+        "NodeShutdown",
+        "Preempted",
+        "Preempting",
+        "Shutdown",
+        "Terminated",
+        "UnexpectedAdmissionError",
+    }
+)
+"""`status.reason` of pods that Kubernetes itself ended: kubelet eviction, admission and shutdown, preemption."""
+
+_LOST_NODE_DISRUPTIONS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a pod ended. `exit_code` is None if no container says so; `infrastructure`: Kubernetes ended it."""
+
+    exit_code: int | None
+    reason: str
+    infrastructure: bool
+
+    def __str__(self) -> str:
+        if self.infrastructure or self.exit_code is None:
+            return self.reason or "failed without an exit code"
+        detail = f" ({self.reason})" if self.reason and self.reason != "Error" else ""
+        return f"exited with code {self.exit_code}{detail}"
+
+
+def ending_of(pod: Pod) -> Ending:
+    """How a failed pod (or one of phase Unknown) ended.
+
+    The exit code is that of the container `tensorflow`; if that is 0 or missing, the first other container that
+    failed counts, init containers last.
+    """
+    infrastructure = _ended_by_infrastructure(pod)
+    terminated = _decisive_termination(pod)
+    if terminated is None:
+        return Ending(None, pod.status.reason, infrastructure)
+    reason = pod.status.reason if infrastructure else terminated.reason
+    return Ending(terminated.exit_code, reason, infrastructure)
+
+
+def is_permanent(ending: Ending, policy: RestartPolicy) -> bool:
+    """Whether a replica that ended so has failed for good.
+
+    What Kubernetes ended says nothing about the program, and is retryable under every policy. Else it is permanent
+    under Never, and under ExitCode with an exit code below 128; without an exit code that policy retries, like the Go
+    operator.
+    """
+    if ending.infrastructure:
+        return False
+    if policy is RestartPolicy.EXIT_CODE:
+        return ending.exit_code is not None and ending.exit_code < FIRST_RETRYABLE_EXIT_CODE
+    return policy is RestartPolicy.NEVER
+
+
+def ended_by_deletion(pod: Pod) -> bool:
+    """Whether a terminating pod's end (if it has ended) came after its deletion was asked for.
+
+    A process that is told to go says nothing about its job by how it goes: a trainer that saves a checkpoint on
+    SIGTERM and exits with 0 has not finished, one that exits with 1 has not failed. In doubt the deletion gets the
+    blame, since a replica that runs again does less harm than a job that ends wrongly: the end is read off the
+    node's clock, the deletion off the API server's.
+    """
+    requested = pod.metadata.deletion_requested
+    if requested is None:
+        return False
+    finished = finished_at(pod)
+    return finished is None or seconds_between(finished, requested) < _CLOCK_SKEW
+
+
+def restarts_before(pod: Pod) -> int:
+    """How often the pod's replica had been restarted before the pod was made (its annotation; garbage is 0)."""
+    return annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
+
+
+def job_restarts_before(pod: Pod) -> int:
+    """How often all replicas of the job had been restarted together before the pod was made (garbage is 0)."""
+    return annotated_count(pod.metadata.annotations, ANNOTATION_JOB_RESTARTS)
+
+
+def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
+    """How often all replicas have been restarted together: as the status tells, or a pod if the status is stale."""
+    return max((0, min(job.status.job_restarts, MAX_RESTARTS), *map(job_restarts_before, pods)))
+
+
+def restarts_in_place(pod: Pod) -> int:
+    """How often the kubelet has restarted the pod's containers, init containers included as in the Go operator."""
+    return sum(_count(c) for c in pod.status.container_statuses) + sum(
+        _count(c) for c in pod.status.init_container_statuses
+    )
+
+
+def restart_delay(restart: int, options: PlanOptions) -> float:
+    """Seconds that the `restart`-th restart (from 1) of a replica waits: base doubled each time, up to the cap."""
+    # Beyond 2**40 the cap holds anyway, and floats would overflow.
+    return min(options.restart_delay_base * 2.0 ** min(max(restart, 1) - 1, 40), options.restart_delay_cap)
+
+
+def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) -> float:
+    """Seconds left until a failed pod may be replaced, 0 if it is time; at most twice the delay.
+
+    Counted from the end of its containers. A pod that never ran (evicted, refused by the kubelet) has none; its
+    start or creation stands in, which only means that one that lived longer than the delay is replaced at once.
+    A replica that ran for twice the cap starts over with the shortest delay, like a container under the kubelet.
+
+    The end is read off the node's clock. If that is ahead of ours by more than the delay it says nothing, and a
+    replica that is restarted too early does less harm than one that waits for the clocks to meet.
+    """
+    started = pod.status.start_time or pod.metadata.creation_timestamp
+    ended = finished_at(pod) or started
+    if ended is None:
+        return 0.0
+    ran_long = started is not None and seconds_between(started, ended) >= 2 * options.restart_delay_cap
+    delay = restart_delay(1 if ran_long else restart, options)
+    left = delay - seconds_between(ended, now)
+    return left if 0 < left <= 2 * delay else 0.0
+
+
+def node_is_lost(pod: Pod) -> bool:
+    """Whether the cluster says that the pod's node is gone, so that no kubelet will finish the pod's deletion."""
+    if pod.status.phase == "Unknown" or pod.status.reason == "NodeLost":
+        return True
+    return any(
+        c.type == "DisruptionTarget" and c.status == "True" and c.reason in _LOST_NODE_DISRUPTIONS
+        for c in pod.status.conditions
+    )
+
+
+def overdue_seconds(pod: Pod, now: datetime, options: PlanOptions) -> float | None:
+    """For a terminating pod on a lost node: seconds since it may be deleted by force (negative: not yet).
+
+    None for every other pod, and for one whose forced deletion was already asked for (finalizers may still hold it).
+    """
+    deletion = pod.metadata.deletion_timestamp
+    if deletion is None or pod.metadata.deletion_grace_period_seconds == 0 or not node_is_lost(pod):
+        return None
+    return seconds_between(deletion, now) - options.node_lost_margin
+
+
+def _ended_by_infrastructure(pod: Pod) -> bool:
+    status = pod.status
+    if status.reason in _INFRASTRUCTURE_REASONS or status.reason.startswith("OutOf") or status.phase == "Unknown":
+        return True
+    return any(c.type == "DisruptionTarget" and c.status == "True" for c in status.conditions)
+
+
+def _decisive_termination(pod: Pod) -> ContainerStateTerminated | None:
+    # A stable sort: `tensorflow` first, the others in their order.
+    containers = sorted(pod.status.container_statuses, key=lambda c: c.name != DEFAULT_CONTAINER_NAME)
+    for container in (*containers, *pod.status.init_container_statuses):
+        terminated = container.state.terminated if container.state else None
+        if terminated is not None and terminated.exit_code != 0:
+            return terminated
+    return None
+
+
+def finished_at(pod: Pod) -> datetime | None:
+    """When the last of the pod's containers ended, by the node's clock; None if none has said so."""
+    latest: datetime | None = None
+    for container in pod.status.container_statuses or pod.status.init_container_statuses:
+        terminated = container.state.terminated if container.state else None
+        finished = terminated.finished_at if terminated else None
+        if finished is not None and (latest is None or seconds_between(latest, finished) > 0):
+            latest = finished
+    return latest
+
+
+def _count(container: ContainerStatus) -> int:
+    return min(max(container.restart_count, 0), MAX_RESTARTS)

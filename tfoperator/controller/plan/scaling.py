@@ -1,0 +1,155 @@
+"""Brings pods and services to what the spec asks for: missing ones made, failed ones replaced, surplus deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tfoperator.api.names import replica_of
+from tfoperator.api.v1.types import Network, ReplicaType
+from tfoperator.controller.plan.actions import Create, DeleteReason
+from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.gang import gang_of, plan_pod_group
+from tfoperator.controller.plan.job_restart import JobRestart
+from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.times import epoch_seconds
+from tfoperator.controller.pods import ReplicaManifests
+from tfoperator.kube.objects import Service
+
+_NEEDS_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
+_ENDED = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
+
+
+def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRestart) -> None:
+    """Plan creations, deletions and restarts. Raises TemplateError if a body can't be made.
+
+    A replica whose pod terminates gets its successor when that is gone, for both have the same name. A failed pod
+    stays until its restart delay has passed: it holds the logs, and its name. Where all replicas restart together, no
+    pod is made before the last old one is gone.
+    """
+    gang = gang_of(draft)
+    manifests = ReplicaManifests(draft.job, groups, draft.options, gang)
+    may_create = gang is None or plan_pod_group(draft, groups, gang, manifests.template)
+    if restart.old:
+        may_create = False
+        _delete_old(draft, restart)
+    services = _services_by_replica(draft)
+    per_job = draft.options.network is Network.PER_JOB
+    if per_job and may_create:
+        _plan_job_service(draft, groups, manifests)
+    other_scheduler = False
+    for group in groups:
+        creates_pods = False
+        for replica in group.replicas:
+            if not per_job:
+                service = services.pop((group.type, replica.index), None)
+                if may_create and service is None and replica.state not in _ENDED:
+                    draft.create_replica_object(_creation("services", group, replica, manifests, restart))
+            if may_create and replica.state in _NEEDS_POD:
+                draft.create_replica_object(_creation("pods", group, replica, manifests, restart))
+                creates_pods = True
+            _restart(draft, replica)
+        other_scheduler |= creates_pods and manifests.keeps_another_scheduler(group)
+        _delete_unwanted(draft, group)
+        if creates_pods:
+            _tell_what_is_overruled(draft, group, manifests)
+    if other_scheduler:
+        draft.event(
+            "Warning",
+            "SetPodTemplateSchedulerName",
+            "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten",
+        )
+    # What is left belongs to no wanted replica.
+    for unwanted in sorted(services, reverse=True):
+        draft.delete("services", services[unwanted], DeleteReason.SCALE_DOWN)
+
+
+def _plan_job_service(draft: Draft, groups: Sequence[ReplicaGroup], manifests: ReplicaManifests) -> None:
+    """One service for all replicas, as long as one of them has work to do."""
+    name = draft.options.naming.job(draft.job)
+    there = any(one.metadata.name == name for one in draft.observed.services)
+    if not there and any(replica.state not in _ENDED for group in groups for replica in group.replicas):
+        body = manifests.job_service()
+        draft.create_job_service(Create(kind="services", name=name, body=body, spec_field="spec.network"))
+
+
+def _delete_unwanted(draft: Draft, group: ReplicaGroup) -> None:
+    for _, pod in group.duplicates:
+        draft.delete("pods", pod, DeleteReason.DUPLICATE)
+    for _, pod in group.surplus:
+        draft.delete("pods", pod, DeleteReason.SCALE_DOWN)
+
+
+def _tell_what_is_overruled(draft: Draft, group: ReplicaGroup, manifests: ReplicaManifests) -> None:
+    if manifests.overrules_restart_policy(group):
+        draft.event(
+            "Warning",
+            "SetPodTemplateRestartPolicy",
+            "Restart policy in pod template will be overwritten by restart policy in replica spec",
+        )
+    if manifests.overrules_host_name(group):
+        draft.event(
+            "Warning",
+            "SetPodTemplateHostname",
+            f"hostname and subdomain in the pod template of {group.type} will be overwritten: the network of the job "
+            f"is {Network.PER_JOB}",
+        )
+
+
+def _creation(
+    kind: Literal["pods", "services"],
+    group: ReplicaGroup,
+    replica: Replica,
+    manifests: ReplicaManifests,
+    restart: JobRestart,
+) -> Create:
+    if kind == "pods":
+        body = manifests.pod(group, replica.index, replica.restarts, restart.number)
+    else:
+        body = manifests.service(group, replica.index)
+    return Create(
+        kind=kind,
+        name=body["metadata"]["name"],
+        replica=(group.type, replica.index),
+        body=body,
+        spec_field=f"spec.tfReplicaSpecs[{group.type}].template",
+    )
+
+
+def _delete_old(draft: Draft, restart: JobRestart) -> None:
+    """What runs is stopped at once; what has ended stays for its delay."""
+    if restart.wait > 0:
+        draft.requeue_in(restart.wait)
+    for pod in restart.old:
+        if restart.wait <= 0 or pod.status.phase not in ("Succeeded", "Failed"):
+            draft.delete("pods", pod, DeleteReason.RESTART)
+
+
+def _restart(draft: Draft, replica: Replica) -> None:
+    if replica.pod is None or replica.wait is None:
+        return
+    if replica.wait > 0:
+        draft.requeue_in(replica.wait)
+    else:
+        lost = replica.pod.status.phase == "Unknown"
+        draft.delete("pods", replica.pod, DeleteReason.NODE_LOST if lost else DeleteReason.RESTART)
+
+
+def _services_by_replica(draft: Draft) -> dict[tuple[ReplicaType, int], Service]:
+    """One service per replica, the oldest; its doubles are deleted. Services that name no replica are left alone."""
+    chosen: dict[tuple[ReplicaType, int], Service] = {}
+    for service in draft.observed.services:
+        replica = replica_of(service.metadata.labels)
+        if replica is None:
+            continue
+        rival = chosen.setdefault(replica, service)
+        if rival is not service:
+            kept, double = sorted((rival, service), key=_precedence)
+            chosen[replica] = kept
+            draft.delete("services", double, DeleteReason.DUPLICATE)
+    return chosen
+
+
+def _precedence(service: Service) -> tuple[bool, float, str, str]:
+    meta = service.metadata
+    return (meta.deletion_timestamp is not None, epoch_seconds(meta.creation_timestamp), meta.name, meta.uid)

@@ -1,0 +1,332 @@
+"""Whether a job makes progress, and what is done when it doesn't. Pure.
+
+The clock of `progressDeadlineSeconds` starts when all replicas run, and starts anew when they do so again: after a
+restart, a suspension, or the loss of a pod. From then on any news moves it on. News are reports of progress or, as long
+as a job has never sent one, lines in the logs of the replicas that train (a parameter server says nothing for days).
+
+*Logs* are not watched: somebody looks at the last lines, at half of the deadline and at its end, and only of jobs
+that have a deadline. A line's time is by its node's clock. So a line counts as new if that clock says so, or if it is
+not the one of the look before: with two looks in a deadline no wrong clock makes a stall of a job that goes on.
+
+*A stall that is to be ended* (`onStall`) waits for the stacks of all threads, where somebody takes them, and is ended
+through what there is: replicas are marked as lost, and the rules of restarting do the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from enum import Enum
+from itertools import pairwise
+
+import msgspec
+
+from tfoperator.api.v1.types import (
+    ConditionType,
+    OnStall,
+    ReplicaType,
+    RunPolicy,
+    TFJob,
+    TrainingProgress,
+)
+from tfoperator.controller.plan.observed import NewestLine, Observed
+from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.stacks import STACKS_TIMEOUT, pods_to_look_into
+from tfoperator.controller.plan.status.conditions import find_condition
+from tfoperator.controller.plan.times import seconds_between, whole_second
+from tfoperator.controller.pods import CHIEF_TYPES
+from tfoperator.durations import format_duration
+from tfoperator.kube.objects import Pod
+
+_TRAINING = (*CHIEF_TYPES, ReplicaType.WORKER)
+_MOVING = (
+    ReplicaState.MISSING,
+    ReplicaState.VANISHED,
+    ReplicaState.PENDING,
+    ReplicaState.RESTARTING,
+    ReplicaState.LEAVING,
+)
+_LEAST_GAP = 1.0
+"""Seconds by which a replica must have fallen silent before the others to be called behind: lines of one step."""
+_MAX_BEHIND = 5
+_AGAIN_LEAST, _AGAIN_MOST = 5.0, 60.0
+"""Seconds between two looks at the logs of a job that has stalled: it may have gone on."""
+
+
+class Progress(Enum):
+    """What is known of a job's progress."""
+
+    NOT_WATCHED = "it has no deadline for its progress"
+    NOT_RUNNING = "not all that it needs runs"
+    GOES_ON = "there is news within the deadline"
+    STALLED = "there is none"
+    UNKNOWN = "nobody can tell"
+
+
+class Stall(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a job's progress, and what follows.
+
+    `message` says why it has stalled, or why nobody can tell. `behind` are replicas by name. `look_again` is in
+    seconds; `look_at` are pods whose last lines are to be read now, until one is found that is newer than `newer_than`.
+    `stacks_of` are pods whose stacks are to be taken. `ends_as` is what to do about the stall now.
+    """
+
+    progress: Progress
+    message: str = ""
+    behind: tuple[str, ...] = ()
+    look_again: float | None = None
+    look_at: tuple[Pod, ...] = ()
+    newer_than: datetime | None = None
+    stacks_of: tuple[Pod, ...] = ()
+    ends_as: OnStall = OnStall.REPORT
+
+
+_NOT_WATCHED = Stall(progress=Progress.NOT_WATCHED)
+
+
+def judge_progress(job: TFJob, groups: Sequence[ReplicaGroup], observed: Observed, now: datetime) -> Stall:
+    """Whether the job has stalled. A job without a deadline costs nothing here."""
+    policy = job.spec.run_policy or RunPolicy()
+    deadline = policy.progress_deadline_seconds
+    if deadline is None or deadline < 1:
+        return _NOT_WATCHED
+    start = _clock_start(job, groups)
+    if start is None:
+        return Stall(progress=Progress.NOT_RUNNING)
+    reported = _newest_report(job, observed)
+    if reported is not None:
+        return _by_reports(job, groups, observed, _Clock(start, deadline, now), reported)
+    return _by_logs(job, groups, observed, _Clock(start, deadline, now))
+
+
+def mark_stalled(groups: Sequence[ReplicaGroup], stall: Stall) -> None:
+    """Have the replicas that are behind started again; all that train if none is known to be."""
+    running = [
+        (group, replica)
+        for group in groups
+        for replica in group.replicas
+        if replica.state is ReplicaState.RUNNING and replica.pod is not None
+    ]
+    named = [(group, replica) for group, replica in running if _name(group, replica) in stall.behind]
+    training = [(group, replica) for group, replica in running if group.type in _TRAINING]
+    for group, replica in named or training or running:
+        group.restart_running(replica, "has stalled")
+    for group in groups:
+        group.add_up()
+
+
+class _Clock(msgspec.Struct, frozen=True):
+    """The deadline (seconds) of a job whose clock started at `start`."""
+
+    start: datetime
+    deadline: float
+    now: datetime
+
+    def left(self, last: datetime, part: float = 1.0) -> float:
+        """Seconds until that part of the deadline has passed since the last sign of progress."""
+        return self.deadline * part - seconds_between(last, self.now)
+
+
+def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
+    """When all replicas last began to run; None if they don't.
+
+    Of an elastic job, workers may come and go while the others train on.
+    """
+    conditions = job.status.conditions
+    running = find_condition(conditions, ConditionType.RUNNING)
+    if running is None or running.status != "True" or running.last_transition_time is None:
+        return None
+    if not job.spec.enable_dynamic_worker and any(
+        replica.state in _MOVING for group in groups for replica in group.replicas
+    ):
+        return None
+    ready = find_condition(conditions, ConditionType.READY)
+    starts = [running.last_transition_time]
+    if ready is not None and ready.status == "True" and ready.last_transition_time is not None:
+        starts.append(ready.last_transition_time)
+    return max(starts, key=_utc)
+
+
+# By reports.
+
+
+def _newest_report(job: TFJob, observed: Observed) -> TrainingProgress | None:
+    """The newest progress known that says when it was reported: what the status says, or what has come since."""
+    known = [one for one in (job.status.progress, observed.progress) if one is not None and one.last_updated_time]
+    return max(known, key=lambda one: _utc(one.last_updated_time), default=None)
+
+
+def _by_reports(
+    job: TFJob, groups: Sequence[ReplicaGroup], observed: Observed, clock: _Clock, reported: TrainingProgress
+) -> Stall:
+    time = _utc(reported.last_updated_time)
+    last = max(_utc(clock.start), min(time, _utc(clock.now)))
+    left = clock.left(last)
+    if left > 0:
+        return Stall(progress=Progress.GOES_ON, look_again=left)
+    at = f" at {reported.percentage} %" if reported.percentage is not None else ""
+    step = f" (step {reported.step})" if reported.step is not None else ""
+    what = f"the last report{at}{step} came at {_time(time)}"
+    return _stalled(job, groups, observed, clock, what, _behind_by_reports(reported), look_again=None)
+
+
+def _behind_by_reports(reported: TrainingProgress) -> tuple[str, ...]:
+    """Those with the lowest step, if others have a higher one; else those that fell silent before the others."""
+    steps = {one.name: one.step for one in reported.behind if one.step is not None}
+    highest = max([*steps.values(), *([reported.step] if reported.step is not None else [])], default=0)
+    lowest = min(steps.values(), default=highest)
+    if lowest < highest:
+        return tuple(name for name, step in steps.items() if step == lowest)[:_MAX_BEHIND]
+    return _silent_first({one.name: _utc(one.last_updated_time) for one in reported.behind if one.last_updated_time})
+
+
+# By logs.
+
+
+def _by_logs(job: TFJob, groups: Sequence[ReplicaGroup], observed: Observed, clock: _Clock) -> Stall:
+    lines = observed.log_lines
+    if lines is None:
+        message = "its replicas report no progress, and this operator does not read logs"
+        return Stall(progress=Progress.UNKNOWN, message=_unknown(job, message))
+    pods = _training_pods(groups)
+    known = {name: lines.newest[pod.metadata.uid] for name, pod in pods.items() if pod.metadata.uid in lines.newest}
+    times = {name: min(_utc(one.time), _utc(clock.now)) for name, one in known.items()}
+    last = max([_utc(clock.start), *times.values()])
+    looked = None if lines.looked is None else _utc(lines.looked)
+    left = clock.left(last)
+    all_pods = tuple(pods.values())
+    if left > 0:
+        half = clock.left(last, 0.5)
+        seen_since_half = looked is not None and seconds_between(last, looked) >= clock.deadline / 2
+        if half > 0 or seen_since_half:
+            return Stall(progress=Progress.GOES_ON, look_again=half if half > 0 else left)
+        return Stall(progress=Progress.GOES_ON, look_again=left, look_at=all_pods, newer_than=last)
+    again = min(max(clock.deadline / 2, _AGAIN_LEAST), _AGAIN_MOST)
+    if looked is None or seconds_between(last, looked) < clock.deadline:
+        before = find_condition(job.status.conditions, ConditionType.STALLED)
+        kept = before is not None and before.status == "True"
+        # Until the logs have been looked at again nothing is said that was not said before.
+        progress = Progress.STALLED if kept else Progress.GOES_ON
+        message = before.message if before is not None and kept else ""
+        return Stall(progress=progress, message=message, look_again=again, look_at=all_pods, newer_than=last)
+    since = seconds_between(looked, clock.now)
+    look_at = all_pods if since >= again else ()
+    if lines.problem:
+        message = _unknown(job, f"its replicas report none, and their logs can't be read: {lines.problem}")
+        return Stall(
+            progress=Progress.UNKNOWN,
+            message=message,
+            look_again=again if look_at else again - since,
+            look_at=look_at,
+            newer_than=last,
+        )
+    what = f"the last line of a log was written at {_time(max(times.values()))}" if times else "nothing was logged"
+    stopped = tuple(name for name, one in known.items() if one.stopped)[:_MAX_BEHIND]
+    stall = _stalled(job, groups, observed, clock, what, stopped or _silent_first(times), look_again=again - since)
+    if look_at and stall.ends_as is OnStall.REPORT:
+        stall = msgspec.structs.replace(stall, look_at=look_at, newer_than=last, look_again=again)
+    return stall
+
+
+def _training_pods(groups: Sequence[ReplicaGroup]) -> dict[str, Pod]:
+    """The pods whose logs tell of progress, by replica, the chief's first."""
+    running = {
+        (group.type, replica.index): replica.pod
+        for group in groups
+        for replica in group.replicas
+        if replica.state is ReplicaState.RUNNING and replica.pod is not None
+    }
+    training = {key: pod for key, pod in running.items() if key[0] in _TRAINING} or running
+    order = sorted(training, key=lambda key: (key[0] not in CHIEF_TYPES, key))
+    return {f"{key[0].lower()}-{key[1]}": training[key] for key in order}
+
+
+def new_line(
+    before: NewestLine | None,
+    stamp: datetime | None,
+    looked: datetime,
+    previous: datetime | None,
+    *,
+    stopped: bool = False,
+) -> NewestLine:
+    """What a look at a log at `looked` says of its newest line, whose own time is `stamp` (None: there is none).
+
+    `before` is what the look at `previous` said. A line that was not there then is newer than that look, whatever its
+    node's clock says.
+    """
+    if stamp is None:
+        time = before.time if before is not None else datetime(1970, 1, 1, tzinfo=UTC)
+        return NewestLine(time, before.stamp if before is not None else None, stopped)
+    if before is not None and before.stamp == stamp:
+        return NewestLine(before.time, stamp, stopped)
+    time = min(_utc(stamp), _utc(looked))
+    if before is not None and previous is not None:
+        time = max(time, _utc(previous))
+    return NewestLine(time, stamp, stopped)
+
+
+# Both.
+
+
+def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
+    """Those that fell silent before the others: whoever comes before the widest gap between two last signs of life."""
+    if len(times) < 2:
+        return ()
+    order = sorted(times, key=lambda name: times[name])
+    gaps = [seconds_between(times[one], times[other]) for one, other in pairwise(order)]
+    widest = max(gaps)
+    if widest < _LEAST_GAP:
+        return ()
+    return tuple(order[: gaps.index(widest) + 1][:_MAX_BEHIND])
+
+
+def _stalled(
+    job: TFJob,
+    groups: Sequence[ReplicaGroup],
+    observed: Observed,
+    clock: _Clock,
+    what: str,
+    behind: tuple[str, ...],
+    *,
+    look_again: float | None,
+) -> Stall:
+    policy = job.spec.run_policy or RunPolicy()
+    names = f" Behind: {', '.join(behind)}." if behind else ""
+    message = f"TFJob {job.metadata.key} has made no progress for {format_duration(clock.deadline)}: {what}.{names}"
+    before = find_condition(job.status.conditions, ConditionType.STALLED)
+    is_new = before is None or before.status != "True"
+    ends_as = OnStall(policy.on_stall) if policy.on_stall in set(OnStall) else OnStall.REPORT
+    stall = Stall(progress=Progress.STALLED, message=message, behind=behind, look_again=look_again, ends_as=ends_as)
+    pods = pods_to_look_into(groups, behind)
+    if observed.stacks_taken is None:
+        return stall
+    began = (
+        clock.now if is_new or before is None or before.last_transition_time is None else before.last_transition_time
+    )
+    if is_new:
+        # The condition first, and with it the stacks; then the end of what they were taken of.
+        return msgspec.structs.replace(stall, stacks_of=pods, ends_as=OnStall.REPORT, look_again=STACKS_TIMEOUT)
+    waited = seconds_between(began, clock.now)
+    taken = observed.stacks_taken >= _utc(whole_second(began))
+    if ends_as is not OnStall.REPORT and not taken and waited < STACKS_TIMEOUT:
+        left = STACKS_TIMEOUT - waited
+        return msgspec.structs.replace(stall, stacks_of=pods, ends_as=OnStall.REPORT, look_again=left)
+    return stall
+
+
+def _unknown(job: TFJob, why: str) -> str:
+    return f"Whether TFJob {job.metadata.key} makes progress can't be told: {why}."
+
+
+def _name(group: ReplicaGroup, replica: Replica) -> str:
+    return f"{group.type.lower()}-{replica.index}"
+
+
+def _time(moment: datetime) -> str:
+    return (whole_second(moment)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _utc(moment: datetime | None) -> datetime:
+    if moment is None:
+        return datetime(1970, 1, 1, tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -1,0 +1,102 @@
+"""A job's list of conditions as a value: set one, get a new list.
+
+Other programs read this list by position: `kubectl get tfjobs` prints the type of the last one as State, and so do
+clients of the Go operator. So the last one is always true, and one of the Go operator's: Ready and Stalled, which it
+doesn't know, and conditions that became false never stand last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tfoperator.api.v1.types import ConditionType, JobCondition
+from tfoperator.controller.plan.times import whole_second
+
+
+def find_condition(conditions: Sequence[JobCondition], condition: ConditionType) -> JobCondition | None:
+    """The condition of that type, or None."""
+    for candidate in conditions:
+        if candidate.type == condition:
+            return candidate
+    return None
+
+
+def is_finished(conditions: Sequence[JobCondition]) -> bool:
+    """Whether the job has ended: Succeeded or Failed is true. That never changes again."""
+    return any(c.status == "True" and c.type in (ConditionType.SUCCEEDED, ConditionType.FAILED) for c in conditions)
+
+
+class Conditions:
+    """Builds the next list of conditions from the current one; times are set only where something changed."""
+
+    def __init__(self, current: Sequence[JobCondition], now: datetime) -> None:
+        self._items = list(current)
+        self._current = tuple(current)
+        self._now = whole_second(now)
+
+    def get(self, condition: ConditionType) -> JobCondition | None:
+        """The condition of that type, or None."""
+        return find_condition(self._items, condition)
+
+    def is_true(self, condition: ConditionType) -> bool:
+        """Whether the condition is there and true."""
+        found = self.get(condition)
+        return found is not None and found.status == "True"
+
+    def set(self, condition: ConditionType, status: str, reason: str, message: str) -> bool:
+        """Set a condition; returns whether that changed anything.
+
+        The transition time moves only with the status, the update time with any change. What becomes true goes to
+        the end of the list.
+        """
+        old = self.get(condition)
+        if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
+            return False
+        same_status = old is not None and old.status == status
+        new = JobCondition(
+            type=condition,
+            status=status,
+            reason=reason,
+            message=message,
+            last_update_time=self._now,
+            last_transition_time=old.last_transition_time if old is not None and same_status else self._now,
+        )
+        if old is not None and (same_status or status != "True"):
+            self._items[self._items.index(old)] = new
+        else:
+            self.remove(condition)
+            self._items.append(new)
+        return True
+
+    def remove(self, condition: ConditionType) -> None:
+        """Drop a condition, if it is there."""
+        self._items = [item for item in self._items if item.type != condition]
+
+    def result(self) -> tuple[JobCondition, ...]:
+        """The new list, its last element true and of the Go operator (if there is one); the very old one if equal."""
+        items = self._items
+        leading = [position for position, item in enumerate(items) if _may_be_last(item)]
+        if leading and leading[-1] != len(items) - 1:
+            items = [*items[: leading[-1]], *items[leading[-1] + 1 :], items[leading[-1]]]
+        result = tuple(items)
+        return self._current if result == self._current else result
+
+    def became_true(self) -> frozenset[ConditionType]:
+        """The conditions that are true now and were not before."""
+        return frozenset(
+            ConditionType(item.type)
+            for item in self._items
+            if item.status == "True" and item.type in _KNOWN and not self._was_true(item.type)
+        )
+
+    def _was_true(self, condition: str) -> bool:
+        return any(old.type == condition and old.status == "True" for old in self._current)
+
+
+_KNOWN = frozenset(ConditionType)
+_OURS = frozenset((ConditionType.READY, ConditionType.STALLED))
+
+
+def _may_be_last(condition: JobCondition) -> bool:
+    return condition.status == "True" and condition.type not in _OURS

@@ -1,0 +1,161 @@
+"""The status that follows from what the replicas do, and whether it is worth a write.
+
+A status write costs the API server more than anything else we ask of it, so news that only matter to ourselves wait
+for the next write that is due anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.indexes import format_indexes, parse_indexes
+from tfoperator.api.names import replicas_selector
+from tfoperator.api.v1.types import (
+    ConditionType,
+    JobCondition,
+    Network,
+    ReplicaStatus,
+    ReplicaType,
+    TFJob,
+    TFJobStatus,
+    TrainingProgress,
+)
+from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.status.conditions import find_condition, is_finished
+from tfoperator.controller.plan.times import whole_second
+from tfoperator.controller.plan.verdict import Stage
+
+
+def build_status(
+    job: TFJob,
+    groups: Sequence[ReplicaGroup],
+    conditions: tuple[JobCondition, ...],
+    stage: Stage,
+    *,
+    job_restarts: int,
+    start_time: datetime | None,
+    now: datetime,
+    network: Network | None,
+    progress: TrainingProgress | None = None,
+) -> TFJobStatus:
+    """The complete status of the job; what it doesn't speak of (`lastReconcileTime`) is kept from the current one.
+
+    Unless the job goes on nothing counts as active: what still runs is being stopped, or nobody waits for it. On
+    success the Go operator counts it as succeeded, and so do we. `network` is what the job's objects are made for, None
+    before there are any; the status says it if it isn't the Go operator's. `progress` is what the job has reported by
+    now, if that is known.
+    """
+    specs = job.spec.tf_replica_specs
+    name = job.metadata.name
+    replica_statuses = {str(g.type): _replica_status(g, stage, name) for g in groups if g.type in specs}
+    ready = sum(status.ready for status in replica_statuses.values())
+    total = sum(group.size for group in groups)
+    return msgspec.structs.replace(
+        job.status,
+        phase=phase_of(conditions, replica_statuses.values()),
+        ready=f"{ready}/{total}",
+        restarts=job_restarts + sum(status.restarts for status in replica_statuses.values()),
+        job_restarts=job_restarts,
+        conditions=conditions,
+        replica_statuses=replica_statuses,
+        start_time=start_time,
+        completion_time=whole_second(now) if stage in (Stage.SUCCEEDED, Stage.FAILED) else None,
+        observed_generation=job.metadata.generation,
+        network=network if network is Network.PER_JOB else job.status.network,
+        progress=job.status.progress if progress is None else progress,
+    )
+
+
+def phase_of(conditions: Sequence[JobCondition], statuses: Iterable[ReplicaStatus]) -> str:
+    """The job's state in one word: Pending, Running, Succeeded, Failed or Unknown.
+
+    Running needs an active pod; a suspended job is Pending, for it waits to run. Unknown: the operator can't tell,
+    because it can't make sense of the spec any more.
+    """
+    if is_finished(conditions):
+        succeeded = find_condition(conditions, ConditionType.SUCCEEDED)
+        return "Succeeded" if succeeded is not None and succeeded.status == "True" else "Failed"
+    running = find_condition(conditions, ConditionType.RUNNING)
+    if running is not None and running.status == "Unknown":
+        return "Unknown"
+    if running is not None and running.status == "True":
+        return "Running"
+    restarting = find_condition(conditions, ConditionType.RESTARTING)
+    if restarting is not None and restarting.status == "True" and any(status.active for status in statuses):
+        return "Running"
+    return "Pending"
+
+
+def readiness(groups: Iterable[ReplicaGroup]) -> tuple[int, int, int]:
+    """How many replicas are ready, how many have succeeded, and how many there should be."""
+    ready = completed = total = 0
+    for group in groups:
+        total += group.size
+        for replica in group.replicas:
+            if replica.state is ReplicaState.SUCCEEDED:
+                completed += 1
+            elif replica.ready:
+                ready += 1
+    return ready, completed, total
+
+
+def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
+    """Whether anything changed that others must see, or that must not be forgotten.
+
+    `lastReconcileTime` alone is not worth it, nor is progress, which whoever receives it writes, nor is the network,
+    which the first status of a started job says (an older CRD drops it at each write), nor are indexes that have
+    started: forgetting one only means that a pod lost before anything else happened is replaced without being counted.
+    An index that is let go of must be recorded, lest the pod's end be mistaken for a loss.
+    """
+    if old is new:
+        return False
+    for name in TFJobStatus.__struct_fields__:
+        if name in ("last_reconcile_time", "network", "progress", "replica_statuses"):
+            continue
+        if getattr(old, name) != getattr(new, name):
+            return True
+    if old.replica_statuses.keys() != new.replica_statuses.keys():
+        return True
+    return any(_differs(before, new.replica_statuses[key]) for key, before in old.replica_statuses.items())
+
+
+def _differs(old: ReplicaStatus, new: ReplicaStatus) -> bool:
+    if old == new:
+        return False
+    if not parse_indexes(old.started_indexes) <= parse_indexes(new.started_indexes):
+        return True
+    return old != msgspec.structs.replace(new, started_indexes=old.started_indexes)
+
+
+def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str) -> ReplicaStatus:
+    active = ready = failed = succeeded = 0
+    for replica in group.replicas:
+        state = replica.state
+        if state is ReplicaState.RUNNING:
+            active += 1
+            ready += replica.ready
+        elif state is ReplicaState.SUCCEEDED:
+            succeeded += 1
+        elif state is ReplicaState.FAILED or (
+            state is ReplicaState.RESTARTING and replica.pod is not None and replica.pod.status.phase == "Failed"
+        ):
+            failed += 1
+    if stage is not Stage.ACTIVE:
+        succeeded += active if stage is Stage.SUCCEEDED else 0
+        active = ready = 0
+    counts = {str(index): group.counts[index] for index in sorted(group.counts) if group.counts[index] > 0}
+    return ReplicaStatus(
+        active=active,
+        succeeded=succeeded,
+        failed=failed if stage is not Stage.SUSPENDED else 0,
+        ready=ready,
+        restarts=sum(counts.values()),
+        restart_counts=counts,
+        completed_indexes=format_indexes(group.completed),
+        failed_indexes=format_indexes(group.failed),
+        started_indexes="" if stage is Stage.SUSPENDED else format_indexes(group.kept_started),
+        selector=replicas_selector(job_name, group.type) if group.type is ReplicaType.WORKER else "",
+    )

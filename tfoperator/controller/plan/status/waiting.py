@@ -1,0 +1,99 @@
+"""Why replicas that don't run yet wait, in words that stay the same while the reason does.
+
+What the kubelet and the scheduler write changes with every attempt: back-off times, node counts, the two faces of a
+failing image pull. Copied into a condition each change would be a status write, so only what a person needs to act
+on is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.status.scheduling import unschedulable_reasons
+from tfoperator.kube.objects import ContainerStatus, Pod
+
+_STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""What every container goes through: no news."""
+
+_SAME_REASON = {"ErrImagePull": "ImagePullBackOff", "RunContainerError": "CrashLoopBackOff"}
+"""Reasons that alternate with a back-off while nothing changes."""
+
+_STABLE_MESSAGES = frozenset({"CreateContainerConfigError", "CreateContainerError", "InvalidImageName"})
+"""Reasons whose message names the cause (a missing secret, a bad name) and stays the same at every attempt."""
+
+_MAX_MESSAGE = 160
+_MAX_REASONS = 3
+_MAX_NAMES = 3
+
+
+def waiting_reason(replica: Replica, *, in_gang: bool = False) -> str:
+    """Why this replica doesn't do its work, or "" if it does, is merely starting, or has ended.
+
+    With `in_gang` what keeps it from a node is left out, for that is said of all its gang.
+    """
+    if replica.state is ReplicaState.RESTARTING or replica.state is ReplicaState.VANISHED:
+        return f"restart ({replica.cause})"
+    pod = replica.pod
+    if pod is None or replica.state not in (ReplicaState.PENDING, ReplicaState.RUNNING):
+        return ""
+    return ("" if in_gang else _unscheduled(pod)) or _container_trouble(pod)
+
+
+def waiting_summary(groups: Iterable[ReplicaGroup], *, in_gang: bool = False) -> str:
+    """What the replicas wait for, grouped by reason: `Worker-1 waits: ImagePullBackOff; PS-0 and PS-1 wait: ...`."""
+    by_reason: dict[str, list[str]] = {}
+    for group in groups:
+        for replica in group.replicas:
+            reason = waiting_reason(replica, in_gang=in_gang)
+            if reason:
+                by_reason.setdefault(reason, []).append(f"{group.type}-{replica.index}")
+    parts = [f"{_names(who)}: {reason}" for reason, who in list(by_reason.items())[:_MAX_REASONS]]
+    if len(by_reason) > _MAX_REASONS:
+        others = sum(len(who) for who in list(by_reason.values())[_MAX_REASONS:])
+        parts.append(f"{others} more for other reasons")
+    return "; ".join(parts)
+
+
+def _names(who: Sequence[str]) -> str:
+    if len(who) == 1:
+        return f"{who[0]} waits"
+    if len(who) <= _MAX_NAMES:
+        return f"{', '.join(who[:-1])} and {who[-1]} wait"
+    return f"{', '.join(who[:_MAX_NAMES])} and {len(who) - _MAX_NAMES} more wait"
+
+
+def _unscheduled(pod: Pod) -> str:
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            reason = condition.reason or "Unschedulable"
+            why = ", ".join(unschedulable_reasons(condition.message))
+            return _cut(f"{reason}: {why}" if why else reason)
+    return ""
+
+
+def _container_trouble(pod: Pod) -> str:
+    status = pod.status
+    return next(filter(None, map(_init_trouble, status.init_container_statuses)), "") or next(
+        filter(None, map(_trouble, status.container_statuses)), ""
+    )
+
+
+def _init_trouble(container: ContainerStatus) -> str:
+    trouble = _trouble(container)
+    return f"init container {container.name}: {trouble}" if trouble else ""
+
+
+def _trouble(container: ContainerStatus) -> str:
+    waiting = container.state.waiting if container.state else None
+    if waiting is None or waiting.reason in _STARTING:
+        return ""
+    reason = _SAME_REASON.get(waiting.reason, waiting.reason)
+    if reason in _STABLE_MESSAGES and waiting.message:
+        return _cut(f"{reason}: {waiting.message}")
+    return reason
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _MAX_MESSAGE else text[: _MAX_MESSAGE - 3] + "..."

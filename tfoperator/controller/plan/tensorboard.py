@@ -1,0 +1,138 @@
+"""`spec.tensorBoard`: a deployment and a service beside the job, from its start until it is deleted. Pure.
+
+The job's end, its clean-up and its suspension leave a TensorBoard alone: it is there to look at what the job has
+written. A deployment keeps it alive, so nothing here watches its pod. Whatever goes wrong with a TensorBoard, the job
+trains on: none of its actions is required.
+
+Where a queue suspends the job, its room is for others, and no quota counts a TensorBoard: the deployment goes, and
+comes back when the job is admitted again. The service stays, and with it the address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from tfoperator.api import names
+from tfoperator.api.queues import queue_name
+from tfoperator.api.v1.types import TensorBoardStatus
+from tfoperator.controller.plan.actions import Create, Delete, DeleteReason, Patch
+from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.observed import Observed
+from tfoperator.controller.pods import tensorboard_deployment, tensorboard_service
+from tfoperator.kube.objects import Deployment, HasMetadata, Service
+
+_Kind = Literal["deployments", "services"]
+_SPEC_FIELD = "spec.tensorBoard"
+
+
+class TensorBoardObjects(msgspec.Struct, frozen=True):
+    """What there is of a job's TensorBoard. `surplus` carries its labels under another name, and is nobody's."""
+
+    deployment: Deployment | None = None
+    service: Service | None = None
+    surplus: tuple[Delete, ...] = ()
+
+
+def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]:
+    """What is observed of the job's replicas, and what of its TensorBoard."""
+    services = tuple(service for service in observed.services if names.LABEL_TENSORBOARD in service.metadata.labels)
+    if not services and not observed.deployments:
+        return observed, TensorBoardObjects()
+    name = names.tensorboard_name(observed.job.metadata.name)
+    replicas = tuple(service for service in observed.services if names.LABEL_TENSORBOARD not in service.metadata.labels)
+    tensorboard = TensorBoardObjects(
+        deployment=next((one for one in observed.deployments if one.metadata.name == name), None),
+        service=next((one for one in services if one.metadata.name == name), None),
+        surplus=(*_surplus("deployments", observed.deployments, name), *_surplus("services", services, name)),
+    )
+    return msgspec.structs.replace(observed, services=replicas), tensorboard
+
+
+def plan_tensorboard(draft: Draft, tensorboard: TensorBoardObjects, *, suspended: bool = False) -> None:
+    """Bring the TensorBoard to what the spec asks for. Of a suspended job's nothing is made, and in a queue none runs.
+
+    A job that waits for its first start has nothing to show yet.
+    """
+    wanted = draft.job.spec.tensor_board
+    for one in tensorboard.surplus:
+        draft.change_tensorboard(one)
+    if wanted is None:
+        _remove(draft, "deployments", tensorboard.deployment)
+        _remove(draft, "services", tensorboard.service)
+        draft.tensorboard_status = None
+        return
+    create = not suspended
+    _bring(draft, "services", tensorboard.service, tensorboard_service(draft.job, wanted), create)
+    if suspended and queue_name(draft.job.metadata.labels):
+        _remove(draft, "deployments", tensorboard.deployment, DeleteReason.SUSPEND)
+    else:
+        deployment = tensorboard_deployment(draft.job, wanted, draft.options)
+        _bring(draft, "deployments", tensorboard.deployment, deployment, create)
+    draft.tensorboard_status = _status(draft, tensorboard)
+
+
+def _surplus(kind: _Kind, objects: Iterable[HasMetadata], name: str) -> Iterable[Delete]:
+    for one in objects:
+        meta = one.metadata
+        if meta.name != name and names.LABEL_TENSORBOARD in meta.labels and meta.deletion_timestamp is None:
+            yield _deletion(kind, one, DeleteReason.DUPLICATE)
+
+
+def _remove(
+    draft: Draft, kind: _Kind, current: HasMetadata | None, reason: DeleteReason = DeleteReason.NOT_WANTED
+) -> None:
+    if current is not None and current.metadata.deletion_timestamp is None:
+        draft.change_tensorboard(_deletion(kind, current, reason))
+
+
+def _deletion(kind: _Kind, current: HasMetadata, reason: DeleteReason) -> Delete:
+    meta = current.metadata
+    return Delete(kind=kind, name=meta.name, uid=meta.uid, required=False, reason=reason)
+
+
+def _bring(
+    draft: Draft,
+    kind: _Kind,
+    current: HasMetadata | None,
+    body: dict[str, Any],
+    create: bool,
+) -> None:
+    """Create what is missing, change what was made from something else. What terminates keeps its name until then."""
+    name = names.tensorboard_name(draft.job.metadata.name)
+    if current is None:
+        if create:
+            draft.change_tensorboard(Create(kind=kind, name=name, required=False, body=body, spec_field=_SPEC_FIELD))
+        return
+    meta, annotations = current.metadata, body["metadata"]["annotations"]
+    if meta.deletion_timestamp is None and annotations.items() - meta.annotations.items():
+        # A service's type is all of it that the spec can change; the selector of either never does.
+        if kind == "services":
+            spec = {"type": body["spec"]["type"]}
+        else:
+            # The whole of it: members that the spec has no more (of a node selector, say) would stay otherwise.
+            spec = {"template": {"$patch": "replace", **body["spec"]["template"]}}
+        change = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}, "spec": spec}
+        draft.change_tensorboard(
+            Patch(
+                kind=kind,
+                name=name,
+                required=False,
+                uid=meta.uid,
+                body=change,
+                spec_field=_SPEC_FIELD,
+                strategic=kind == "deployments",
+            )
+        )
+
+
+def _status(draft: Draft, tensorboard: TensorBoardObjects) -> TensorBoardStatus | None:
+    if tensorboard.service is None or tensorboard.service.metadata.deletion_timestamp is not None:
+        return None
+    meta = tensorboard.service.metadata
+    domain = f".{draft.options.cluster_domain}" if draft.options.cluster_domain else ""
+    url = meta.annotations.get(names.ANNOTATION_TENSORBOARD_URL) or f"http://{meta.name}.{meta.namespace}.svc{domain}"
+    deployment = tensorboard.deployment
+    return TensorBoardStatus(url=url, ready=deployment is not None and deployment.status.available_replicas > 0)

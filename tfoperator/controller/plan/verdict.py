@@ -1,0 +1,166 @@
+"""Whether a job has succeeded, has failed or goes on, from what its replicas do.
+
+Success is looked for first, and a verdict is one or the other, never both: a job whose chief is done has succeeded
+even if the same glance shows a worker that failed, for the chief decides. How many workers must succeed and how many
+may fail are two questions with an answer each (`minSucceededWorkers`, `maxFailedWorkers`); a job also fails as soon as
+the first number is out of reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import Enum
+
+import msgspec
+
+from tfoperator.api.int_or_percent import allowed, required
+from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
+from tfoperator.api.v1.types import ReplicaType, RunPolicy, SuccessPolicy, TFJob
+from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.times import seconds_between
+from tfoperator.controller.pods import CHIEF_TYPES
+
+_LISTED_CAUSES = 3
+
+
+class Stage(Enum):
+    """What becomes of a job."""
+
+    ACTIVE = "the job goes on"
+    SUSPENDED = "its pods are let go"
+    SUCCEEDED = "it has ended well"
+    FAILED = "it has ended badly"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What becomes of a job, and why it has failed; `deadline_left` is seconds until its deadline is over.
+
+    `reason` is that of its condition Failed, if it isn't the usual one.
+    """
+
+    stage: Stage
+    failure: str | None = None
+    deadline_left: float | None = None
+    reason: str = ""
+
+
+def judge(
+    job: TFJob,
+    groups: Sequence[ReplicaGroup],
+    start: datetime | None,
+    now: datetime,
+    *,
+    suspended: bool,
+    job_restarts: int = 0,
+    stalled: str = "",
+    deadline_waits: bool = False,
+) -> Verdict:
+    """Whether the job has ended, and how. `start` is when it (last) started to run.
+
+    `job_restarts` is how often all replicas have been restarted together, now included. `stalled` says how a job has
+    stalled that is to end for it. With `deadline_waits` a deadline that is over does not end it yet.
+
+    Success comes first; then a replica that failed for good, too many restarts, or too much time. The deadline of a
+    suspended job stands still.
+    """
+    if _has_succeeded(job, groups):
+        return Verdict(Stage.SUCCEEDED)
+    left = None if suspended else seconds_to_deadline(job, start, now)
+    failure = _failure_of_job(job, groups, None if deadline_waits else left, job_restarts)
+    if failure is not None:
+        return Verdict(Stage.FAILED, failure)
+    if stalled and not suspended:
+        return Verdict(Stage.FAILED, stalled, reason=PROGRESS_DEADLINE_EXCEEDED)
+    return Verdict(Stage.SUSPENDED if suspended else Stage.ACTIVE, deadline_left=left)
+
+
+def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
+    """Whether the job has reached its success policy.
+
+    `minSucceededWorkers` goes before everything else. Without it all chiefs must have succeeded, where there are any;
+    else worker 0, or under AllWorkers every worker but those that may fail; in a job that has neither chief nor worker
+    everything must. Types scaled to zero count as absent: no work done is no success.
+    """
+    present = [group for group in groups if group.size > 0]
+    workers = next((group for group in present if group.type is ReplicaType.WORKER), None)
+    if workers is not None and job.spec.min_succeeded_workers is not None:
+        return workers.succeeded >= required(job.spec.min_succeeded_workers, workers.size)
+    chiefs = [group for group in present if group.type in CHIEF_TYPES]
+    if chiefs:
+        return all(group.succeeded == group.size for group in chiefs)
+    if workers is None:
+        return bool(present) and all(group.succeeded == group.size for group in present)
+    if job.spec.success_policy != SuccessPolicy.ALL_WORKERS:
+        return 0 in workers.completed
+    failed = len(workers.failed)
+    done_without = failed if failed <= _may_fail(job, workers) else 0
+    return workers.succeeded > 0 and workers.succeeded + done_without == workers.size
+
+
+def _failure_of_job(
+    job: TFJob, groups: Sequence[ReplicaGroup], deadline_left: float | None, job_restarts: int
+) -> str | None:
+    """Why the job must end, if it must."""
+    lost = next((group for group in groups if _is_fatal(job, groups, group)), None)
+    if lost is not None:
+        return _replicas_failed_message(job, lost)
+    policy = job.spec.run_policy or RunPolicy()
+    restarts = job_restarts + sum(group.restarts for group in groups)
+    limit = policy.backoff_limit
+    if limit is not None and 0 <= limit < restarts:
+        return _job_failed_because(job, "it has reached the specified backoff limit")
+    if deadline_left is not None and deadline_left <= 0:
+        return _job_failed_because(job, "it was active longer than specified deadline")
+    return None
+
+
+def seconds_to_deadline(job: TFJob, start: datetime | None, now: datetime) -> float | None:
+    """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start."""
+    policy = job.spec.run_policy
+    if policy is None or policy.active_deadline_seconds is None or start is None:
+        return None
+    return max(policy.active_deadline_seconds, 0) - seconds_between(start, now)
+
+
+def _is_fatal(job: TFJob, groups: Sequence[ReplicaGroup], group: ReplicaGroup) -> bool:
+    """Whether what failed of this type ends the job."""
+    failed = group.failed
+    if not failed:
+        return False
+    if group.type is not ReplicaType.WORKER:
+        return True
+    spec = job.spec
+    unbounded = spec.max_failed_workers is None and bool(spec.enable_dynamic_worker)
+    if not unbounded and len(failed) > _may_fail(job, group):
+        return True
+    if spec.min_succeeded_workers is not None:
+        return group.size - len(failed) < required(spec.min_succeeded_workers, group.size)
+    if any(other.type in CHIEF_TYPES and other.size > 0 for other in groups):
+        return False
+    if not unbounded and spec.success_policy != SuccessPolicy.ALL_WORKERS and 0 in failed:
+        return True  # Worker 0 leads here, and a job without its leader can't succeed.
+    # Dynamic workers may come and go, as in the Go operator; but when none is left to do the work, waiting would
+    # never end.
+    return len(failed) + group.succeeded == group.size
+
+
+def _may_fail(job: TFJob, workers: ReplicaGroup) -> int:
+    """How many workers the job says it can do without."""
+    limit = job.spec.max_failed_workers
+    return 0 if limit is None else allowed(limit, workers.size)
+
+
+def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
+    failed = [replica for replica in group.replicas if replica.state is ReplicaState.FAILED]
+    failed.sort(key=lambda replica: replica.index in group.failed_before)  # what is new, and what killed the job, first
+    causes = [f"{group.type}-{r.index}: {r.cause}" for r in failed[:_LISTED_CAUSES] if r.cause]
+    more = f"; and {len(failed) - _LISTED_CAUSES} more" if len(failed) > _LISTED_CAUSES else ""
+    return (
+        f"TFJob {job.metadata.namespace}/{job.metadata.name} has failed because {len(failed)} {group.type} replica(s) "
+        f"failed. {'; '.join(causes)}{more}"
+    ).rstrip()
+
+
+def _job_failed_because(job: TFJob, cause: str) -> str:
+    return f"Job {job.metadata.name} has failed because {cause}"

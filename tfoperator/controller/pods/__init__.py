@@ -1,0 +1,61 @@
+"""What goes into a pod and a service of a job.
+
+The template, and what administrators and the job's own fields add to it: accelerators, the checkpoint volume,
+arguments, TF_CONFIG, membership in a gang. Pure: JSON-ready values that may share parts, made from the job's spec and
+options; nothing here knows what is in the cluster.
+"""
+
+from tfoperator.controller.pods.accelerators import Accelerator
+from tfoperator.controller.pods.bodies import owner_reference
+from tfoperator.controller.pods.gang import (
+    COSCHEDULING_POD_GROUPS,
+    VOLCANO_POD_GROUPS,
+    GangScheduler,
+    PodGroup,
+    PodGroupSpec,
+    decode_pod_group,
+    gang_scheduler,
+)
+from tfoperator.controller.pods.manifests import CHIEF_TYPES, DesiredReplicas, ReplicaManifests, restarts_together
+from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, UNIQUE_NAMES, Naming, naming_in_use
+from tfoperator.controller.pods.network import network_in_use
+from tfoperator.controller.pods.options import DEFAULT_TENSORBOARD_IMAGE, PodOptions
+from tfoperator.controller.pods.progress import ProgressAccess
+from tfoperator.controller.pods.resources import Resources, pod_requests
+from tfoperator.controller.pods.scheduling_rules import ANY, AllowedNames, SchedulingRules
+from tfoperator.controller.pods.template import Template, TemplateError
+from tfoperator.controller.pods.tensorboard import tensorboard_deployment, tensorboard_service
+
+__all__ = [
+    "ANY",
+    "CHIEF_TYPES",
+    "COSCHEDULING_POD_GROUPS",
+    "DEFAULT_TENSORBOARD_IMAGE",
+    "NAMINGS",
+    "PLAIN_NAMES",
+    "UNIQUE_NAMES",
+    "VOLCANO_POD_GROUPS",
+    "Accelerator",
+    "AllowedNames",
+    "DesiredReplicas",
+    "GangScheduler",
+    "Naming",
+    "PodGroup",
+    "PodGroupSpec",
+    "PodOptions",
+    "ProgressAccess",
+    "ReplicaManifests",
+    "Resources",
+    "SchedulingRules",
+    "Template",
+    "TemplateError",
+    "decode_pod_group",
+    "gang_scheduler",
+    "naming_in_use",
+    "network_in_use",
+    "owner_reference",
+    "pod_requests",
+    "restarts_together",
+    "tensorboard_deployment",
+    "tensorboard_service",
+]

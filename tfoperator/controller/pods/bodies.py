@@ -1,0 +1,126 @@
+"""The bodies of a job's pods and services: JSON-ready data that may share parts with each other and the template.
+
+There is one headless service per replica, or one for the whole job, so that TF_CONFIG can name a pod before it exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfoperator.api.names import (
+    ANNOTATION_JOB_RESTARTS,
+    ANNOTATION_RESTARTS,
+    DEFAULT_PORT,
+    DEFAULT_PORT_NAME,
+    job_labels,
+    replica_labels,
+)
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy, TFJob
+from tfoperator.controller.pods.template import Template
+
+_TF_CONFIG = "TF_CONFIG"
+
+
+def owner_reference(job: TFJob) -> dict[str, Any]:
+    """The reference that makes the job the controller of an object, so that the garbage collector cleans it up."""
+    return {
+        "apiVersion": TFJOBS.api_version,
+        "kind": TFJOBS.kind,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def pod_restart_policy(policy: RestartPolicy, *, together: bool) -> str:
+    """What the kubelet is told. ExitCode becomes Never: the operator itself looks at the exit code.
+
+    So does every policy where all replicas restart together: a kubelet would start one container again.
+    """
+    return "Never" if together or policy is RestartPolicy.EXIT_CODE else str(policy)
+
+
+def pod_body(
+    job: TFJob,
+    template: Template,
+    replica_type: ReplicaType,
+    index: int,
+    *,
+    name: str,
+    restart_policy: str,
+    is_master: bool,
+    tf_config: str | None,
+    restarts: int,
+    job_restarts: int,
+    arguments: Sequence[str] = (),
+    subdomain: str = "",
+) -> dict[str, Any]:
+    """The pod of one replica.
+
+    The template's own labels and annotations are kept, ours win. With `tf_config` the training container gets
+    TF_CONFIG, in the place of one that the user set: two of the same name would leave the choice to the runtime, and
+    the operator's is the one that holds in the Go operator's pods. Without (a job of one replica) the user's stays.
+    `arguments` follow the container's own, so that of two of the same name the operator's is read last.
+    With `subdomain`, the name of the job's one service, the pod is found under its own name in that.
+    """
+    labels = template.labels | replica_labels(job.metadata.name, replica_type, index, is_master=is_master)
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": job.metadata.namespace,
+        "labels": labels,
+        "ownerReferences": [owner_reference(job)],
+    }
+    annotations = template.annotations
+    for key, count in ((ANNOTATION_RESTARTS, restarts), (ANNOTATION_JOB_RESTARTS, job_restarts)):
+        if count:
+            annotations = annotations | {key: str(count)}
+        elif key in annotations:
+            annotations = {name: value for name, value in annotations.items() if name != key}
+    if annotations:
+        metadata["annotations"] = annotations
+    containers = list(template.containers)
+    container = containers[template.container] | {"ports": template.ports}
+    if tf_config is not None:
+        env = [variable for variable in template.env if variable.get("name") != _TF_CONFIG]
+        container["env"] = [*env, {"name": _TF_CONFIG, "value": tf_config}]
+    if arguments:
+        container["args"] = [*template.args, *arguments]
+    containers[template.container] = container
+    spec = template.spec | {"restartPolicy": restart_policy, "containers": containers}
+    if subdomain:
+        spec |= {"hostname": name, "subdomain": subdomain}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def service_body(job: TFJob, template: Template, replica_type: ReplicaType, index: int, *, name: str) -> dict[str, Any]:
+    """The headless service of one replica; it selects the replica's pod by the labels that both carry."""
+    labels = replica_labels(job.metadata.name, replica_type, index, is_master=False)
+    return _headless_service(job, name, labels, {"ports": template.service_ports})
+
+
+def job_service_body(job: TFJob, *, name: str) -> dict[str, Any]:
+    """The headless service of all replicas of a job: DNS answers `{pod}.{name}` with the address of that pod.
+
+    It publishes addresses of pods that are not ready: programs look for each other to become so. DNS needs no port;
+    the one here tells others (service meshes, SRV records) what the pods speak. Its target is a name, since the number
+    may differ from one replica type to the other, so it is the same whatever the templates say.
+    """
+    port = {"name": DEFAULT_PORT_NAME, "port": DEFAULT_PORT, "targetPort": DEFAULT_PORT_NAME}
+    labels = job_labels(job.metadata.name)
+    return _headless_service(job, name, labels, {"publishNotReadyAddresses": True, "ports": [port]})
+
+
+def _headless_service(job: TFJob, name: str, labels: dict[str, str], spec: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": job.metadata.namespace,
+            "labels": labels,
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": {"clusterIP": "None", "selector": labels, **spec},
+    }

@@ -1,0 +1,200 @@
+"""The pods and services of one job: decodes each template at most once, and renders the cluster once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, cached_property
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.parameter_server import parameter_server_template
+from tfoperator.api.templates import is_absent
+from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
+from tfoperator.api.validation import MAX_REPLICAS
+from tfoperator.controller.pods.accelerators import add_accelerators
+from tfoperator.controller.pods.bodies import job_service_body, pod_body, pod_restart_policy, service_body
+from tfoperator.controller.pods.checkpoint import mount_checkpoint
+from tfoperator.controller.pods.cluster_arguments import ClusterArguments
+from tfoperator.controller.pods.gang import GangScheduler
+from tfoperator.controller.pods.options import PodOptions
+from tfoperator.controller.pods.progress import give_access
+from tfoperator.controller.pods.template import Template, TemplateError
+from tfoperator.controller.pods.tf_config import TFConfig
+
+CHIEF_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER)
+"""The types that lead a job; with neither, worker 0 does."""
+
+_POLICIES = {policy.value: policy for policy in RestartPolicy}
+
+
+def restarts_together(job: TFJob) -> bool:
+    """Whether all replicas of the job are restarted when one has to be (`runPolicy.restartScope`)."""
+    policy = job.spec.run_policy
+    return policy is not None and policy.restart_scope == RestartScope.JOB
+
+
+class DesiredReplicas:
+    """The wanted replicas of one type. `spec` is None for a type that the job's spec no longer has.
+
+    `size` is from 0 to MAX_REPLICAS, and `policy` is Never where the spec names none that is known.
+    """
+
+    __slots__ = ("policy", "size", "spec", "type")
+
+    def __init__(self, replica_type: ReplicaType, spec: ReplicaSpec | None) -> None:
+        self.type = replica_type
+        self.spec = spec
+        wanted = spec.replicas if spec is not None else 0
+        self.size = min(max(1 if wanted is None else wanted, 0), MAX_REPLICAS)
+        policy = spec.restart_policy if spec is not None else None
+        self.policy = _POLICIES.get(policy or "", RestartPolicy.NEVER)
+
+
+class ReplicaManifests:
+    """Makes the manifests of one job's pods and services, for one plan.
+
+    Its methods raise TemplateError if a template can't be used. What they return may share parts: encode it, don't
+    change it.
+    """
+
+    def __init__(
+        self,
+        job: TFJob,
+        groups: Sequence[DesiredReplicas],
+        options: PodOptions,
+        gang: GangScheduler | None = None,
+    ) -> None:
+        """`options` have the job's own naming and network. With `gang` the pods are made members of its PodGroup."""
+        self._job = job
+        self._groups = groups
+        self._options = options
+        self._gang = gang
+        self._templates: dict[ReplicaType, Template] = {}
+        self._has_chief = any(group.type in CHIEF_TYPES and group.size > 0 for group in groups)
+
+    def name(self, group: DesiredReplicas, index: int) -> str:
+        """The name of a replica's pod, and of its service if it has one of its own."""
+        return self._options.naming.replica(self._job, group.type, index)
+
+    def pod(self, group: DesiredReplicas, index: int, restarts: int, job_restarts: int) -> dict[str, Any]:
+        """The pod of a replica that has been restarted `restarts` times, this start included.
+
+        Besides, all replicas have been restarted together `job_restarts` times.
+        """
+        return pod_body(
+            self._job,
+            self.template(group),
+            group.type,
+            index,
+            name=self.name(group, index),
+            restart_policy=self._restart_policy(group),
+            is_master=self._is_master(group.type, index),
+            tf_config=None if self._tf_config is None else self._tf_config.render(group.type, index),
+            restarts=restarts,
+            job_restarts=job_restarts,
+            arguments=() if self._arguments is None else self._arguments.render(group.type, index),
+            subdomain=self._subdomain,
+        )
+
+    def service(self, group: DesiredReplicas, index: int) -> dict[str, Any]:
+        """The service of a replica."""
+        return service_body(self._job, self.template(group), group.type, index, name=self.name(group, index))
+
+    def job_service(self) -> dict[str, Any]:
+        """The service of all replicas."""
+        return job_service_body(self._job, name=self._options.naming.job(self._job))
+
+    def overrules_host_name(self, group: DesiredReplicas) -> bool:
+        """Whether the template gives its pods another host name than the one by which the replicas find each other."""
+        return bool(self._subdomain) and self.template(group).has_own_host_name
+
+    def overrules_restart_policy(self, group: DesiredReplicas) -> bool:
+        """Whether the template asks for another restart policy than the pods get."""
+        own = self.template(group).restart_policy
+        return bool(own) and own != self._restart_policy(group)
+
+    def _restart_policy(self, group: DesiredReplicas) -> str:
+        return pod_restart_policy(group.policy, together=restarts_together(self._job))
+
+    def keeps_another_scheduler(self, group: DesiredReplicas) -> bool:
+        """Whether the template names a scheduler that knows nothing of the gang."""
+        return self._gang is not None and self.template(group).scheduler_name != self._gang.name
+
+    @cached_property
+    def _tf_config(self) -> TFConfig | None:
+        """None for a job of a single replica: it has nobody to find (the Go operator's rule)."""
+        if sum(group.size for group in self._groups) == 1:
+            return None
+        return TFConfig(
+            self._hosts,
+            sparse=bool(self._job.spec.enable_dynamic_worker),
+            evaluator_in_cluster=self._evaluator_in_cluster,
+        )
+
+    @cached_property
+    def _arguments(self) -> ClusterArguments | None:
+        """None for a job that didn't ask for them."""
+        if not self._job.spec.cluster_arguments:
+            return None
+        return ClusterArguments(self._hosts, evaluator_in_cluster=self._evaluator_in_cluster)
+
+    @property
+    def _evaluator_in_cluster(self) -> bool:
+        own = self._job.spec.evaluator_in_cluster
+        return self._options.evaluator_in_cluster if own is None else own
+
+    @cached_property
+    def _subdomain(self) -> str:
+        """The name of the job's one service; empty where each replica has its own."""
+        return self._options.naming.job(self._job) if self._options.network is Network.PER_JOB else ""
+
+    @cached_property
+    def _hosts(self) -> dict[ReplicaType, list[str]]:
+        """The `host:port` of every replica by type, in index order."""
+        domain = f".{self._options.cluster_domain}" if self._options.cluster_domain else ""
+        service = f".{self._subdomain}" if self._subdomain else ""
+        within = f"{service}.{self._job.metadata.namespace}.svc{domain}"
+        return {
+            group.type: [
+                f"{self.name(group, index)}{within}:{self.template(group).port}" for index in range(group.size)
+            ]
+            for group in self._groups
+            if group.size > 0
+        }
+
+    def template(self, group: DesiredReplicas) -> Template:
+        """The group's template with all that is added to it. Raises TemplateError."""
+        template = self._templates.get(group.type)
+        if template is None:
+            if group.spec is None:
+                raise TemplateError(f"spec.tfReplicaSpecs[{group.type}]: must not be null")
+            template = Template(group.type, self._with_template(group.type, group.spec))
+            add_accelerators(template, self._options.accelerators)
+            mount_checkpoint(template, self._job)
+            give_access(template, self._job, self._options.progress)
+            if self._gang is not None:
+                self._gang.add_member(template, self._job, group.type)
+            self._templates[group.type] = template
+        return template
+
+    def _with_template(self, replica_type: ReplicaType, spec: ReplicaSpec) -> ReplicaSpec:
+        if replica_type is not ReplicaType.PS or not is_absent(spec.template):
+            return spec
+        image = self._options.default_ps_image
+        if not image:
+            raise TemplateError(
+                f"spec.tfReplicaSpecs[{replica_type}].template: is required, for this operator has no image for a "
+                "stock parameter server (--default-ps-image)"
+            )
+        return msgspec.structs.replace(spec, template=_stock_template(image))
+
+    def _is_master(self, replica_type: ReplicaType, index: int) -> bool:
+        if self._has_chief:
+            return replica_type in CHIEF_TYPES
+        return replica_type is ReplicaType.WORKER and index == 0
+
+
+@cache
+def _stock_template(image: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(parameter_server_template(image)))

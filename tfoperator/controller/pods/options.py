@@ -1,0 +1,42 @@
+"""What an administrator chooses about the pods of all jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tfoperator.api.v1.types import Network
+from tfoperator.controller.pods.accelerators import Accelerator
+from tfoperator.controller.pods.gang import GangScheduler
+from tfoperator.controller.pods.naming import PLAIN_NAMES, Naming
+from tfoperator.controller.pods.progress import ProgressAccess
+from tfoperator.controller.pods.scheduling_rules import SchedulingRules
+
+DEFAULT_TENSORBOARD_IMAGE = "tensorflow/tensorflow:2.19.0"
+"""One that has TensorBoard in it, which from TensorFlow 2.21 on is a package of its own."""
+
+
+class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes into pods besides what their job says.
+
+    `cluster_domain` is appended to the host names in TF_CONFIG (`cluster.local`; empty: the resolver's search path
+    is enough, as the Go operator assumes). `evaluator_in_cluster` lists the evaluators in TF_CONFIG's cluster, which
+    the Go operator does and some training loops object to, unless the job says. `accelerators` say, by resource name,
+    what containers that ask for the resource get. `default_ps_image` runs the parameter servers of a job that has no
+    template for them; empty, such a job is invalid. `default_tensorboard_image` runs TensorBoards that name none.
+    `naming` names what is made for jobs that have nothing yet, and `network` is theirs unless they say.
+    `gang` schedules the pods of a job together; None leaves each pod to the cluster's scheduler. `scheduling` says what
+    their PodGroup may name. `progress` is where programs report; None if nobody takes reports.
+    """
+
+    cluster_domain: str = ""
+    evaluator_in_cluster: bool = True
+    naming: Naming = PLAIN_NAMES
+    network: Network = Network.PER_REPLICA
+    accelerators: Mapping[str, Accelerator] = {}
+    default_ps_image: str = ""
+    default_tensorboard_image: str = DEFAULT_TENSORBOARD_IMAGE
+    gang: GangScheduler | None = None
+    scheduling: SchedulingRules = SchedulingRules()
+    progress: ProgressAccess | None = None

@@ -1,0 +1,114 @@
+"""What a pod made from a template asks of a node, by the rules with which Kubernetes' schedulers count it.
+
+A container's limit counts as its request where it has none. Init containers run one after the other, so the largest of
+them counts, if it is larger than all containers together; those that keep running (`restartPolicy: Always`) count with
+the containers. What a LimitRange or a RuntimeClass adds when the pod is created is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+from tfoperator.api.quantity import format_quantity, is_binary, parse_quantity
+from tfoperator.controller.pods.template import Template, TemplateError, an_object, list_of_objects
+
+_OF_PODS = ("cpu", "memory")
+_OF_PODS_PREFIX = "hugepages-"
+"""What a pod as a whole may ask for in `spec.resources`."""
+
+
+class Resources:
+    """Amounts by resource name, which can be added up. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._amounts: dict[str, Fraction] = {}
+        self._binary: set[str] = set()
+
+    def add(self, other: Resources, times: int = 1) -> None:
+        """Add another's amounts, so many times."""
+        for name, amount in other._amounts.items():
+            self._amounts[name] = self._amounts.get(name, Fraction(0)) + amount * times
+        self._binary |= other._binary
+
+    def at_least(self, other: Resources) -> None:
+        """Raise each amount to the other's, where that is larger."""
+        for name, amount in other._amounts.items():
+            self._amounts[name] = max(self._amounts.get(name, amount), amount)
+        self._binary |= other._binary
+
+    def put(self, name: str, amount: object, path: str) -> None:
+        """Set one amount. Raises TemplateError, which names `path`, if it is no quantity."""
+        try:
+            self._amounts[name] = parse_quantity(amount)
+        except ValueError as error:
+            raise TemplateError(f"{path}[{name}]: {error}") from None
+        if is_binary(amount):
+            self._binary.add(name)
+
+    def has(self, name: str) -> bool:
+        """Whether there is an amount of this resource, be it 0."""
+        return name in self._amounts
+
+    def quantities(self) -> dict[str, str]:
+        """What is not 0, by name, in the order of the names."""
+        return {
+            name: format_quantity(amount, binary=name in self._binary)
+            for name, amount in sorted(self._amounts.items())
+            if amount
+        }
+
+
+def pod_requests(template: Template) -> Resources:
+    """What one pod of the template asks for. Raises TemplateError if that can't be read."""
+    path = f"{template.path}.spec"
+    total = Resources()
+    for position, container in enumerate(template.containers):
+        total.add(_of_container(container, f"{path}.containers[{position}]"))
+    init_containers = list_of_objects(template.spec.get("initContainers"), f"{path}.initContainers")
+    _add_init_containers(total, init_containers, f"{path}.initContainers")
+    _apply_pod_level(total, template.spec.get("resources"), f"{path}.resources")
+    overhead = Resources()
+    for name, amount in an_object(template.spec.get("overhead"), f"{path}.overhead").items():
+        overhead.put(name, amount, f"{path}.overhead")
+    total.add(overhead)
+    return total
+
+
+def _add_init_containers(total: Resources, containers: Iterable[dict[str, Any]], path: str) -> None:
+    kept, most = Resources(), Resources()
+    for position, container in enumerate(containers):
+        own = _of_container(container, f"{path}[{position}]")
+        running = Resources()
+        running.add(kept)
+        running.add(own)
+        if container.get("restartPolicy") == "Always":
+            kept = running
+            total.add(own)
+        most.at_least(running)
+    total.at_least(most)
+
+
+def _apply_pod_level(total: Resources, resources: object, path: str) -> None:
+    """What a pod asks for as a whole overrules the sum of its containers; its limits, where those ask for nothing."""
+    if resources is None:
+        return
+    own = _of_container({"resources": resources}, path.removesuffix(".resources"))
+    requested = an_object(an_object(resources, path).get("requests"), f"{path}.requests")
+    for name, amount in own.quantities().items():
+        if not (name in _OF_PODS or name.startswith(_OF_PODS_PREFIX)):
+            continue
+        if name in requested or not total.has(name):
+            total.put(name, amount, path)
+
+
+def _of_container(container: dict[str, Any], path: str) -> Resources:
+    found = Resources()
+    path = f"{path}.resources"
+    resources = an_object(container.get("resources"), path)
+    for kind in ("requests", "limits"):
+        for name, amount in an_object(resources.get(kind), f"{path}.{kind}").items():
+            if not found.has(name):
+                found.put(name, amount, f"{path}.{kind}")
+    return found

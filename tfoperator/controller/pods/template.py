@@ -1,0 +1,139 @@
+"""One replica type's pod template as plain data, checked just enough that bodies can be made from it.
+
+Templates are decoded when something has to be created and at no other time. Whatever is built from one shares its
+parts, so nothing here or later changes them in place.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT, DEFAULT_PORT_NAME
+from tfoperator.api.templates import template_dict
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
+
+
+class TemplateError(ValueError):
+    """No pod can be made from a template. The text is `field: message`."""
+
+
+def list_of_objects(value: object, path: str) -> list[dict[str, Any]]:
+    """The value if it is a list of objects; empty if it is None. Raises TemplateError."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise TemplateError(f"{path}: must be a list of objects")
+    return value
+
+
+def an_object(value: object, path: str) -> dict[str, Any]:
+    """The value if it is an object; empty if it is None. Raises TemplateError."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise TemplateError(f"{path}: must be an object")
+    return value
+
+
+class Template:
+    """The template of one replica type. `path` is where it stands in the job.
+
+    `container` is the position of the training container: the one named `tensorflow`, else the first. `ports` are its
+    ports with the default one (`tfjob-port`, 2222) added where no port has that name, and `port` is the number of
+    that one. Raises TemplateError for a template without containers or of the wrong shape.
+    """
+
+    def __init__(self, replica_type: ReplicaType, spec: ReplicaSpec) -> None:
+        self.path = f"spec.tfReplicaSpecs[{replica_type}].template"
+        try:
+            template = template_dict(spec.template)
+        except msgspec.DecodeError as error:
+            raise TemplateError(f"{self.path}: {error}") from None
+        metadata = an_object(template.get("metadata"), f"{self.path}.metadata")
+        self.labels = an_object(metadata.get("labels"), f"{self.path}.metadata.labels")
+        self.annotations = an_object(metadata.get("annotations"), f"{self.path}.metadata.annotations")
+        self.spec = an_object(template.get("spec"), f"{self.path}.spec")
+        self.containers = self._containers()
+        self.container = next(
+            (i for i, container in enumerate(self.containers) if container.get("name") == DEFAULT_CONTAINER_NAME), 0
+        )
+        self.env = self.list_of_objects("env")
+        self.args = self._arguments()
+        ports = self.list_of_objects("ports")
+        named = next((p for p in ports if p.get("name") == DEFAULT_PORT_NAME), None)
+        if named is None:
+            named = {"name": DEFAULT_PORT_NAME, "containerPort": DEFAULT_PORT}
+            ports = [*ports, named]
+        self.ports = ports
+        self.port = named.get("containerPort")
+
+    @property
+    def restart_policy(self) -> object:
+        """What the template itself says about restarting, which the replica's policy overrules."""
+        return self.spec.get("restartPolicy")
+
+    @property
+    def has_own_host_name(self) -> bool:
+        """Whether the template itself gives its pods a host name or a subdomain."""
+        return bool(self.spec.get("hostname") or self.spec.get("subdomain"))
+
+    @property
+    def scheduler_name(self) -> object:
+        """The scheduler that the template itself names, if any."""
+        return self.spec.get("schedulerName")
+
+    @cached_property
+    def service_ports(self) -> list[dict[str, Any]]:
+        """Every port of the training container.
+
+        A service must not list a port and protocol twice and must name its ports if it has several; a container may do
+        as it likes, so doubles are dropped (`tfjob-port` stays) and the nameless are named after their number.
+        """
+        ports: dict[tuple[str, str], dict[str, Any]] = {}
+        for port in sorted(self.ports, key=lambda p: p.get("name") != DEFAULT_PORT_NAME):
+            number = port.get("containerPort")
+            protocol = port.get("protocol") or "TCP"
+            body = {"name": port.get("name") or f"port-{number}", "port": number}
+            if protocol != "TCP":
+                body["protocol"] = protocol
+            # As text, for in a job that was not validated either may be a list.
+            ports.setdefault((str(number), str(protocol)), body)
+        return list(ports.values())
+
+    def list_of_objects(self, field: str) -> list[dict[str, Any]]:
+        """A list of the training container, such as `volumeMounts`; empty if absent. Raises TemplateError."""
+        path = f"{self.path}.spec.containers[{self.container}].{field}"
+        return list_of_objects(self.containers[self.container].get(field), path)
+
+    def change_container(self, **members: object) -> None:
+        """Give the training container other members. Before anything is made from the template."""
+        self.containers = list(self.containers)
+        self.containers[self.container] = self.containers[self.container] | members
+
+    def use_containers(self, containers: list[dict[str, Any]]) -> None:
+        """Put others, as many and in the same order, in the containers' place. Before anything is made from them."""
+        self.containers = containers
+        self.env = self.list_of_objects("env")
+
+    def set_env(self, name: str, value: str) -> None:
+        """Give the training container a variable, in the place of one of that name. Before anything is made of it."""
+        self.env = [*(v for v in self.env if v.get("name") != name), {"name": name, "value": value}]
+        self.change_container(env=self.env)
+
+    def _containers(self) -> list[dict[str, Any]]:
+        containers = self.spec.get("containers")
+        if not isinstance(containers, list) or not containers:
+            raise TemplateError(f"{self.path}.spec.containers: must have at least one container")
+        for position, container in enumerate(containers):
+            if not isinstance(container, dict):
+                raise TemplateError(f"{self.path}.spec.containers[{position}]: must be an object")
+        return containers
+
+    def _arguments(self) -> list[Any]:
+        value = self.containers[self.container].get("args")
+        if value is not None and not isinstance(value, list):
+            raise TemplateError(f"{self.path}.spec.containers[{self.container}].args: must be a list")
+        return value or []

@@ -1,0 +1,105 @@
+"""The deployment and the service that make a job's TensorBoard.
+
+What was asked for last is an annotation with a hash, so that a change is noticed without reading back a spec that the
+API server has filled with defaults. Their labels are none of a replica's, so a pod of the deployment can't be taken for
+one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from tfoperator.api import names
+from tfoperator.api.v1.types import TensorBoard, TensorBoardServiceType, TFJob
+from tfoperator.controller.pods.bodies import owner_reference
+from tfoperator.controller.pods.options import PodOptions
+from tfoperator.kube.resources import DEPLOYMENTS, SERVICES
+
+_SECURITY_CONTEXT = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+"""What Pod Security's level `restricted` asks of a pod, for any image.
+
+With a user, since the images of TensorFlow are root's and would not start without one. Without an `fsGroup`: for that
+the kubelet would give the files of the volume to another group while replicas write there.
+"""
+
+_PORT = 6006
+"""TensorBoard's own default; above 1024, so that no privilege is needed."""
+
+_SERVICE_PORT = 80
+_PORT_NAME = "http"
+
+
+def tensorboard_deployment(job: TFJob, tensorboard: TensorBoard, options: PodOptions) -> dict[str, Any]:
+    """The deployment of a job's TensorBoard."""
+    container: dict[str, Any] = {
+        "name": names.TENSORBOARD_CONTAINER,
+        "image": tensorboard.image or options.default_tensorboard_image,
+        "command": [
+            "tensorboard",
+            # A dollar sign in a command begins a variable, unless there are two.
+            f"--logdir={tensorboard.log_dir.replace('$', '$$')}",
+            f"--host=$({names.TENSORBOARD_HOST_VARIABLE})",
+            f"--port=$({names.TENSORBOARD_PORT_VARIABLE})",
+        ],
+        "env": [
+            *tensorboard.env,
+            # After the job's own, since of two of a name the last counts.
+            # Every address of the pod: `kubectl port-forward` comes by its loopback, a service by its IP.
+            {"name": names.TENSORBOARD_HOST_VARIABLE, "value": "0.0.0.0"},
+            {"name": names.TENSORBOARD_PORT_VARIABLE, "value": str(_PORT)},
+        ],
+        "ports": [{"name": _PORT_NAME, "containerPort": _PORT}],
+        "readinessProbe": {"httpGet": {"path": "/", "port": _PORT_NAME}, "periodSeconds": 5, "timeoutSeconds": 5},
+        "resources": tensorboard.resources or {},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": list(tensorboard.volume_mounts),
+    }
+    selector = {names.LABEL_TENSORBOARD: job.metadata.name}
+    pod = {
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "enableServiceLinks": False,
+        "imagePullSecrets": list(tensorboard.image_pull_secrets),
+        "nodeSelector": tensorboard.node_selector or {},
+        "securityContext": _SECURITY_CONTEXT | (tensorboard.security_context or {}),
+        "serviceAccountName": tensorboard.service_account_name or "",
+        "volumes": list(tensorboard.volumes),
+    }
+    spec = {
+        "replicas": 1,
+        "revisionHistoryLimit": 1,
+        "selector": {"matchLabels": selector},
+        # Not two at a time: a volume that one node may mount would keep the second from starting.
+        "strategy": {"type": "Recreate"},
+        "template": {"metadata": {"labels": selector}, "spec": pod},
+    }
+    return _object(job, DEPLOYMENTS.api_version, DEPLOYMENTS.kind, spec)
+
+
+def tensorboard_service(job: TFJob, tensorboard: TensorBoard) -> dict[str, Any]:
+    """The service of a job's TensorBoard."""
+    spec = {
+        "type": tensorboard.service_type or TensorBoardServiceType.CLUSTER_IP.value,
+        "selector": {names.LABEL_TENSORBOARD: job.metadata.name},
+        "ports": [{"name": _PORT_NAME, "port": _SERVICE_PORT, "targetPort": _PORT_NAME}],
+    }
+    return _object(job, SERVICES.api_version, SERVICES.kind, spec)
+
+
+def _object(job: TFJob, api_version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    digest = hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "name": names.tensorboard_name(job.metadata.name),
+            "namespace": job.metadata.namespace,
+            "labels": names.tensorboard_labels(job.metadata.name),
+            "annotations": {names.ANNOTATION_SPEC_HASH: digest},
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": spec,
+    }

@@ -1,0 +1,64 @@
+"""Accepts the connections of one listening socket, also when there are no files left for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 32
+_RETRY_SECONDS = 0.1
+
+
+class Acceptor:
+    """Hands each connection to `let_in`, with the address that it comes from.
+
+    All its methods are the loop's thread's, but for `stop()` where it was never started. It owns the socket.
+    """
+
+    def __init__(self, listening: socket.socket, let_in: Callable[[socket.socket, str], None]) -> None:
+        self._socket = listening
+        self._let_in = let_in
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._failing = False
+        self._stopped = False
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to accept, unless it was stopped meanwhile."""
+        if not self._stopped:
+            self._loop = loop
+            self._listen(loop)
+
+    def stop(self) -> None:
+        """Accept no more, and close the socket. Idempotent."""
+        self._stopped = True
+        if self._loop is not None and self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
+        if self._retry is not None:
+            self._retry.cancel()
+        self._socket.close()
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.add_reader(self._socket, self._accept, loop)
+
+    def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let in who waits; not all at once, which would keep the loop from those who are in."""
+        for _ in range(_AT_ONCE):
+            try:
+                plain, address = self._socket.accept()
+            except BlockingIOError:
+                self._failing = False
+                return
+            except OSError as error:
+                # Mostly: too many open files. Who waits in the backlog is let in when there are fewer.
+                if not self._failing:
+                    logger.warning("can't accept connections for now: %s", error)
+                self._failing = True
+                loop.remove_reader(self._socket)
+                self._retry = loop.call_later(_RETRY_SECONDS, self._listen, loop)
+                return
+            self._let_in(plain, address[0])

@@ -1,0 +1,163 @@
+"""The store of an informer: objects by key, and by every index that was asked for.
+
+Objects go in and out by reference, so a cache of thousands of pods costs what the pods cost and a look-up copies a
+list at most. That is sound because views are frozen: everybody reads the same object, nobody writes to it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from tfoperator.informers.errors import IndexConflict, IndexFunctionError, UnknownIndex
+from tfoperator.informers.store.indexes import IndexFunction
+from tfoperator.kube.objects import HasMetadata
+
+T = TypeVar("T", bound=HasMetadata)
+
+# Buckets are dictionaries rather than sets: they keep the objects at hand and give them back in a stable order.
+_Buckets = dict[str, dict[str, T]]
+
+
+class Indexer(Generic[T]):
+    """A thread-safe map from `metadata.key` to object with secondary indexes.
+
+    Every method is atomic: a reader sees an object in the store and in all its index buckets, or in none. What is
+    returned is the caller's to change, but the objects are shared and must be treated as read-only.
+    """
+
+    def __init__(self, indexers: Mapping[str, IndexFunction[T]] | None = None) -> None:
+        self._lock = threading.Lock()  # guards everything below
+        self._items: dict[str, T] = {}
+        self._functions: dict[str, IndexFunction[T]] = dict(indexers or {})
+        self._indexes: dict[str, _Buckets[T]] = {name: {} for name in self._functions}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    # --- reading
+
+    def get(self, key: str) -> T | None:
+        """The object with this key (`namespace/name`, or `name`), if there is one."""
+        with self._lock:
+            return self._items.get(key)
+
+    def list(self) -> builtins.list[T]:
+        """All objects."""
+        with self._lock:
+            return [*self._items.values()]
+
+    def keys(self) -> builtins.list[str]:
+        """The keys of all objects."""
+        with self._lock:
+            return [*self._items]
+
+    def by_index(self, name: str, value: str) -> builtins.list[T]:
+        """The objects for which index `name` has this value. Raises UnknownIndex."""
+        with self._lock:
+            bucket = self._buckets(name).get(value)
+            return [*bucket.values()] if bucket else []
+
+    def index_values(self, name: str) -> builtins.list[str]:
+        """The values that index `name` has at present; none of them is without objects. Raises UnknownIndex."""
+        with self._lock:
+            return [*self._buckets(name)]
+
+    def has_index(self, name: str) -> bool:
+        """Whether there is an index of this name."""
+        return name in self._functions
+
+    # --- writing, for the informer that owns this store
+
+    def add(self, obj: T) -> T | None:
+        """Put an object, in place of the one with its key; returns that one. Raises IndexFunctionError.
+
+        An index function is asked before anything is changed, so a failing one leaves the store as it was.
+        """
+        key = obj.metadata.key
+        with self._lock:
+            fresh = _index_values(self._functions, key, obj)
+            old = self._items.get(key)
+            if old is not None:
+                self._unlink(key, _index_values(self._functions, key, old), keep=fresh)
+            self._items[key] = obj
+            self._link(key, obj, fresh)
+            return old
+
+    def delete(self, key: str) -> T | None:
+        """Take the object with this key out; returns it, None if there was none."""
+        with self._lock:
+            old = self._items.pop(key, None)
+            if old is not None:
+                self._unlink(key, _index_values(self._functions, key, old))
+            return old
+
+    def replace(self, objects: Iterable[T]) -> dict[str, T]:
+        """Hold exactly these objects from now on; returns what was held before, by key. Raises IndexFunctionError."""
+        items = {obj.metadata.key: obj for obj in objects}
+        with self._lock:
+            indexes = _build_indexes(self._functions, items)
+            old, self._items = self._items, items
+            self._indexes = indexes
+            return old
+
+    def add_indexers(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
+        """Add indexes, filled from what is held already.
+
+        Raises IndexConflict if one of the names is taken (nothing is added then) and IndexFunctionError.
+        """
+        with self._lock:
+            for name in indexers:
+                if name in self._functions:
+                    raise IndexConflict(f"there is an index {name!r} already")
+            self._indexes |= _build_indexes(indexers, self._items)
+            self._functions |= indexers
+
+    # --- under the lock
+
+    def _buckets(self, name: str) -> _Buckets[T]:
+        try:
+            return self._indexes[name]
+        except KeyError:
+            raise UnknownIndex(f"there is no index {name!r}, only {sorted(self._indexes)}") from None
+
+    def _link(self, key: str, obj: T, values_by_index: Mapping[str, Sequence[str]]) -> None:
+        for name, values in values_by_index.items():
+            buckets = self._indexes[name]
+            for value in values:
+                buckets.setdefault(value, {})[key] = obj
+
+    def _unlink(
+        self, key: str, values_by_index: Mapping[str, Sequence[str]], keep: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        for name, values in values_by_index.items():
+            buckets = self._indexes[name]
+            kept = keep[name] if keep is not None else ()
+            for value in values:
+                if value in kept:
+                    continue  # stays where it is in its bucket; the object is exchanged by _link
+                bucket = buckets[value]
+                bucket.pop(key, None)
+                if not bucket:
+                    del buckets[value]
+
+
+def _index_values(functions: Mapping[str, IndexFunction[T]], key: str, obj: T) -> dict[str, Sequence[str]]:
+    values: dict[str, Sequence[str]] = {}
+    for name, function in functions.items():
+        try:
+            values[name] = tuple(dict.fromkeys(function(obj)))
+        except Exception as error:
+            raise IndexFunctionError(f"index {name!r} can't be computed for {key}: {error!r}") from error
+    return values
+
+
+def _build_indexes(functions: Mapping[str, IndexFunction[T]], items: Mapping[str, T]) -> dict[str, _Buckets[T]]:
+    indexes: dict[str, _Buckets[T]] = {name: {} for name in functions}
+    for key, obj in items.items():
+        for name, values in _index_values(functions, key, obj).items():
+            for value in values:
+                indexes[name].setdefault(value, {})[key] = obj
+    return indexes

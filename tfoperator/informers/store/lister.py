@@ -1,0 +1,48 @@
+"""Reading the cache as if it were the API server: by namespace and name, by namespace, by index.
+
+A lister spans one indexer or several, so that a controller restricted to a few namespaces (one informer each) reads
+them like one that watches the whole cluster.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from tfoperator.informers.errors import ObjectNotFound
+from tfoperator.informers.store.indexer import Indexer
+from tfoperator.kube.objects import HasMetadata
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class Lister(Generic[T]):
+    """Reads from the cache only, never from the server. Thread-safe; the objects are shared and read-only."""
+
+    def __init__(self, indexers: Sequence[Indexer[T]], *, resource: str) -> None:
+        """`indexers` hold disjoint sets of objects; `resource` names them in errors, e.g. `pods`."""
+        self._indexers = tuple(indexers)
+        self._resource = resource
+
+    def get(self, namespace: str, name: str) -> T:
+        """The object of this name; `namespace` is "" for cluster-scoped ones. Raises ObjectNotFound."""
+        key = f"{namespace}/{name}" if namespace else name
+        for indexer in self._indexers:
+            obj = indexer.get(key)
+            if obj is not None:
+                return obj
+        raise ObjectNotFound(self._resource, namespace, name)
+
+    def list(self, namespace: str = "") -> builtins.list[T]:
+        """All objects of a namespace ("": of all), found by a scan."""
+        found: builtins.list[T] = []
+        for indexer in self._indexers:
+            found += indexer.list()
+        return [obj for obj in found if obj.metadata.namespace == namespace] if namespace else found
+
+    def by_index(self, name: str, value: str) -> builtins.list[T]:
+        """The objects for which index `name` has this value. Raises UnknownIndex."""
+        if len(self._indexers) == 1:
+            return self._indexers[0].by_index(name, value)
+        return [obj for indexer in self._indexers for obj in indexer.by_index(name, value)]

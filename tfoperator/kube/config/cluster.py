@@ -1,0 +1,77 @@
+"""Where an API server is and how to talk to it: the value that a configuration is read into and a client made of."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tfoperator.kube.config.credentials import Credentials, StaticCredentials
+from tfoperator.kube.config.tls import TlsContexts, TlsOptions
+from tfoperator.kube.errors import ConfigError
+
+
+class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an API server is, how to trust it and how to be trusted. Its repr shows no secret.
+
+    Raises ConfigError for what can't be used, and for credentials that would cross a network in the clear (`http://`).
+    """
+
+    server: str  # http(s)://host[:port][/path]
+    namespace: str = "default"
+    tls: TlsOptions = TlsOptions()
+    credentials: Credentials = msgspec.field(default_factory=StaticCredentials)
+    headers: tuple[tuple[str, str], ...] = ()  # sent with every request: impersonation
+    proxy_url: str = ""  # "": what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say
+    source: str = ""  # where this comes from, for people
+
+    def __post_init__(self) -> None:
+        check_server(self.server, self.source or "ClusterConfig")
+        if self.tls.ca and not self.tls.verify:
+            raise ConfigError(
+                f"{self.source}: a certificate authority and insecure-skip-tls-verify exclude each other: remove one"
+            )
+        anonymous = isinstance(self.credentials, StaticCredentials) and not self.credentials.authorization()
+        if not anonymous and is_plain(self.server) and not is_loopback(urlsplit(self.server).hostname or ""):
+            raise ConfigError(
+                f"{self.source or 'ClusterConfig'}: credentials are sent to an https:// server only, and this one is "
+                f"{self.server}: whoever is on the way could read them. Use https://, or a user without credentials"
+            )
+
+    def __repr__(self) -> str:
+        return f"ClusterConfig(server={self.server!r}, namespace={self.namespace!r}, source={self.source!r})"
+
+    def check(self) -> None:
+        """Read every certificate now, so that a missing file is found at the start. Raises ConfigError."""
+        if self.server.startswith("https:"):
+            try:
+                TlsContexts(self.tls).context()
+            except ConfigError as error:
+                raise ConfigError(f"{self.source}: {error}") from error
+
+
+def is_plain(server: str) -> bool:
+    """Whether a server's URL asks for no encryption."""
+    return urlsplit(server).scheme == "http"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, by name or address, is this very machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_server(server: str, source: str) -> None:
+    """Raise ConfigError unless `server` is a URL we can talk to."""
+    try:
+        url = urlsplit(server)
+        valid = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        raise ConfigError(f"{source}: the server is no URL: its host or port is malformed") from None
+    if url.username is not None or url.password is not None:
+        raise ConfigError(f"{source}: the server's URL holds a user name or password: move them to the user's entry")
+    if not valid:
+        raise ConfigError(f"{source}: server must be a URL such as https://host:6443, is {server!r}")

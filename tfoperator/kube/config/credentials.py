@@ -1,0 +1,222 @@
+"""How a client proves who it is, and how it notices that it must prove it anew.
+
+Credentials are asked for with every request and answer from memory; they fetch new ones when the old are about
+to expire, and when the server has refused them. No repr, log line or error of theirs shows a secret.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.kube.config.tls import ClientCertificate
+from tfoperator.kube.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+TOKEN_FILE_PERIOD = 60.0
+"""Seconds after which a token file is read again. The kubelet rotates a token when 80 % of its life (an hour at
+least 10 minutes) are over, so a minute is early enough; client-go uses the same."""
+
+_LEEWAY = timedelta(seconds=60)
+_RENEWAL_PAUSE = timedelta(seconds=10)  # between tries to renew what still holds
+
+
+def bearer(token: str, source: str) -> str:
+    """The Authorization header for a token. Raises ConfigError, naming `source`, if it can't be sent in a header."""
+    token = token.strip()
+    if not token:
+        raise ConfigError(f"{source} is empty: it must hold a bearer token")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise ConfigError(
+            f"{source} holds no bearer token: there are blanks, line breaks or other odd characters in it"
+        )
+    return f"Bearer {token}"
+
+
+class Credentials(Protocol):
+    """What the client needs. Thread-safe; each method may block (a file, a plugin) and raise ConfigError."""
+
+    def authorization(self) -> str:
+        """The value of the Authorization header, "" for none."""
+        ...
+
+    def refused(self, authorization: str) -> bool:
+        """The server answered 401 to this value: get another. Returns whether a new try is worth it."""
+        ...
+
+    def client_certificate(self) -> ClientCertificate | None:
+        """A client certificate that was issued together with the token, or instead of it."""
+        ...
+
+
+class StaticCredentials:
+    """A header that never changes: a token, a user with a password, or (the default) none."""
+
+    def __init__(self, authorization: str = "") -> None:
+        self._authorization = authorization
+
+    def authorization(self) -> str:
+        """The header given."""
+        return self._authorization
+
+    def refused(self, authorization: str) -> bool:  # noqa: ARG002 - the protocol's
+        """There is no other."""
+        return False
+
+    def client_certificate(self) -> ClientCertificate | None:
+        """None: certificates from the kubeconfig are part of the TLS options."""
+        return None
+
+
+class TokenFile:
+    """A bearer token in a file that somebody else keeps fresh, e.g. the kubelet for a service account.
+
+    It is read again once a minute and after a 401. If that fails, the last token goes on being used.
+    Raises ConfigError if it can't be read at all.
+    """
+
+    def __init__(self, path: str | Path, *, clock: Clock | None = None) -> None:
+        self._path = Path(path)
+        self._clock: Clock = clock or SystemClock()
+        self._lock = threading.Lock()  # guards _value and _read_at
+        self._value = self._read()
+        self._read_at = self._clock.monotonic()
+
+    def _read(self) -> str:
+        try:
+            return bearer(self._path.read_text("utf-8"), f"token file {self._path}")
+        except OSError as error:
+            raise ConfigError(f"cannot read the token file {self._path}: {error.strerror}") from error
+        except UnicodeDecodeError:
+            raise ConfigError(f"token file {self._path} holds no text") from None
+
+    def authorization(self) -> str:
+        """The token, at most a minute old."""
+        with self._lock:
+            value, age = self._value, self._clock.monotonic() - self._read_at
+        return value if age < TOKEN_FILE_PERIOD else self._reread(value)
+
+    def _reread(self, value: str) -> str:
+        try:
+            value = self._read()
+        except ConfigError as error:
+            logger.warning("going on with the last token: %s", error)
+        with self._lock:
+            self._value, self._read_at = value, self._clock.monotonic()
+        return value
+
+    def refused(self, authorization: str) -> bool:
+        """Read the file now; true if it holds another token."""
+        return self._reread(authorization) != authorization
+
+    def client_certificate(self) -> ClientCertificate | None:
+        """None."""
+        return None
+
+
+class IssuedCredential(msgspec.Struct, frozen=True):
+    """What a plugin or an identity provider has issued, and until when it holds (None: until refused)."""
+
+    authorization: str = ""
+    certificate: ClientCertificate | None = None
+    expires: datetime | None = None
+
+    def holds(self, now: datetime) -> bool:
+        """Whether it has not expired yet."""
+        return self.expires is None or now < self.expires
+
+    def __repr__(self) -> str:
+        return f"IssuedCredential(expires={self.expires})"
+
+
+class IssuedCredentials:
+    """Credentials from a plugin that is run when they are needed, about to expire, or refused.
+
+    One thread runs it while those that can't do without wait for its result, a failure included: eight workers
+    don't start eight browsers. `issue` may block and raises ConfigError.
+    """
+
+    def __init__(self, issue: Callable[[], IssuedCredential], *, clock: Clock | None = None) -> None:
+        self._issue = issue
+        self._clock: Clock = clock or SystemClock()
+        self._changed = threading.Condition()  # guards what follows
+        self._current: IssuedCredential | None = None
+        self._renew_at: datetime | None = None
+        self._running = False
+        self._rounds = 0
+        self._failure: ConfigError | None = None
+
+    def authorization(self) -> str:
+        """The header that goes with the current credential."""
+        return self._get().authorization
+
+    def client_certificate(self) -> ClientCertificate | None:
+        """The current credential's certificate, if it has one."""
+        return self._get().certificate
+
+    def refused(self, authorization: str) -> bool:
+        """Have another one issued (unless that has happened meanwhile); true if it differs from the refused one."""
+        with self._changed:
+            old = self._current
+            if old is not None and old.authorization == authorization:
+                self._current = None
+        fresh = self._get()
+        return fresh.authorization != authorization or (old is not None and fresh.certificate != old.certificate)
+
+    def _get(self) -> IssuedCredential:
+        with self._changed:
+            while True:
+                current, now = self._current, self._clock.now()
+                due = self._renew_at is not None and now >= self._renew_at
+                if current is not None and current.holds(now) and (self._running or not due):
+                    return current
+                if not self._running:
+                    break
+                seen = self._rounds
+                while self._running and self._rounds == seen:
+                    self._clock.wait_until(self._changed, None)
+                if self._failure is not None and self._current is None:
+                    raise ConfigError(str(self._failure)) from self._failure
+            self._running, fallback = True, current
+        return self._renew(fallback)
+
+    def _renew(self, fallback: IssuedCredential | None) -> IssuedCredential:
+        issued, failure = None, None
+        try:
+            issued = self._issue()
+        except ConfigError as error:
+            failure = error
+        finally:
+            now = self._clock.now()
+            with self._changed:
+                if issued is not None:
+                    self._current, self._renew_at = issued, self._renewal(issued.expires, now)
+                elif fallback is not None and fallback.holds(now):
+                    self._renew_at = now + _RENEWAL_PAUSE
+                else:
+                    self._current = None
+                current = self._current
+                self._running, self._failure = False, failure
+                self._rounds += 1
+                self._changed.notify_all()
+        if failure is not None:
+            if current is None:
+                raise failure
+            logger.warning("going on with credentials that are about to expire: %s", failure)
+        assert current is not None
+        return current
+
+    @staticmethod
+    def _renewal(expires: datetime | None, now: datetime) -> datetime | None:
+        """A minute before it expires, or a tenth of its life if that is shorter."""
+        if expires is None:
+            return None
+        return expires - min(_LEEWAY, max(expires - now, timedelta(0)) / 10)

@@ -1,0 +1,223 @@
+"""From kubeconfig files to a ClusterConfig: merging, choosing context, cluster and user, checking every field.
+
+Not by the `kubernetes` package: it expands aliases without limit, and its errors show parts of the file, tokens
+included. Ours name file, entry and field, and no value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tfoperator.clock import Clock
+from tfoperator.kube.config.cluster import ClusterConfig, check_server, is_loopback, is_plain
+from tfoperator.kube.config.credentials import Credentials, IssuedCredentials, StaticCredentials, TokenFile, bearer
+from tfoperator.kube.config.plugins import auth_provider, exec_plugin
+from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
+from tfoperator.kube.errors import ConfigError
+from tfoperator.yamldata import YamlBoundsError, YamlError, read_value_of_file
+
+_Sections = dict[str, list[tuple[dict[str, Any], Path]]]
+"""By section, its entries and the file of each. Of those with the same name the first counts, as for kubectl."""
+
+
+def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock | None = None) -> ClusterConfig:
+    """The configuration in some existing files, for `context` or else the current one. Raises ConfigError."""
+    merged, current = _merge(paths)
+    names = " and ".join(map(str, paths))
+    chosen = context or current
+    if not chosen:
+        raise ConfigError(
+            f"kubeconfig {names} has no current-context: choose one with --context or `kubectl config use-context` "
+            f"({_known(merged, 'contexts')})"
+        )
+    entry = _Entry.find(merged, "contexts", chosen, f"kubeconfig {names}")
+    return _Loader(merged, entry, clock).config()
+
+
+def _merge(paths: list[Path]) -> tuple[_Sections, str]:
+    """The files' entries in order, each with its file, and the first current-context."""
+    merged: _Sections = {section: [] for section in ("clusters", "contexts", "users")}
+    current = ""
+    for path in paths:
+        content = _content(path)
+        current = current or str(content.get("current-context") or "")
+        for section, found in merged.items():
+            entries = content.get(section) or []
+            if not isinstance(entries, list):
+                raise _no_kubeconfig(path)
+            for entry in entries:
+                if not isinstance(entry, dict) or entry.get("name") is None:
+                    raise _no_kubeconfig(path)
+                found.append((entry, path))
+    return merged, current
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = read_value_of_file(path, str(path), unique_keys=False)
+    except OSError as error:
+        raise ConfigError(f"cannot read kubeconfig {path}: {error.strerror}") from error
+    except YamlBoundsError as error:
+        raise ConfigError(f"kubeconfig {error}") from None
+    except YamlError as error:
+        # The message quotes the file.
+        column = "" if error.column is None else f", column {error.column}"
+        where = "" if error.line is None else f" at line {error.line}{column}"
+        raise ConfigError(f"kubeconfig {path} is not valid YAML{where}") from None
+    if content is None:
+        raise ConfigError(f"kubeconfig {path} is empty")
+    if not isinstance(content, dict):
+        raise _no_kubeconfig(path)
+    return content
+
+
+def _no_kubeconfig(path: Path) -> ConfigError:
+    return ConfigError(
+        f"kubeconfig {path} is no kubeconfig: clusters, contexts and users must be lists of entries with a name"
+    )
+
+
+def _known(merged: _Sections, section: str) -> str:
+    names = sorted({str(entry["name"]) for entry, _ in merged[section]})
+    return f"known {section}: {', '.join(names)}" if names else f"there are no {section}"
+
+
+class _Entry:
+    """One named entry of a kubeconfig: its fields, and what is needed to complain about one and to find files."""
+
+    def __init__(self, kind: str, name: str, fields: Mapping[str, Any], path: Path) -> None:
+        self.kind, self.name, self.fields, self.path = kind, name, fields, path
+
+    @classmethod
+    def find(cls, merged: _Sections, section: str, name: str, asked_by: str) -> _Entry:
+        """Find an entry by name; ConfigError, naming who asked for it, if it is missing or malformed."""
+        kind = section.removesuffix("s")
+        for entry, path in merged[section]:
+            if entry["name"] == name:
+                fields = entry.get(kind)
+                if not isinstance(fields, dict):
+                    raise ConfigError(f"kubeconfig {path}: {kind} {name!r} has no field `{kind}` with its settings")
+                return cls(kind, name, fields, path)
+        raise ConfigError(f"{asked_by} asks for {kind} {name!r}, which does not exist: {_known(merged, section)}")
+
+    @property
+    def where(self) -> str:
+        return f"kubeconfig {self.path}, {self.kind} {self.name!r}"
+
+    def text(self, field: str) -> str:
+        """A string field, "" if absent; ConfigError if it is something else."""
+        value = self.fields.get(field)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise ConfigError(f"{self.where}: {field} must be a string (quote it)")
+        return value
+
+    def material(self, field: str) -> str | bytes:
+        """PEM from the field `{field}-data` (decoded) or the path in `field`; the data goes first."""
+        if data := self.text(f"{field}-data"):
+            try:
+                # Wrapped lines are fine, as for kubectl: in YAML a block of them looks natural.
+                return base64.b64decode("".join(data.split()), validate=True)
+            except (binascii.Error, ValueError):
+                raise ConfigError(f"{self.where}: {field}-data is not base64") from None
+        return self.file(field)
+
+    def file(self, field: str) -> str:
+        """A path, relative ones to the file they are written in; ConfigError if nothing is there."""
+        name = self.text(field)
+        if not name:
+            return ""
+        path = self.path.parent / name
+        if not path.is_file():
+            raise ConfigError(f"{self.where}: {field} names {path}, which is not there (or no file)")
+        return str(path)
+
+
+class _Loader:
+    """Turns one context, its cluster and its user into a ClusterConfig."""
+
+    def __init__(self, merged: _Sections, context: _Entry, clock: Clock | None) -> None:
+        self._merged = merged
+        self._context = context
+        self._clock = clock
+        cluster = context.text("cluster")
+        if not cluster:
+            raise ConfigError(f"{context.where}: cluster is missing")
+        self._cluster = _Entry.find(merged, "clusters", cluster, context.where)
+        user = context.text("user")
+        self._user = _Entry.find(merged, "users", user, context.where) if user else None
+
+    def config(self) -> ClusterConfig:
+        cluster, source = self._cluster, self._context.where
+        server = cluster.text("server").rstrip("/")
+        check_server(server, cluster.where)
+        config = ClusterConfig(
+            server=server,
+            namespace=self._context.text("namespace") or "default",
+            tls=self._tls(),
+            credentials=self._credentials(server),
+            headers=_impersonation(self._user) if self._user else (),
+            proxy_url=cluster.text("proxy-url"),
+            source=source,
+        )
+        config.check()
+        return config
+
+    def _tls(self) -> TlsOptions:
+        cluster, user, certificate = self._cluster, self._user, None
+        if user is not None:
+            chain, key = user.material("client-certificate"), user.material("client-key")
+            if bool(chain) != bool(key):
+                given, missing = ("client-certificate", "client-key") if chain else ("client-key", "client-certificate")
+                raise ConfigError(f"{user.where}: there is a {given}, but no {missing}")
+            certificate = ClientCertificate(chain, key) if chain else None
+        insecure = cluster.fields.get("insecure-skip-tls-verify", False)
+        if not isinstance(insecure, bool):
+            raise ConfigError(f"{cluster.where}: insecure-skip-tls-verify must be true or false")
+        return TlsOptions(
+            ca=cluster.material("certificate-authority"),
+            verify=not insecure,
+            server_name=cluster.text("tls-server-name"),
+            client_certificate=certificate,
+        )
+
+    def _credentials(self, server: str) -> Credentials:
+        user = self._user
+        # At http:// on this machine is `kubectl proxy`, or whoever took its port: it needs no credentials, and as with
+        # kubectl gets none. Of other servers at http:// ClusterConfig says what is wrong.
+        if user is None or (is_plain(server) and is_loopback(urlsplit(server).hostname or "")):
+            return StaticCredentials()
+        if path := user.file("tokenFile"):
+            return TokenFile(path, clock=self._clock)
+        if token := user.text("token"):
+            return StaticCredentials(bearer(token, f"{user.where}: token"))
+        if user.fields.get("exec") is not None:
+            issue = exec_plugin(user.fields["exec"], user.where, user.path.parent, self._cluster.fields)
+            return IssuedCredentials(issue, clock=self._clock)
+        if user.fields.get("auth-provider") is not None:
+            issue = auth_provider(user.fields["auth-provider"], user.where)
+            return IssuedCredentials(issue, clock=self._clock)
+        if name := user.text("username"):
+            pair = f"{name}:{user.text('password')}".encode()
+            return StaticCredentials("Basic " + base64.b64encode(pair).decode("ascii"))
+        return StaticCredentials()
+
+
+def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
+    """The headers for `as`, `as-uid`, `as-groups` and `as-user-extra`; ignoring them would grant more, not less."""
+    headers = []
+    for field, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):
+        if value := user.text(field):
+            headers.append((header, value))
+    headers += [("Impersonate-Group", str(group)) for group in user.fields.get("as-groups") or ()]
+    for key, values in (user.fields.get("as-user-extra") or {}).items():
+        headers += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
+    if any(not text.isprintable() or not text.isascii() for pair in headers for text in pair):
+        raise ConfigError(f"{user.where}: a user or group to impersonate holds characters that no header can carry")
+    return tuple(headers)

@@ -1,0 +1,170 @@
+"""Credentials that somebody else issues: exec plugins and OpenID Connect, both run by the `kubernetes` package.
+
+That package is imported when it is needed only, and what it says about a broken kubeconfig is never passed on: it
+quotes the file, tokens included.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfoperator.kube.config.credentials import IssuedCredential, bearer
+from tfoperator.kube.config.tls import ClientCertificate
+from tfoperator.kube.errors import ConfigError
+
+_STDERR_SHOWN = 500  # characters of a plugin's complaint that go into an error
+
+
+class LoaderTarget:
+    """What the loaders of the `kubernetes` package fill in; its own class would import its HTTP client."""
+
+    def __init__(self) -> None:
+        self.host = ""
+        self.ssl_ca_cert: str | None = None
+        self.api_key: dict[str, str] = {}
+        self.refresh_api_key_hook: Callable[[Any], None] | None = None
+
+
+def exec_plugin(
+    settings: Any, where: str, directory: Path, cluster: Mapping[str, Any]
+) -> Callable[[], IssuedCredential]:
+    """What runs a user's credential plugin, by the `exec` settings of a kubeconfig, and reads its answer.
+
+    `where` names the user for errors; the plugin runs in `directory`, that of the kubeconfig, and is told about the
+    `cluster` if the settings say so. There is no time limit: it may be waiting for a person.
+    """
+    if not isinstance(settings, dict) or not settings.get("command") or not settings.get("apiVersion"):
+        raise ConfigError(f"{where}: exec needs command and apiVersion")
+    where = f"{where}: exec plugin {settings['command']}"
+
+    def issue() -> IssuedCredential:
+        from kubernetes.config.config_exception import ConfigException
+        from kubernetes.config.exec_provider import ExecProvider
+        from kubernetes.config.kube_config import ConfigNode
+
+        try:
+            node, about = ConfigNode("exec", settings), ConfigNode("cluster", dict(cluster))
+            status = ExecProvider(node, str(directory), about).run()
+        except FileNotFoundError:
+            hint = settings.get("installHint") or "install it, or correct `command`"
+            raise ConfigError(f"{where} was not found: {str(hint).strip()}") from None
+        except OSError as error:
+            raise ConfigError(f"{where} can't be started: {error.strerror}") from None
+        except ConfigException as error:
+            said = str(error).removeprefix("exec: ")[:_STDERR_SHOWN]
+            raise ConfigError(f"{where} failed: {said}") from None
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise ConfigError(f"{where}: its settings or its answer have another form than apiVersion says") from None
+        return _issued(status, where)
+
+    return issue
+
+
+def _issued(status: Any, where: str) -> IssuedCredential:
+    if not isinstance(status, dict):
+        raise ConfigError(f"{where} answered without a status")
+    token, chain, key = (status.get(field) for field in ("token", "clientCertificateData", "clientKeyData"))
+    if not token and not (chain and key):
+        raise ConfigError(f"{where} answered with neither a token nor clientCertificateData and clientKeyData")
+    expires = None
+    if stamp := status.get("expirationTimestamp"):
+        try:
+            expires = datetime.fromisoformat(stamp)
+        except (TypeError, ValueError):
+            raise ConfigError(f"{where} answered with an expirationTimestamp that is no RFC 3339 time") from None
+        expires = expires if expires.tzinfo else expires.replace(tzinfo=UTC)
+    return IssuedCredential(
+        authorization=bearer(str(token), f"{where}: the token in its answer") if token else "",
+        certificate=ClientCertificate(str(chain).encode(), str(key).encode()) if chain and key else None,
+        expires=expires,
+    )
+
+
+def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
+    """OpenID Connect as the `kubernetes` package does it: refreshed in memory, never written back to the file.
+
+    The issuer's certificate is checked, against the system's authorities unless the provider names its own: left to
+    itself the package would take any server's word for where to send refresh token and client secret.
+    """
+    name = provider.get("name") if isinstance(provider, dict) else None
+    if name != "oidc":
+        raise ConfigError(
+            f"{where}: auth-provider {name!r} is gone from Kubernetes since 1.26: use an exec plugin instead, "
+            "e.g. gke-gcloud-auth-plugin or kubelogin"
+        )
+    settings = _trusting(provider.get("config"), where)
+    # Kept between calls, for it takes up refreshed tokens; without the cluster's files, which it would copy.
+    trimmed = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": ""}}],
+        "users": [{"name": "u", "user": {"auth-provider": {"name": name, "config": settings}}}],
+    }
+
+    def issue() -> IssuedCredential:
+        from kubernetes.config.kube_config import KubeConfigLoader
+
+        found = LoaderTarget()
+        try:
+            KubeConfigLoader(trimmed).load_and_set(found)
+        except Exception as error:  # noqa: BLE001 - OAuth, HTTP and parsing errors of three libraries, maybe with secrets
+            hint = _UNTRUSTED if _is_untrusted(error) else type(error).__name__
+            raise ConfigError(f"{where}: refreshing the OpenID Connect token failed: {hint}") from None
+        # The key has this name since version 35.
+        if not (token := found.api_key.get("BearerToken") or found.api_key.get("authorization")):
+            raise ConfigError(f"{where}: auth-provider oidc holds no usable id-token: log in again")
+        return IssuedCredential(authorization=token, expires=_token_expiry(token))
+
+    return issue
+
+
+def _trusting(settings: Any, where: str) -> dict[str, Any]:
+    """The settings of an OpenID Connect provider, with authorities to trust. Raises ConfigError."""
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{where}: auth-provider oidc has no config")
+    issuer = settings.get("idp-issuer-url") or ""
+    if issuer and not str(issuer).startswith("https://"):
+        raise ConfigError(f"{where}: idp-issuer-url must be an https:// URL: secrets are sent where it says")
+    own = [name for name in ("idp-certificate-authority-data", "idp-certificate-authority") if settings.get(name)]
+    # An empty name would switch the check off again, one level below.
+    trusting = {name: value for name, value in settings.items() if not name.startswith("idp-certificate-authority")}
+    if own:
+        return trusting | {own[0]: settings[own[0]]}
+    system = ssl.get_default_verify_paths().cafile
+    if not system:
+        raise ConfigError(
+            f"{where}: nothing says which authorities to trust for {issuer or 'the issuer'}: set "
+            "idp-certificate-authority, or SSL_CERT_FILE"
+        )
+    return trusting | {"idp-certificate-authority": system}
+
+
+_UNTRUSTED = (
+    "the certificate of idp-issuer-url is not trusted: set idp-certificate-authority to the issuer's authority, or "
+    "have the system trust it (SSL_CERT_FILE)"
+)
+
+
+def _is_untrusted(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _token_expiry(token: str) -> datetime | None:
+    """When a JSON Web Token expires, as far as it says so. Nothing is verified: that is the server's business."""
+    try:
+        payload = token.split(".")[1]
+        claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return datetime.fromtimestamp(claims["exp"], UTC)
+    except (IndexError, ValueError, KeyError, TypeError):
+        return None

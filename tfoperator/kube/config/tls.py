@@ -1,0 +1,135 @@
+"""TLS contexts from files or bytes, made anew when what they are made of has changed.
+
+Certificates of long-running processes rotate: the service account's CA bundle, the kubelet's client certificate,
+what an exec plugin hands out. So a context is asked for per connection and is cached as long as nothing changed.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+import threading
+from pathlib import Path
+
+import msgspec
+
+from tfoperator.kube.errors import ConfigError
+
+
+class ClientCertificate(msgspec.Struct, frozen=True):
+    """A client's certificate chain and private key: each the path of a PEM file, or the PEM itself as bytes."""
+
+    certificate: str | bytes
+    key: str | bytes
+
+    def __repr__(self) -> str:
+        return "ClientCertificate(...)"
+
+
+class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to check the server and what to show it. Without a CA the system's certificates are trusted."""
+
+    ca: str | bytes = ""  # path of a PEM file, or the PEM itself
+    verify: bool = True
+    server_name: str = ""  # checked against the certificate (and sent as SNI) instead of the host's name
+    client_certificate: ClientCertificate | None = None
+
+    def __repr__(self) -> str:
+        return f"TlsOptions(verify={self.verify}, server_name={self.server_name!r})"
+
+
+_Stamp = tuple[float, int, int]
+
+
+def _stamp(source: str | bytes) -> _Stamp | bytes:
+    """What tells one version of a file (time, size, inode: mounted secrets are swapped by symlink) from the next."""
+    if isinstance(source, bytes) or not source:
+        return b""
+    try:
+        found = os.stat(source)
+    except OSError as error:
+        raise ConfigError(f"cannot read {source}: {error.strerror}") from error
+    return (found.st_mtime, found.st_size, found.st_ino)
+
+
+class TlsContexts:
+    """Builds and caches the `ssl.SSLContext` for some options. Thread-safe."""
+
+    def __init__(self, options: TlsOptions) -> None:
+        self._options = options
+        self._lock = threading.Lock()  # guards _cached
+        self._cached: tuple[object, ssl.SSLContext] | None = None
+
+    def context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
+        """The context for a new connection; `certificate` goes before the one in the options.
+
+        Raises ConfigError that names the file or field which can't be used.
+        """
+        certificate = certificate or self._options.client_certificate
+        version: list[object] = [_stamp(self._options.ca)]
+        if certificate is not None:
+            version += [certificate, _stamp(certificate.certificate), _stamp(certificate.key)]
+        with self._lock:
+            if self._cached is not None and self._cached[0] == version:
+                return self._cached[1]
+        context = _build(self._options, certificate)
+        with self._lock:
+            self._cached = (version, context)
+        return context
+
+
+def _build(options: TlsOptions, certificate: ClientCertificate | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if not options.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif options.ca:
+        _load_ca(context, options.ca)
+    else:
+        context.load_default_certs()
+    if certificate is not None:
+        _load_certificate(context, certificate)
+    return context
+
+
+def _load_ca(context: ssl.SSLContext, ca: str | bytes) -> None:
+    where = ca if isinstance(ca, str) else "certificate-authority-data"
+    try:
+        if isinstance(ca, str):
+            context.load_verify_locations(cafile=ca)
+        else:
+            context.load_verify_locations(cadata=ca.decode("ascii"))
+    except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
+        raise ConfigError(f"{where} holds no certificates in PEM form") from error
+    except OSError as error:
+        raise ConfigError(f"cannot read the certificate authority {where}: {error.strerror}") from error
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
+    # OpenSSL reads certificates from files only; bytes visit a directory that nobody else can look into.
+    with tempfile.TemporaryDirectory(prefix="tfoperator-") as directory:
+        paths = []
+        for name, source in (("client-certificate", certificate.certificate), ("client-key", certificate.key)):
+            if isinstance(source, bytes):
+                path = Path(directory, name)
+                path.touch(mode=0o600)
+                path.write_bytes(source)
+                paths.append(str(path))
+            else:
+                paths.append(source)
+        try:
+            # Without a password OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(paths[0], paths[1], password=lambda: "")
+        except (ssl.SSLError, ValueError) as error:
+            reason = getattr(error, "reason", None) or "not PEM, encrypted, or not belonging together"
+            where = " and ".join(s for s in (certificate.certificate, certificate.key) if isinstance(s, str))
+            raise ConfigError(
+                f"client certificate and key{f' in {where}' if where else ''} can't be used: {reason}"
+            ) from None
+        except OSError as error:
+            raise ConfigError(
+                f"cannot read the client certificate or key {error.filename}: {error.strerror}"
+            ) from error

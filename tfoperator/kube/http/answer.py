@@ -1,0 +1,198 @@
+"""The answer to an HTTP/1.1 request, read from a socket in as few pieces as it comes in.
+
+`http.client` reads line by line through three layers of buffers and gives the header block to the parser for e-mail,
+which is a third of the CPU that a small POST costs. Here an answer is, nearly always, one `recv`, one split and a
+dictionary. What is understood is what API servers and proxies send: a length, chunks, or all until the connection
+ends. What is wrong raises what `http.client` raises, so that `wire` translates one set of errors.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Mapping
+
+from tfoperator.kube.errors import MalformedResponse
+
+MAX_HEAD_BYTES = 1 << 17
+_READ_SIZE = 1 << 16
+_MAX_CHUNK_LINE = 4096
+_HEX = frozenset(b"0123456789abcdefABCDEF")
+
+
+class Chunks:
+    """Takes the chunks of a body apart. Pure: bytes in, bytes out, wherever the network has cut them."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._buffer = b""
+        self._left = 0  # bytes of the current chunk, with its line end, that are still to come
+        self._in_trailer = False
+
+    @property
+    def surplus(self) -> bool:
+        """Whether something came after the end."""
+        return self.ended and bool(self._buffer)
+
+    def feed(self, data: bytes) -> bytes:
+        """What `data` adds to the body. Raises HTTPException or ValueError if it is nonsense."""
+        buffer = self._buffer + data if self._buffer else data
+        parts: list[bytes] = []
+        at = 0
+        while at < len(buffer) and not self.ended:
+            if self._left:
+                at = self._take(buffer, at, parts)
+                continue
+            end = buffer.find(b"\r\n", at)
+            if end < 0:
+                if len(buffer) - at > _MAX_CHUNK_LINE:
+                    raise http.client.LineTooLong("chunk size")
+                break
+            self._read_line(buffer[at:end])
+            at = end + 2
+        self._buffer = buffer[at:]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _take(self, buffer: bytes, at: int, parts: list[bytes]) -> int:
+        """Take of the current chunk what is there; returns where it ends."""
+        piece = buffer[at : at + self._left]
+        self._left -= len(piece)
+        # The last two bytes are the line end, which may come in two pieces.
+        payload = piece[: len(piece) + min(self._left - 2, 0)]
+        line_end = piece[len(payload) :]
+        if line_end and line_end != b"\r\n"[2 - self._left - len(line_end) : 2 - self._left]:
+            raise http.client.HTTPException("a chunk is longer than it says")
+        if payload:
+            parts.append(payload)
+        return at + len(piece)
+
+    def _read_line(self, line: bytes) -> None:
+        if self._in_trailer:
+            self.ended = not line
+            return
+        size = line.partition(b";")[0].strip()
+        if not size or len(size) > 16 or not _HEX.issuperset(size):
+            raise ValueError(f"{size[:20]!r} is no size of a chunk")
+        length = int(size, 16)
+        self._in_trailer = length == 0
+        self._left = length + 2 if length else 0
+
+
+class Answer:
+    """One answer; `begin()` reads up to the end of its headers. Not thread-safe; does not own the socket.
+
+    Everything that reads raises OSError, `http.client.HTTPException` and ValueError as the connection and the server
+    give cause: RemoteDisconnected if it ends before the first byte, IncompleteRead if later.
+    """
+
+    status = 0
+    will_close = False
+    """Whether the connection can't be used for another request."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.headers: Mapping[str, str] = {}  # names in lower case
+        self._sock = sock
+        self._buffer = b""
+        self._left: int | None = None  # bytes of the body to come; None: until the connection ends, or chunks
+        self._chunks: Chunks | None = None
+
+    def begin(self) -> None:
+        """Read status and headers; interim answers (1xx) are skipped."""
+        self._read_head()
+        while 100 <= self.status < 200:
+            self._read_head()
+        headers = self.headers
+        if self.status in (204, 304):
+            self._left = 0
+        elif headers.get("transfer-encoding", "").lower() == "chunked":
+            self._chunks = Chunks()
+        elif (length := headers.get("content-length")) is not None:
+            if not (length.isascii() and length.isdigit()):
+                raise ValueError(f"{length[:20]!r} is no length")
+            self._left = int(length)
+        if self._chunks is None and self._left is None:
+            self.will_close = True
+
+    def read(self) -> bytes:
+        """The next bytes of the body, waiting for some; b"" at its end."""
+        if self._chunks is not None:
+            return self._read_chunks(self._chunks)
+        data = self._buffer or (b"" if self._left == 0 else self._sock.recv(_READ_SIZE))
+        self._buffer = b""
+        if self._left is None:
+            return data
+        if not data and self._left:
+            raise http.client.IncompleteRead(b"", self._left)
+        if len(data) > self._left:
+            # Nobody asked for more: whatever it is, the next answer would begin with it.
+            self.will_close = True
+            data = data[: self._left]
+        self._left -= len(data)
+        return data
+
+    def read_all(self, limit: int) -> bytes:
+        """The whole body. Raises MalformedResponse if it is longer than `limit` bytes."""
+        if self._left is not None and self._left > limit:
+            raise _too_large(limit)
+        first = self.read()
+        if self._left == 0:
+            return first
+        parts, size = [first], len(first)
+        while size <= limit and (data := self.read()):
+            parts.append(data)
+            size += len(data)
+        if size > limit:
+            raise _too_large(limit)
+        return b"".join(parts)
+
+    def _read_chunks(self, chunks: Chunks) -> bytes:
+        while not chunks.ended:
+            data = self._buffer or self._sock.recv(_READ_SIZE)
+            self._buffer = b""
+            if not data:
+                raise http.client.IncompleteRead(b"")
+            body = chunks.feed(data)
+            if body:
+                return body
+        self.will_close = self.will_close or chunks.surplus
+        return b""
+
+    def _read_head(self) -> None:
+        buffer = self._buffer
+        while (end := buffer.find(b"\r\n\r\n")) < 0:
+            if len(buffer) > MAX_HEAD_BYTES:
+                raise http.client.LineTooLong("header")
+            data = self._sock.recv(_READ_SIZE)
+            if not data:
+                if buffer:
+                    raise http.client.IncompleteRead(buffer)
+                raise http.client.RemoteDisconnected("the connection ended without an answer")
+            buffer += data
+            if not buffer.startswith(b"HTTP/"[: len(buffer)]):
+                raise http.client.BadStatusLine(repr(buffer[:40]))
+        self._buffer = buffer[end + 4 :]
+        self._parse_head(buffer[:end].decode("latin-1"))
+
+    def _parse_head(self, head: str) -> None:
+        first, *lines = head.split("\r\n")
+        version, _, rest = first.partition(" ")
+        code = rest[:3]
+        if version not in ("HTTP/1.1", "HTTP/1.0") or len(code) < 3 or not (code.isascii() and code.isdigit()):
+            raise http.client.BadStatusLine(first[:40])
+        self.status = int(code)
+        headers: dict[str, str] = {}
+        name = ""
+        for line in lines:
+            if line[0] in " \t":  # a value that goes on, as nobody writes any more
+                headers[name] = f"{headers.get(name, '')} {line.strip()}"
+                continue
+            name, _, value = line.partition(":")
+            name, value = name.lower(), value.strip()
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        self.headers = headers
+        connection = headers.get("connection", "").lower()
+        self.will_close = "close" in connection or (version == "HTTP/1.0" and "keep-alive" not in connection)
+
+
+def _too_large(limit: int) -> MalformedResponse:
+    return MalformedResponse(f"the answer is larger than {limit} bytes, which is the limit")

@@ -1,0 +1,104 @@
+"""Which HTTP proxy stands between us and the API server, and how to get through it.
+
+A proxy in the kubeconfig goes before the environment's. `NO_PROXY` is read as Go programs read it, so a list that
+works for kubectl, with its networks in CIDR form, works here.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import os
+import socket
+from base64 import b64encode
+from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from tfoperator.kube.config.cluster import is_loopback
+from tfoperator.kube.errors import ConfigError
+
+
+class Proxy(msgspec.Struct, frozen=True):
+    """An HTTP proxy that is asked for a tunnel (CONNECT)."""
+
+    host: str
+    port: int
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.host}:{self.port})"
+
+    def connect(self, host: str, port: int, timeout: float) -> socket.socket:
+        """A connection to `host` through the proxy, with TCP_NODELAY. Raises OSError or HTTPException."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        # Only newer Pythons add the brackets that an IPv6 address needs here; they don't mind given ones.
+        connection.set_tunnel(f"[{host}]" if ":" in host else host, port, dict(self.headers))
+        try:
+            connection.connect()
+        except BaseException:
+            connection.close()
+            raise
+        return connection.sock
+
+
+def choose_proxy(
+    url: str, scheme: str, host: str, port: int, *, environ: Mapping[str, str] = os.environ
+) -> Proxy | None:
+    """The proxy at `url`, or else the one the environment names for this server. Raises ConfigError if unusable."""
+    if not url:
+        variable = f"{scheme}_proxy"
+        url = environ.get(variable) or environ.get(variable.upper()) or ""
+        no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+        if not url or bypasses_proxy(host, port, no_proxy):
+            return None
+    try:
+        parts = urlsplit(url if "//" in url else f"//{url}", scheme="http")
+        proxy_host, proxy_port = parts.hostname, parts.port or 80
+    except ValueError:
+        raise ConfigError("a proxy must be given as http://host:port: its port is malformed") from None
+    if parts.scheme != "http" or not proxy_host:
+        raise ConfigError(f"a proxy must be given as http://host:port; {parts.scheme} proxies are not supported")
+    headers: tuple[tuple[str, str], ...] = ()
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers = (("Proxy-Authorization", "Basic " + b64encode(pair.encode()).decode("ascii")),)
+    return Proxy(proxy_host, proxy_port, headers)
+
+
+def bypasses_proxy(host: str, port: int, no_proxy: str) -> bool:
+    """Whether `NO_PROXY` (or its being this very machine) keeps a server from being reached through a proxy.
+
+    Entries are `*`, names (which include their subdomains), addresses or networks; each but `*` may end in a port.
+    """
+    if is_loopback(host):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        address = None
+    for entry in filter(None, (part.strip().lower() for part in no_proxy.split(","))):
+        name, colon, wanted = entry.rpartition(":")
+        if colon and wanted.isdigit() and ":" not in name:
+            if int(wanted) != port:
+                continue
+            entry = name
+        if entry == "*" or (_in_network(address, entry) if address else _in_domain(host.lower(), entry)):
+            return True
+    return False
+
+
+def _in_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, entry: str) -> bool:
+    try:
+        return address in ipaddress.ip_network(entry.strip("[]"), strict=False)
+    except ValueError:
+        return False
+
+
+def _in_domain(host: str, entry: str) -> bool:
+    domain = entry.removeprefix("*").removeprefix(".")
+    return host.endswith("." + domain) or (host == domain and not entry.startswith((".", "*")))

@@ -1,0 +1,85 @@
+"""Builds requests, purely: paths, queries, bodies, and what to call a request when something goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from tfoperator.kube.options import ListOptions, WatchOptions
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import Body
+
+
+def _as_dict(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} can't be written as JSON")
+
+
+_encode_json = msgspec.json.Encoder(enc_hook=_as_dict).encode
+
+
+def object_path(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
+    """The path of one object or of its subresource. Raises ValueError without a name: that path is all objects'."""
+    if not name:
+        raise ValueError(f"a name is needed: without one, the path would be that of all {resource.plural}")
+    return resource.path(namespace, name, subresource)
+
+
+def query_string(**parameters: str) -> str:
+    """`?key=value&...` of the parameters that aren't empty; an empty string if none is left."""
+    given = {key: value for key, value in parameters.items() if value}
+    return "?" + urlencode(given, quote_via=quote) if given else ""
+
+
+def list_query(options: ListOptions) -> str:
+    """The query of a list with these options."""
+    return query_string(
+        labelSelector=options.label_selector,
+        fieldSelector=options.field_selector,
+        resourceVersion=options.resource_version,
+        resourceVersionMatch=options.resource_version_match,
+        limit=str(options.limit or ""),
+        **{"continue": options.continue_token},
+    )
+
+
+def watch_query(options: WatchOptions) -> str:
+    """The query of a watch with these options."""
+    initial = options.send_initial_events
+    return query_string(
+        watch="true",
+        labelSelector=options.label_selector,
+        fieldSelector=options.field_selector,
+        resourceVersion=options.resource_version,
+        resourceVersionMatch=options.resource_version_match,
+        timeoutSeconds=str(options.timeout_seconds),
+        allowWatchBookmarks="true" if options.allow_watch_bookmarks else "",
+        sendInitialEvents="" if initial is None else str(initial).lower(),
+    )
+
+
+def encode(body: Body | Sequence[Any]) -> bytes:
+    """The bytes of a body. Raises TypeError for what JSON can't say."""
+    return body if isinstance(body, bytes) else _encode_json(body)
+
+
+def name_in(body: Body) -> str:
+    """The name that a body asks for; one that the server is to generate ends in `*`."""
+    metadata = body.get("metadata") if isinstance(body, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        return ""
+    return str(metadata.get("name") or f"{metadata.get('generateName', '')}*")
+
+
+def describe(verb: str, resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
+    """What a request is about, for people: `create pods ns/name`."""
+    kind = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    if name:
+        return f"{verb} {kind} {namespace}/{name}" if namespace else f"{verb} {kind} {name}"
+    return f"{verb} {kind} in {namespace}" if namespace else f"{verb} {kind}"

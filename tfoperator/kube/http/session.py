@@ -1,0 +1,254 @@
+"""Requests with a policy: in turn, with fresh credentials, repeated where that is safe, errors by what they mean.
+
+What is repeated, and why that is safe: a 429 was not processed, so any verb; a 5xx only for GET, because a gateway
+may say it after the server has acted; both only when the server says when (`Retry-After`), at most 10 times. A 401
+was not processed either: it is repeated once if there are newer credentials. Nothing else is, save what
+`tfoperator.kube.http.transport` knows to be unsent.
+"""
+
+from __future__ import annotations
+
+import copy
+import http.client
+import logging
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+
+import tfoperator
+from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.errors import UNDECODABLE, ApiError, ClientClosed, Status, TransportError, error_from_status
+from tfoperator.kube.http.stream import ByteStream
+from tfoperator.kube.http.transport import Headers, Response, Transport
+from tfoperator.kube.observer import RequestObserver
+from tfoperator.token_bucket import TokenBucket
+
+if TYPE_CHECKING:
+    from tfoperator.kube.http.exec import Executed
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R", Response, ByteStream)
+
+MAX_RETRIES = 10  # as client-go
+MAX_RETRY_AFTER = 60.0
+"""Seconds; if a server asks for a longer pause, the request fails, and the caller decides when to try again."""
+_LOGGED_WAIT, _LONG_WAIT = 0.050, 1.0  # seconds, as client-go; waits above the second are logged at INFO
+_MAX_ERROR_BYTES = 1 << 20
+_decode_status = msgspec.json.Decoder(Status).decode
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One request, as it is sent any number of times. `what` says it for people: `create pods default/a`."""
+
+    method: str
+    target: str
+    what: str
+    body: bytes | None = None
+    accept: str = "application/json"
+    content_type: str = "application/json"
+    limited: bool = True  # by the client's own rate limiter
+
+
+class Session:
+    """Sends calls to one server. Thread-safe; `close()` ends what is under way, waits for retries included."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        limiter: TokenBucket,
+        observer: RequestObserver,
+        transport: Transport,
+        user_agent: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        self._credentials = config.credentials
+        self._headers: Headers = (
+            ("User-Agent", user_agent or f"tfoperator/{tfoperator.__version__} ({sys.platform})"),
+            *config.headers,
+        )
+        self._transport = transport
+        self._limiter = limiter
+        self._observer = observer
+        self._clock: Clock = clock or SystemClock()
+        self._begin()
+
+    def sibling(self) -> Session:
+        """Another session of the same client, to be closed by itself: it shares all but the connections."""
+        other = copy.copy(self)
+        other._transport = self._transport.sibling()
+        other._begin()
+        return other
+
+    def _begin(self) -> None:
+        self._stop = StopSignal()
+        self._reads = self._retrying(lambda error: error.code == 429 or error.code >= 500)
+        self._writes = self._retrying(lambda error: error.code == 429)
+
+    def _retrying(self, safe: Callable[[ApiError], bool]) -> Retrying:
+        def worth_it(error: BaseException) -> bool:
+            if not isinstance(error, ApiError) or error.retry_after is None:
+                return False
+            return error.retry_after <= MAX_RETRY_AFTER and safe(error)
+
+        return Retrying(
+            stop=stop_after_attempt(1 + MAX_RETRIES),
+            wait=_retry_after,
+            retry=retry_if_exception(worth_it),
+            sleep=self._pause,
+            before_sleep=self._tell_retry,
+            reraise=True,
+        )
+
+    def close(self) -> None:
+        """Make every call, under way or to come, raise ClientClosed; end every stream. Idempotent."""
+        self._stop.set()
+        self._transport.close()
+
+    def call(self, call: Call) -> Response:
+        """Send it and return the answer, always a 2xx. Raises KubeError."""
+        return self._repeated(call, self._send)
+
+    def stream(self, call: Call) -> ByteStream:
+        """Send it, a GET, and return the answer once it has begun, always a 2xx. Raises KubeError."""
+        return self._repeated(call, self._open)
+
+    def execute(self, call: Call, *, timeout: float, max_bytes: int) -> Executed:
+        """Run the command in a container that the call names. Never repeated. Raises KubeError."""
+        # Imported here: nothing else needs a WebSocket.
+        from tfoperator.kube.http.exec import Executed, execute
+
+        try:
+            self._wait_for_turn(call)
+            answer = execute(
+                self._transport,
+                call.target,
+                self._header_lines(call, self._credentials.authorization()),
+                certificate=self._credentials.client_certificate(),
+                timeout=timeout,
+                max_bytes=max_bytes,
+            )
+        except TransportError as error:
+            raise type(error)(f"{call.what}: {error}") from error
+        if isinstance(answer, Executed):
+            return answer
+        raise _error(call, answer)
+
+    def _repeated(self, call: Call, send: Callable[[Call, str], R | Response]) -> R:
+        # Tenacity costs more CPU than all else around a request, and hardly any request needs it: only failures do.
+        try:
+            return self._attempt(call, send)
+        except ApiError as error:
+            failures = [error]
+
+        def attempt(call: Call, send: Callable[[Call, str], R | Response]) -> R:
+            if failures:
+                raise failures.pop()
+            return self._attempt(call, send)
+
+        retrying = self._reads if call.method == "GET" else self._writes
+        answer: R = retrying(attempt, call, send)
+        return answer
+
+    def _attempt(self, call: Call, send: Callable[[Call, str], R | Response]) -> R:
+        try:
+            if call.limited:
+                self._wait_for_turn(call)
+            authorization = self._credentials.authorization()
+            answer = self._timed(call, send, authorization)
+            if answer.status == 401 and self._credentials.refused(authorization):
+                answer = self._timed(call, send, self._credentials.authorization())
+        except TransportError as error:
+            raise type(error)(f"{call.what}: {error}") from error
+        if 200 <= answer.status < 300:
+            return answer  # type: ignore[return-value]  # `send` gives a Response for an R only with an error in it
+        assert isinstance(answer, Response)
+        raise _error(call, answer)
+
+    def _wait_for_turn(self, call: Call) -> None:
+        seconds = self._limiter.reserve()
+        if seconds > 0:
+            self._pause(seconds)
+        if seconds > _LOGGED_WAIT:
+            level = logging.INFO if seconds > _LONG_WAIT else logging.DEBUG
+            logger.log(level, "waited %.2f s for the client's own rate limiter: %s", seconds, call.what)
+        self._observer.rate_limiter_wait(call.method, self._transport.host, seconds)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.wait(self._clock, seconds):
+            raise ClientClosed("the client was closed while it waited for its turn")
+
+    def _timed(self, call: Call, send: Callable[[Call, str], R | Response], authorization: str) -> R | Response:
+        began, code = time.perf_counter(), "<error>"
+        try:
+            answer = send(call, authorization)
+            code = str(answer.status)
+            return answer
+        finally:
+            self._observer.request(call.method, self._transport.host, code, time.perf_counter() - began)
+
+    def _header_lines(self, call: Call, authorization: str) -> list[tuple[str, str]]:
+        headers = [*self._headers, ("Accept", call.accept)]
+        if authorization:
+            headers.append(("Authorization", authorization))
+        if call.body is not None:
+            headers.append(("Content-Type", call.content_type))
+        return headers
+
+    def _send(self, call: Call, authorization: str) -> Response:
+        headers = self._header_lines(call, authorization)
+        certificate = self._credentials.client_certificate()
+        return self._transport.request(call.method, call.target, headers, call.body, certificate)
+
+    def _open(self, call: Call, authorization: str) -> ByteStream | Response:
+        headers = self._header_lines(call, authorization)
+        stream = self._transport.open_stream(call.target, headers, self._credentials.client_certificate())
+        if 200 <= stream.status < 300:
+            return stream
+        with stream:
+            return Response(stream.status, stream.headers, stream.read_all(10.0, _MAX_ERROR_BYTES))
+
+    def _tell_retry(self, state: RetryCallState) -> None:
+        call, error = state.args[0], _failure(state)
+        logger.info("the server asks to come back in %.1f s: %s", error.retry_after, error)
+        self._observer.retry(call.method, self._transport.host, str(error.code))
+
+
+def _failure(state: RetryCallState) -> ApiError:
+    error = state.outcome.exception() if state.outcome else None
+    assert isinstance(error, ApiError)
+    return error
+
+
+def _retry_after(state: RetryCallState) -> float:
+    return _failure(state).retry_after or 0.0
+
+
+def _error(call: Call, answer: Response) -> ApiError:
+    try:
+        status = _decode_status(answer.body)
+    except UNDECODABLE:
+        # Not from the API server: a proxy's page, or plain text. Its first line, if it is for reading.
+        text = ""
+        if answer.headers.get("content-type", "").lower().startswith("text/plain"):
+            text = answer.body[:300].decode("utf-8", "replace").strip().partition("\n")[0]
+        status = Status(message=text)
+    message = status.message or f"{answer.status} {http.client.responses.get(answer.status, '')}".strip()
+    status = msgspec.structs.replace(status, code=answer.status, message=message)
+    return error_from_status(status, call.what, _seconds(answer.headers.get("retry-after")))
+
+
+def _seconds(value: str | None) -> float | None:
+    """The header as API servers write it, in seconds; a date, which they never write, is ignored."""
+    try:
+        seconds = float(value) if value else -1.0
+    except ValueError:
+        return None
+    return seconds if seconds >= 0 and math.isfinite(seconds) else None

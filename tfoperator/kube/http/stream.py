@@ -1,0 +1,109 @@
+"""An answer that goes on, on a connection of its own, and that any thread can end at once."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+
+from tfoperator.kube.http.answer import Answer
+from tfoperator.kube.http.wire import BROKEN, read_error, shut_down
+
+_NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class ByteStream:
+    """The bytes of one answer. Read it in one thread, `close()` it from any; also a context manager."""
+
+    def __init__(self, sock: socket.socket, response: Answer, host: str) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self._sock = sock
+        self._response = response
+        self._host = host
+        self._lock = threading.Lock()  # guards _reading and _closed, which decide who closes the socket
+        self._reading = False
+        self._closed = False
+        self._failure: Exception | None = None  # the reader's: what it met behind the bytes that it has returned
+
+    def __enter__(self) -> ByteStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def closed(self) -> bool:
+        """Whether `close()` was called or the stream has ended."""
+        return self._closed
+
+    def read(self, timeout: float | None, gather: int = 0) -> bytes:
+        """The next bytes, b"" at the end or once closed; with `gather`, all that are there, until they are so many.
+
+        Raises DeadlineExceeded if none come for `timeout` seconds (None: wait for ever), TransportError if the
+        connection breaks before the answer is complete; either closes the stream.
+        """
+        with self._lock:
+            if self._closed:
+                return b""
+            self._reading = True
+        data = b""
+        failure: Exception | None = None
+        try:
+            self._sock.settimeout(timeout)
+            data = self._read(gather)
+        except BROKEN as error:
+            failure = error
+        finally:
+            with self._lock:
+                self._reading = False
+                closed_by_other = self.closed()
+                self._closed = ended = closed_by_other or not data
+            if ended:
+                self.release()
+        if closed_by_other:
+            return b""
+        if failure is not None:
+            raise read_error(failure, self._host) from failure
+        return data
+
+    def _read(self, gather: int) -> bytes:
+        if self._failure is not None:
+            raise self._failure
+        data = self._response.read()
+        if not data or len(data) >= gather:
+            return data
+        parts, size = [data], len(data)
+        self._sock.settimeout(0)
+        try:
+            while size < gather and (data := self._response.read()):
+                parts.append(data)
+                size += len(data)
+        except _NOTHING_THERE:
+            pass
+        except BROKEN as error:
+            self._failure = error.with_traceback(None)  # which would hold on to all that was read
+        return b"".join(parts)
+
+    def read_all(self, timeout: float, limit: int) -> bytes:
+        """Everything that is left, up to `limit` bytes: for answers that turn out to be errors."""
+        parts, size = [], 0
+        while size < limit and (data := self.read(timeout)):
+            parts.append(data)
+            size += len(data)
+        return b"".join(parts)[:limit]
+
+    def close(self) -> None:
+        """End the stream and its connection at once, waking the reader. Idempotent, thread-safe, doesn't block."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            if self._reading:
+                # The reader wakes and closes the socket itself: its number must not be reused while it reads.
+                shut_down(self._sock)
+                return
+        self.release()
+
+    def release(self) -> None:
+        """Close this process's end without a word to the server; only for `close()` and after a fork."""
+        self._sock.close()

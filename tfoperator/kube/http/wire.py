@@ -1,0 +1,69 @@
+"""What sockets and `answer` raise, translated into our own errors; and the few socket options that matter."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import select
+import socket
+import ssl
+
+from tfoperator.kube.errors import ConnectionRefused, DeadlineExceeded, MalformedResponse, TransportError
+
+BROKEN = (OSError, http.client.HTTPException, ValueError)
+"""What talking on a connection can raise; ValueError comes from `answer` when the framing is nonsense."""
+
+# A dead peer is noticed within a minute.
+_KEEPALIVE_IDLE, _KEEPALIVE_INTERVAL, _KEEPALIVE_PROBES = 30, 10, 3
+
+
+def read_error(error: Exception, host: str) -> TransportError:
+    """The error for what happened while an answer was read."""
+    if isinstance(error, TimeoutError):
+        return DeadlineExceeded(f"no answer from {host} in time")
+    if isinstance(error, http.client.IncompleteRead | ConnectionError | ssl.SSLEOFError):
+        return TransportError(f"{host} closed the connection in the middle of an answer")
+    if isinstance(error, http.client.HTTPException | ValueError) and not isinstance(error, OSError):
+        return MalformedResponse(f"{host} does not answer in proper HTTP/1.1 ({type(error).__name__})")
+    return TransportError(f"the connection to {host} failed: {error}")
+
+
+def connect_error(error: Exception, where: str) -> TransportError:
+    """The error for what happened while a connection was made."""
+    if isinstance(error, ConnectionRefusedError):
+        return ConnectionRefused(f"nothing listens at {where}: connection refused")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TransportError(
+            f"the certificate of {where} is not trusted ({error.verify_message}): check the certificate authority "
+            "and the server's name in the kubeconfig"
+        )
+    if isinstance(error, ssl.SSLError):
+        return TransportError(f"TLS with {where} failed: {error.reason or error}")
+    if isinstance(error, socket.gaierror):
+        return TransportError(f"cannot resolve the name of {where}: {error.strerror}")
+    if isinstance(error, TimeoutError):
+        return TransportError(f"cannot connect to {where}: no answer in time")
+    return TransportError(f"cannot connect to {where}: {error}")
+
+
+def readable(sock: socket.socket) -> bool:
+    """Whether something waits to be read: on an idle connection that is its end, or nothing we asked for."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def shut_down(sock: socket.socket) -> None:
+    """Wake who reads from it. Not by the method of SSLSocket, which would end TLS while that thread uses it."""
+    with contextlib.suppress(OSError):
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def keep_alive(sock: socket.socket) -> None:
+    """Let the kernel probe an idle connection, so that a vanished peer is noticed."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    idle = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)  # Linux, macOS
+    if idle is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, idle, _KEEPALIVE_IDLE)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KEEPALIVE_PROBES)

@@ -1,0 +1,58 @@
+"""What a list or a watch asks for, as values: `ListOptions` of the Kubernetes API, split into its two uses."""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import msgspec
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which objects of a collection: those that match both selectors; an empty selector matches all."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+
+
+EVERYTHING: Final = Selection()
+
+
+class ListOptions(Selection, frozen=True, kw_only=True):
+    """One page of a list, or all of it with `limit` 0. Each default leaves the matter to the server."""
+
+    resource_version: str = ""
+    resource_version_match: str = ""
+    limit: int = 0
+    continue_token: str = ""
+
+
+class WatchOptions(Selection, frozen=True, kw_only=True):
+    """A watch that the server ends after `timeout_seconds`.
+
+    `send_initial_events` (with `resource_version_match` "NotOlderThan") makes it begin with what there is, as ADDED
+    events up to a bookmark that says so.
+    """
+
+    resource_version: str = ""
+    resource_version_match: str = ""
+    timeout_seconds: int = 300
+    allow_watch_bookmarks: bool = True
+    send_initial_events: bool | None = None
+
+
+LIST_ALL: Final = ListOptions()
+WATCH_FROM_NOW: Final = WatchOptions()
+
+Options = TypeVar("Options", ListOptions, WatchOptions)
+
+
+def by_name(name: str) -> Selection:
+    """The one object of this name, if there is one."""
+    return Selection(field_selector=f"metadata.name={name}")
+
+
+def select(options: Options, selection: Selection) -> Options:
+    """The options with this selection instead of their own."""
+    return msgspec.structs.replace(
+        options, label_selector=selection.label_selector, field_selector=selection.field_selector
+    )

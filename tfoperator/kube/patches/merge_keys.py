@@ -1,0 +1,69 @@
+"""Which lists of the built-in kinds a strategic merge patch merges, and by what: the facts of the Go types' tags.
+
+From `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.34. Every list
+that is not here is replaced as a whole, as Kubernetes does with "atomic" ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+SCALARS: Final = ""
+"""Stands for a merge key where the list is a set of plain values."""
+
+_CONTAINER = {
+    "env": "name",
+    "ports": "containerPort",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+}
+_POD_SPEC = {
+    "volumes": "name",
+    "imagePullSecrets": "name",
+    "hostAliases": "ip",
+    "topologySpreadConstraints": "topologyKey",
+    "schedulingGates": "name",
+    "resourceClaims": "name",
+    **{
+        path: key
+        for field in ("containers", "initContainers", "ephemeralContainers")
+        for path, key in [(field, "name"), *((f"{field}.{name}", key) for name, key in _CONTAINER.items())]
+    },
+}
+_CONTAINER_STATUS = {"volumeMounts": "mountPath", "allocatedResourcesStatus": "name"}
+_METADATA = {"metadata.ownerReferences": "uid", "metadata.finalizers": SCALARS}
+_CONDITIONS = {"status.conditions": "type"}
+_KINDS: dict[str, dict[str, str]] = {
+    "Pod": {
+        **{f"spec.{path}": key for path, key in _POD_SPEC.items()},
+        **{
+            f"status.{field}.{name}": key
+            for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+            for name, key in _CONTAINER_STATUS.items()
+        },
+        **_CONDITIONS,
+        "status.podIPs": "ip",
+        "status.hostIPs": "ip",
+        "status.resourceClaimStatuses": "name",
+    },
+    "Deployment": {**{f"spec.template.spec.{path}": key for path, key in _POD_SPEC.items()}, **_CONDITIONS},
+    "Service": {"spec.ports": "port", **_CONDITIONS},
+    "Namespace": _CONDITIONS,
+    "Node": {"status.addresses": "type", "spec.podCIDRs": SCALARS, **_CONDITIONS},
+    "ServiceAccount": {"secrets": "name"},
+}
+
+ONE_OF: Final = frozenset({"spec.volumes", "spec.resourceClaims", *(f"{p}.env" for p in ("spec.containers",
+    "spec.initContainers", "spec.ephemeralContainers"))})  # fmt: skip
+"""Lists of a pod whose items are a name and one of several alternatives, which exclude each other.
+
+A patch that sets another alternative has to drop the first, which is what `$retainKeys` is for.
+"""
+
+
+@cache
+def merge_keys(kind: str) -> Mapping[str, str]:
+    """By path (`spec.containers.env`): the merge key of a list of objects, or SCALARS. Unknown kinds: metadata's."""
+    return {**_METADATA, **_KINDS.get(kind, {})}

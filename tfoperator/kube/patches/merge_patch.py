@@ -1,0 +1,21 @@
+"""JSON merge patches (RFC 7386), purely."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def apply_merge_patch(target: object, patch: Any) -> Any:
+    """The target with the patch applied; neither is changed, but the result may share parts with both.
+
+    Members replace members, null removes them, objects are merged; anything else replaces the target as a whole.
+    """
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = apply_merge_patch(merged.get(name), value)
+    return merged

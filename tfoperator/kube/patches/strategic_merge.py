@@ -1,0 +1,273 @@
+"""Strategic merge patch as Kubernetes applies it: lists of named things are merged by their key, not replaced.
+
+A pure function that does what `k8s.io/apimachinery/pkg/util/strategicpatch` does, order and errors included;
+tests/unit/kube/patches/strategic_vectors.jsonl holds what that library
+answers. The one difference: it looks up every field in
+the Go types and refuses unknown ones that hold objects or lists; here those are merged, or replaced, like any other.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfoperator.kube.patches.merge_keys import SCALARS, merge_keys
+
+_Dict = dict[str, Any]
+_Keys = Mapping[str, str]
+
+_PATCH = "$patch"
+_RETAIN = "$retainKeys"
+_ORDER = "$setElementOrder/"
+_DELETE_FROM = "$deleteFromPrimitiveList/"
+
+
+class StrategicMergeError(ValueError):
+    """The patch is malformed, or does not fit the object; the message names the field."""
+
+
+def strategic_merge(obj: Mapping[str, Any], patch: Mapping[str, Any], kind: str) -> _Dict:
+    """The object with the patch applied, as a new value that shares nothing with either. Raises StrategicMergeError."""
+    return _merge_map(copy.deepcopy(dict(obj)), copy.deepcopy(dict(patch)), merge_keys(kind), "")
+
+
+# Everything below may change `obj` and `patch`, which are copies.
+
+
+def _merge_map(obj: _Dict, patch: _Dict, keys: _Keys, path: str) -> _Dict:
+    if _PATCH in patch:
+        return _directed(patch, path)
+    _retain_keys(obj, patch, path)
+    for directive in [name for name in patch if name.startswith(_ORDER)]:
+        _merge_ordered(obj, patch, directive, keys, path)
+    for name, value in patch.items():
+        deletes = name.startswith(_DELETE_FROM)
+        field = name.removeprefix(_DELETE_FROM) if deletes else name
+        where = f"{path}.{field}" if path else field
+        if value is None:
+            obj.pop(field, None)
+        elif field in obj and _kind(obj[field]) is dict and isinstance(value, dict):
+            obj[field] = _merge_map(obj[field], value, keys, where)
+        elif field in obj and _kind(obj[field]) is list and isinstance(value, list):
+            obj[field] = _merge_list(obj[field], value, keys, where, deletes=deletes)
+        elif not deletes:
+            _set(obj, field, _without_nulls(value))
+    return obj
+
+
+def _directed(patch: _Dict, path: str) -> _Dict:
+    match patch.pop(_PATCH):
+        case "replace":
+            return patch
+        case "delete":
+            return {}
+        case other:
+            raise StrategicMergeError(f"{path or 'the patch'}: $patch is replace or delete, not {other!r}")
+
+
+def _retain_keys(obj: _Dict, patch: _Dict, path: str) -> None:
+    if _RETAIN not in patch:
+        return
+    retained = patch.pop(_RETAIN)
+    if not isinstance(retained, list):
+        raise StrategicMergeError(f"{path or 'the patch'}: {_RETAIN} is a list of field names")
+    stray = [
+        name
+        for name, value in patch.items()
+        if value is not None and name not in retained and not name.startswith((_DELETE_FROM, _ORDER))
+    ]
+    if stray:
+        raise StrategicMergeError(f"{path or 'the patch'}: sets {', '.join(stray)}, but {_RETAIN} does not name it")
+    for name in [name for name in obj if name not in retained]:
+        del obj[name]
+
+
+def _merge_ordered(obj: _Dict, patch: _Dict, directive: str, keys: _Keys, path: str) -> None:
+    """Merge a list that has a `$setElementOrder` beside it, and take both out of the patch."""
+    order, field = patch.pop(directive), directive.removeprefix(_ORDER)
+    where = f"{path}.{field}" if path else field
+    for what in (order, obj.get(field, []), patch.get(field, [])):
+        if not isinstance(what, list):
+            raise StrategicMergeError(f"{where}: {directive} and what it orders are lists")
+    key = keys.get(where, SCALARS)
+    before = list(obj.get(field, []))
+    if field in patch:
+        _check_order(patch[field], order, key, where)
+    if field in obj and field in patch:
+        merged = _merge_list(obj[field], patch[field], keys, where)
+    elif field in obj or field in patch:
+        merged = obj[field] if field in obj else _without_directives(patch[field])
+    else:
+        return
+    kind = _element_type([*before, *patch.pop(field, [])], where)
+    obj[field] = _in_order(merged, order, before, key, kind, where)
+
+
+def _merge_list(current: list[Any], patch: list[Any], keys: _Keys, path: str, *, deletes: bool = False) -> list[Any]:
+    if path not in keys and not deletes:
+        return patch
+    if not current and not patch:
+        return current
+    key = keys.get(path, SCALARS)
+    kind = _element_type([*current, *patch], path)
+    if kind is not dict:
+        if deletes:
+            return [item for item in current if not _among(item, patch)]
+        merged: list[Any] = []
+        for item in (*current, *patch):
+            if not _among(item, merged):
+                merged.append(item)
+        return _in_order(merged, patch, current, key, kind, path)
+    if not key:
+        raise StrategicMergeError(f"{path}: objects can't be merged here, the list has no merge key")
+    current, patch = _take_special(current, patch, key, path)
+    before = list(current)
+    for item in patch:
+        wanted = _key_of(item, key, path)
+        at = next((i for i, old in enumerate(current) if key in old and _same(old[key], wanted)), None)
+        if at is None:
+            current.append(item)
+        else:
+            current[at] = _merge_map(current[at], item, keys, path)
+    return _in_order(current, patch, before, key, kind, path)
+
+
+def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str) -> tuple[list[_Dict], list[_Dict]]:
+    """Carry out the items that are directives; returns the rest of either list."""
+    replaced = False
+    plain: list[_Dict] = []
+    for item in patch:
+        match item.get(_PATCH, plain):
+            case directive if directive is plain:
+                plain.append(item)
+            case "delete":
+                gone = _key_of(item, key, path)
+                current = [old for old in current if key not in old or not _same(old[key], gone)]
+            case "replace":
+                replaced = True
+            case other:
+                raise StrategicMergeError(f"{path}: $patch of an item is replace or delete, not {other!r}")
+    return (plain, []) if replaced else (current, plain)
+
+
+# Order: what the patch names, as it names it, around what only the object has.
+
+
+def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str, kind: type, path: str) -> list[Any]:
+    """The order that Kubernetes gives a merged list.
+
+    What only the object has keeps its order; such an item comes before one of the patch only if it did so before.
+    """
+    if key:
+        _check_keys(merged, key, path)
+    named = [item for item in merged if _index(wanted, item, key) >= 0]
+    others = [item for item in merged if _index(wanted, item, key) < 0]
+    if kind is dict:
+        _check_keys([*wanted, *before], key, path)
+    named, others = _sorted(named, wanted, key), _sorted(others, before, key)
+    out: list[Any] = []
+    while named and others:
+        mine, theirs = _index(before, named[0], key), _index(before, others[0], key)
+        out.append(others.pop(0) if 0 <= theirs < mine else named.pop(0))
+    return [*out, *named, *others]
+
+
+def _sorted(items: list[Any], order: list[Any], key: str) -> list[Any]:
+    """An insertion sort, as the library's of up to 20 items: one that `order` lacks goes to the front."""
+    out: list[Any] = []
+    ranks: list[int] = []
+    for item in items:
+        rank, at = _index(order, item, key), len(out)
+        while at > 0 and (rank < 0 or ranks[at - 1] < 0 or rank < ranks[at - 1]):
+            at -= 1
+        out.insert(at, item)
+        ranks.insert(at, rank)
+    return out
+
+
+def _check_order(patch: list[Any], order: list[Any], key: str, path: str) -> None:
+    """Whether `$setElementOrder` names what the patch holds, in the same order."""
+    if not patch or not order:
+        return
+    rest = [item for item in patch if not (key and isinstance(item, dict) and _PATCH in item)]
+    if key:
+        _check_keys(rest, key, path)
+        _check_keys(order if rest else [], key, path)
+    for item in order:
+        if rest and _same(_identity(rest[0], key), _identity(item, key)):
+            rest.pop(0)
+    if rest:
+        raise StrategicMergeError(f"{path}: the order of the patch is not that of {_ORDER}{path.rpartition('.')[2]}")
+
+
+def _check_keys(items: Sequence[Any], key: str, path: str) -> None:
+    for item in items:
+        _key_of(item, key, path)
+
+
+def _key_of(item: Any, key: str, path: str) -> Any:
+    if not isinstance(item, dict):
+        raise StrategicMergeError(f"{path}: is a list of objects, but has {item!r}")
+    if key not in item:
+        raise StrategicMergeError(f"{path}: an item lacks {key!r}, by which the list is merged: {item!r}")
+    return item[key]
+
+
+def _index(items: list[Any], item: Any, key: str) -> int:
+    wanted = _identity(item, key)
+    return next((i for i, other in enumerate(items) if _same(_identity(other, key), wanted)), -1)
+
+
+def _identity(item: Any, key: str) -> Any:
+    return item.get(key) if key and isinstance(item, dict) else item
+
+
+# JSON's types: in Python a bool is an int.
+
+
+def _kind(value: Any) -> type:
+    return float if isinstance(value, int) and not isinstance(value, bool) else type(value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return _kind(one) is _kind(other) and bool(one == other)
+
+
+def _among(item: Any, items: Sequence[Any]) -> bool:
+    return any(_same(item, other) for other in items)
+
+
+def _element_type(items: Sequence[Any], path: str) -> type:
+    kinds = {_kind(item) for item in items}
+    if len(kinds) != 1 or kinds & {list, type(None)}:
+        raise StrategicMergeError(f"{path}: a list that is merged has items of one type, and no lists or nulls")
+    return kinds.pop()
+
+
+def _set(obj: _Dict, field: str, value: Any) -> None:
+    if isinstance(value, dict) and _PATCH in value:
+        obj.pop(field, None)
+    else:
+        obj[field] = _without_directives(value)
+
+
+def _without_directives(value: Any) -> Any:
+    """As it would be stored: objects that are directives are left out; `$retainKeys` and the like stay, as in Go."""
+    if isinstance(value, dict):
+        return {
+            name: _without_directives(member)
+            for name, member in value.items()
+            if not (isinstance(member, dict) and _PATCH in member)
+        }
+    if isinstance(value, list):
+        return [_without_directives(item) for item in value if not (isinstance(item, dict) and _PATCH in item)]
+    return value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(member) for name, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value

@@ -1,0 +1,97 @@
+"""What the life of a container's attempts and a platform have to know of each other: `Launch` and `Backend`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tfoperator.clock import StopSignal
+from tfoperator.containerlogs import LogConnection
+from tfoperator.launcher.container.log_forwarder import LogForwarder
+from tfoperator.launcher.core import ContainerEnd, LaunchCancelled, LaunchContext, PermanentFailure, WorkDirectory
+
+LAUNCH_LABEL = "tfoperator.launcher/run"
+"""On everything that a launch creates: the random piece of its names. Only what has it is ever adopted or deleted."""
+
+_MAX_NAME = 40
+"""Characters of the component's name in the names of objects: with run and attempt, and a TFJob's replica type and
+index behind, a label's 63 suffice."""
+
+
+class NeverStarted(PermanentFailure):
+    """The container did not start in time; it is stopped, so that it does not start later."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The launch that a backend works for. `run` is the value of LAUNCH_LABEL; `cancelled` is set from any thread."""
+
+    component: str
+    run: str
+    context: LaunchContext
+    cancelled: StopSignal
+    work: WorkDirectory
+
+    def forward_log(
+        self, name: str, connect: Callable[[str], LogConnection], *, prefix: str = "", key: str = ""
+    ) -> LogForwarder:
+        """Begin to forward a container's log from where it stopped; `key` distinguishes several logs of one launch."""
+        forwarder = LogForwarder(
+            name,
+            connect,
+            lambda line: self.context.log(prefix + line),
+            clock=self.context.clock,
+            position=self.work.log_position(key),
+            keep=lambda position: self.work.keep_log_position(position, key),
+        )
+        forwarder.start()
+        return forwarder
+
+    def check_cancelled(self, what: str) -> None:
+        """Raise LaunchCancelled if the launch is cancelled: `what` is about to be stopped."""
+        if self.cancelled.is_set():
+            raise LaunchCancelled(f"component {self.component}: cancelled; {what} was stopped")
+
+
+class Backend(Protocol):
+    """One platform, connected, for one launch. `wake` from any thread, the rest from one."""
+
+    def create(self, name: str) -> str:
+        """Create the container, or find the one of this name that this launch has created; returns its UID.
+
+        Raises PermanentFailure, PlatformUnavailable, LaunchCancelled.
+        """
+        ...
+
+    def wait(self, name: str, uid: str) -> ContainerEnd:
+        """Wait for its end and forward its log meanwhile. Raises LaunchCancelled, NeverStarted, PlatformUnavailable."""
+        ...
+
+    def ended(self, name: str, uid: str) -> ContainerEnd | None:
+        """How it has ended, and its log forwarded to the end; None if it has not, or is not there. `uid` as in `stop`.
+
+        Raises PlatformUnavailable, PermanentFailure.
+        """
+        ...
+
+    def stop(self, name: str, uid: str) -> None:
+        """Stop and remove it, gracefully, and see that it is gone. `uid` is "" if it is not known whether it exists."""
+        ...
+
+    def remove(self, name: str, uid: str) -> None:
+        """Remove what is left of it. It may be gone already."""
+        ...
+
+    def wake(self) -> None:
+        """Make `wait` check whether the launch is cancelled."""
+        ...
+
+
+def object_name(component: str, run: str, attempt: int) -> str:
+    """The name of what an attempt creates: a DNS label, of the component's name as far as that can be one."""
+    word = re.sub(r"[^a-z0-9]+", "-", component.lower()).strip("-")[:_MAX_NAME].strip("-")
+    if not word[:1].isalpha():
+        word = f"c-{word}".strip("-")  # a TFJob's services can't begin with a digit
+    return f"{word}-{run}-{attempt}"

@@ -1,0 +1,169 @@
+"""The execution of a container on any platform: attempts, the record of each, the verdict, the removal.
+
+The order of the steps is the promise: the old output.json is removed, the record says what will be created, then it is
+created, then the record says that it was. If the launcher is killed between any two of them, the next one finds what
+there is under the recorded name and goes on with it. A new attempt has a new name, so what an older one left is never
+taken for it.
+"""
+
+from __future__ import annotations
+
+import abc
+import logging
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import msgspec
+
+from tfoperator.launcher.container.backend import Backend, Launch, NeverStarted, object_name
+from tfoperator.launcher.container.templates import Bindings, render_container
+from tfoperator.launcher.core import (
+    ArtifactDict,
+    BaseComponentLauncher,
+    ContainerEnd,
+    ExecutorContainerSpec,
+    LaunchCancelled,
+    MalformedOutput,
+    Output,
+    PlatformUnavailable,
+    RetryableFailure,
+    VerdictKind,
+    judge,
+)
+
+logger = logging.getLogger(__name__)
+
+_DIGEST = re.compile(r"(?:^|.*@)(sha256:[0-9a-f]{64})$")
+
+
+class ContainerComponentLauncher(BaseComponentLauncher):
+    """Base of the launchers of containers."""
+
+    expanded_by_kubernetes = False
+    """Whether `$(NAME)` in command and arguments is replaced on the platform."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._lock = threading.Lock()  # guards _backend
+        self._backend: Backend | None = None
+
+    @abc.abstractmethod
+    def _connect(self, launch: Launch) -> AbstractContextManager[Backend]:
+        """Reach the platform."""
+
+    def cancel(self) -> None:
+        """Stop what runs, gracefully, and make `launch` raise LaunchCancelled. Idempotent, does not block."""
+        super().cancel()
+        with self._lock:
+            backend = self._backend
+        if backend is not None:
+            backend.wake()
+
+    @property
+    def container(self) -> ExecutorContainerSpec:
+        """The component's container, every placeholder replaced. Raises TemplateError."""
+        spec = self.component.executor_spec
+        assert isinstance(spec, ExecutorContainerSpec)
+        bindings = Bindings(self.component.inputs, self.component.outputs, self.properties)
+        return render_container(self.component.name, spec, bindings, for_kubernetes=self.expanded_by_kubernetes)
+
+    def _run_executor(
+        self,
+        execution_id: int,
+        input_dict: ArtifactDict,
+        output_dict: ArtifactDict,
+        exec_properties: Mapping[str, Any],
+    ) -> Output | None:
+        del execution_id, input_dict, output_dict, exec_properties  # they are in the container already
+        with self._connected() as backend:
+            return self._repeated(
+                lambda: self._attempt(backend),
+                lambda error: isinstance(error, RetryableFailure) and not isinstance(error, PlatformUnavailable),
+            )
+
+    @contextmanager
+    def _connected(self) -> Iterator[Backend]:
+        """A backend, which `cancel` can wake for as long as it is in use."""
+        launch = Launch(self.component.name, self.record.run, self.context, self.cancelled, self.work)
+        with self._connect(launch) as backend:
+            with self._lock:
+                self._backend = backend
+            try:
+                yield backend
+            finally:
+                with self._lock:
+                    self._backend = None
+
+    def _attempt(self, backend: Backend) -> Output | None:
+        if self.cancelled.is_set():
+            raise LaunchCancelled(f"component {self.component.name}: cancelled before it was created")
+        self._begin_attempt()
+        try:
+            if self.record.uid:
+                self.context.tell(f"going on with {self.record.name}, which was created before")
+            else:
+                self.context.still_ours()
+                self._advance("created", uid=backend.create(self.record.name))
+            end = backend.wait(self.record.name, self.record.uid)
+        except (LaunchCancelled, NeverStarted):
+            self.context.still_ours()
+            backend.stop(self.record.name, self.record.uid)
+            raise
+        return self._conclude(backend, end)
+
+    def _begin_attempt(self) -> None:
+        """Plan the next attempt, unless one is planned or under way already."""
+        record = self.record
+        if record.state == "retryable":
+            record = msgspec.structs.replace(record, attempt=record.attempt + 1, name="", uid="")
+        if not record.name:
+            self.context.store.clear(self.tmp_path)
+            self._record = record
+            name = object_name(record.component, record.run, record.attempt)
+            self.work.forget_logs()
+            self._advance("planned", attempt=record.attempt, name=name, uid="", message="")
+
+    def _conclude(self, backend: Backend, end: ContainerEnd) -> Output | None:
+        record, output = self.record, self._read_output(end)
+        verdict = judge(end, output)
+        succeeded = verdict.kind is VerdictKind.SUCCEEDED
+        output = None if isinstance(output, MalformedOutput) else output
+        plain = msgspec.to_builtins(output) if succeeded and output is not None else None
+        self._advance(verdict.kind.value, message=verdict.message, image_id=end.image_id, output=plain)
+        if self.context.clean_up.removes(succeeded=succeeded):
+            backend.remove(record.name, record.uid)
+        verdict.raise_failure(f"component {self.component.name} failed ({record.name})")
+        return output
+
+    def _again_succeeded(self) -> None:
+        """Remove what a launcher left that was killed after the success."""
+        if self.context.clean_up.removes(succeeded=True) and self.record.uid:
+            with self._connected() as backend:
+                backend.remove(self.record.name, self.record.uid)
+
+    def _cache_identity(self) -> str:
+        """The digest that the image's name pins; subclasses may find out about others."""
+        image = self.container.image
+        digest = pinned_digest(image) or self._resolve_digest(image)
+        if not digest:
+            logger.error(
+                "component %s: caching is disabled: image %s has no digest, and a tag may mean another image tomorrow; "
+                "write it as name@sha256:...",
+                self.component.name,
+                image,
+            )
+        return digest
+
+    def _resolve_digest(self, image: str) -> str:
+        """The digest of an image that its name does not pin; "" if that can't be found out."""
+        del image
+        return ""
+
+
+def pinned_digest(image: str) -> str:
+    """The digest that a reference pins (`name@sha256:...`); "" for a tag, which may mean another image tomorrow."""
+    match = _DIGEST.match(image)
+    return match[1] if match else ""

@@ -1,0 +1,136 @@
+"""Placeholders in an image, a command and arguments: three forms, replaced by values, and nothing else.
+
+    {{ inputs.NAME.uri }}    {{ outputs.NAME.uri }}    {{ exec_properties.NAME }}, or short {{ exec_props.NAME }}
+
+This is no template language on purpose: no expressions, no attribute access, and a value that was put in is not looked
+at again, so no input can make the launcher do anything. Nor Kubernetes, which expands `$(NAME)` in commands and
+arguments: there, values are written such that the program gets them as they are. Whatever else begins with `{{` is an
+error, found before anything runs; text that has to hold `{{` can be passed as a parameter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tfoperator.kube.pod_spec import verbatim
+from tfoperator.launcher.core import TMP_PATH, ArtifactDict, ExecutorContainerSpec, TemplateError
+
+_OPEN = "{{"
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_-]*"
+_PLACEHOLDER = re.compile(
+    rf"\{{\{{[ \t]*(?:(?P<artifacts>inputs|outputs)\.(?P<artifact>{_NAME})\.uri"
+    rf"|exec_prop(?:s|erties)\.(?P<parameter>{_NAME}))[ \t]*\}}\}}"
+)
+_DOLLAR = re.compile(r"\$(?:\$|\([^)]*\)|\(|)")
+"""What begins with `$`, as Kubernetes reads it: an escaped dollar, a whole reference, the start of one, a dollar."""
+_SHOWN = 40  # characters of a bad placeholder that a message shows
+
+
+class Bindings(msgspec.Struct, frozen=True):
+    """What placeholders stand for."""
+
+    inputs: ArtifactDict = {}
+    outputs: ArtifactDict = {}
+    exec_properties: Mapping[str, Any] = {}
+
+
+class _Problem(Exception):
+    """A placeholder that can't be replaced."""
+
+
+def render_container(
+    name: str, spec: ExecutorContainerSpec, bindings: Bindings, *, for_kubernetes: bool = False
+) -> ExecutorContainerSpec:
+    """The container of the component `name` with every placeholder replaced. TemplateError lists all that can't be.
+
+    `for_kubernetes`: command and arguments are going to be expanded there. A value reaches the program as it is, and a
+    reference `$(NAME)` counts only if the template's author wrote all of it.
+    """
+    problems: list[str] = []
+
+    def rendered(field: str, text: str, *, escape: bool) -> str:
+        parts: list[str] = []
+        pieces = list(_pieces(text))
+        for position, piece in enumerate(pieces):
+            try:
+                if not isinstance(piece, str):
+                    value = _value(piece, bindings)
+                    parts.append(verbatim(value) if escape else value)
+                else:
+                    parts.append(_closed(piece) if escape and position < len(pieces) - 1 else piece)
+            except _Problem as problem:
+                problems.append(f"{field}: {problem}")
+        return "".join(parts)
+
+    image = rendered("image", spec.image, escape=False)
+    command = tuple([rendered(f"command[{i}]", word, escape=for_kubernetes) for i, word in enumerate(spec.command)])
+    args = tuple([rendered(f"args[{i}]", word, escape=for_kubernetes) for i, word in enumerate(spec.args)])
+    if not problems and not image.strip():
+        problems.append("image: is empty once it is rendered")
+    if problems:
+        raise TemplateError(name, tuple(problems))
+    return ExecutorContainerSpec(image, command, args)
+
+
+def _closed(text: str) -> str:
+    """Text of a template before a value, such that `$` or `$(` at its end begins nothing that the value completes."""
+    return _DOLLAR.sub(lambda m: "$" + m[0] if m[0] == "$(" or (m.end() == len(text) and m[0] == "$") else m[0], text)
+
+
+def rendered_value(value: Any) -> str:
+    """A parameter as text: strings as they are, everything else as JSON (`20`, `true`, `[1,2]`)."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _pieces(text: str) -> Iterator[str | re.Match[str] | _Bad]:
+    at = 0
+    while (start := text.find(_OPEN, at)) >= 0:
+        yield text[at:start]
+        match = _PLACEHOLDER.match(text, start)
+        if match is None:
+            yield _Bad(text[start : start + _SHOWN])
+            at = start + len(_OPEN)
+        else:
+            yield match
+            at = match.end()
+    yield text[at:]
+
+
+class _Bad(msgspec.Struct, frozen=True):
+    """Text after `{{` that is none of the forms."""
+
+    text: str
+
+
+def _value(piece: re.Match[str] | _Bad, bindings: Bindings) -> str:
+    if isinstance(piece, _Bad):
+        raise _Problem(
+            f"{piece.text!r} is no placeholder; there are {{{{ inputs.NAME.uri }}}}, {{{{ outputs.NAME.uri }}}} and "
+            "{{ exec_properties.NAME }}"
+        )
+    if name := piece["parameter"]:
+        properties = bindings.exec_properties
+        if name not in properties:
+            raise _Problem(_unknown(piece[0], "parameter", name, [p for p in properties if p != TMP_PATH]))
+        if properties[name] is None:
+            raise _Problem(f"{piece[0]}: the parameter {name!r} has no value")
+        try:
+            return rendered_value(properties[name])
+        except (TypeError, ValueError) as error:
+            raise _Problem(f"{piece[0]}: the parameter {name!r} is no JSON: {error}") from error
+    kind, name = piece["artifacts"], piece["artifact"]
+    artifacts = bindings.inputs if kind == "inputs" else bindings.outputs
+    if name not in artifacts:
+        raise _Problem(_unknown(piece[0], kind.removesuffix("s"), name, list(artifacts)))
+    if not artifacts[name]:
+        raise _Problem(f"{piece[0]}: the {kind.removesuffix('s')} {name!r} has no artifact")
+    return ",".join(artifact.uri for artifact in artifacts[name])
+
+
+def _unknown(placeholder: str, kind: str, name: str, known: Sequence[str]) -> str:
+    there = f"there are {', '.join(sorted(known))}" if known else f"it has no {kind}s"
+    return f"{placeholder}: the component has no {kind} {name!r}; {there}"

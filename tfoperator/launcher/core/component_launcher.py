@@ -1,0 +1,289 @@
+"""The life of any launch: check, driver, executor, publisher; and a record of how far it got.
+
+A subclass decides what it can launch and how one execution is run. Everything that must not depend on the platform is
+here: bad input is found before anything is created, a launch that has ended is not repeated, an interrupted one goes
+on.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+
+from tfoperator.clock import StopSignal
+from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, Component
+from tfoperator.launcher.core.context import LaunchContext
+from tfoperator.launcher.core.errors import (
+    AlreadyFailed,
+    ComponentError,
+    LaunchCancelled,
+    NoLauncherError,
+    PermanentFailure,
+    RetryableFailure,
+    WorkDirectoryError,
+)
+from tfoperator.launcher.core.executor_specs import ExecutorClassSpec, ExecutorSpec
+from tfoperator.launcher.core.launch_result import LaunchResult
+from tfoperator.launcher.core.metadata import Execution, Publisher, fingerprint, put_out
+from tfoperator.launcher.core.output import MalformedOutput, Output
+from tfoperator.launcher.core.platform_config import PlatformConfig
+from tfoperator.launcher.core.record import Decided, LaunchRecord, LaunchState, WorkDirectory, new_run
+from tfoperator.launcher.core.verdict import ContainerEnd, read_output
+
+T = TypeVar("T")
+
+
+class BaseComponentLauncher(abc.ABC):
+    """Launches one component. `launch()` once, from one thread; `cancel()` from any."""
+
+    kind: ClassVar[str]
+    """What the launcher is called on the command line and in records."""
+
+    def __init__(
+        self,
+        component: Component,
+        platform_config: PlatformConfig | None = None,
+        *,
+        context: LaunchContext | None = None,
+    ) -> None:
+        """Raises NoLauncherError if this launcher can't launch the component with this config."""
+        if not self.can_launch(component.executor_spec, platform_config):
+            given = type(platform_config).__name__ if platform_config else "no config"
+            raise NoLauncherError(
+                f"component {component.name}: {type(self).__name__} does not launch "
+                f"{type(component.executor_spec).__name__} with {given}"
+            )
+        self.component = component
+        self._declared = component  # as it was given, before the driver decided
+        self.platform_config = platform_config
+        self.context = context or LaunchContext()
+        self.cancelled = StopSignal()
+        self.work = WorkDirectory(self.context.directory_of(component.name), self.context.keeper)
+        self._record: LaunchRecord | None = None
+
+    @classmethod
+    @abc.abstractmethod
+    def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
+        """Whether this launcher can launch such a component with such a config, or with none."""
+
+    @abc.abstractmethod
+    def _run_executor(
+        self,
+        execution_id: int,
+        input_dict: ArtifactDict,
+        output_dict: ArtifactDict,
+        exec_properties: Mapping[str, Any],
+    ) -> Output | None:
+        """Run the work to its end; what output.json says, None if there is none.
+
+        Raises PermanentFailure, RetryableFailure (after all tries), LaunchCancelled.
+        """
+
+    @abc.abstractmethod
+    def dry_run(self) -> str:
+        """What would be launched, for people and as YAML. Makes no request. Raises ComponentError."""
+
+    def check(self) -> None:
+        """Raise ComponentError for whatever is wrong with the component or its config. Makes no request."""
+        self.dry_run()
+
+    def cancel(self) -> None:
+        """Stop what runs, gracefully, and make `launch` raise LaunchCancelled. Idempotent, does not block."""
+        self.cancelled.set()
+
+    def launch(self) -> LaunchResult:
+        """Run the component to its end, or go on with a launch that the working directory knows of.
+
+        Raises ComponentError before anything is created; AlreadyFailed, PermanentFailure, RetryableFailure,
+        LaunchCancelled; KubeError and docker's errors if the platform can't be reached at all.
+        """
+        self.check()
+        driver, publisher = self.context.metadata_of(self.component.name)
+        with self.work:
+            record = self._load()
+            if record is None:
+                identity = self._cache_identity() if self.context.cache else ""
+                execution = driver.begin(self.component, identity, self.context.clock.now())
+                if execution.state == "succeeded":
+                    self.context.tell(f"nothing to do: execution {execution.id} did the same, its outputs are used")
+                    return self._result(execution, cached=True)
+                record = self._new_record(execution)
+                self._obey(record, publisher)
+            else:
+                self._obey(record, publisher)
+                if record.state != "succeeded":
+                    publisher.publish(self._execution("running", ended=None))
+            execution = self._execute(publisher)
+            publisher.publish(execution)
+            return self._result(execution)
+
+    # For subclasses.
+
+    @property
+    def record(self) -> LaunchRecord:
+        """How far the launch has got. Only while it is launched."""
+        assert self._record is not None
+        return self._record
+
+    @property
+    def tmp_path(self) -> str:
+        """Where the container may write output.json. Whoever began the launch on another machine had other folders."""
+        recorded = self._record.place.get("tmp_path", "") if self._record is not None and self.context.keeper else ""
+        return self.context.tmp_path or recorded or str(self.work.tmp)
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The component's parameters, with the launcher's own."""
+        return {**self.component.exec_properties, TMP_PATH: self.tmp_path}
+
+    def _advance(self, state: LaunchState, **changes: Any) -> None:
+        """Record how far the launch has got."""
+        record = msgspec.structs.replace(self.record, state=state, **changes)
+        self.work.save(record)
+        self._record = record
+
+    def _repeated(self, attempt: Callable[[], T], worth_it: Callable[[BaseException], bool]) -> T:
+        """What an attempt returns; repeated by the context's policy for executions."""
+        what = f"component {self.component.name}, execution {self.record.execution_id}"
+        return self.context.repeated(attempt, self.context.retry, worth_it, cancelled=self.cancelled, what=what)
+
+    def _read_output(self, end: ContainerEnd | None = None) -> Output | MalformedOutput | None:
+        """The component's output.json: the file if there is one, else what came with the container's end."""
+        return read_output(self.context.store, self.tmp_path, frozenset(self.component.outputs), end)
+
+    def _place(self) -> dict[str, str]:
+        """Where on the platform the container will be, for `LaunchRecord.place`."""
+        return {}
+
+    def _cache_identity(self) -> str:
+        """What exactly runs, as a digest; "" if that can't be known before it runs."""
+        return ""
+
+    # The life of a launch.
+
+    def _new_record(self, execution: Execution) -> LaunchRecord:
+        decided = Decided(execution.inputs, execution.outputs, execution.exec_properties)
+        return LaunchRecord(
+            self.component.name,
+            self._fingerprint(),
+            execution.id,
+            new_run(),
+            cache_key=execution.cache_key,
+            decided=decided,
+            kind=self.kind,
+            place={**self._place(), "tmp_path": self.tmp_path},
+        )
+
+    def _obey(self, record: LaunchRecord, publisher: Publisher) -> None:
+        """Launch with the inputs, outputs and parameters that the driver has decided on."""
+        self._record = record
+        decided = record.decided
+        if decided is None:
+            return
+        self.component = msgspec.structs.replace(
+            self._declared,
+            inputs=decided.inputs,
+            outputs=decided.outputs,
+            exec_properties=decided.exec_properties,
+        )
+        try:
+            self.check()
+        except ComponentError as error:
+            publisher.publish(self._execution("failed", message=str(error)))
+            raise
+
+    def _load(self) -> LaunchRecord | None:
+        record = self.work.load()
+        if record is None:
+            return None
+        if not self.context.resume:
+            self._begin_anew(record)
+            return None
+        where = f"working directory {self.work.path}"
+        if (record.component, record.fingerprint) != (self.component.name, self._fingerprint()):
+            raise WorkDirectoryError(
+                f"{where} belongs to another launch (of {record.component}, with another container, config, input or "
+                "parameter): choose another one, or remove it to begin anew"
+            )
+        if record.state == "failed":
+            raise AlreadyFailed(
+                f"component {record.component} has failed for good, and is not launched again: {record.message}. "
+                f"To try it none the less, choose another working directory or remove {self.work.path}"
+            )
+        if record.state == "cancelled":
+            return msgspec.structs.replace(record, run=new_run(), attempt=0, name="", uid="", state="retryable")
+        return record
+
+    def _begin_anew(self, record: LaunchRecord) -> None:
+        """Forget a launch that has ended. One that has not may have a container that runs: WorkDirectoryError."""
+        if record.name and record.state in ("planned", "created"):
+            raise WorkDirectoryError(
+                f"an unfinished launch of {record.component} is recorded in {self.work.path}, and {record.name} may "
+                "still run: go on with it (--resume), or choose another working directory (--work-dir)"
+            )
+        self.work.forget()
+
+    def _execute(self, publisher: Publisher) -> Execution:
+        """Run it unless it has succeeded already. A failure is recorded and published before it is raised."""
+        try:
+            if self.record.state == "succeeded":
+                self.context.tell("nothing to do: this launch has succeeded already")
+                self._again_succeeded()
+                output = msgspec.convert(self.record.output, Output) if self.record.output is not None else None
+            else:
+                output = self._run_executor(
+                    self.record.execution_id, self.component.inputs, self.component.outputs, self.properties
+                )
+                plain = None if output is None else msgspec.to_builtins(output)
+                self._advance("succeeded", output=plain)
+        except PermanentFailure as error:
+            self._fail("failed", str(error), publisher)
+            raise
+        except RetryableFailure as error:
+            # The record is up to date: after a failure of the API the next launch goes on with the same container.
+            publisher.publish(self._execution("retryable", message=str(error)))
+            raise
+        except LaunchCancelled as error:
+            self._fail("cancelled", str(error), publisher)
+            raise
+        return self._execution("succeeded", **put_out(self.component, output))
+
+    def _again_succeeded(self) -> None:  # noqa: B027 - there need not be anything to do
+        """Finish what a crash has interrupted after the success, when the launch is launched again."""
+
+    def _fail(self, state: LaunchState, message: str, publisher: Publisher) -> None:
+        self._advance(state, message=message)
+        publisher.publish(self._execution(state, message=message))
+
+    def _execution(self, state: str, **more: Any) -> Execution:
+        record = self.record
+        inputs = {name: tuple(artifacts) for name, artifacts in self.component.inputs.items()}
+        known: dict[str, Any] = {
+            "cache_key": record.cache_key,
+            "image_id": record.image_id,
+            "inputs": inputs,
+            "exec_properties": dict(self.component.exec_properties),
+            "ended": self.context.clock.now(),
+        }
+        return Execution(record.execution_id, record.component, state, **(known | more))
+
+    def _result(self, execution: Execution, *, cached: bool = False) -> LaunchResult:
+        return LaunchResult(
+            execution.component,
+            execution.id,
+            execution.outputs,
+            execution.exec_properties,
+            cached,
+            0 if cached else self.record.attempt,
+            execution.image_id,
+        )
+
+    def _fingerprint(self) -> str:
+        spec, config = self.component.executor_spec, self.platform_config and self.platform_config.as_json()
+        what = spec.path if isinstance(spec, ExecutorClassSpec) else msgspec.to_builtins(spec)
+        component = self._declared
+        inputs, outputs = ({k: list(v) for k, v in d.items()} for d in (component.inputs, component.outputs))
+        return fingerprint(self.kind, what, inputs, outputs, dict(component.exec_properties), config)

@@ -1,0 +1,131 @@
+"""What a launcher needs beside component and config: directories, retry policies, metadata, where messages go."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.controlchars import without_controls
+from tfoperator.kube.client import Client
+from tfoperator.launcher.core.connecting import connect
+from tfoperator.launcher.core.errors import LaunchCancelled
+from tfoperator.launcher.core.metadata import Driver, LocalMetadata, Publisher
+from tfoperator.launcher.core.output import LocalOutputStore, OutputStore
+from tfoperator.launcher.core.record_keeper import RecordKeeper
+from tfoperator.launcher.core.retry import API_POLICY, DEFAULT_POLICY, RetryPolicy
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class CleanUp(StrEnum):
+    """Whether a container that has ended is removed. One that has to be stopped is removed in any case."""
+
+    ALWAYS = "always"
+    ON_SUCCESS = "on-success"
+    NEVER = "never"
+
+    def removes(self, *, succeeded: bool) -> bool:
+        """Whether a container that ended so is removed."""
+        return self is CleanUp.ALWAYS or (self is CleanUp.ON_SUCCESS and succeeded)
+
+
+@dataclasses.dataclass(frozen=True)
+class PendingLimits:
+    """For how many seconds a pod may wait. Beyond that the launch fails, and the pod is removed.
+
+    `schedule`: for a node; a cluster that grows on demand needs minutes. `start`: on its node, until the container
+    runs. `image`: while the image can't be pulled, which passes if it is the registry; an image name that can't be one
+    fails at once.
+    """
+
+    schedule: float = 600.0
+    start: float = 600.0
+    image: float = 60.0
+
+    def seconds(self, limit: str) -> float:
+        """How long a `pod_status.Pending` with this limit may last."""
+        return {"schedule": self.schedule, "start": self.start, "image": self.image}.get(limit, 0.0)
+
+
+def _nothing() -> None:
+    """Nobody else can go on with a launch that only one machine knows of."""
+
+
+def _to_stdout(line: str) -> None:
+    print(without_controls(line, keep="\r"), file=sys.stdout, flush=True)  # noqa: T201 - the component's log goes to standard output
+
+
+@dataclasses.dataclass(frozen=True)
+class LaunchContext:
+    """Everything has a default that suits a program on one machine.
+
+    `work_dir` is one launch's alone (by default `.tfoperator/launches/<component>`). `tmp_path` is a directory that the
+    container sees under the same path; without it, it lies in `work_dir`, and Kubernetes hands output.json back as the
+    termination message. `cache` uses the outputs of an earlier, equal execution. Without `resume`, a launch that is
+    over is begun anew, and one that is not is refused. `log` gets the component's lines, `tell` the launcher's
+    own messages; both are called from any thread. `keeper` keeps the record in the working directory's place, and
+    `still_ours` raises OwnershipLost once another goes on with the launch; it is asked before anything is made or
+    stopped.
+    """
+
+    work_dir: Path | None = None
+    tmp_path: str = ""
+    store: OutputStore = dataclasses.field(default_factory=LocalOutputStore)
+    retry: RetryPolicy = DEFAULT_POLICY
+    api_retry: RetryPolicy = API_POLICY
+    clean_up: CleanUp = CleanUp.ALWAYS
+    pending: PendingLimits = PendingLimits()
+    cache: bool = False
+    resume: bool = True
+    driver: Driver | None = None
+    publisher: Publisher | None = None
+    keeper: RecordKeeper | None = None
+    still_ours: Callable[[], object] = _nothing
+    namespace: str = ""
+    kube: Callable[[], Client] = connect
+    log: Callable[[str], object] = _to_stdout
+    tell: Callable[[str], object] = logger.info
+    clock: Clock = dataclasses.field(default_factory=SystemClock)
+    random: Random = dataclasses.field(default_factory=Random)
+
+    def directory_of(self, component: str) -> Path:
+        """The working directory of a launch of a component."""
+        return self.work_dir or Path(".tfoperator", "launches", component)
+
+    def repeated(
+        self,
+        work: Callable[[], T],
+        policy: RetryPolicy,
+        worth_it: Callable[[BaseException], bool],
+        *,
+        cancelled: StopSignal,
+        what: str,
+    ) -> T:
+        """What `work` returns, once it does. Its last error is raised as it is; LaunchCancelled while waiting."""
+        failed = 0
+        while True:
+            try:
+                return work()
+            except Exception as error:
+                failed += 1
+                if failed >= policy.attempts or not worth_it(error):
+                    raise
+                seconds = policy.delay(failed, getattr(error, "retry_after", None), self.random)
+                again = f"try {failed} of {policy.attempts} failed, again in {seconds:.1f} s"
+                logger.warning("%s: %s: %s", what, again, error)
+            if cancelled.wait(self.clock, seconds):
+                raise LaunchCancelled(f"{what}: cancelled")
+
+    def metadata_of(self, component: str) -> tuple[Driver, Publisher]:
+        """The driver and the publisher; those that aren't given keep files in the working directory."""
+        local = LocalMetadata(self.directory_of(component) / "executions")
+        return self.driver or local, self.publisher or local

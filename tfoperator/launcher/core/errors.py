@@ -1,0 +1,71 @@
+"""How a launch fails: bad input before anything exists, a permanent failure, or one after which another try can help.
+
+`ComponentError` is raised before anything is created. `PermanentFailure` and `RetryableFailure` are outcomes of an
+execution; the command line ends with 1 and 75 for them. Messages name the component and say what to do next.
+"""
+
+from __future__ import annotations
+
+
+class LauncherError(Exception):
+    """Root of all errors of `tfoperator.launcher`."""
+
+
+class ComponentError(LauncherError):
+    """The input is invalid; nothing was created."""
+
+
+class TemplateError(ComponentError):
+    """Placeholders that are malformed or name something unknown. `problems` has a line for each."""
+
+    def __init__(self, component: str, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join([f"component {component}: its container can't be rendered:", *problems]))
+
+
+class PlatformConfigError(ComponentError):
+    """A platform config that is malformed, or that can't be merged with another."""
+
+
+class NoLauncherError(ComponentError):
+    """No launcher accepts the component, or one of its platform configs."""
+
+
+class WorkDirectoryError(ComponentError):
+    """The working directory can't be used, or holds the record of something else."""
+
+
+class LaunchInProgress(WorkDirectoryError):
+    """Another launcher uses this directory."""
+
+
+class OwnershipLost(LauncherError):
+    """Another has taken over what this launcher worked on: nothing is to be stopped or recorded here any more."""
+
+
+class ExecutionFailed(LauncherError):
+    """The component was launched, and did not succeed."""
+
+
+class PermanentFailure(ExecutionFailed):
+    """It would fail again: it is not repeated, and the working directory records it."""
+
+
+class AlreadyFailed(PermanentFailure):
+    """The working directory records a permanent failure of this launch; nothing was launched."""
+
+
+class RetryableFailure(ExecutionFailed):
+    """It may succeed another time. `retry_after` is what a server asked for, in seconds."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class PlatformUnavailable(RetryableFailure):
+    """The platform's API did not answer for too long. What was created runs on; the next launch goes on with it."""
+
+
+class LaunchCancelled(LauncherError):
+    """`cancel()` was called; what ran was stopped."""

@@ -1,0 +1,146 @@
+"""Metadata of executions: the driver before one, the publisher after it, and a simple store of files for both.
+
+A driver decides: what it returns is what the executor gets. Pipelines have one over a metadata store
+(`tfoperator.pipeline`); others implement `Driver` and `Publisher` on a service. `LocalMetadata` keeps one JSON file per
+execution, which is enough for single launches and for caching: the outputs of a success are used again when the same
+component, of the same image *digest*, is launched with the same inputs and parameters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from tfoperator.launcher.core.component import Artifact, Component
+from tfoperator.launcher.core.errors import WorkDirectoryError
+from tfoperator.launcher.core.output import Output
+
+
+class Execution(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One execution of a component. `state` is running, succeeded, failed, retryable or cancelled.
+
+    `image_id` is the image that ran, as the platform names it; `cache_key` is empty where caching is not possible.
+    """
+
+    id: int
+    component: str
+    state: str = "running"
+    message: str = ""
+    cache_key: str = ""
+    image_id: str = ""
+    inputs: dict[str, tuple[Artifact, ...]] = {}
+    outputs: dict[str, tuple[Artifact, ...]] = {}
+    exec_properties: dict[str, Any] = {}
+    began: datetime | None = None
+    ended: datetime | None = None
+
+
+class Driver(Protocol):
+    """What happens before an execution."""
+
+    def begin(self, component: Component, identity: str, now: datetime) -> Execution:
+        """A new execution with an id of its own, or a succeeded one whose outputs can be used again.
+
+        The inputs, outputs and parameters that it has are those that the executor gets: here inputs are resolved, and
+        outputs get their URIs. `identity` is the digest of what runs, "" if nothing may be used again; `cache_key`
+        makes a key of it and what was decided. May come again for a launch that a crash has interrupted before its
+        record was written. Raises OSError or LauncherError.
+        """
+        ...
+
+
+class Publisher(Protocol):
+    """What happens after an execution."""
+
+    def publish(self, execution: Execution) -> None:
+        """Record the outcome, or that an interrupted execution goes on (`running`). May come twice, after a crash."""
+        ...
+
+
+class LocalMetadata:
+    """Driver and publisher over a folder: `<component>/<id>.json`. Several processes may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def begin(self, component: Component, identity: str, now: datetime) -> Execution:
+        """See `Driver`. Ids count from 1 for each component; what the component says is what the executor gets."""
+        key = cache_key(component, identity) if identity else ""
+        known = list(self._executions(component.name))
+        if key:
+            again = [one for one in known if one.cache_key == key and one.state == "succeeded"]
+            if again:
+                return max(again, key=lambda one: one.id)
+        number = max((one.id for one in known), default=0)
+        while True:
+            number += 1
+            execution = Execution(
+                number,
+                component.name,
+                cache_key=key,
+                inputs={name: tuple(artifacts) for name, artifacts in component.inputs.items()},
+                outputs={name: tuple(artifacts) for name, artifacts in component.outputs.items()},
+                exec_properties=dict(component.exec_properties),
+                began=now,
+            )
+            if self._create(execution):
+                return execution
+
+    def publish(self, execution: Execution) -> None:
+        """See `Publisher`."""
+        path = self._path(execution.component, execution.id)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(msgspec.json.encode(execution))
+        partial.rename(path)
+
+    def _create(self, execution: Execution) -> bool:
+        """Take the id; False if another process has it."""
+        path = self._path(execution.component, execution.id)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            return False
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(msgspec.json.encode(execution))
+        return True
+
+    def _executions(self, component: str) -> Iterator[Execution]:
+        for path in self._path(component, 0).parent.glob("*.json"):
+            data = path.read_bytes()
+            if not data:
+                continue  # another process is about to write it; its id is taken, which `_create` will find
+            try:
+                yield msgspec.json.decode(data, type=Execution)
+            except msgspec.DecodeError as error:
+                raise WorkDirectoryError(f"{path} can't be read: {error}; remove it") from error
+
+    def _path(self, component: str, number: int) -> Path:
+        return self._folder / component / f"{number}.json"
+
+
+def put_out(component: Component, output: Output | None) -> dict[str, Any]:
+    """The outputs and parameters of a success: those of the component, unless output.json has others."""
+    output = output or Output()
+    outputs = {name: tuple(artifacts) for name, artifacts in component.outputs.items()} | output.artifacts()
+    return {"outputs": outputs, "exec_properties": {**component.exec_properties, **output.exec_properties}}
+
+
+def fingerprint(*parts: Any) -> str:
+    """A hash of values that are JSON; the order of members does not matter."""
+    return hashlib.sha256(msgspec.json.encode(parts, order="deterministic", enc_hook=str)).hexdigest()
+
+
+def cache_key(component: Component, identity: str) -> str:
+    """The key under which an execution can be found again. `identity` is what runs: a digest, never a tag."""
+    spec = component.executor_spec
+    words = [getattr(spec, field, ()) for field in ("command", "args")]
+    inputs = {name: list(artifacts) for name, artifacts in component.inputs.items()}
+    return fingerprint(identity, words, inputs, sorted(component.outputs), dict(component.exec_properties))

@@ -1,0 +1,205 @@
+"""The working directory of a launch: a record that is written before each action, so that a killed launcher can go on.
+
+Before anything is created, the record has the name that it will have; afterwards, its UID. So the next launcher finds
+what was created, even if this one was killed in between. A permanent failure is recorded, too: another launch would
+fail again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.launcher.core.component import Artifact, Component
+from tfoperator.launcher.core.errors import LaunchInProgress, WorkDirectoryError
+from tfoperator.launcher.core.executor_specs import ExecutorSpec
+from tfoperator.launcher.core.metadata import Execution, put_out
+from tfoperator.launcher.core.output import Output
+from tfoperator.launcher.core.record_keeper import RecordKeeper
+
+LaunchState = Literal["planned", "created", "retryable", "succeeded", "failed", "cancelled"]
+"""planned: a container may exist; created: it exists or did; retryable: this attempt has ended; else the launch has."""
+
+_RECORD = "launch.json"
+_LOG_POSITION = "log-position"
+_LOCK = "lock"
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """What the driver has decided that the executor gets."""
+
+    inputs: dict[str, tuple[Artifact, ...]] = {}
+    outputs: dict[str, tuple[Artifact, ...]] = {}
+    exec_properties: dict[str, Any] = {}
+
+
+class LaunchRecord(msgspec.Struct, frozen=True):
+    """How far a launch has got. `run` is a random piece of the names of what it makes; `attempt` counts from 1.
+
+    `kind` is the launcher's, and `place` says where on its platform the container is: with both, whoever finds the
+    record of a dead launcher can stop what it has left (`launcher.platforms.stopping`).
+    """
+
+    component: str
+    fingerprint: str
+    execution_id: int
+    run: str
+    attempt: int = 1
+    name: str = ""
+    uid: str = ""
+    state: LaunchState = "planned"
+    message: str = ""
+    image_id: str = ""
+    cache_key: str = ""
+    output: dict[str, Any] | None = None
+    decided: Decided | None = None
+    kind: str = ""
+    place: dict[str, str] = {}
+    version: int = 1
+
+
+def recorded_execution(record: LaunchRecord, now: datetime) -> Execution:
+    """What is to be published of a launch that is over, by its record alone."""
+    decided = record.decided or Decided()
+    what: dict[str, Any] = {"inputs": decided.inputs, "exec_properties": decided.exec_properties}
+    if record.state == "succeeded":
+        component = Component(
+            record.component, ExecutorSpec(), decided.inputs, decided.outputs, decided.exec_properties
+        )
+        what |= put_out(component, None if record.output is None else msgspec.convert(record.output, Output))
+    return Execution(
+        record.execution_id,
+        record.component,
+        record.state,
+        record.message,
+        record.cache_key,
+        record.image_id,
+        ended=now,
+        **what,
+    )
+
+
+def new_run() -> str:
+    """A random piece of a name: 8 hexadecimal digits, so that two launches of one component have different names."""
+    return secrets.token_hex(4)
+
+
+class WorkDirectory:
+    """A launch's directory; use as a context manager, which keeps all other launchers out. Not thread-safe.
+
+    With a keeper, the record and the positions of logs are there, and in the directory is only what may be lost.
+    """
+
+    def __init__(self, path: Path, keeper: RecordKeeper | None = None) -> None:
+        self.path = path.absolute()
+        self._keeper = keeper
+        self._lock: int | None = None
+
+    def __enter__(self) -> WorkDirectory:
+        try:
+            # Parameters may be secrets. What is in `tmp` is reached by containers through mounts, not by this path.
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise WorkDirectoryError(f"working directory {self.path}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.__exit__()
+            raise LaunchInProgress(
+                f"another launcher is at work in {self.path}: wait for it, or choose another working directory"
+            ) from error
+        if self._keeper is not None:
+            try:
+                self._keeper.claim()
+            except BaseException:
+                self.__exit__()
+                raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def tmp(self) -> Path:
+        """The default of `LaunchContext.tmp_path`."""
+        return self.path / "tmp"
+
+    def load(self) -> LaunchRecord | None:
+        """The record, None if there is none. Raises WorkDirectoryError if it can't be read."""
+        try:
+            data = self._keeper.read(_RECORD) if self._keeper is not None else (self.path / _RECORD).read_bytes()
+            return None if data is None else msgspec.json.decode(data, type=LaunchRecord)
+        except FileNotFoundError:
+            return None
+        except (OSError, *UNDECODABLE) as error:
+            raise WorkDirectoryError(
+                f"{self.path / _RECORD} can't be read: {error}. Remove the directory to begin anew; what the "
+                "launch had created may still be there"
+            ) from error
+
+    def save(self, record: LaunchRecord) -> None:
+        """Write the record; once this returns, it survives a crash of the machine.
+
+        Raises WorkDirectoryError, and what the keeper raises.
+        """
+        if self._keeper is not None:
+            self._keeper.write(_RECORD, msgspec.json.encode(record))
+            return
+        try:
+            self._write(_RECORD, msgspec.json.encode(record))
+        except OSError as error:
+            raise WorkDirectoryError(f"{self.path / _RECORD} can't be written: {error.strerror}") from error
+
+    def forget(self) -> None:
+        """Remove the record and what belongs to it: the next launch begins anew."""
+        if self._keeper is not None:
+            self._keeper.remove(_RECORD)
+        (self.path / _RECORD).unlink(missing_ok=True)
+        self.forget_logs()
+
+    def forget_logs(self) -> None:
+        """Remove the positions of logs: a new attempt begins, which has new ones."""
+        for path in self.path.glob(f"{_LOG_POSITION}*"):
+            path.unlink(missing_ok=True)
+
+    def log_position(self, name: str = "") -> str:
+        """The time stamp of the last line of a log that was forwarded; "" if there was none."""
+        try:
+            if self._keeper is not None:
+                return (self._keeper.read(f"{_LOG_POSITION}{name}") or b"").decode()
+            return (self.path / f"{_LOG_POSITION}{name}").read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def keep_log_position(self, position: str, name: str = "") -> None:
+        """Remember it. May be called by the thread that reads the log; a lost one only repeats some lines."""
+        if self._keeper is not None:
+            self._keeper.write_soon(f"{_LOG_POSITION}{name}", position.encode())
+            return
+        with contextlib.suppress(OSError):
+            (self.path / f"{_LOG_POSITION}{name}").write_text(position, "utf-8")
+
+    def _write(self, name: str, data: bytes) -> None:
+        partial = self.path / f"{name}.partial"
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(handle)
+        partial.rename(self.path / name)
+        directory = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(directory)  # the renaming, too
+        finally:
+            os.close(directory)

@@ -1,0 +1,113 @@
+"""Chooses a launcher for each component of a pipeline, from configs that are kept apart from the pipeline.
+
+The configs under `default` are for all components; those under a component's name are merged on top of them, type by
+type. The first config that a launcher accepts decides. A config that no launcher accepts is an error: falling back
+to another platform would ignore it silently.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tfoperator.launcher.core.component import DEFAULT, Component
+from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
+from tfoperator.launcher.core.context import LaunchContext
+from tfoperator.launcher.core.errors import ComponentError, NoLauncherError
+from tfoperator.launcher.core.executor_specs import ExecutorContainerSpec
+from tfoperator.launcher.core.launch_result import LaunchResult
+from tfoperator.launcher.core.platform_config import PlatformConfig
+
+
+class ComponentLaunchInfo(msgspec.Struct, frozen=True):
+    """Which launcher runs a component, with which config."""
+
+    component: Component
+    launcher: type[BaseComponentLauncher]
+    platform_config: PlatformConfig | None = None
+
+    def make(self, context: LaunchContext | None = None) -> BaseComponentLauncher:
+        """The launcher, ready to launch."""
+        return self.launcher(self.component, self.platform_config, context=context)
+
+
+class BaseComponentRunner(abc.ABC):
+    """Base of all runners. `platform_configs` has lists of configs by component name, and under `default` for all."""
+
+    def __init__(
+        self,
+        launchers: Sequence[type[BaseComponentLauncher]],
+        platform_configs: Mapping[str, Sequence[PlatformConfig]] | None = None,
+    ) -> None:
+        """Raises ComponentError if there are two configs of one type for one component."""
+        self._launchers = tuple(launchers)
+        self._configs: dict[str, dict[type[PlatformConfig], PlatformConfig]] = {}
+        for name, configs in (platform_configs or {}).items():
+            origin = "default config" if name == DEFAULT else f"config of {name}"
+            own: dict[type[PlatformConfig], PlatformConfig] = {}
+            for config in configs:
+                if type(config) in own:
+                    raise ComponentError(f"{origin}: there are two {type(config).__name__}: merge them into one")
+                own[type(config)] = config.named(origin)
+            self._configs[name] = own
+
+    def launch_info(self, component: Component) -> ComponentLaunchInfo:
+        """The launcher for one component, and its merged config. Raises NoLauncherError."""
+        configs = self._merged(component.name)
+        for config in configs:
+            for launcher in self._launchers:
+                if launcher.can_launch(component.executor_spec, config):
+                    return ComponentLaunchInfo(component, launcher, config)
+        spec = type(component.executor_spec).__name__
+        # A pipeline may have classes among its containers: a default config need not be for them.
+        concerned = component.name in self._configs or isinstance(component.executor_spec, ExecutorContainerSpec)
+        if configs and concerned:
+            types = ", ".join(type(config).__name__ for config in configs)
+            raise NoLauncherError(f"component {component.name} ({spec}): no launcher here accepts its config: {types}")
+        found = next((one for one in self._launchers if one.can_launch(component.executor_spec)), None)
+        if found is None:
+            known = ", ".join(launcher.__name__ for launcher in self._launchers) or "none"
+            raise NoLauncherError(f"component {component.name}: no launcher here accepts its {spec}: {known}")
+        return ComponentLaunchInfo(component, found)
+
+    def run(self, components: Iterable[Component]) -> Mapping[str, LaunchResult]:
+        """Choose launchers for all components, then run them: nothing runs if one of them can't be launched.
+
+        Raises ComponentError, and what launching raises.
+        """
+        pipeline = tuple(components)
+        self.check_names([component.name for component in pipeline])
+        return self._run([self.launch_info(component) for component in pipeline])
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Raise ComponentError if a name is there twice, or if there is a config for a component that isn't."""
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ComponentError(f"components have one name each, but there is more than one {', '.join(twice)}")
+        if stray := sorted(self._configs.keys() - {DEFAULT, *names}):
+            raise ComponentError(f"there are configs for {', '.join(stray)}, but no such component")
+
+    @abc.abstractmethod
+    def _run(self, infos: Sequence[ComponentLaunchInfo]) -> Mapping[str, LaunchResult]:
+        """Run the components, whose order is that of the pipeline."""
+
+    def _merged(self, name: str) -> list[PlatformConfig]:
+        default, own = self._configs.get(DEFAULT, {}), self._configs.get(name, {})
+        merged = {kind: default[kind].merge(config) if kind in default else config for kind, config in own.items()}
+        return [*merged.values(), *(config for kind, config in default.items() if kind not in own)]
+
+
+class LocalComponentRunner(BaseComponentRunner):
+    """Launches one component after the other, from this process. `contexts` are by component name."""
+
+    def __init__(self, *arguments: Any, contexts: Mapping[str, LaunchContext] | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._contexts = dict(contexts or {})
+
+    def _run(self, infos: Sequence[ComponentLaunchInfo]) -> Mapping[str, LaunchResult]:
+        launchers = [info.make(self._contexts.get(info.component.name)) for info in infos]
+        for launcher in launchers:
+            launcher.check()
+        return {launcher.component.name: launcher.launch() for launcher in launchers}

@@ -1,0 +1,267 @@
+"""Runs a launch's container on a Docker engine: creates it, waits for it, forwards its log, removes it.
+
+docker-py is imported when it is needed: only who launches on Docker has to have it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tfoperator.clock import StopSignal
+from tfoperator.launcher.container import LAUNCH_LABEL, Launch, LogForwarder, Mailbox, NeverStarted
+from tfoperator.launcher.core import (
+    CLEAN_UP_POLICY,
+    OUTPUT_FILE,
+    ContainerEnd,
+    PermanentFailure,
+    PlatformUnavailable,
+    RetryPolicy,
+)
+from tfoperator.launcher.platforms.docker.client import connect_log, read_file
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+logger = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+_GRACE = 10  # seconds; what `docker stop` waits before it kills
+
+_PASSING = frozenset({502, 503, 504})
+"""Codes of an engine that fails. 500 is not among them: it also means mistakes of the caller, such as a bad volume."""
+_ANY_FAILURE = frozenset(range(500, 600))
+"""For a pull, where 500 may be the registry's failure, and for removing, which is safe to repeat."""
+
+
+class DockerBackend:
+    """A `container.Backend`. `call` is what docker's `containers.create` gets, without a name."""
+
+    def __init__(self, launch: Launch, client: DockerClient, call: Json, pull: str, output_path: str = "") -> None:
+        """`output_path` is where the container leaves output.json, if the launcher itself may not see that file."""
+        self._launch = launch
+        self._context = launch.context
+        self._client = client
+        self._call = call
+        self._pull = pull
+        self._output_path = output_path
+        self._grace = int(call.get("stop_timeout") or _GRACE)
+        self._mailbox: Mailbox[object] = Mailbox(launch.context.clock)  # a new one for each wait; any thread puts
+        self._log: LogForwarder | None = None
+
+    def create(self, name: str) -> str:
+        """Create the container, or find that this launch has done so; it is started by `wait`."""
+        from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+
+        run, call = self._launch.run, dict(self._call)
+        image = call.pop("image")
+        call["labels"] = {**_labels(call.get("labels")), LAUNCH_LABEL: run}
+        self._fetch(image)
+
+        def create() -> Container:
+            try:
+                return self._client.containers.create(image, name=name, **call)
+            except APIError as error:
+                if error.status_code != 409:
+                    raise
+                # An answer that was lost, or a launcher that was killed before it could record the id.
+                found = self._client.containers.get(name)
+                if found.labels.get(LAUNCH_LABEL) != run:
+                    raise PermanentFailure(f"container {name} exists, and is not this launch's") from error
+                return found
+
+        try:
+            container = self._patiently(f"create container {name}", create)
+        except ImageNotFound as error:
+            raise PermanentFailure(f"image {image} is not there, and is not to be pulled") from error
+        except NotFound as error:
+            raise PermanentFailure(f"the Docker engine refuses it: {error.explanation or error}") from error
+        except (TypeError, ValueError, DockerException) as error:  # docker-py's own checks of its arguments
+            raise PermanentFailure(f"the config is not what docker takes: {error}") from error
+        self._context.tell(f"container {name} created")
+        return str(container.id)
+
+    def wait(self, name: str, uid: str) -> ContainerEnd:
+        """Start the container if it has not been, and wait for its end."""
+        from docker.errors import NotFound
+
+        lost = ContainerEnd(None, f"container {name} was removed before it had succeeded", lost=True)
+        try:
+            container = self._patiently(f"find container {name}", lambda: self._client.containers.get(uid))
+            if container.status == "created":
+                self._start(container)
+            return self._follow(container, lost)
+        except NotFound:
+            return lost
+
+    def ended(self, name: str, uid: str) -> ContainerEnd | None:
+        """See `container.Backend`."""
+        from docker.errors import NotFound
+
+        try:
+            container = self._patiently(f"find container {name}", lambda: self._client.containers.get(uid or name))
+        except NotFound:
+            return None
+        if container.labels.get(LAUNCH_LABEL) != self._launch.run or container.status != "exited":
+            return None
+        self._launch.forward_log(name, lambda since: connect_log(container, since)).finish()
+        return self._ended(container, int(container.attrs["State"]["ExitCode"]), ContainerEnd(lost=True))
+
+    def stop(self, name: str, uid: str) -> None:
+        """Stop the container with its grace period, and remove it."""
+        self._context.tell(f"stopping container {name}")
+        self._quietly(name, uid, lambda container: container.stop(timeout=self._grace))
+        if self._log is not None:
+            self._log.finish(2.0)
+            self._log = None
+        self.remove(name, uid)
+
+    def remove(self, name: str, uid: str) -> None:
+        """Remove the container and its anonymous volumes."""
+        self._quietly(name, uid, lambda container: container.remove(v=True, force=True))
+
+    def wake(self) -> None:
+        """See `container.Backend`."""
+        self._mailbox.put(None)
+
+    def _fetch(self, image: str) -> None:
+        from docker.errors import ImageNotFound, NotFound
+
+        def present() -> bool:
+            try:
+                self._client.images.get(image)
+            except ImageNotFound:
+                return False
+            return True
+
+        if self._pull == "never" or (self._pull == "missing" and self._patiently(f"find image {image}", present)):
+            return
+        self._context.tell(f"pulling image {image}")
+        try:
+            self._patiently(f"pull image {image}", lambda: self._client.images.pull(*_reference(image)), _ANY_FAILURE)
+        except NotFound as error:
+            raise PermanentFailure(f"image {image} can't be pulled: {error.explanation or error}") from error
+
+    def _start(self, container: Container) -> None:
+        from docker.errors import APIError
+
+        try:
+            container.start()
+        except APIError as error:  # the runtime says 400 or 500 if there is no such program, or mount, or device
+            raise NeverStarted(f"container {container.name} can't be started: {error.explanation or error}") from error
+
+    def _follow(self, container: Container, lost: ContainerEnd) -> ContainerEnd:
+        mailbox = self._mailbox = Mailbox(self._context.clock)
+        waiter = threading.Thread(target=self._await, args=(container, mailbox), name=f"wait-{container.name}")
+        waiter.daemon = True
+        waiter.start()
+        log = self._log = self._launch.forward_log(container.name, lambda since: connect_log(container, since))
+        while True:
+            self._launch.check_cancelled(f"container {container.name}")
+            match mailbox.take():
+                case int(code):
+                    break
+                case BaseException() as error:
+                    log.finish(0.0)
+                    raise error
+        log.finish()
+        self._log = None
+        waiter.join(5.0)
+        return self._ended(container, code, lost)
+
+    def _await(self, container: Container, mailbox: Mailbox[object]) -> None:
+        try:
+            answer = self._patiently(f"wait for container {container.name}", lambda: container.wait(timeout=None))
+            mailbox.put(int(answer["StatusCode"]))
+        except BaseException as error:  # noqa: BLE001 - the launching thread raises it
+            mailbox.put(error)
+
+    def _ended(self, container: Container, code: int, lost: ContainerEnd) -> ContainerEnd:
+        from docker.errors import NotFound
+
+        try:
+            self._patiently(f"inspect container {container.name}", container.reload)
+        except NotFound:
+            return ContainerEnd(0) if code == 0 else lost
+        state = container.attrs["State"]
+        said = ["OOMKilled"] if state.get("OOMKilled") else []
+        said += [state["Error"]] if state.get("Error") else []
+        image_id = container.attrs.get("Image", "")
+        return ContainerEnd(int(state["ExitCode"]), ": ".join(said), output=self._output(container), image_id=image_id)
+
+    def _output(self, container: Container) -> bytes | None:
+        """output.json as the engine has it: one on another machine writes into a directory of that machine."""
+        from docker.errors import NotFound
+
+        if not self._output_path:
+            return None
+        try:
+            return self._patiently(
+                f"read {OUTPUT_FILE} of container {container.name}", lambda: read_file(container, self._output_path)
+            )
+        except NotFound:
+            return None
+
+    def _quietly(self, name: str, uid: str, act: Callable[[Container], object]) -> None:
+        """Act on the container if it is still there; a failure is logged."""
+        from docker.errors import DockerException, NotFound
+
+        def once() -> None:
+            container = self._client.containers.get(uid or name)
+            if container.labels.get(LAUNCH_LABEL) == self._launch.run:
+                act(container)
+
+        try:
+            self._repeated(f"remove {name}", once, CLEAN_UP_POLICY, StopSignal())
+        except NotFound:
+            pass
+        except (DockerException, OSError) as error:
+            logger.warning("container %s could not be removed: %s", name, error)
+
+    def _patiently(self, what: str, call: Callable[[], T], passing: frozenset[int] = _PASSING) -> T:
+        """Call until it succeeds; answers of the codes `passing` are worth another try. NotFound is raised as it is."""
+        from docker.errors import APIError, NotFound
+
+        try:
+            return self._repeated(what, call, self._context.api_retry, self._launch.cancelled, passing)
+        except NotFound:
+            raise
+        except APIError as error:
+            said = error.explanation or error
+            if error.status_code in passing:
+                raise PlatformUnavailable(f"{what}: the Docker engine fails: {said}") from error
+            raise PermanentFailure(f"{what}: the Docker engine refuses it: {said}") from error
+        except OSError as error:
+            raise PlatformUnavailable(f"{what}: the Docker engine can't be reached: {error}") from error
+
+    def _repeated(
+        self,
+        what: str,
+        call: Callable[[], T],
+        policy: RetryPolicy,
+        cancelled: StopSignal,
+        passing: frozenset[int] = _ANY_FAILURE,
+    ) -> T:
+        from docker.errors import APIError
+
+        def worth_it(error: BaseException) -> bool:
+            # docker-py's errors are requests' errors, and those are OSErrors: refused, reset, timed out.
+            return error.status_code in passing if isinstance(error, APIError) else isinstance(error, OSError)
+
+        return self._context.repeated(call, policy, worth_it, cancelled=cancelled, what=what)
+
+
+def _labels(labels: Any) -> Json:
+    """Labels as a dictionary; docker-py takes a list of names, too."""
+    return dict(labels) if isinstance(labels, dict) else dict.fromkeys(labels or (), "")
+
+
+def _reference(image: str) -> tuple[str, str | None]:
+    """What docker-py's `pull` wants, which fetches every tag of a name without one."""
+    name = image.rpartition("/")[2]
+    return (image, None) if ":" in name or "@" in name else (image, "latest")

@@ -1,0 +1,98 @@
+"""How docker-py is reached, and its log streams as `LogConnection`s.
+
+docker-py is imported when it is needed: only who launches on Docker has to have it.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import socket
+import tarfile
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tfoperator.containerlogs import LogConnection, LogCut, NoLog
+from tfoperator.launcher.core import MAX_OUTPUT_BYTES, PlatformUnavailable
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+logger = logging.getLogger(__name__)
+
+
+def connect_docker(url: str = "") -> DockerClient:
+    """A client of the engine at the URL, by default what DOCKER_HOST says. Raises PlatformUnavailable."""
+    import docker
+
+    where = url or os.environ.get("DOCKER_HOST") or "the default address"
+    try:
+        _check_socket(docker.utils.parse_host(url or os.environ.get("DOCKER_HOST")))
+        return docker.DockerClient(base_url=url) if url else docker.from_env()
+    except (docker.errors.DockerException, OSError) as error:
+        raise PlatformUnavailable(
+            f"no Docker engine answers at {where}: {error}. Is it running? Without one, launch pods of a control plane "
+            'on this machine: eval "$(tfoperator local up)", then --launcher kubernetes'
+        ) from error
+
+
+def _check_socket(address: str) -> None:
+    """Raise OSError if no process listens on a Unix socket: docker-py would leave its own socket open."""
+    scheme, _, path = address.partition("://")
+    if scheme == "http+unix":
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(path)
+
+
+class _ContainerLog:
+    """A log stream of docker-py, with its errors as a `LogReader` wants them."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self._stream
+        except Exception as error:  # docker-py passes on what requests, urllib3 and sockets raise
+            raise LogCut(str(error)) from error
+
+    def close(self) -> None:
+        try:
+            self._stream.close()
+        except Exception as error:  # noqa: BLE001 - it is closed already, in one of many ways
+            logger.debug("closing a log: %s", error)
+
+
+def read_file(container: Container, path: str) -> bytes:
+    """A file of a container that may have ended, at most a byte more than output.json may have.
+
+    What is no regular file counts as an empty document, which nobody can use either. Raises docker's NotFound.
+    """
+    stream, described = container.get_archive(path)
+    if described.get("linkTarget") or int(described.get("mode", 0)) & ~0o7777:  # Go's bits: a folder, a link, a pipe
+        return b""
+    archive = bytearray()
+    for chunk in stream:
+        archive += chunk
+        if len(archive) > MAX_OUTPUT_BYTES + (1 << 16):
+            return bytes(MAX_OUTPUT_BYTES + 1)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        member = tar.next()
+        content = tar.extractfile(member) if member is not None and member.isfile() else None
+        return b"" if content is None else content.read(MAX_OUTPUT_BYTES + 1)
+
+
+def connect_log(container: Container, since: str) -> LogConnection:
+    """Follow a container's log from a time on, with time stamps. Raises LogCut, NoLog."""
+    from docker.errors import NotFound
+
+    begin = {"since": int(datetime.fromisoformat(since).timestamp())} if since else {}
+    try:
+        return _ContainerLog(container.logs(stream=True, follow=True, timestamps=True, **begin))
+    except NotFound as error:
+        raise NoLog(str(error)) from error
+    except Exception as error:
+        raise LogCut(str(error)) from error

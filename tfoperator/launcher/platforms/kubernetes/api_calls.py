@@ -1,0 +1,108 @@
+"""Requests to an API server with a launcher's patience."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from tfoperator.clock import StopSignal
+from tfoperator.containerlogs import LogConnection, open_pod_log
+from tfoperator.kube import ListOptions
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ClientClosed,
+    ConflictError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    TransportError,
+    UnauthorizedError,
+)
+from tfoperator.kube.event import decode_event
+from tfoperator.kube.resources import EVENTS, Resource
+from tfoperator.launcher.container import Launch
+from tfoperator.launcher.core import CLEAN_UP_POLICY, PermanentFailure, PlatformUnavailable, RetryPolicy
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_MOST_REFUSALS = 3  # 401s in a row: a token that is being rotated is there after the second
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether an error of the API passes: the server fails, is overloaded, or can't be reached."""
+    if isinstance(error, ClientClosed | AlreadyExistsError):
+        return False
+    return isinstance(error, TransportError | ServerError | TooManyRequestsError | ConflictError)
+
+
+class ApiCalls:
+    """Requests of one launch. Thread-safe."""
+
+    def __init__(self, client: Client, namespace: str, launch: Launch) -> None:
+        self.client = client
+        self.namespace = namespace
+        self._launch = launch
+
+    def patiently(self, what: str, call: Callable[[], T]) -> T:
+        """Call until it succeeds. PlatformUnavailable if the API fails for too long, PermanentFailure if it refuses
+        the object, LaunchCancelled; other refusals (403, 404) are raised as they are.
+        """  # fmt: skip
+        try:
+            return self._repeated(what, call, self._launch.context.api_retry, self._launch.cancelled)
+        except (InvalidError, BadRequestError) as error:
+            raise PermanentFailure(f"the API server refuses it: {error}") from error
+        except KubeError as error:
+            if is_transient(error):
+                raise PlatformUnavailable(f"the API server can't be reached or fails: {error}") from error
+            raise
+
+    def delete(self, resource: Resource, name: str, uid: str) -> None:
+        """Delete an object if it is still there. A failure is logged: it must not change the outcome of the launch."""
+        try:
+            # A cancellation must not interrupt this: it asks for it.
+            self._repeated(
+                f"delete {name}",
+                lambda: self.client.delete(resource, self.namespace, name, uid=uid, propagation_policy="Background"),
+                CLEAN_UP_POLICY,
+                StopSignal(),
+            )
+        except (NotFoundError, ConflictError):
+            pass  # gone, or another one has its name by now
+        except KubeError as error:
+            logger.warning("%s %s/%s could not be deleted: %s", resource.kind, self.namespace, name, error)
+
+    def warning(self, uid: str) -> str:
+        """The newest warning event about an object, "" if there is none or events can't be read."""
+        selector = f"involvedObject.uid={uid},type=Warning"
+        try:
+            options = ListOptions(field_selector=selector, limit=500)
+            page = self.client.list(EVENTS, self.namespace, decode_event, options)
+        except KubeError as error:
+            logger.debug("the events of %s can't be read: %s", uid, error)
+            return ""
+        newest = max(page.items, key=lambda event: event.last_seen, default=None)
+        return f"{newest.reason}: {newest.message}" if newest else ""
+
+    def log(self, pod: str, container: str) -> Callable[[str], LogConnection]:
+        """How to open a container's log from a time on."""
+        return lambda since: open_pod_log(self.client, self.namespace, pod, container, since)
+
+    def _repeated(self, what: str, call: Callable[[], T], policy: RetryPolicy, cancelled: StopSignal) -> T:
+        refusals = 0
+
+        def worth_it(error: BaseException) -> bool:
+            nonlocal refusals
+            if isinstance(error, UnauthorizedError):
+                refusals += 1
+                return refusals < _MOST_REFUSALS
+            refusals = 0
+            return is_transient(error)
+
+        return self._launch.context.repeated(call, policy, worth_it, cancelled=cancelled, what=what)

@@ -1,0 +1,157 @@
+"""Lays pod specs over each other as the TFX design wants it: base, default config, component config.
+
+Each layer is a strategic merge patch, applied exactly as Kubernetes would, with what that leaves to its user done
+here: a volume's or variable's new source drops the old one (else both are there, and the pod is refused), the order is
+that of the base with new items behind, and merges that lose something silently (two ports of one number) are refused.
+The origin of every field is kept, since a user of three layers has to see which one has set a value.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tfoperator.kube.patches import ONE_OF, StrategicMergeError, merge_keys, strategic_merge
+from tfoperator.launcher.core import PlatformConfigError
+from tfoperator.launcher.platforms.kubernetes.config import PodLayer
+
+Json = dict[str, Any]
+
+MAIN = "main"
+"""The name of the component's container in its pod."""
+
+BASE = "component"
+"""The origin of the component's own values."""
+
+_KIND = "Pod"
+_NOT_UNIQUE = {"ports": ("protocol", "TCP"), "topologySpreadConstraints": ("whenUnsatisfiable", "")}
+"""Lists whose merge key does not tell their items apart: what does, too, and its default."""
+
+
+class MergedPod(msgspec.Struct, frozen=True):
+    """The outcome, and by path (`spec.containers[main].image`) where each value comes from."""
+
+    pod: Json
+    origins: Mapping[str, str]
+
+
+def merge_layers(base: Json, layers: Sequence[PodLayer]) -> MergedPod:
+    """The base with every layer on top, in order. Raises PlatformConfigError, which names the layer and the field."""
+    keys = merge_keys(_KIND)
+    pod = copy.deepcopy(base)
+    values = dict(_leaves(pod, keys, "", ""))
+    origins = dict.fromkeys(values, BASE)
+    for layer in layers:
+        try:
+            patch = _prepared(pod, layer.patch, keys, "")
+            merged = strategic_merge(pod, patch, _KIND)
+        except StrategicMergeError as error:
+            raise PlatformConfigError(f"{layer.origin}: {error}") from error
+        pod = _ordered(merged, pod, layer.patch, keys, "")
+        after = dict(_leaves(pod, keys, "", ""))
+        origins = {
+            path: origins[path] if path in values and values[path] == value else layer.origin
+            for path, value in after.items()
+        }
+        values = after
+    return MergedPod(pod, origins)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _items(value: Any, key: str) -> list[Json]:
+    """The items of a list that can be told apart by their key."""
+    return [item for item in value if isinstance(item, dict) and key in item] if isinstance(value, list) else []
+
+
+def _prepared(base: Any, patch: Json, keys: Mapping[str, str], path: str) -> Json:
+    """The patch with `$retainKeys` where one source replaces another; duplicates are refused on the way."""
+    out: Json = {}
+    for name, value in patch.items():
+        where, old = _join(path, name), base.get(name) if isinstance(base, dict) else None
+        if isinstance(value, dict):
+            out[name] = _prepared(old, value, keys, where)
+        elif isinstance(value, list) and keys.get(where):
+            key = keys[where]
+            before = {str(item[key]): item for item in _items(old, key)}
+            _check_unique(value, before, key, where)
+            out[name] = [_prepared_item(item, before, keys, where) for item in value]
+        else:
+            out[name] = value
+    return out
+
+
+def _prepared_item(item: Any, before: Mapping[str, Json], keys: Mapping[str, str], where: str) -> Any:
+    if not isinstance(item, dict):
+        return item
+    old = before.get(str(item.get(keys[where])))
+    prepared = _prepared(old, item, keys, where)
+    stated = [name for name, value in item.items() if value is not None and not name.startswith("$")]
+    if where in ONE_OF and old is not None and len(stated) > 1 and not any(n.startswith("$") for n in item):
+        prepared["$retainKeys"] = stated
+    return prepared
+
+
+def _check_unique(items: list[Any], before: Mapping[str, Json], key: str, where: str) -> None:
+    seen = dict(before)
+    own: set[str] = set()
+    beside, default = _NOT_UNIQUE.get(where.rpartition(".")[2], ("", ""))
+    for item in _items(items, key):
+        value = str(item[key])
+        if value in own and "$patch" not in item:
+            raise StrategicMergeError(
+                f"{where}: {key} {value} is there twice; Kubernetes merges this list by {key}, so one would be lost"
+            )
+        old = seen.get(value)
+        if beside and old is not None and item.get(beside, default) != old.get(beside, default) and beside in item:
+            raise StrategicMergeError(
+                f"{where}: {key} {value} is already there with {beside} {old.get(beside, default)!r}; Kubernetes "
+                f"merges this list by {key} alone, so that one would be lost"
+            )
+        own.add(value)
+        seen[value] = item
+
+
+def _ordered(merged: Json, before: Any, patch: Any, keys: Mapping[str, str], path: str) -> Json:
+    """The same with the items of merged lists in the order of `before`, new ones behind; not where the patch orders."""
+    out: Json = {}
+    for name, value in merged.items():
+        where = _join(path, name)
+        old = before.get(name) if isinstance(before, dict) else None
+        new = patch.get(name) if isinstance(patch, dict) else None
+        if isinstance(value, dict):
+            out[name] = _ordered(value, old, new, keys, where)
+        elif isinstance(value, list) and (key := keys.get(where)) and len(_items(value, key)) == len(value):
+            olds, news = ({str(item[key]): item for item in _items(one, key)} for one in (old, new))
+            items = [
+                _ordered(item, olds.get(str(item.get(key))), news.get(str(item.get(key))), keys, where)
+                for item in value
+            ]
+            if not isinstance(patch, dict) or f"$setElementOrder/{name}" not in patch:
+                rank = {value: position for position, value in enumerate([*olds, *(n for n in news if n not in olds)])}
+                items.sort(key=lambda item: rank.get(str(item.get(key)), len(rank)))
+            out[name] = items
+        else:
+            out[name] = value
+    return out
+
+
+def _leaves(value: Any, keys: Mapping[str, str], path: str, shown: str) -> Iterator[tuple[str, Any]]:
+    """Every value that is replaced as a whole, with its path as a person writes it."""
+    if isinstance(value, dict) and value:
+        for name, member in value.items():
+            yield from _leaves(member, keys, _join(path, name), _join(shown, name))
+    elif isinstance(value, list) and value and (key := keys.get(path)) and len(_items(value, key)) == len(value):
+        for item in value:
+            for name, member in item.items():
+                if name != key:
+                    yield from _leaves(member, keys, _join(path, name), f"{shown}[{item.get(key)}].{name}")
+            if len(item) == 1:
+                yield f"{shown}[{item.get(key)}]", item
+    else:
+        yield shown, value

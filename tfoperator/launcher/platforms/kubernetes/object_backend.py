@@ -1,0 +1,214 @@
+"""What is the same for every object that a launch creates in a cluster: create it once, wait, stop it, remove it."""
+
+from __future__ import annotations
+
+import abc
+import copy
+import logging
+from contextlib import closing
+from typing import Any, Generic, Protocol, TypeVar
+
+from tfoperator.kube import by_name
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import AlreadyExistsError, KubeError, NotFoundError, UnauthorizedError
+from tfoperator.kube.following import Follower
+from tfoperator.kube.objects import HasMetadata, PartialObject
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import Decoder, WatchEventType, decoder
+from tfoperator.launcher.container import LAUNCH_LABEL, Launch, Mailbox, NeverStarted
+from tfoperator.launcher.core import ContainerEnd, LaunchCancelled, PermanentFailure, PlatformUnavailable
+from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls, is_transient
+from tfoperator.launcher.platforms.kubernetes.object_follower import Gone, ObjectFollower
+
+logger = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+V = TypeVar("V", bound=HasMetadata)
+W = TypeVar("W", bound=HasMetadata, contravariant=True)
+
+DEFAULT_GRACE = 30  # seconds; Kubernetes' own terminationGracePeriodSeconds
+_BEYOND_GRACE = 30.0  # seconds that a node may take beyond that
+_RETRY = 2.0  # seconds before following is tried again
+
+_decode = decoder(PartialObject)
+
+
+class ObjectWait(Protocol[W]):
+    """One wait for the end of an object: what was seen of it, and the logs that are forwarded meanwhile."""
+
+    @property
+    def deadline(self) -> float | None:
+        """When `check_deadline` has to be called at the latest, on `monotonic()`; None: no need."""
+        ...
+
+    def seen(self, state: W) -> ContainerEnd | None:
+        """The object has changed; how its container has ended, if it has."""
+        ...
+
+    def gone(self) -> ContainerEnd:
+        """The object is not there any more: how its container has ended."""
+        ...
+
+    def check_deadline(self) -> None:
+        """Raise NeverStarted if the object has waited for too long."""
+        ...
+
+    def finish(self, seconds: float = 10.0) -> None:
+        """The wait is over: forward what is left of the logs, for so many seconds at most."""
+        ...
+
+
+class ObjectBackend(abc.ABC, Generic[V]):
+    """A `container.Backend`. `manifest` is the object without its name; `grace` is in seconds."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        client: Client,
+        namespace: str,
+        resource: Resource,
+        decode: Decoder[V],
+        manifest: Json,
+        grace: float = DEFAULT_GRACE,
+    ) -> None:
+        self.launch = launch
+        self.calls = ApiCalls(client, namespace, launch)
+        self._mailbox: Mailbox[object] = Mailbox(launch.context.clock)  # a new one for each wait; any thread puts
+        self._resource = resource
+        self._decode = decode
+        self._manifest = manifest
+        self._grace = grace
+        self._interrupted: ObjectWait[V] | None = None  # a wait that ended before its object
+
+    @abc.abstractmethod
+    def _begin_wait(self, name: str, uid: str) -> ObjectWait[V]:
+        """Begin to wait for an object's end."""
+
+    def create(self, name: str) -> str:
+        """Create the object, or find that this launch has done so."""
+        calls, run, resource = self.calls, self.launch.run, self._resource
+        body = copy.deepcopy(self._manifest)
+        body["metadata"] |= {"name": name, "labels": {**body["metadata"].get("labels", {}), LAUNCH_LABEL: run}}
+        what = self._shown(name)
+        try:
+            made = calls.patiently(
+                f"create {what}", lambda: calls.client.create(resource, calls.namespace, body, _decode)
+            )
+        except AlreadyExistsError as error:
+            # An answer that was lost, or a launcher that was killed before it could record the UID.
+            made = calls.patiently(f"get {what}", lambda: calls.client.get(resource, calls.namespace, name, _decode))
+            if made.metadata.labels.get(LAUNCH_LABEL) != run:
+                raise PermanentFailure(f"{what} exists, and is not this launch's") from error
+        self.launch.context.tell(f"{what} created")
+        return made.metadata.uid
+
+    def wait(self, name: str, uid: str) -> ContainerEnd:
+        """Follow the object to its container's end."""
+        launch, calls = self.launch, self.calls
+        self._mailbox = Mailbox(launch.context.clock)
+        wait = self._begin_wait(name, uid)
+        failures = 0
+        try:
+            while True:
+                follow = ObjectFollower(
+                    calls.client, self._resource, calls.namespace, name, uid, self._decode, self._mailbox
+                )
+                with follow:
+                    outcome, heard = self._watch(wait, name)
+                if isinstance(outcome, ContainerEnd):
+                    break
+                failures = 1 if heard else failures + 1
+                if not (is_transient(outcome) or isinstance(outcome, UnauthorizedError)):
+                    raise outcome
+                if failures >= launch.context.api_retry.attempts:
+                    raise PlatformUnavailable(f"the API server can't be followed: {outcome}") from outcome
+                launch.cancelled.wait(launch.context.clock, _RETRY)
+        except (LaunchCancelled, NeverStarted):
+            self._interrupted = wait  # the container still runs, and has more to log while it is stopped
+            raise
+        except BaseException:
+            wait.finish(0.0)
+            raise
+        wait.finish()
+        return outcome
+
+    def ended(self, name: str, uid: str) -> ContainerEnd | None:
+        """See `container.Backend`."""
+        calls = self.calls
+        try:
+            state = calls.patiently(
+                f"get {self._shown(name)}",
+                lambda: calls.client.get(self._resource, calls.namespace, name, self._decode),
+            )
+        except NotFoundError:
+            return None
+        meta = state.metadata
+        if meta.labels.get(LAUNCH_LABEL) != self.launch.run or uid not in ("", meta.uid):
+            return None
+        wait = self._begin_wait(name, meta.uid)
+        end: ContainerEnd | None = None
+        try:
+            end = wait.seen(state)
+        finally:
+            wait.finish(10.0 if end is not None else 0.0)
+        return end
+
+    def stop(self, name: str, uid: str) -> None:
+        """Delete the object with its grace period, and wait until it is gone; the API's failures are logged."""
+        self.launch.context.tell(f"stopping {self._shown(name)}")
+        self.remove(name, uid)
+        self._wait_until_gone(name, uid)
+        if self._interrupted is not None:
+            self._interrupted.finish(2.0)
+            self._interrupted = None
+
+    def remove(self, name: str, uid: str) -> None:
+        """Delete the object."""
+        self.calls.delete(self._resource, name, uid)
+
+    def wake(self) -> None:
+        """See `container.Backend`."""
+        self._mailbox.put(None)
+
+    def _watch(self, wait: ObjectWait[V], name: str) -> tuple[ContainerEnd | KubeError, bool]:
+        """Take messages until the container has ended or the API fails; and whether a state has come before that."""
+        heard = False
+        while True:
+            self.launch.check_cancelled(f"{self._resource.kind} {name}")
+            match self._mailbox.take(wait.deadline):
+                case Gone():
+                    return wait.gone(), heard
+                case KubeError() as error:
+                    return error, heard
+                case None:
+                    pass  # the deadline, or `wake`
+                case state:
+                    heard = True
+                    if (end := wait.seen(state)) is not None:  # type: ignore[arg-type]  # what `_decode` returns
+                        return end, heard
+            wait.check_deadline()
+
+    def _wait_until_gone(self, name: str, uid: str) -> None:
+        calls, what = self.calls, self._shown(name)
+        follower = Follower(
+            calls.client,
+            self._resource,
+            calls.namespace,
+            _decode,
+            by_name(name),
+            deadline=self.launch.context.clock.monotonic() + self._grace + _BEYOND_GRACE,
+        )
+        there = False
+        try:
+            with closing(iter(follower)) as changes:
+                for change in changes:
+                    if change.type is WatchEventType.DELETED or (change.type is WatchEventType.BOOKMARK and not there):
+                        return
+                    there = there or (change.object is not None and uid in ("", change.object.metadata.uid))
+        except KubeError as error:
+            logger.warning("whether %s is gone can't be seen: %s", what, error)
+            return
+        logger.warning("%s is still there although it was deleted", what)
+
+    def _shown(self, name: str) -> str:
+        return f"{self._resource.kind} {self.calls.namespace}/{name}"

@@ -1,0 +1,89 @@
+"""Stops what a launcher has left that was killed: by its record alone, without the component and its config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfoperator.clock import StopSignal
+from tfoperator.launcher.container import Backend, Launch
+from tfoperator.launcher.core import (
+    OUTPUT_FILE,
+    ContainerEnd,
+    LaunchContext,
+    LaunchRecord,
+    Output,
+    VerdictKind,
+    WorkDirectory,
+    judge,
+    read_output,
+)
+from tfoperator.launcher.platforms.docker.backend import DockerBackend
+from tfoperator.launcher.platforms.docker.client import connect_docker
+from tfoperator.launcher.platforms.kubernetes.pod_backend import PodBackend
+from tfoperator.launcher.platforms.tfjob.backend import TFJobBackend
+
+
+def stop_recorded(folder: Path, context: LaunchContext, why: str) -> LaunchRecord | None:
+    """Stop the container of the launch that a working directory records, if it still runs; remove it, and record that
+    the launch was cancelled, and why. If it has ended meanwhile, the outcome is recorded, as its launcher would have
+    done. What has ended is removed by the context's clean-up. Returns the record, None if there is none.
+
+    Raises LaunchInProgress if its launcher lives, WorkDirectoryError if the record can't be read, PlatformUnavailable
+    and ConfigError if the platform can't be reached.
+    """  # fmt: skip
+    if context.keeper is None and not folder.is_dir():
+        return None
+    with WorkDirectory(folder, context.keeper) as work:
+        record = work.load()
+        if record is None:
+            return None
+        launch = Launch(record.component, record.run, context, StopSignal(), work)
+        with _backend(record, launch) as backend:
+            if record.state in ("planned", "created"):
+                end = backend.ended(record.name, record.uid) if backend is not None and record.name else None
+                if end is None:
+                    if backend is not None and record.name:
+                        backend.stop(record.name, record.uid)
+                    record = msgspec.structs.replace(record, state="cancelled", message=why)
+                    work.save(record)
+                    return record
+                record = _concluded(record, end, context)
+                work.save(record)
+            if backend is not None and record.name and context.clean_up.removes(succeeded=record.state == "succeeded"):
+                backend.remove(record.name, record.uid)
+        return record
+
+
+def _concluded(record: LaunchRecord, end: ContainerEnd, context: LaunchContext) -> LaunchRecord:
+    known = frozenset(record.decided.outputs if record.decided is not None else ())
+    output = read_output(context.store, record.place.get("tmp_path", ""), known, end)
+    verdict = judge(end, output)
+    succeeded = verdict.kind is VerdictKind.SUCCEEDED
+    plain = msgspec.to_builtins(output) if succeeded and isinstance(output, Output) else None
+    state: Any = verdict.kind.value
+    return msgspec.structs.replace(record, state=state, message=verdict.message, image_id=end.image_id, output=plain)
+
+
+@contextmanager
+def _backend(record: LaunchRecord, launch: Launch) -> Iterator[Backend | None]:
+    context = launch.context
+    over = record.state not in ("planned", "created")
+    if not record.name or (over and not context.clean_up.removes(succeeded=record.state == "succeeded")):
+        yield None  # there is nothing to ask for
+    elif record.kind == "docker":
+        with closing(connect_docker(record.place.get("engine", ""))) as engine:
+            yield DockerBackend(launch, engine, {}, "never", f"{record.place.get('tmp_path', '')}/{OUTPUT_FILE}")
+    elif record.kind in ("kubernetes", "tfjob"):
+        with context.kube() as client:
+            namespace = record.place.get("namespace") or context.namespace or client.namespace or "default"
+            if record.kind == "tfjob":
+                yield TFJobBackend(launch, client, namespace, {})
+            else:
+                yield PodBackend(launch, client, namespace, {"spec": {}})
+    else:
+        yield None  # it ran in the process that is gone

@@ -1,0 +1,152 @@
+"""Runs a launch's container in the replicas of a TFJob: waits for the job, and forwards the log of every replica."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import closing
+from typing import Any
+
+from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, JOB_ROLE_MASTER, LABEL_JOB_ROLE, job_selector, replica_name
+from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.kube import ListOptions, Selection
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.following import Follower
+from tfoperator.kube.resources import PODS
+from tfoperator.launcher.container import Launch, LogForwarder
+from tfoperator.launcher.core import ContainerEnd, PermanentFailure
+from tfoperator.launcher.platforms.kubernetes import (
+    ApiCalls,
+    ObjectBackend,
+    PodView,
+    container_end,
+    decode_pod_view,
+    has_started,
+)
+
+logger = logging.getLogger(__name__)
+
+_MAX_LOGS = 64
+"""Replicas whose logs are forwarded: each needs a thread and a connection. The others' are in the cluster."""
+
+
+class TFJobBackend(ObjectBackend[TFJob]):
+    """A `container.Backend` of TFJobs."""
+
+    def __init__(self, launch: Launch, client: Client, namespace: str, manifest: dict[str, Any]) -> None:
+        super().__init__(launch, client, namespace, TFJOBS, decode_tfjob, manifest)
+
+    def _begin_wait(self, name: str, uid: str) -> TFJobWait:
+        return TFJobWait(self.launch, self.calls, name, uid)
+
+
+class TFJobWait:
+    """An `ObjectWait` for a job: what it says about itself, and the logs of its pods, which a thread of it follows."""
+
+    deadline = None
+
+    def __init__(self, launch: Launch, calls: ApiCalls, name: str, uid: str) -> None:
+        self._launch = launch
+        self._calls = calls
+        self._name = name
+        self._uid = uid
+        self._told = ""
+        pods = Selection(label_selector=job_selector(name))
+        self._follower = Follower(calls.client, PODS, calls.namespace, decode_pod_view, pods)
+        self._by_message = not launch.context.tmp_path
+        self._lock = threading.Lock()  # guards the two below
+        self._leader: PodView | None = None  # its leader's pod, once it has ended
+        self._logs: dict[str, LogForwarder] = {}  # by the pod's uid
+        self._thread = threading.Thread(target=self._follow_pods, name=f"follow-replicas-{name}", daemon=True)
+        self._thread.start()
+
+    def seen(self, state: TFJob) -> ContainerEnd | None:
+        """See `ObjectWait`."""
+        end = final_condition(state)
+        if end is not None:
+            succeeded = end.type == ConditionType.SUCCEEDED
+            leader = self._leader_end(succeeded=succeeded)
+            if succeeded:
+                return leader if leader.exit_code == 0 else ContainerEnd(0)
+            return ContainerEnd(
+                None, end.message or str(end.reason), output=leader.output, output_cut=leader.output_cut
+            )
+        true = (condition for condition in state.status.conditions if condition.status == "True")
+        messages = [condition.message for condition in true if condition.message]
+        if messages and messages[-1] != self._told:
+            self._told = messages[-1]
+            self._launch.context.tell(f"TFJob {self._name}: {self._told}")
+        return None
+
+    def gone(self) -> ContainerEnd:
+        """See `ObjectWait`."""
+        where = f"{self._calls.namespace}/{self._name}"
+        return ContainerEnd(None, f"TFJob {where} was deleted before it had succeeded", lost=True)
+
+    def check_deadline(self) -> None:
+        """A job waits for as long as its own run policy lets it."""
+
+    def finish(self, seconds: float = 10.0) -> None:
+        """See `ObjectWait`."""
+        self._follower.close()
+        self._thread.join(10.0)
+        clock = self._launch.context.clock
+        with self._lock:
+            logs, self._logs = list(self._logs.values()), {}
+        for log in logs:
+            log.end()
+        end = clock.monotonic() + seconds
+        for log in logs:
+            log.finish(max(0.0, end - clock.monotonic()))
+
+    def _leader_end(self, *, succeeded: bool) -> ContainerEnd:
+        """How the container of the job's leader has ended, which alone has its output.json.
+
+        The job may have deleted its pods by now; what was seen of them before counts. Raises PermanentFailure if
+        nobody knows what the leader of a job that has succeeded said, and the job's pods hand it back by messages.
+        """
+        calls = self._calls
+        options = ListOptions(label_selector=f"{job_selector(self._name)},{LABEL_JOB_ROLE}={JOB_ROLE_MASTER}")
+        page = calls.patiently(
+            f"list the pods of TFJob {self._name}",
+            lambda: calls.client.list(PODS, calls.namespace, decode_pod_view, options),
+        )
+        pods = [pod for pod in page.items if pod.metadata.is_controlled_by(self._uid)]
+        with self._lock:
+            pods += [] if self._leader is None else [self._leader]
+        ends = [end for pod in pods if (end := container_end(pod, DEFAULT_CONTAINER_NAME)) is not None]
+        if succeeded and not any(end.exit_code == 0 for end in ends) and self._by_message:
+            raise PermanentFailure(
+                f"TFJob {calls.namespace}/{self._name} has succeeded, but its leader's pod is gone, and with it what "
+                "output.json said: set its cleanPodPolicy to Running or None, or give a tmp_path on a shared volume"
+            )
+        return next((end for end in ends if end.exit_code == 0 or not succeeded), ContainerEnd())
+
+    # In the thread that follows the pods.
+
+    def _follow_pods(self) -> None:
+        try:
+            with closing(iter(self._follower)) as changes:
+                for change in changes:
+                    if change.object is not None:
+                        self._pod_seen(change.object)
+        except KubeError as error:
+            logger.warning("the logs of TFJob %s can't be forwarded: %s", self._name, error)
+
+    def _pod_seen(self, pod: PodView) -> None:
+        meta = pod.metadata
+        if not meta.is_controlled_by(self._uid) or not has_started(pod, DEFAULT_CONTAINER_NAME):
+            return
+        is_leader = meta.labels.get(LABEL_JOB_ROLE) == JOB_ROLE_MASTER
+        with self._lock:
+            if is_leader and container_end(pod, DEFAULT_CONTAINER_NAME) is not None:
+                self._leader = pod
+            if meta.uid in self._logs or len(self._logs) >= _MAX_LOGS:
+                return
+            shown = replica_name(pod)
+            connect = self._calls.log(meta.name, DEFAULT_CONTAINER_NAME)
+            self._logs[meta.uid] = self._launch.forward_log(
+                meta.name, connect, prefix=f"[{shown}] ", key=f"-{meta.uid}"
+            )

@@ -1,0 +1,67 @@
+"""Runs a component's container as a distributed TFJob, through the same interface as any other step of a pipeline."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.problems import errors
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.validation import validate_manifest
+from tfoperator.kube.client import Client
+from tfoperator.launcher.container import Launch, object_name
+from tfoperator.launcher.core import (
+    ExecutorContainerSpec,
+    ExecutorSpec,
+    PlatformConfig,
+    PlatformConfigError,
+    merge_values,
+)
+from tfoperator.launcher.platforms.kubernetes import COMPONENT_LABEL, MAIN, MergedPod, ObjectComponentLauncher
+from tfoperator.launcher.platforms.tfjob.backend import TFJobBackend
+from tfoperator.launcher.platforms.tfjob.config import TFJobPlatformConfig
+
+Json = dict[str, Any]
+
+
+class TFJobComponentLauncher(ObjectComponentLauncher):
+    """Takes container specs with a TFJobPlatformConfig. The operator must run in the cluster."""
+
+    kind = "tfjob"
+
+    @classmethod
+    def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
+        """Whether it is a container, and what is configured is a TFJob."""
+        return isinstance(executor_spec, ExecutorContainerSpec) and isinstance(platform_config, TFJobPlatformConfig)
+
+    def _base_pod(self) -> Json:
+        base = super()._base_pod()
+        del base["spec"]["restartPolicy"]  # the replica type's, not the template's
+        return base
+
+    def _manifest_of(self, merged: MergedPod) -> Json:
+        config = self.platform_config
+        assert isinstance(config, TFJobPlatformConfig)
+        template = copy.deepcopy({"metadata": merged.pod["metadata"], "spec": merged.pod["spec"]})
+        for container in template["spec"]["containers"]:
+            if container["name"] == MAIN:
+                container["name"] = DEFAULT_CONTAINER_NAME
+        replicas = {
+            kind: {"replicas": count, "template": copy.deepcopy(template)}
+            for kind, count in (config.replicas or {"Worker": 1}).items()
+        }
+        job = {
+            "apiVersion": f"{TFJOBS.group}/{TFJOBS.version}",
+            "kind": TFJOBS.kind,
+            "metadata": {"labels": {COMPONENT_LABEL: template["metadata"]["labels"][COMPONENT_LABEL]}},
+            "spec": merge_values({"tfReplicaSpecs": replicas}, config.spec),
+        }
+        named = {**job, "metadata": {"name": object_name(self.component.name, "0" * 8, 1)}}
+        if problems := errors(validate_manifest(named)):
+            lines = [f"component {self.component.name}: its TFJob is not valid:", *map(str, problems)]
+            raise PlatformConfigError("\n".join(lines))
+        return job
+
+    def _backend_for(self, launch: Launch, client: Client, namespace: str, manifest: Json) -> TFJobBackend:
+        return TFJobBackend(launch, client, namespace, manifest)

@@ -1,0 +1,23 @@
+"""How objects are shown: as JSON, as metadata alone or as a table, and what discovery and OpenAPI say of their kinds.
+Pure.
+"""
+
+from tfoperator.local.apiserver.display.discovery import VERSION, Discovery
+from tfoperator.local.apiserver.display.metrics import metrics_list, node_metrics, pod_metrics
+from tfoperator.local.apiserver.display.openapi import OpenAPI
+from tfoperator.local.apiserver.display.representation import Representation, negotiate, representation
+from tfoperator.local.apiserver.display.tables import TableFormat, table_formats
+
+__all__ = [
+    "VERSION",
+    "Discovery",
+    "OpenAPI",
+    "Representation",
+    "TableFormat",
+    "metrics_list",
+    "negotiate",
+    "node_metrics",
+    "pod_metrics",
+    "representation",
+    "table_formats",
+]

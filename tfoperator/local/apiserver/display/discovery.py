@@ -1,0 +1,185 @@
+"""Discovery: which groups, versions and resources there are, in the classic and the aggregated form.
+
+kubectl asks for the aggregated form (one request for everything) and other clients walk the classic documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tfoperator.local.apiserver.resource_types import ResourceType
+
+_Dict = dict[str, Any]
+
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_SUBRESOURCE_VERBS = {
+    "scale": ("get", "patch", "update"),
+    "status": ("get", "patch", "update"),
+    "finalize": ("update",),
+    "log": ("get",),
+    "attach": ("create", "get"),
+    "binding": ("create",),
+    "exec": ("create", "get"),
+    "portforward": ("create", "get"),
+    "eviction": ("create",),
+    "token": ("create",),
+}
+_SUBRESOURCE_KINDS = {
+    "attach": ("", "v1", "PodAttachOptions"),
+    "binding": ("", "v1", "Binding"),
+    "exec": ("", "v1", "PodExecOptions"),
+    "portforward": ("", "v1", "PodPortForwardOptions"),
+    "eviction": ("policy", "v1", "Eviction"),
+    "scale": ("autoscaling", "v1", "Scale"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+}
+
+VERSION = {
+    "major": "1",
+    "minor": "34",
+    "gitVersion": "v1.34.0+tfoperator.embedded",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2026-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "",
+}
+"""What /version answers: the release of Kubernetes whose behaviour is mirrored. Clients choose features by it."""
+
+_AGGREGATED = "APIGroupDiscoveryList"
+
+
+class Discovery:
+    """The discovery documents, built once for a fixed set of resources."""
+
+    def __init__(self, resources: Sequence[ResourceType]) -> None:
+        """`resources` in the order in which they are listed."""
+        self._by_group: dict[str, dict[str, list[ResourceType]]] = {}
+        for resource in resources:
+            self._by_group.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
+
+    def document(self, path: str, accept: str) -> tuple[_Dict, str] | None:
+        """The document at a path and its content type; None if there is none."""
+        wants_aggregated = f"as={_AGGREGATED}" in accept
+        parts = path.strip("/").split("/")
+        match parts:
+            case ["api"] if wants_aggregated:
+                return self._aggregated([""], accept)
+            case ["apis"] if wants_aggregated:
+                return self._aggregated(self._groups(), accept)
+            case ["api"]:
+                return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}, _JSON
+            case ["apis"]:
+                groups = [self._group(group) for group in self._groups()]
+                return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}, _JSON
+            case ["apis", group] if group in self._groups():
+                return {"kind": "APIGroup", "apiVersion": "v1", **self._group(group)}, _JSON
+            case ["api", version] if version in self._by_group.get("", {}):
+                return self._resource_list("", version), _JSON
+            case ["apis", group, version] if version in self._by_group.get(group, {}) and group:
+                return self._resource_list(group, version), _JSON
+        return None
+
+    def paths(self) -> list[str]:
+        """All discovery paths, for `/`."""
+        grouped = [f"/apis/{group}/{version}" for group in self._groups() for version in self._by_group[group]]
+        return ["/api", "/api/v1", "/apis", *(f"/apis/{group}" for group in self._groups()), *grouped]
+
+    def _groups(self) -> list[str]:
+        return [group for group in self._by_group if group]
+
+    def _group(self, group: str) -> _Dict:
+        versions = [{"groupVersion": f"{group}/{v}", "version": v} for v in self._by_group[group]]
+        return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+    def _resource_list(self, group: str, version: str) -> _Dict:
+        listed: list[_Dict] = []
+        for resource in self._by_group[group][version]:
+            entry: _Dict = {
+                "name": resource.plural,
+                "singularName": resource.singular,
+                "namespaced": resource.namespaced,
+                "kind": resource.kind,
+                "verbs": _verbs(resource),
+                **_other_names(resource),
+            }
+            listed.append(entry)
+            for subresource in resource.subresources:
+                sub_group, sub_version, kind = _kind_of(resource, subresource)
+                sub: _Dict = {
+                    "name": f"{resource.plural}/{subresource}",
+                    "singularName": "",
+                    "namespaced": resource.namespaced,
+                    "kind": kind,
+                    "verbs": list(_SUBRESOURCE_VERBS[subresource]),
+                }
+                if (sub_group, sub_version) != (group, version):
+                    sub.update(group=sub_group, version=sub_version)
+                listed.append(sub)
+        group_version = f"{group}/{version}" if group else version
+        return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": listed}
+
+    def _aggregated(self, groups: Iterable[str], accept: str) -> tuple[_Dict, str]:
+        version = "v2" if "v=v2;" in accept + ";" else "v2beta1"
+        items = [
+            {
+                "metadata": {"name": group, "creationTimestamp": None},
+                "versions": [
+                    {
+                        "version": v,
+                        "freshness": "Current",
+                        "resources": [_aggregated_resource(resource) for resource in resources],
+                    }
+                    for v, resources in self._by_group[group].items()
+                ],
+            }
+            for group in groups
+        ]
+        document = {
+            "kind": _AGGREGATED,
+            "apiVersion": f"apidiscovery.k8s.io/{version}",
+            "metadata": {},
+            "items": items,
+        }
+        return document, f"application/json;g=apidiscovery.k8s.io;v={version};as={_AGGREGATED}"
+
+
+_JSON = "application/json"
+
+
+def _verbs(resource: ResourceType) -> list[str]:
+    return [*resource.verbs] or [verb for verb in _VERBS if verb != "deletecollection" or resource.delete_collection]
+
+
+def _other_names(resource: ResourceType) -> _Dict:
+    named = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {member: names for member, names in named.items() if names}
+
+
+def _kind_of(resource: ResourceType, subresource: str) -> tuple[str, str, str]:
+    return _SUBRESOURCE_KINDS.get(subresource, (resource.group, resource.version, resource.kind))
+
+
+def _response_kind(group: str, version: str, kind: str) -> _Dict:
+    return {"group": group, "version": version, "kind": kind}
+
+
+def _aggregated_resource(resource: ResourceType) -> _Dict:
+    return {
+        "resource": resource.plural,
+        "singularResource": resource.singular,
+        "responseKind": _response_kind(resource.group, resource.version, resource.kind),
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "verbs": _verbs(resource),
+        "subresources": [
+            {
+                "subresource": subresource,
+                "responseKind": _response_kind(*_kind_of(resource, subresource)),
+                "verbs": list(_SUBRESOURCE_VERBS[subresource]),
+            }
+            for subresource in resource.subresources
+        ],
+        **_other_names(resource),
+    }

@@ -1,0 +1,71 @@
+"""OpenAPI documents, as much as clients need: `kubectl explain` of custom kinds, and who checks unknown fields.
+
+Built-in kinds are described as open objects. Each PATCH operation lists the `fieldValidation` parameter, by which
+kubectl learns that the server checks fields, so that it does not try to with a schema of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfoperator.local.apiserver.objects import CustomResource
+from tfoperator.local.apiserver.resource_types import ResourceType
+
+_Dict = dict[str, Any]
+
+
+class OpenAPI:
+    """The OpenAPI documents of a fixed set of resources."""
+
+    def __init__(self, resources: Sequence[ResourceType], custom: Sequence[CustomResource]) -> None:
+        """`custom` brings the schemas that are known in full."""
+        self._resources = resources
+        self._schemas = {c.resource: dict(c.openapi) for c in custom}
+
+    def document(self, path: str) -> _Dict | None:
+        """The document at a path below /openapi; None if there is none."""
+        if path == "/openapi/v2":
+            return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
+        if path == "/openapi/v3":
+            return {"paths": {p: {"serverRelativeURL": f"/openapi/v3/{p}"} for p in self._group_paths()}}
+        prefix = "/openapi/v3/"
+        resources = self._group_paths().get(path[len(prefix) :]) if path.startswith(prefix) else None
+        return self._group_document(resources) if resources else None
+
+    def _group_paths(self) -> dict[str, list[ResourceType]]:
+        paths: dict[str, list[ResourceType]] = {}
+        for resource in self._resources:
+            path = f"apis/{resource.group}/{resource.version}" if resource.group else f"api/{resource.version}"
+            paths.setdefault(path, []).append(resource)
+        return paths
+
+    def _group_document(self, resources: list[ResourceType]) -> _Dict:
+        paths: _Dict = {}
+        schemas: _Dict = {}
+        for resource in resources:
+            package = ".".join(reversed(resource.group.split("."))) or "io.k8s.api.core"
+            name = f"{package}.{resource.version}.{resource.kind}"
+            gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+            schema = self._schemas.get(resource, {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+            schemas[name] = {**schema, "x-kubernetes-group-version-kind": [gvk]}
+            base = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+            scope = "/namespaces/{namespace}" if resource.namespaced else ""
+            # No request content is listed on purpose: kubectl would compute strategic patches from the open schemas.
+            operation = {
+                "operationId": f"patch{resource.kind}",
+                "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
+                "responses": {"200": {"description": "OK", "content": _content(name)}},
+                "x-kubernetes-action": "patch",
+                "x-kubernetes-group-version-kind": gvk,
+            }
+            get = {**operation, "operationId": f"read{resource.kind}", "x-kubernetes-action": "get", "parameters": []}
+            paths[f"{base}{scope}/{resource.plural}/{{name}}"] = {"get": get, "patch": operation}
+        return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
+
+
+_INFO = {"title": "Kubernetes (tfoperator, embedded)", "version": "v1.34.0"}
+
+
+def _content(schema: str) -> _Dict:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}

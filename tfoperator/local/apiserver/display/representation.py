@@ -1,0 +1,198 @@
+"""The forms in which a client can ask for objects: whole, metadata only, or as a table; for one, a list or a watch.
+
+Whole objects are never encoded here: their stored JSON is joined into the answer as it is. A client that asks for
+protobuf gets JSON, which client libraries accept; only one that accepts nothing we have is refused (406).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+from tfoperator.clock import Clock
+from tfoperator.local.apiserver.display.tables import TableFormat
+from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.resource_types import ResourceType
+from tfoperator.local.apiserver.storage import Page, StoredObject, encode, list_metadata
+
+_Dict = dict[str, Any]
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What the Accept header asks for: `form` is "", "Table", "PartialObjectMetadata" or its list."""
+
+    form: str = ""
+    version: str = "v1"
+
+
+_WHOLE = Wanted()
+_FORMS = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
+_JSON_TYPES = frozenset({"application/json", "application/*", "*/*", "application/vnd.kubernetes.protobuf"})
+
+
+def negotiate(accept: str) -> Wanted:
+    """The first clause of an Accept header that can be served; StatusError 406 if there is none."""
+    if not accept:
+        return _WHOLE
+    for clause in accept.split(","):
+        media_type, *pairs = (part.strip() for part in clause.split(";"))
+        parameters = dict(pair.partition("=")[::2] for pair in pairs)
+        if media_type.lower() not in _JSON_TYPES:
+            continue
+        form, version = parameters.get("as", ""), parameters.get("v", "v1")
+        if not form:
+            return _WHOLE
+        known = form in _FORMS and parameters.get("g", "meta.k8s.io") == "meta.k8s.io"
+        if known and version in ("v1", "v1beta1"):
+            return Wanted(form, version)
+    raise StatusError(
+        406,
+        "NotAcceptable",
+        "only the following media types are accepted: application/json, application/json;stream=watch",
+    )
+
+
+class Representation(Protocol):
+    """Encodes objects in one form."""
+
+    def one(self, stored: StoredObject) -> bytes:
+        """A single object."""
+        ...
+
+    def many(self, page: Page) -> bytes:
+        """A list."""
+        ...
+
+    def event(self, type_: str, stored: StoredObject) -> bytes:
+        """A line of a watch."""
+        ...
+
+    def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
+        """A BOOKMARK line of a watch."""
+        ...
+
+
+def representation(
+    wanted: Wanted, resource: ResourceType, table: TableFormat, clock: Clock, include_object: str = "Metadata"
+) -> Representation:
+    """The encoder for one request; `include_object` says what table rows carry (None, Metadata, Object)."""
+    if wanted.form == "Table":
+        return _Tables(resource, wanted.version, table, clock, include_object)
+    if wanted.form:
+        return _Partial(wanted.version)
+    return _Whole(resource)
+
+
+def _line(type_: str, data: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (type_.encode(), data)
+
+
+def _bookmark_metadata(revision: int, initial_events_end: bool) -> _Dict:
+    metadata: _Dict = {"resourceVersion": str(revision), "creationTimestamp": None}
+    if initial_events_end:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return metadata
+
+
+def _bookmark_object(resource: ResourceType, revision: int, initial_events_end: bool) -> _Dict:
+    metadata = _bookmark_metadata(revision, initial_events_end)
+    return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+
+
+class _Whole:
+    def __init__(self, resource: ResourceType) -> None:
+        self._resource = resource
+
+    def one(self, stored: StoredObject) -> bytes:
+        return stored.data
+
+    def many(self, page: Page) -> bytes:
+        return b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":[%b]}' % (
+            self._resource.kind.encode(),
+            self._resource.api_version.encode(),
+            encode(list_metadata(page)),
+            b",".join([stored.data for stored in page.items]),
+        )
+
+    def event(self, type_: str, stored: StoredObject) -> bytes:
+        return _line(type_, stored.data)
+
+    def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
+        return _line("BOOKMARK", encode(_bookmark_object(self._resource, revision, initial_events_end)))
+
+
+def _partial_object(api_version: str, metadata: _Dict) -> _Dict:
+    return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata}
+
+
+class _Partial:
+    def __init__(self, version: str) -> None:
+        self._api_version = f"meta.k8s.io/{version}"
+
+    def one(self, stored: StoredObject) -> bytes:
+        return encode(_partial_object(self._api_version, stored.metadata))
+
+    def many(self, page: Page) -> bytes:
+        return encode(
+            {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": self._api_version,
+                "metadata": list_metadata(page),
+                "items": [_partial_object(self._api_version, stored.metadata) for stored in page.items],
+            }
+        )
+
+    def event(self, type_: str, stored: StoredObject) -> bytes:
+        return _line(type_, self.one(stored))
+
+    def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
+        metadata = _bookmark_metadata(revision, initial_events_end)
+        return _line("BOOKMARK", encode(_partial_object(self._api_version, metadata)))
+
+
+class _Tables:
+    def __init__(
+        self, resource: ResourceType, version: str, table: TableFormat, clock: Clock, include_object: str
+    ) -> None:
+        self._resource = resource
+        self._api_version = f"meta.k8s.io/{version}"
+        self._table = table
+        self._clock = clock
+        self._include = include_object
+        self._first = True
+
+    def _row(self, stored: StoredObject) -> _Dict:
+        row: _Dict = {"cells": self._table.row(stored.obj, self._clock.now())}
+        if self._include == "Object":
+            row["object"] = stored.obj
+        elif self._include != "None":
+            row["object"] = _partial_object(self._api_version, stored.metadata)
+        return row
+
+    def _wrap(self, metadata: _Dict, rows: list[_Dict], *, columns: bool = True) -> bytes:
+        return encode(
+            {
+                "kind": "Table",
+                "apiVersion": self._api_version,
+                "metadata": metadata,
+                "columnDefinitions": self._table.definitions() if columns else None,
+                "rows": rows,
+            }
+        )
+
+    def one(self, stored: StoredObject) -> bytes:
+        return self._wrap({"resourceVersion": str(stored.revision)}, [self._row(stored)])
+
+    def many(self, page: Page) -> bytes:
+        return self._wrap(list_metadata(page), [self._row(stored) for stored in page.items])
+
+    def event(self, type_: str, stored: StoredObject) -> bytes:
+        columns, self._first = self._first, False  # a watch defines its columns in the first event only
+        metadata = {"resourceVersion": str(stored.revision)}
+        return _line(type_, self._wrap(metadata, [self._row(stored)], columns=columns))
+
+    def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
+        columns, self._first = self._first, False
+        rows = [{"cells": [], "object": _bookmark_object(self._resource, revision, initial_events_end)}]
+        return _line("BOOKMARK", self._wrap({"resourceVersion": str(revision)}, rows, columns=columns))

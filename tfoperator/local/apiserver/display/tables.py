@@ -1,0 +1,270 @@
+"""The columns that `kubectl get` shows: for custom kinds those of their CRD, for built-in ones kube-apiserver's.
+
+Rows are computed here, not by kubectl, because that is how the protocol has it (`as=Table`). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tfoperator.durations import human_duration
+from tfoperator.local.apiserver.display.jsonpath import compile_path
+from tfoperator.local.apiserver.members import member_at
+from tfoperator.local.apiserver.objects import CustomResource
+from tfoperator.local.apiserver.resource_types import ResourceType
+
+_Dict = dict[str, Any]
+Cell = Callable[[_Dict, datetime], Any]
+
+
+class Column(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A column's definition as clients get it; priority 1 is shown by `-o wide` only."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+class TableFormat(msgspec.Struct, frozen=True):
+    """The columns of one resource type and how to fill them."""
+
+    columns: tuple[Column, ...]
+    cells: tuple[Cell, ...]
+
+    def definitions(self) -> list[_Dict]:
+        """`columnDefinitions`, with every member present."""
+        return [{name: getattr(column, name) for name in Column.__struct_fields__} for column in self.columns]
+
+    def row(self, obj: _Dict, now: datetime) -> list[Any]:
+        """The cells of one object."""
+        return [cell(obj, now) for cell in self.cells]
+
+
+def _ago(text: object, now: datetime) -> str:
+    if not isinstance(text, str) or not text:
+        return "<unknown>"
+    try:
+        return human_duration((now - datetime.fromisoformat(text)).total_seconds())
+    except (ValueError, TypeError):
+        return "<unknown>"
+
+
+def _at(*path: str, default: Any = "") -> Cell:
+    def cell(obj: _Dict, _now: datetime) -> Any:
+        value = member_at(obj, path)
+        return default if value is None else value
+
+    return cell
+
+
+def _name(obj: _Dict, _now: datetime) -> str:
+    return str(obj["metadata"].get("name", ""))
+
+
+def _age(obj: _Dict, now: datetime) -> str:
+    return _ago(obj["metadata"].get("creationTimestamp"), now)
+
+
+def _format(*columns: tuple[Column, Cell]) -> TableFormat:
+    return TableFormat(tuple(c for c, _ in columns), tuple(cell for _, cell in columns))
+
+
+_NAME = (Column("Name", format="name", description="Name must be unique within a namespace."), _name)
+_AGE = (Column("Age", description="Time since the object was created."), _age)
+
+
+def _statuses(pod: _Dict) -> list[_Dict]:
+    return list((pod.get("status") or {}).get("containerStatuses") or ())
+
+
+def _ready(pod: _Dict, _now: datetime) -> str:
+    ready = sum(1 for status in _statuses(pod) if status.get("ready"))
+    return f"{ready}/{len(pod['spec'].get('containers') or ())}"
+
+
+def _restarts(pod: _Dict, now: datetime) -> str:
+    statuses = _statuses(pod)
+    count = sum(status.get("restartCount") or 0 for status in statuses)
+    ends = [((s.get("lastState") or {}).get("terminated") or {}).get("finishedAt") for s in statuses]
+    last = max(filter(None, ends), default=None)
+    return f"{count} ({_ago(last, now)} ago)" if count and last else str(count)
+
+
+def _pod_status(pod: _Dict, _now: datetime) -> str:
+    """The one word for a pod: the most telling reason that any of its containers gives, else the phase."""
+    status = pod.get("status") or {}
+    word = status.get("reason") or status.get("phase") or "Unknown"
+    for container in reversed(_statuses(pod)):
+        state = container.get("state") or {}
+        waiting, terminated = state.get("waiting") or {}, state.get("terminated")
+        if waiting.get("reason"):
+            word = waiting["reason"]
+        elif terminated is not None:
+            word = terminated.get("reason") or f"ExitCode:{terminated.get('exitCode', 0)}"
+    if pod["metadata"].get("deletionTimestamp"):
+        return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
+    return str(word)
+
+
+_POD = _format(
+    _NAME,
+    (Column("Ready", description="Containers that are ready, of all."), _ready),
+    (Column("Status", description="The aggregate status of the containers in this pod."), _pod_status),
+    (Column("Restarts", description="How often containers were restarted, and when last."), _restarts),
+    _AGE,
+    (Column("IP", priority=1), _at("status", "podIP", default="<none>")),
+    (Column("Node", priority=1), _at("spec", "nodeName", default="<none>")),
+    (Column("Nominated Node", priority=1), _at("status", "nominatedNodeName", default="<none>")),
+    (Column("Readiness Gates", priority=1), lambda _obj, _now: "<none>"),
+)
+
+
+def _service_ports(service: _Dict, _now: datetime) -> str:
+    ports = service["spec"].get("ports") or ()
+    return ",".join(f"{p.get('port')}/{p.get('protocol', 'TCP')}" for p in ports) or "<none>"
+
+
+def _pairs_at(*path: str) -> Cell:
+    def cell(obj: _Dict, _now: datetime) -> str:
+        pairs = member_at(obj, path) or {}
+        return ",".join(f"{key}={value}" for key, value in sorted(pairs.items())) or "<none>"
+
+    return cell
+
+
+_SERVICE = _format(
+    _NAME,
+    (Column("Type"), _at("spec", "type")),
+    (Column("Cluster-IP"), _at("spec", "clusterIP", default="<none>")),
+    (Column("External-IP"), lambda _obj, _now: "<none>"),
+    (Column("Port(s)"), _service_ports),
+    _AGE,
+    (Column("Selector", priority=1), _pairs_at("spec", "selector")),
+)
+
+
+def _ready_of_all(deployment: _Dict, _now: datetime) -> str:
+    ready = member_at(deployment, ("status", "readyReplicas")) or 0
+    return f"{ready}/{deployment['spec'].get('replicas', 0)}"
+
+
+def _of_containers(member: str) -> Cell:
+    def cell(deployment: _Dict, _now: datetime) -> str:
+        containers = member_at(deployment, ("spec", "template", "spec", "containers")) or ()
+        return ",".join(str(container.get(member, "")) for container in containers)
+
+    return cell
+
+
+_DEPLOYMENT = _format(
+    _NAME,
+    (Column("Ready", description="Pods that are ready, of all."), _ready_of_all),
+    (Column("Up-to-date"), _at("status", "updatedReplicas", default=0)),
+    (Column("Available"), _at("status", "availableReplicas", default=0)),
+    _AGE,
+    (Column("Containers", priority=1), _of_containers("name")),
+    (Column("Images", priority=1), _of_containers("image")),
+    (Column("Selector", priority=1), _pairs_at("spec", "selector", "matchLabels")),
+)
+
+
+def _last_seen(event: _Dict, now: datetime) -> str:
+    series = event.get("series") or {}
+    return _ago(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"), now)
+
+
+def _regarding(event: _Dict, _now: datetime) -> str:
+    about = event.get("involvedObject") or {}
+    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+
+
+def _source(event: _Dict, _now: datetime) -> str:
+    source = event.get("source") or {}
+    return ", ".join(filter(None, (source.get("component"), source.get("host"))))
+
+
+_EVENT = _format(
+    (Column("Last Seen"), _last_seen),
+    (Column("Type"), _at("type")),
+    (Column("Reason"), _at("reason")),
+    (Column("Object"), _regarding),
+    (Column("Subobject", priority=1), _at("involvedObject", "fieldPath")),
+    (Column("Source", priority=1), _source),
+    (Column("Message"), lambda obj, _now: str(obj.get("message") or "").strip()),
+    (Column("First Seen", priority=1), lambda obj, now: _ago(obj.get("firstTimestamp") or obj.get("eventTime"), now)),
+    (Column("Count", priority=1), _at("count", default=1)),
+    (Column("Name", priority=1, format="name"), _name),
+)
+
+
+def _node_status(node: _Dict, _now: datetime) -> str:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = next((c.get("status") for c in conditions if c.get("type") == "Ready"), None)
+    word = {"True": "Ready", "False": "NotReady"}.get(str(ready), "Unknown")
+    return f"{word},SchedulingDisabled" if node["spec"].get("unschedulable") else word
+
+
+_BUILTIN: Mapping[str, TableFormat] = {
+    "Pod": _POD,
+    "Service": _SERVICE,
+    "Deployment": _DEPLOYMENT,
+    "Event": _EVENT,
+    "Namespace": _format(_NAME, (Column("Status"), _at("status", "phase")), _AGE),
+    "Node": _format(
+        _NAME,
+        (Column("Status"), _node_status),
+        (Column("Roles"), lambda _obj, _now: "<none>"),
+        _AGE,
+        (Column("Version"), _at("status", "nodeInfo", "kubeletVersion")),
+    ),
+    "ConfigMap": _format(_NAME, (Column("Data"), lambda obj, _now: len(obj.get("data") or {})), _AGE),
+    "Secret": _format(
+        _NAME,
+        (Column("Type"), _at("type")),
+        (Column("Data", type="integer"), lambda obj, _now: len(obj.get("data") or {})),
+        _AGE,
+    ),
+    "ServiceAccount": _format(_NAME, (Column("Secrets"), lambda obj, _now: len(obj.get("secrets") or ())), _AGE),
+    "Lease": _format(_NAME, (Column("Holder"), _at("spec", "holderIdentity")), _AGE),
+}
+_PLAIN = _format(_NAME, (Column("Created At"), _at("metadata", "creationTimestamp")))
+
+
+def _custom(custom: CustomResource) -> TableFormat:
+    columns: list[tuple[Column, Cell]] = [_NAME]
+    for printed in custom.columns:
+        column = Column(printed.name, printed.type, printed.format, printed.description, printed.priority)
+        columns.append((column, _json_path_cell(printed.json_path, printed.type)))
+    return _format(*(columns if custom.columns else [_NAME, _AGE]))
+
+
+def _json_path_cell(path: str, kind: str) -> Cell:
+    find = compile_path(path)
+
+    def cell(obj: _Dict, now: datetime) -> Any:
+        found = find(obj)
+        if not found:
+            return None
+        value = found[0]
+        if kind == "date":
+            return _ago(value, now)
+        if kind == "string":
+            return ",".join(map(str, found)) if len(found) > 1 else str(value)
+        return value
+
+    return cell
+
+
+def table_formats(
+    resources: Sequence[ResourceType], custom: Sequence[CustomResource]
+) -> dict[ResourceType, TableFormat]:
+    """How to print each resource type."""
+    formats = {resource: _BUILTIN.get(resource.kind, _PLAIN) for resource in resources}
+    formats.update({c.resource: _custom(c) for c in custom})
+    return formats

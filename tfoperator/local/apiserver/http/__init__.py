@@ -1,0 +1,32 @@
+"""How a request comes in and how its answer goes out: connections, paths, bodies, watches and logs.
+
+`Api` sees each request first and hands those for resources to `ResourceRequests`. What may be written, what is stored
+and how it looks is decided in other rooms. All but the readers of logs runs in the server's event loop.
+"""
+
+from tfoperator.local.apiserver.http.api import Api
+from tfoperator.local.apiserver.http.bodies import MAX_BODY, decode_delete_options, decode_object, write_options
+from tfoperator.local.apiserver.http.certificates import make_certificate
+from tfoperator.local.apiserver.http.listener import Listener
+from tfoperator.local.apiserver.http.metrics_requests import MetricsRequests, UsageSource
+from tfoperator.local.apiserver.http.pod_logs import LogReader, LogThreads
+from tfoperator.local.apiserver.http.resource_requests import CommandOpener, ResourceRequests
+from tfoperator.local.apiserver.http.reviews import REVIEWS, USER
+
+__all__ = [
+    "MAX_BODY",
+    "REVIEWS",
+    "USER",
+    "Api",
+    "CommandOpener",
+    "Listener",
+    "LogReader",
+    "LogThreads",
+    "MetricsRequests",
+    "ResourceRequests",
+    "UsageSource",
+    "decode_delete_options",
+    "decode_object",
+    "make_certificate",
+    "write_options",
+]

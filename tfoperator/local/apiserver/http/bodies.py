@@ -1,0 +1,123 @@
+"""Reading request bodies: JSON (or YAML) objects, patches and delete options, with errors a user can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.local.apiserver.errors import StatusError, bad_request, unsupported_media_type
+from tfoperator.local.apiserver.http import protobuf
+from tfoperator.local.apiserver.members import is_int64, parse_int64, query_flag
+from tfoperator.local.apiserver.registry import DeleteOptions, WriteOptions
+from tfoperator.yamldata import YamlError, read_value
+
+MAX_BODY = 3 * 1024 * 1024
+"""Bytes of a request body, kube-apiserver's own limit."""
+
+_MANAGER_LENGTH = 128  # as in kube-apiserver
+
+_decode_json = msgspec.json.Decoder().decode
+_decode_delete_options = msgspec.json.Decoder(DeleteOptions).decode
+_JSON = ("", "application/json", "application/octet-stream")
+_YAML = ("application/yaml", "application/x-yaml", "text/yaml")
+
+
+def content_type(request: web.Request) -> str:
+    """The media type that the client gave, lower-case and without parameters; empty if it gave none."""
+    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+async def read_object(request: web.Request) -> dict[str, Any]:
+    """The object in a request's body; StatusError 400 or 415."""
+    return decode_object(content_type(request), await request.read())
+
+
+def too_large_body() -> StatusError:
+    """413."""
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
+
+
+def decode_object(content_type: str, body: bytes) -> dict[str, Any]:
+    """The object in a POST or PUT; StatusError 400 or 415."""
+    if content_type == protobuf.MEDIA_TYPE:
+        return _decode_protobuf(body)
+    if content_type not in (*_JSON, *_YAML):
+        raise unsupported_media_type(("application/json", "application/yaml"))
+    try:
+        obj = _decode_yaml(body) if content_type in _YAML else _decode_json(body)
+    except (*UNDECODABLE, YamlError) as error:
+        raise bad_request(f"the object provided is unrecognized: couldn't read the body: {error}") from error
+    if not isinstance(obj, dict):
+        raise bad_request("the object provided is unrecognized: the body has to be one JSON object")
+    return obj
+
+
+def _decode_yaml(body: bytes) -> Any:
+    # What the body means is bounded like a body in JSON. Kubernetes' reader lets the last of two equal keys count.
+    return read_value(body, "body", max_bytes=MAX_BODY, unique_keys=False)
+
+
+def _decode_protobuf(body: bytes) -> dict[str, Any]:
+    try:
+        return protobuf.decode(body)
+    except protobuf.ProtobufError as error:
+        raise unsupported_media_type(_JSON[1:2], str(error)) from error
+
+
+def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, str]) -> DeleteOptions:
+    """DeleteOptions from the body or, if it is empty, from the query; `dryRun` counts in both."""
+    dry_run = ["All"] if "dryRun" in query else None
+    if not body.strip():
+        grace = query.get("gracePeriodSeconds")
+        orphan = query_flag(query, "orphanDependents") if "orphanDependents" in query else None
+        try:
+            seconds = None if grace is None else parse_int64(grace)
+        except ValueError as error:
+            raise bad_request(f'gracePeriodSeconds: "{str(grace)[:64]}" is {error}') from None
+        return DeleteOptions(
+            grace_period_seconds=seconds,
+            propagation_policy=query.get("propagationPolicy") or None,
+            orphan_dependents=orphan,
+            dry_run=dry_run,
+        )
+    if content_type == protobuf.MEDIA_TYPE:
+        body = msgspec.json.encode(_decode_protobuf(body))
+    elif content_type not in _JSON:
+        raise unsupported_media_type(("application/json",))
+    try:
+        options = _decode_delete_options(body)
+    except UNDECODABLE as error:
+        raise bad_request(f"couldn't read the DeleteOptions: {error}") from error
+    if not is_int64(options.grace_period_seconds or 0):
+        raise bad_request("couldn't read the DeleteOptions: gracePeriodSeconds: not a number of 64 bits")
+    return msgspec.structs.replace(options, dry_run=options.dry_run or dry_run)
+
+
+def decode_configuration(body: bytes) -> dict[str, Any]:
+    """What a server-side apply wants, in YAML or JSON; StatusError 400."""
+    return decode_object(_YAML[0], body)
+
+
+def write_options(query: Mapping[str, str], user_agent: str = "") -> WriteOptions:
+    """What a query says about a write; the program, as its User-Agent names it, is the `fieldManager` by default."""
+    dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "")
+    if dry_run not in ("", "All"):
+        raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
+    if validation not in ("", "Ignore", "Warn", "Strict"):
+        raise bad_request(
+            f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Warn", "Strict"'
+        )
+    manager = query.get("fieldManager", "")
+    if len(manager) > _MANAGER_LENGTH:
+        raise bad_request(f"fieldManager: Too long: may not be more than {_MANAGER_LENGTH} bytes")
+    return WriteOptions(
+        dry_run=bool(dry_run),
+        strict=validation == "Strict",
+        silent=validation == "Ignore",
+        manager=manager or user_agent.partition("/")[0][:_MANAGER_LENGTH],
+        force=query_flag(query, "force"),
+    )

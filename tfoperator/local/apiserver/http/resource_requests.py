@@ -1,0 +1,323 @@
+"""Requests for resources: collections, objects and their subresources.
+
+A write happens between two awaits (its body is read before, its answer is sent after), so no lock is needed and a
+client that hangs up can't leave half of one behind.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from tfoperator.clock import Clock
+from tfoperator.local.apiserver import errors
+from tfoperator.local.apiserver.display import Representation, TableFormat, negotiate, representation
+from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.http.answers import JSON, created, deleted, json_answer, no_such_path
+from tfoperator.local.apiserver.http.bodies import (
+    content_type,
+    decode_configuration,
+    decode_delete_options,
+    decode_object,
+    read_object,
+    write_options,
+)
+from tfoperator.local.apiserver.http.pod_logs import LogReader, LogRequest, LogThreads, choose_container
+from tfoperator.local.apiserver.http.pod_streams import StreamRequest, attach, execute, no_ports, open_socket
+from tfoperator.local.apiserver.http.url_paths import ResourcePath
+from tfoperator.local.apiserver.http.watch_streams import Watcher, check_watch_options, serve
+from tfoperator.local.apiserver.members import query_flag
+from tfoperator.local.apiserver.registry import (
+    APPLY,
+    Patcher,
+    Registry,
+    TokenIssuer,
+    WriteOptions,
+    Written,
+    apply_configuration,
+    bind,
+    evict,
+    patcher,
+    rescaled,
+    scale_of,
+)
+from tfoperator.local.apiserver.resource_types import PODS, ResourceType
+from tfoperator.local.apiserver.storage import ListOptions, Store, StoredObject, encode, list_page
+from tfoperator.local.runtime import Beside, LaunchError
+
+CommandOpener = Callable[[str, str, str, Sequence[str]], Beside]
+"""(namespace, pod, container, command) -> how to run it. LaunchError: why not, and what to do."""
+
+_DEFAULT_WATCH_SECONDS = (1800, 3600)  # kube-apiserver draws from one to two times its --min-request-timeout
+
+
+class _Call(NamedTuple):
+    """One request, and what its path names."""
+
+    request: web.Request
+    resource: ResourceType
+    path: ResourcePath
+
+    @property
+    def key(self) -> tuple[ResourceType, str, str]:
+        return self.resource, self.path.namespace, self.path.name
+
+    @property
+    def options(self) -> WriteOptions:
+        return write_options(self.request.query, self.request.headers.get("User-Agent", ""))
+
+    @property
+    def unsupported(self) -> StatusError:
+        return errors.method_not_allowed(self.request.method.lower())
+
+
+class ResourceRequests:
+    """Answers requests for resources. Confined to the server's event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        *,
+        tokens: TokenIssuer,
+        tables: Mapping[ResourceType, TableFormat],
+        logs: LogThreads,
+        log_reader: LogReader | None,
+        clock: Clock,
+        rng: random.Random,
+        bookmark_interval: float,
+    ) -> None:
+        """`bookmark_interval` is in seconds."""
+        self._store = store
+        self._registry = registry
+        self._tokens = tokens
+        self._tables = tables
+        self._logs = logs
+        self.log_reader = log_reader
+        self.beside: CommandOpener | None = None
+        """How commands are run beside containers, by the node agent."""
+        self.stacks_reader: LogReader | None = None
+        self._clock = clock
+        self._rng = rng
+        self._bookmark_interval = bookmark_interval
+        self._by_path = {(r.group, r.version, r.plural): r for r in registry.resources}
+        self._watchers: set[Watcher] = set()
+        self._sockets: set[web.WebSocketResponse] = set()
+
+    async def close_streams(self) -> None:
+        """End every watch cleanly, and every command that runs beside a container."""
+        for watcher in tuple(self._watchers):
+            watcher.close()
+        for socket in tuple(self._sockets):
+            await socket.close()
+
+    async def answer(self, request: web.Request, path: ResourcePath) -> web.StreamResponse:
+        """Answer one request. Raises StatusError."""
+        if (path.group, path.version, path.plural) == ("", "v1", "bindings"):
+            return await self._bind(_Call(request, PODS, path))
+        resource = self._by_path.get((path.group, path.version, path.plural))
+        scoped = resource is not None and (resource.namespaced or not path.namespace)
+        if resource is None or not scoped or (resource.namespaced and path.name and not path.namespace):
+            raise no_such_path()
+        call = _Call(request, resource, path)
+        if path.subresource:
+            return await self._subresource(call)
+        return await (self._object(call) if path.name else self._collection(call))
+
+    async def _collection(self, call: _Call) -> web.StreamResponse:
+        request, resource, path = call
+        match request.method:
+            case "GET" if query_flag(request.query, "watch"):
+                return await self._watch(call)
+            case "GET":
+                options = ListOptions.parse(resource, request.query)
+                return json_answer(self._form(call).many(list_page(self._store, resource, path.namespace, options)))
+            case "POST" if path.namespace or not resource.namespaced:
+                body = await read_object(request)
+                written = self._registry.create(resource, path.namespace, body, call.options)
+                return self._written(call, written, 201)
+            case "DELETE":
+                return await self._delete_collection(call)
+        raise call.unsupported
+
+    async def _object(self, call: _Call) -> web.StreamResponse:
+        request = call.request
+        match request.method:
+            case "GET":
+                return self._shown(call, self._registry.get(*call.key))
+            case "PUT" | "PATCH":
+                return await self._update(call)
+            case "DELETE":
+                options = decode_delete_options(content_type(request), await request.read(), request.query)
+                written = self._registry.delete(*call.key, options)
+                if written.removed and not call.resource.returns_deleted:
+                    return deleted(call.resource, written.stored)
+                return self._written(call, written)
+        raise call.unsupported
+
+    async def _subresource(self, call: _Call) -> web.StreamResponse:
+        request, resource, path = call
+        if (path.subresource, request.method) == ("stacks", "GET") and resource is PODS:
+            # Ours alone, and in no discovery: an API server of Kubernetes has no such thing.
+            return await self._log(call, self.stacks_reader)
+        if path.subresource not in resource.subresources:
+            raise no_such_path()
+        match path.subresource, request.method:
+            case "status", "GET":
+                return self._shown(call, self._registry.get(*call.key))
+            case "scale", "GET":
+                return self._shown(call, scale_of(resource, self._registry.get(*call.key)))
+            case "status" | "scale", "PUT" | "PATCH":
+                return await self._update(call)
+            case "finalize", "PUT":
+                return self._written(call, self._registry.finalize_namespace(path.name, await read_object(request)))
+            case "token", "POST":
+                body = await read_object(request)
+                issued = self._tokens.issue(self._registry, path.namespace, path.name, body, self._clock.now())
+                return json_answer(encode(issued), status=201)
+        return await self._pod_subresource(call)
+
+    async def _pod_subresource(self, call: _Call) -> web.StreamResponse:
+        request, _, path = call
+        match path.subresource, request.method:
+            case "log", "GET":
+                return await self._log(call, self.log_reader)
+            case "binding", _:
+                return await self._bind(call)
+            case "exec" | "attach", "GET" | "POST":
+                return await self._stream(call)
+            case "portforward", "GET" | "POST":
+                self._registry.get(*call.key)
+                raise no_ports()
+            case "eviction", "POST":
+                evict(self._registry, path.namespace, path.name, await read_object(request))
+                return created()
+        raise call.unsupported
+
+    async def _update(self, call: _Call) -> web.StreamResponse:
+        """PUT or PATCH of an object, its status or its Scale."""
+        request, resource, path = call
+        body, media_type = await request.read(), content_type(request)
+        if request.method == "PATCH" and media_type == APPLY and not path.subresource:
+            return self._apply(call, body)
+        options = call.options
+        patch, scale = request.method == "PATCH", path.subresource == "scale"
+        change = patcher(resource, media_type, body) if patch else _replace_by(decode_object(media_type, body))
+
+        def new(current: StoredObject) -> dict[str, Any]:
+            return rescaled(resource, current, change, patch=patch) if scale else change(current.copy())
+
+        subresource = "" if scale else path.subresource
+        written = self._registry.update(*call.key, new, options, subresource=subresource, patch=patch)
+        return self._written(call, Written(scale_of(resource, written.stored), written.warnings) if scale else written)
+
+    def _apply(self, call: _Call, body: bytes) -> web.Response:
+        options = call.options
+        if "fieldManager" not in call.request.query:
+            options = msgspec.structs.replace(options, manager="")  # here it has to be said
+        written, created = apply_configuration(self._registry, *call.key, decode_configuration(body), options)
+        return self._written(call, written, 201 if created else 200)
+
+    async def _bind(self, call: _Call) -> web.StreamResponse:
+        if call.request.method != "POST":
+            raise call.unsupported
+        body = await read_object(call.request)
+        bind(self._registry, call.path.namespace, call.path.name, body, self._clock.now())
+        return created()
+
+    async def _delete_collection(self, call: _Call) -> web.Response:
+        request, resource, path = call
+        options = ListOptions.parse(resource, request.query)
+        deletion = decode_delete_options(content_type(request), await request.read(), request.query)
+        if not resource.delete_collection or (resource.namespaced and not path.namespace):
+            raise errors.method_not_allowed("delete")
+        page = list_page(self._store, resource, path.namespace, options)
+        for stored in page.items:
+            metadata = stored.metadata
+            self._registry.delete(resource, metadata.get("namespace", ""), metadata["name"], deletion)
+        return json_answer(self._form(call).many(page))
+
+    def _form(self, call: _Call) -> Representation:
+        wanted = negotiate(call.request.headers.get("Accept", ""))
+        include = call.request.query.get("includeObject", "Metadata")
+        return representation(wanted, call.resource, self._tables[call.resource], self._clock, include)
+
+    def _shown(self, call: _Call, stored: StoredObject) -> web.Response:
+        return json_answer(self._form(call).one(stored))
+
+    def _written(self, call: _Call, written: Written, status: int = 200) -> web.Response:
+        return json_answer(self._form(call).one(written.stored), status=status, warnings=written.warnings)
+
+    async def _watch(self, call: _Call) -> web.StreamResponse:
+        request, resource, path = call
+        options = ListOptions.parse(resource, request.query)
+        form = self._form(call)
+        check_watch_options(options)
+        watcher = Watcher(self._store, resource, path.namespace, options, form)
+        self._watchers.add(watcher)
+        response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
+        try:
+            await response.prepare(request)
+            timeout = options.timeout_seconds or self._rng.uniform(*_DEFAULT_WATCH_SECONDS)
+            await serve(watcher, response, timeout=timeout, bookmark_interval=self._bookmark_interval)
+            return response
+        except ConnectionError:
+            return response  # the client is gone, as clients of watches go
+        finally:
+            watcher.close()
+            self._watchers.discard(watcher)
+
+    async def _stream(self, call: _Call) -> web.StreamResponse:
+        """Exec and attach."""
+        stored = self._registry.get(*call.key)
+        wanted = StreamRequest.parse(call.request)
+        container = choose_container(stored.obj, wanted.container)
+        if call.path.subresource == "attach":
+            if self.log_reader is None:
+                raise StatusError(503, "ServiceUnavailable", "no node agent serves logs")
+            where = (call.path.namespace, call.path.name, container)
+            stream = await self._logs.open(self.log_reader, LogRequest(*where, follow=True, tail_lines=0))
+            try:
+                socket = await open_socket(call.request)
+                await attach(socket, stream)
+            finally:
+                stream.close()
+            return socket
+        if not wanted.command:
+            raise errors.bad_request("you must specify at least one command for the container")
+        if self.beside is None:
+            raise StatusError(503, "ServiceUnavailable", "no node agent runs commands")
+        try:
+            beside = self.beside(call.path.namespace, call.path.name, container, wanted.command)
+        except LaunchError as error:
+            raise errors.bad_request(str(error)) from None
+        socket = await open_socket(call.request)
+        self._sockets.add(socket)
+        try:
+            await execute(socket, beside, stdin=wanted.stdin, tty=wanted.tty)
+        finally:
+            self._sockets.discard(socket)
+        return socket
+
+    async def _log(self, call: _Call, reader: LogReader | None) -> web.StreamResponse:
+        wanted = LogRequest.parse(self._registry.get(*call.key), call.request.query, self._clock.now())
+        if reader is None:
+            raise StatusError(503, "ServiceUnavailable", f"no node agent serves {call.path.subresource}")
+        stream = await self._logs.open(reader, wanted)
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        try:
+            await response.prepare(call.request)
+            await stream.send(response)
+        except ConnectionError:
+            pass  # the client has read enough
+        finally:
+            stream.close()
+        return response
+
+
+def _replace_by(new: dict[str, Any]) -> Patcher:
+    return lambda _current: new

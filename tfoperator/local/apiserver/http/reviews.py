@@ -1,0 +1,84 @@
+"""Reviews: what a client may do, and who it is. Whoever has the token may do everything.
+
+`kubectl auth can-i` and `whoami`, and clients that look before they leap, create these objects; nothing is stored.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tfoperator.local.apiserver.errors import bad_request, method_not_allowed
+from tfoperator.local.apiserver.http.url_paths import ResourcePath
+from tfoperator.local.apiserver.resource_types import ResourceType
+
+_Dict = dict[str, Any]
+
+USER = "tfoperator-local"
+"""Who has the token; the kubeconfig calls its user so, too."""
+
+_USER_INFO = {"username": USER, "groups": ["system:masters", "system:authenticated"]}
+_EVERYTHING = ["*"]
+
+
+def _access(spec: _Dict, _: str) -> _Dict:
+    if bool(spec.get("resourceAttributes")) == bool(spec.get("nonResourceAttributes")):
+        raise bad_request("exactly one of resourceAttributes and nonResourceAttributes must be specified")
+    return {"allowed": True}
+
+
+def _rules(spec: _Dict, _: str) -> _Dict:
+    if not spec.get("namespace"):
+        raise bad_request("no namespace on request")
+    return {
+        "incomplete": False,
+        "resourceRules": [{"verbs": _EVERYTHING, "apiGroups": _EVERYTHING, "resources": _EVERYTHING}],
+        "nonResourceRules": [{"verbs": _EVERYTHING, "nonResourceURLs": _EVERYTHING}],
+    }
+
+
+def _self(_spec: _Dict, _: str) -> _Dict:
+    return {"userInfo": _USER_INFO}
+
+
+def _token(spec: _Dict, token: str) -> _Dict:
+    given = spec.get("token")
+    if not given:
+        raise bad_request("token is required for TokenReview in authentication")
+    known = hmac.compare_digest(str(given).encode("utf-8", "surrogatepass"), token.encode())
+    return {"authenticated": True, "user": _USER_INFO} if known else {"error": "invalid bearer token"}
+
+
+def _type(group: str, kind: str) -> ResourceType:
+    plural = f"{kind.lower()}s"
+    return ResourceType(group, "v1", kind, plural, namespaced=False, verbs=("create",))
+
+
+_REVIEWS: Mapping[ResourceType, Callable[[_Dict, str], _Dict]] = {
+    _type("authorization.k8s.io", "SelfSubjectAccessReview"): _access,
+    _type("authorization.k8s.io", "SelfSubjectRulesReview"): _rules,
+    _type("authentication.k8s.io", "SelfSubjectReview"): _self,
+    _type("authentication.k8s.io", "TokenReview"): _token,
+}
+_BY_PATH = {ResourcePath(one.group, one.version, one.plural): one for one in _REVIEWS}
+
+REVIEWS = tuple(_REVIEWS)
+"""Their types, for discovery."""
+
+
+def review_at(path: ResourcePath) -> ResourceType | None:
+    """The type of review that a path names; None if it names another thing."""
+    return _BY_PATH.get(path)
+
+
+def reviewed(resource: ResourceType, method: str, body: _Dict, token: str) -> _Dict:
+    """The answer to a review, on a server of this token. Raises StatusError 400 or 405."""
+    if method != "POST":
+        raise method_not_allowed(method.lower())
+    spec = body.get("spec") or {}
+    if not isinstance(spec, dict):
+        raise bad_request("the spec of a review is an object")
+    metadata = {"creationTimestamp": None}
+    header = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata, "spec": spec}
+    return {**header, "status": _REVIEWS[resource](spec, token)}

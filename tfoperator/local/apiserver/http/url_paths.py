@@ -1,0 +1,41 @@
+"""From URL path to what it names. Pure, and the only place that knows how Kubernetes lays out its paths."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+import msgspec
+
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+
+
+class ResourcePath(msgspec.Struct, frozen=True):
+    """`/api/v1/namespaces/{namespace}/{plural}/{name}/{subresource}` and its shorter and grouped forms."""
+
+    group: str
+    version: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def parse_path(raw_path: str) -> ResourcePath | None:
+    """Split a percent-encoded path; None if it names no resource (discovery, health, nonsense).
+
+    Each part is decoded after splitting, so an encoded slash stays inside its part and can't reach elsewhere.
+    """
+    parts = [unquote(part) for part in raw_path.strip("/").split("/")]
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) >= 3 and not (len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES):
+        namespace, rest = rest[1], rest[2:]
+    if len(rest) > 3 or not all(rest):
+        return None
+    plural, name, subresource = (*rest, "", "")[:3]
+    return ResourcePath(group, version, plural, namespace, name, subresource)

@@ -1,0 +1,189 @@
+"""Watches: from a starting revision, every change of a selection, in order, without gaps.
+
+A watcher is filled by the store's events and emptied by its HTTP handler; both run in the server's event loop, so
+between taking the initial state and observing changes nothing can slip through. Selection is by transition: an object
+that begins to match is ADDED, one that stops matching is DELETED.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from tfoperator.local.apiserver.display import Representation
+from tfoperator.local.apiserver.errors import StatusError, expired
+from tfoperator.local.apiserver.resource_types import ResourceType
+from tfoperator.local.apiserver.storage import (
+    Change,
+    Compacted,
+    ListOptions,
+    Store,
+    StoredObject,
+    encode,
+    match_forbidden,
+    parse_revision,
+    too_large,
+)
+
+BACKLOG_LIMIT = 10_000
+"""Lines a client may lag behind. Beyond that its watch is ended, so that one that doesn't read can't fill the memory;
+it resumes from the last version it saw, or relists."""
+
+
+class Sink(Protocol):
+    """Where lines go: an HTTP response."""
+
+    async def write(self, data: bytes) -> None:
+        """Send; raises ConnectionError when the client is gone."""
+        ...
+
+
+def check_watch_options(options: ListOptions) -> None:
+    """Raise StatusError 422 for a combination that a watch doesn't have."""
+    if options.send_initial_events is None:
+        if options.match:
+            raise match_forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+    elif options.match != "NotOlderThan":
+        raise match_forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+
+
+class Watcher:
+    """One watch: its selection, its form and the lines not yet sent."""
+
+    def __init__(
+        self,
+        store: Store,
+        resource: ResourceType,
+        namespace: str,
+        options: ListOptions,
+        form: Representation,
+        *,
+        backlog_limit: int = BACKLOG_LIMIT,
+    ) -> None:
+        """Collect what the starting point asks for, and observe from now on. StatusError 400 or 504."""
+        self._store = store
+        self._resource = resource
+        self._prefix = f"{namespace}/" if namespace else ""
+        self._selector = options.selector
+        self._form = form
+        self._bookmarks = options.allow_bookmarks
+        self._backlog_limit = backlog_limit
+        self._lines: list[bytes] = []
+        self._wake = asyncio.Event()
+        self._closed = False
+        self._unobserve: Callable[[], None] = lambda: None
+        self._start(options, namespace)
+        if not self._closed:
+            self._unobserve = store.observe(self._observe, resource)
+
+    def _start(self, options: ListOptions, namespace: str) -> None:
+        revision = parse_revision(options.resource_version)
+        initial = options.send_initial_events
+        if initial and revision > self._store.revision:
+            raise too_large(revision, self._store.revision)
+        if initial or (initial is None and revision == 0):
+            for stored in self._store.objects(self._resource, namespace):
+                if self._selector.matches(stored.obj):
+                    self._put(self._form.event("ADDED", stored))
+            if initial and self._bookmarks:
+                self._put(self._form.bookmark(self._store.revision, initial_events_end=True))
+        elif revision:
+            self._replay(revision)
+
+    def _replay(self, revision: int) -> None:
+        try:
+            if revision > self._store.revision:
+                # Only a client of an earlier server can know the future; waiting for it would be waiting for ever.
+                raise Compacted(self._store.revision)
+            for change in self._store.changes_since(self._resource, revision):
+                self._observe(change)
+        except Compacted as error:
+            self._fail(expired(f"too old resource version: {revision} ({error.oldest})"))
+
+    def _fail(self, error: StatusError) -> None:
+        """End with an ERROR event: once a watch is accepted, this is how it fails."""
+        self._put(b'{"type":"ERROR","object":%b}\n' % encode(error.body()))
+        self.close()
+
+    def _put(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._wake.set()
+
+    def _observe(self, change: Change) -> None:
+        if not change.last.key.startswith(self._prefix):
+            return
+        if self._selector.empty:
+            type_ = "DELETED" if change.new is None else "ADDED" if change.old is None else "MODIFIED"
+            stored = change.last
+        else:
+            before = change.old is not None and self._selector.matches(change.old.obj)
+            after = change.new is not None and self._selector.matches(change.new.obj)
+            if not before and not after:
+                return
+            stored = change.last
+            if not after and change.new is not None and change.old is not None:
+                # It left the selection: show it as it was, under the version at which it left.
+                stored = StoredObject(change.old.key, change.old.copy(), change.revision)
+            type_ = ("MODIFIED" if before else "ADDED") if after else "DELETED"
+        self._put(self._form.event(type_, stored))
+        if len(self._lines) > self._backlog_limit:
+            self.close()
+
+    def bookmark(self) -> None:
+        """Tell the client that it has seen everything up to now, if it asked to be told."""
+        if self._bookmarks and not self._closed:
+            self._put(self._form.bookmark(self._store.revision, initial_events_end=False))
+
+    def close(self) -> None:
+        """End the watch after what is already collected. Idempotent."""
+        self._closed = True
+        self._unobserve()
+        self._unobserve = lambda: None
+        self._wake.set()
+
+    @property
+    def closed(self) -> bool:
+        """Whether no more lines will come."""
+        return self._closed
+
+    def take(self) -> bytes:
+        """All lines collected since the last call."""
+        lines, self._lines = self._lines, []
+        self._wake.clear()
+        return b"".join(lines)
+
+    async def wait(self, deadline: float) -> None:
+        """Until there is something to take, the watch is closed, or the loop's time reaches `deadline`."""
+        if self._lines or self._closed:
+            return
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+
+async def serve(watcher: Watcher, sink: Sink, *, timeout: float, bookmark_interval: float) -> None:
+    """Send a watcher's lines until it is closed or `timeout` seconds are over, with bookmarks when they are due."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout
+    next_bookmark = loop.time() + bookmark_interval
+    try:
+        while True:
+            if data := watcher.take():
+                await sink.write(data)
+            if watcher.closed:
+                if rest := watcher.take():
+                    await sink.write(rest)
+                return
+            await watcher.wait(min(end, next_bookmark))
+            now = loop.time()
+            if now >= end:
+                watcher.bookmark()
+                watcher.close()
+            elif now >= next_bookmark:
+                watcher.bookmark()
+                next_bookmark = now + bookmark_interval
+    finally:
+        watcher.close()

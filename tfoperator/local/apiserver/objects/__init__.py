@@ -1,0 +1,39 @@
+"""What an object must look like: types, names, metadata, defaults, validation, and custom resources with their schema.
+
+A `Strategy` has what differs between kinds, in the words of kube-apiserver's registry strategies. Pure, but for
+random names and addresses.
+"""
+
+from tfoperator.local.apiserver.objects.custom_resources import CustomResource, custom_resource
+from tfoperator.local.apiserver.objects.field_managers import Owned, Owner, after_update, apply, managed_fields
+from tfoperator.local.apiserver.objects.field_sets import list_keys
+from tfoperator.local.apiserver.objects.json_types import check_types
+from tfoperator.local.apiserver.objects.metadata import (
+    carry_over,
+    check_identity,
+    generated_name,
+    validate_metadata,
+    validate_metadata_update,
+)
+from tfoperator.local.apiserver.objects.strategies import Strategy, builtin_strategies
+from tfoperator.local.apiserver.objects.tfjobs import tfjobs
+
+__all__ = [
+    "CustomResource",
+    "Owned",
+    "Owner",
+    "Strategy",
+    "after_update",
+    "apply",
+    "builtin_strategies",
+    "carry_over",
+    "check_identity",
+    "check_types",
+    "custom_resource",
+    "generated_name",
+    "list_keys",
+    "managed_fields",
+    "tfjobs",
+    "validate_metadata",
+    "validate_metadata_update",
+]

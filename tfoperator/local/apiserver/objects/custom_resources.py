@@ -1,0 +1,199 @@
+"""Custom resources: a CRD's names, schema, printer columns and subresource, served without an apiextensions server.
+
+The schema says what OpenAPI can say; what the CRD says in CEL comes as a validator in Python, asked when the schema
+has nothing to object, as in kube-apiserver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.local.apiserver.errors import FieldProblem, invalid_value
+from tfoperator.local.apiserver.members import content_of, keep, member_at
+from tfoperator.local.apiserver.objects.strategies import Strategy
+from tfoperator.local.apiserver.objects.structural_schema import StructuralSchema
+from tfoperator.local.apiserver.resource_types import ResourceType, ScalePaths
+from tfoperator.local.apiserver.storage import ServedView
+
+_Dict = dict[str, Any]
+
+Validator = Callable[[_Dict, _Dict | None], Iterable[FieldProblem]]
+"""What is wrong with an object, given its old version in an update (None in a create)."""
+
+
+class PrinterColumn(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
+    """One of `additionalPrinterColumns`."""
+
+    name: str
+    type: str
+    json_path: str
+    description: str = ""
+    priority: int = 0
+    format: str = ""
+
+
+class CustomResource(msgspec.Struct, frozen=True):
+    """One version of a CRD made ready to serve. `view` says how it comes from the stored version, if it is another."""
+
+    resource: ResourceType
+    openapi: Mapping[str, Any]
+    columns: tuple[PrinterColumn, ...]
+    strategy: Strategy
+    view: ServedView | None = None
+
+
+Conversion = Callable[[_Dict], _Dict]
+"""Turns an object of one's own into one of another version."""
+
+Check = Callable[[_Dict], object]
+"""Raises StatusError for an object that passes all rules of its version and can't be converted for all that."""
+
+
+def custom_resource(crd: Mapping[str, Any], validator: Validator | None = None) -> CustomResource:
+    """Read the stored version of a `CustomResourceDefinition` (apiextensions.k8s.io/v1)."""
+    return _read_version(crd, next(v for v in crd["spec"]["versions"] if v.get("storage")), validator)
+
+
+def custom_view(
+    crd: Mapping[str, Any],
+    name: str,
+    *,
+    to_stored: Conversion,
+    from_stored: Conversion,
+    validator: Validator,
+    convertible: Check,
+) -> CustomResource:
+    """Read another version of it. What conversions yield is pruned and completed by the schema of the version.
+
+    `convertible` is asked at every write, dry runs included, when nothing else is wrong: `to_stored` must not fail.
+    """
+    versions = {version["name"]: version for version in crd["spec"]["versions"]}
+    served, stored = _read_version(crd, versions[name], validator, convertible), custom_resource(crd)
+    shown_schema, stored_schema = StructuralSchema(served.openapi), StructuralSchema(stored.openapi)
+
+    def converted(convert: Conversion, schema: StructuralSchema, obj: _Dict) -> _Dict:
+        result = convert(obj)
+        schema.prune(result)
+        schema.default(result)
+        return result
+
+    view = ServedView(
+        served.resource,
+        stored.resource,
+        to_stored=lambda obj: converted(to_stored, stored_schema, obj),
+        from_stored=lambda obj: converted(from_stored, shown_schema, obj),
+    )
+    return msgspec.structs.replace(served, view=view)
+
+
+def _read_version(
+    crd: Mapping[str, Any],
+    version: Mapping[str, Any],
+    validator: Validator | None,
+    convertible: Check | None = None,
+) -> CustomResource:
+    spec = crd["spec"]
+    names, subresources = spec["names"], version.get("subresources") or {}
+    status = "status" in subresources
+    resource = ResourceType(
+        spec["group"],
+        version["name"],
+        names["kind"],
+        names["plural"],
+        namespaced=spec["scope"] == "Namespaced",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        generation=True,
+        custom=True,
+        unconditional_update=False,
+        subresources=tuple(name for name in ("scale", "status") if name in subresources),
+        scale=_scale_paths(subresources["scale"]) if "scale" in subresources else None,
+        fields=tuple(f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()),
+    )
+    openapi = version["schema"]["openAPIV3Schema"]
+    columns = tuple(msgspec.convert(c, PrinterColumn) for c in version.get("additionalPrinterColumns") or ())
+    strategy = CustomStrategy(StructuralSchema(openapi), status, resource.scale, validator, convertible)
+    return CustomResource(resource, openapi, columns, strategy)
+
+
+def _scale_paths(scale: Mapping[str, str]) -> ScalePaths:
+    def parts(name: str) -> tuple[str, ...]:
+        return tuple(part for part in scale.get(name, "").split(".") if part)
+
+    return ScalePaths(parts("specReplicasPath"), parts("statusReplicasPath"), parts("labelSelectorPath"))
+
+
+class CustomStrategy(Strategy):
+    """The rules of apiextensions-apiserver, from a structural schema."""
+
+    def __init__(
+        self,
+        schema: StructuralSchema,
+        has_status: bool,
+        scale: ScalePaths | None,
+        validator: Validator | None,
+        convertible: Check | None = None,
+    ) -> None:
+        """`has_status`: the CRD has the status subresource, so the main endpoint leaves the status alone."""
+        self._schema = schema
+        self._status_schema = schema.only("status")
+        self._has_status = has_status
+        self._scale = scale
+        self._validator = validator
+        self._convertible = convertible
+
+    def prune(self, obj: _Dict) -> list[str]:
+        """Drop what the schema doesn't know."""
+        return self._schema.prune(obj)
+
+    def prepare_create(self, obj: _Dict) -> None:
+        """Default; a new object has no status."""
+        if self._has_status:
+            obj.pop("status", None)
+        self._schema.default(obj)
+
+    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+        """Default, and keep the old status."""
+        if self._has_status:
+            keep(new, old, "status")
+        self._schema.default(new)
+
+    def prepare_status_update(self, new: _Dict, old: _Dict) -> None:
+        """Take nothing but the status: unlike built-in kinds, not even labels."""
+        told = {} if new.get("status") is None else {"status": new["status"]}
+        new.clear()
+        new.update(msgspec.json.decode(msgspec.json.encode(old)))  # a copy: defaulting changes it in place
+        keep(new, told, "status")
+        self._schema.default(new)
+
+    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+        """What the schema objects to; if nothing, what the CEL rules' stand-in does; if nothing, the conversion.
+
+        A spec that an update leaves as it is was good enough before, as in kube-apiserver, where unchanged values are
+        exempt from rules that came later; this also makes status writes cheap.
+        """
+        problems = list(self._problems(obj, old))
+        if not problems and self._convertible is not None:
+            self._convertible(obj)
+        return problems
+
+    def _problems(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+        if old is not None and content_of(obj) == content_of(old):
+            return self._status_schema.validate(obj)
+        problems = self._schema.validate(obj)
+        if self._scale is not None:
+            problems += _scale_problems(obj, self._scale)
+        if problems or self._validator is None:
+            return problems
+        return self._validator(obj, old)
+
+
+def _scale_problems(obj: _Dict, paths: ScalePaths) -> Iterator[FieldProblem]:
+    """What is wrong with the number that a Scale would show: kube-apiserver says it besides what the schema says."""
+    replicas = member_at(obj, paths.spec_replicas)
+    if isinstance(replicas, int) and replicas < 0:
+        field = "." + ".".join(paths.spec_replicas)
+        yield invalid_value(field, replicas, "should be a non-negative integer")

@@ -1,0 +1,148 @@
+"""What kube-apiserver fills in for pods, services and deployments: the defaults that clients and node agents rely on.
+
+Every function changes the dictionary it is given and can be applied again without effect.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+_Dict = dict[str, Any]
+
+
+def default_pod(pod: _Dict) -> None:
+    """The defaults of a pod's spec."""
+    _default_pod_spec(pod["spec"])
+    for toleration in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        _tolerate(pod["spec"], toleration)
+
+
+def default_deployment(deployment: _Dict) -> None:
+    """The defaults of a deployment, those of its pod template included."""
+    spec = deployment["spec"]
+    for field, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
+        _set(spec, field, value)
+    _set(spec, "strategy", {})
+    _set(spec["strategy"], "type", "RollingUpdate")
+    if spec["strategy"]["type"] == "RollingUpdate":
+        _set(spec["strategy"], "rollingUpdate", {})
+        for field in ("maxSurge", "maxUnavailable"):
+            _set(spec["strategy"]["rollingUpdate"], field, "25%")
+    _set(spec, "template", {})
+    _set(spec["template"], "metadata", {})
+    _set(spec["template"], "spec", {})
+    _default_pod_spec(spec["template"]["spec"])
+
+
+def _default_pod_spec(spec: _Dict) -> None:
+    for field, value in (
+        ("restartPolicy", "Always"),
+        ("dnsPolicy", "ClusterFirst"),
+        ("schedulerName", "default-scheduler"),
+        ("terminationGracePeriodSeconds", 30),
+        ("enableServiceLinks", True),
+    ):
+        _set(spec, field, value)
+    _set(spec, "securityContext", {})
+    for container in containers_of(spec):
+        _default_container(container)
+    for volume in spec.get("volumes") or ():
+        for source in ("configMap", "secret", "projected", "downwardAPI"):
+            if isinstance(volume.get(source), dict):
+                _set(volume[source], "defaultMode", 420)
+
+
+def containers_of(spec: _Dict) -> Iterable[_Dict]:
+    """The init containers and the containers of a pod spec."""
+    yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()
+
+
+def _set(target: _Dict, field: str, value: object) -> None:
+    if target.get(field) is None:
+        target[field] = value
+
+
+def _default_container(container: _Dict) -> None:
+    image = (container.get("image") or "").rpartition("/")[2]
+    tagged = "@" in image or (":" in image and not image.endswith(":latest"))
+    _set(container, "imagePullPolicy", "IfNotPresent" if tagged else "Always")
+    _set(container, "terminationMessagePath", "/dev/termination-log")
+    _set(container, "terminationMessagePolicy", "File")
+    _set(container, "resources", {})
+    resources = container["resources"]
+    if limits := resources.get("limits"):
+        # A limit without a request requests as much, as the scheduler assumes.
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+    for port in container.get("ports") or ():
+        _set(port, "protocol", "TCP")
+    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if isinstance(container.get(probe), dict):
+            _default_probe(container[probe])
+    for variable in container.get("env") or ():
+        reference = (variable.get("valueFrom") or {}).get("fieldRef")
+        if isinstance(reference, dict):
+            _set(reference, "apiVersion", "v1")
+
+
+def _default_probe(probe: _Dict) -> None:
+    _set(probe, "timeoutSeconds", 1)
+    _set(probe, "periodSeconds", 10)
+    _set(probe, "successThreshold", 1)
+    _set(probe, "failureThreshold", 3)
+    if isinstance(probe.get("httpGet"), dict):
+        _set(probe["httpGet"], "path", "/")
+        _set(probe["httpGet"], "scheme", "HTTP")
+
+
+def _tolerate(spec: _Dict, key: str) -> None:
+    """Stay five minutes on a node that is gone, as the DefaultTolerationSeconds admission plugin has it."""
+    tolerations = spec.get("tolerations") or []
+    if any(t.get("key") in (None, "", key) for t in tolerations):
+        return
+    spec["tolerations"] = [
+        *tolerations,
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+    ]
+
+
+def initial_pod_status(spec: _Dict) -> _Dict:
+    """The status of a new pod, which no scheduler has seen yet."""
+    return {"phase": "Pending", "qosClass": _qos_class(spec)}
+
+
+def _qos_class(spec: _Dict) -> str:
+    resources = [c.get("resources") or {} for c in containers_of(spec)]
+    if not any(r.get("requests") or r.get("limits") for r in resources):
+        return "BestEffort"
+    for resource in resources:
+        limits, requests = resource.get("limits") or {}, resource.get("requests") or {}
+        if any(name not in limits or requests.get(name) != limits[name] for name in ("cpu", "memory")):
+            return "Burstable"
+    return "Guaranteed"
+
+
+def default_service(service: _Dict, rng: random.Random) -> None:
+    """The defaults of a service. A service that isn't headless gets an address that no host has."""
+    spec = service["spec"]
+    _set(spec, "type", "ClusterIP")
+    _set(spec, "sessionAffinity", "None")
+    for port in spec.get("ports") or ():
+        _set(port, "protocol", "TCP")
+        _set(port, "targetPort", port.get("port"))
+    if spec["type"] != "ExternalName":
+        if not spec.get("clusterIP"):
+            spec["clusterIP"] = cluster_ip(rng)
+        _set(spec, "clusterIPs", [spec["clusterIP"]])
+        _set(spec, "ipFamilies", ["IPv4"])
+        _set(spec, "ipFamilyPolicy", "SingleStack")
+        _set(spec, "internalTrafficPolicy", "Cluster")
+    if not isinstance(service.get("status"), dict):
+        service["status"] = {"loadBalancer": {}}
+
+
+def cluster_ip(rng: random.Random) -> str:
+    """An address of 10.96.0.0/12, the usual service network."""
+    return f"10.{96 + rng.randrange(16)}.{rng.randrange(256)}.{1 + rng.randrange(254)}"

@@ -1,0 +1,178 @@
+"""Server-side apply: who owns which fields of an object, and what an applied configuration makes of it.
+
+Ownership is tracked from the first apply on: until then an object has no `managedFields`, and its writes cost nothing
+more. Whoever had written it then is called `before-first-apply`, as in kube-apiserver. Everything here is pure.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from tfoperator.local.apiserver.errors import StatusError, details_of
+from tfoperator.local.apiserver.objects.field_sets import (
+    MISSING,
+    FieldSet,
+    ListKeys,
+    dotted_path,
+    fields_of,
+    from_json,
+    is_item,
+    is_key,
+    item_elements,
+    remove,
+    to_json,
+    value_at,
+    with_parents,
+)
+from tfoperator.local.apiserver.resource_types import ResourceType
+
+_Dict = dict[str, Any]
+
+BEFORE_FIRST_APPLY = "before-first-apply"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Who writes: a field manager's name, and how and what it writes."""
+
+    manager: str
+    operation: str = "Update"
+    subresource: str = ""
+
+
+Owned = Mapping[Owner, FieldSet]
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """What an apply comes to: the object, and who owns what of it."""
+
+    obj: _Dict
+    owned: Owned
+
+
+class _Entry(msgspec.Struct, rename="camel"):
+    """One of an object's `managedFields`."""
+
+    manager: str = ""
+    operation: Literal["Apply", "Update"] = "Update"
+    subresource: str = ""
+    fields_v1: dict[str, Any] = msgspec.field(default_factory=dict, name="fieldsV1")
+
+
+def owned_fields(entries: Any) -> Owned:
+    """Who owns what, as the `managedFields` of an object say. ValueError for what a client has spoilt."""
+    read = msgspec.convert(entries or (), list[_Entry])
+    return {Owner(e.manager, e.operation, e.subresource): from_json(e.fields_v1) for e in read if e.fields_v1}
+
+
+def managed_fields(owned: Owned, before: Iterable[_Dict], api_version: str, now: str) -> list[_Dict]:
+    """The `managedFields` that say who owns what. An entry that stays as it was keeps its time."""
+    known = {(e["manager"], e["operation"], e.get("subresource", "")): e for e in before}
+    entries = []
+    for owner, fields in sorted(owned.items(), key=lambda one: msgspec.structs.astuple(one[0])):
+        if not fields:
+            continue
+        entry: _Dict = {"manager": owner.manager, "operation": owner.operation, "apiVersion": api_version}
+        entry |= {"fieldsType": "FieldsV1", "fieldsV1": to_json(fields)}
+        if owner.subresource:
+            entry["subresource"] = owner.subresource
+        old = known.get((owner.manager, owner.operation, owner.subresource), {})
+        same = old.get("fieldsV1") == entry["fieldsV1"]
+        entries.append({**entry, "time": old["time"] if same else now})
+    return entries
+
+
+def apply(
+    resource: ResourceType, current: _Dict | None, wanted: _Dict, owner: Owner, keys: ListKeys, *, force: bool
+) -> Applied:
+    """What becomes of an object (None: there is none) when `owner` applies a configuration.
+
+    Raises StatusError 409, which names each field that another owns and that would get another value, unless `force`.
+    """
+    fields = fields_of(wanted, keys)
+    if current is None:
+        return Applied(copy.deepcopy(wanted), {owner: fields})
+    owned = dict(owned_fields(current["metadata"].get("managedFields")))
+    if not owned:
+        applied_by_client = _LAST_APPLIED in (current["metadata"].get("annotations") or {})
+        name = "kubectl-client-side-apply" if applied_by_client else BEFORE_FIRST_APPLY
+        owned[Owner(name)] = fields_of(current, keys)
+    mine = owned.pop(owner, frozenset())
+    lost = {other: _contested(current, wanted, theirs & fields) for other, theirs in owned.items()}
+    if not force and any(lost.values()):
+        raise _conflict(resource, current, lost)
+    owned = {other: theirs - lost[other] for other, theirs in owned.items()}
+    obj = _merge(copy.deepcopy(current), wanted, "", keys)
+    others = with_parents(path for theirs in owned.values() for path in theirs)
+    # Items first, with all that is in them: what tells one apart has to be there as long as it is.
+    for path in sorted(mine - fields, key=lambda one: (not is_item(one), len(one))):
+        if path not in others and not is_key(path):
+            remove(obj, path)
+    return Applied(obj, {**owned, owner: fields})
+
+
+def after_update(old: _Dict, new: _Dict, given: Any, owner: Owner, keys: ListKeys) -> Owned:
+    """Who owns what after a write that was no apply: who changes a field takes it from all others.
+
+    `given` are the `managedFields` that the client has sent, which hold unless they are absent or make no sense:
+    so kubectl hands what it has applied itself, in the client, over to the server.
+    """
+    try:
+        known = owned_fields(given or old["metadata"].get("managedFields"))
+    except ValueError:  # msgspec's own is one
+        known = owned_fields(old["metadata"].get("managedFields"))
+    before, after = fields_of(old, keys), fields_of(new, keys)
+    changed = (after - before) | {p for p in after & before if not is_item(p) and value_at(old, p) != value_at(new, p)}
+    owned = {other: (theirs & after) - changed for other, theirs in known.items()}
+    mine = owned.pop(owner, frozenset()) | changed
+    return {**owned, owner: mine} if mine else owned
+
+
+def _contested(current: _Dict, wanted: _Dict, shared: FieldSet) -> FieldSet:
+    return frozenset(p for p in shared if not is_item(p) and value_at(current, p) != value_at(wanted, p))
+
+
+def _conflict(resource: ResourceType, current: _Dict, lost: Owned) -> StatusError:
+    causes, listed = [], []
+    for owner, fields in lost.items():
+        by = _name(owner, resource)
+        paths = sorted(dotted_path(path) for path in fields)
+        causes += [{"reason": "FieldManagerConflict", "message": f"conflict with {by}", "field": one} for one in paths]
+        listed += [f"conflicts with {by}:", *(f"- {one}" for one in paths)] if paths else []
+    said = f"Apply failed with {len(causes)} conflicts: " + "\n".join(listed)
+    if len(causes) == 1:
+        said = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    return StatusError(409, "Conflict", said, details=details_of(resource, current["metadata"]["name"], causes=causes))
+
+
+def _name(owner: Owner, resource: ResourceType) -> str:
+    """As kube-apiserver names an owner in a conflict."""
+    part = f' with subresource "{owner.subresource}"' if owner.subresource else ""
+    return f'"{owner.manager}"{part}' + (f" using {resource.api_version}" if owner.operation == "Update" else "")
+
+
+def _merge(current: Any, wanted: Any, dotted: str, keys: ListKeys) -> Any:
+    """`current`, changed in place where it can be, with everything that `wanted` says."""
+    if isinstance(current, dict) and isinstance(wanted, dict):
+        for name, value in wanted.items():
+            if value is None:
+                current.pop(name, None)
+            else:
+                path = f"{dotted}.{name}" if dotted else name
+                current[name] = _merge(current.get(name, MISSING), value, path, keys)
+        return current
+    if isinstance(current, list) and isinstance(wanted, list):
+        here, there = item_elements(current, dotted, keys), item_elements(wanted, dotted, keys)
+        if here is not None and there is not None:
+            places = {element: index for index, element in enumerate(here)}
+            for element, item in zip(there, wanted, strict=True):
+                if element in places:
+                    current[places[element]] = _merge(current[places[element]], item, dotted, keys)
+                else:
+                    current.append(copy.deepcopy(item))
+            return current
+    return copy.deepcopy(wanted)

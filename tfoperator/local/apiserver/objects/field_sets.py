@@ -1,0 +1,184 @@
+"""Which fields of an object somebody owns, as server-side apply knows them: sets of paths, and their JSON.
+
+A path is a tuple of elements as `FieldsV1` writes them: `f:NAME` a member, `k:{...}` the item of a list with these
+keys, `v:VALUE` a plain item of a set. A path ends at a value that is taken as a whole, or at an item of a list: that
+is its being there. Lists without keys are such wholes. Everything here is pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from tfoperator.kube.patches import merge_keys
+
+_Dict = dict[str, Any]
+
+Path = tuple[str, ...]
+FieldSet = frozenset[Path]
+ListKeys = Mapping[str, tuple[str, ...]]
+"""By dotted path of members, the keys that tell the items of a list apart; no keys: a set of plain values."""
+
+MISSING: Final = object()
+
+_SERVERS_OWN = frozenset(
+    {"name", "namespace", "uid", "resourceVersion", "generation", "generateName", "selfLink", "managedFields"}
+    | {"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"}
+)
+# Two of the Go types' list-map-keys have one key more than strategic merge patches merge by.
+_MORE_KEYS = {
+    "containerPort": ("containerPort", "protocol"),
+    "port": ("port", "protocol"),
+    "topologyKey": ("topologyKey", "whenUnsatisfiable"),
+}
+_DEFAULTS = {"protocol": "TCP"}
+
+
+def list_keys(kind: str) -> ListKeys:
+    """The keys of a built-in kind's lists; for any other kind, those of metadata alone."""
+    return {path: _MORE_KEYS.get(key, (key,)) if key else () for path, key in merge_keys(kind).items()}
+
+
+def fields_of(obj: Mapping[str, Any], keys: ListKeys) -> FieldSet:
+    """Everything that an object says, without what the server alone sets and what names the object."""
+    metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _SERVERS_OWN}
+    said = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
+    return frozenset(_walk({**said, **({"metadata": metadata} if metadata else {})}, (), "", keys))
+
+
+def _walk(value: Any, path: Path, dotted: str, keys: ListKeys) -> Iterator[Path]:
+    if isinstance(value, dict) and (value or not path):
+        for name, member in value.items():
+            yield from _walk(member, (*path, f"f:{name}"), f"{dotted}.{name}" if dotted else name, keys)
+    elif isinstance(value, list) and value and (elements := item_elements(value, dotted, keys)) is not None:
+        for element, item in zip(elements, value, strict=True):
+            yield (*path, element)
+            if isinstance(item, dict):
+                yield from _walk(item, (*path, element), dotted, keys)
+    elif value is not None:
+        yield path
+
+
+def item_elements(items: list[Any], dotted: str, keys: ListKeys) -> list[str] | None:
+    """How the items of a list are told apart; None if they aren't, so that the list is one value."""
+    named = keys.get(dotted)
+    if named is None:
+        return None
+    if not named:
+        return [f"v:{_compact(item)}" for item in items]
+    elements = []
+    for item in items:
+        key = {name: item.get(name, _DEFAULTS.get(name)) for name in named} if isinstance(item, dict) else {}
+        if not key or None in key.values():
+            return None
+        elements.append(f"k:{_compact(key)}")
+    return elements if len(set(elements)) == len(elements) else None
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def is_item(path: Path) -> bool:
+    """Whether a path says that an item is in its list, and not what a value is."""
+    return path[-1].startswith(("k:", "v:"))
+
+
+def is_key(path: Path) -> bool:
+    """Whether a path leads to one of the members that tell an item of a list from the others."""
+    return len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in json.loads(path[-2][2:])
+
+
+def with_parents(fields: Iterable[Path]) -> FieldSet:
+    """A set, and every path that leads to one of it."""
+    return frozenset(path[:length] for path in fields for length in range(1, len(path) + 1))
+
+
+def value_at(obj: Any, path: Path) -> Any:
+    """What a path leads to in an object, or MISSING."""
+    for element in path:
+        obj = _step(obj, element)
+    return obj
+
+
+def _step(value: Any, element: str) -> Any:
+    if element.startswith("f:"):
+        return value.get(element[2:], MISSING) if isinstance(value, dict) else MISSING
+    index = _index(value, element)
+    return MISSING if index is None else value[index]
+
+
+def _index(items: Any, element: str) -> int | None:
+    if not isinstance(items, list):
+        return None
+    wanted = json.loads(element[2:])
+    if element.startswith("v:"):
+        return items.index(wanted) if wanted in items else None
+    for index, item in enumerate(items):
+        if isinstance(item, dict) and all(item.get(k, _DEFAULTS.get(k)) == v for k, v in wanted.items()):
+            return index
+    return None
+
+
+def remove(obj: Any, path: Path) -> None:
+    """Take what a path leads to out of an object, in place, and what holds nothing then."""
+    element, rest = path[0], path[1:]
+    child = _step(obj, element)
+    if child is MISSING:
+        return
+    if rest:
+        remove(child, rest)
+        if child not in ({}, []):
+            return
+    if element.startswith("f:"):
+        del obj[element[2:]]
+    elif (index := _index(obj, element)) is not None:
+        del obj[index]
+
+
+def to_json(fields: FieldSet) -> _Dict:
+    """As `fieldsV1` shows a set."""
+    tree: _Dict = {}
+    for path in sorted(fields):
+        node = tree
+        for element in path:
+            node = node.setdefault(element, {})
+        if path[-1].startswith("k:"):
+            node["."] = {}
+    return tree
+
+
+def from_json(tree: Mapping[str, Any]) -> FieldSet:
+    """The set that `fieldsV1` shows; ValueError for what is none."""
+    return frozenset(_paths(tree, ()))
+
+
+def _paths(tree: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    if path and (not tree or "." in tree):
+        yield path
+    for element, below in tree.items():
+        if element != ".":
+            _check(element, below)
+            yield from _paths(below, (*path, element))
+
+
+def _check(element: str, below: Any) -> None:
+    kind, text = element[:2], element[2:]
+    if kind not in ("f:", "k:", "v:") or not isinstance(below, dict):
+        raise ValueError(f"{element[:64]!r} is no element of a path")
+    if kind == "k:" and not isinstance(json.loads(text), dict):
+        raise ValueError(f"{element[:64]!r} names no keys")
+    if kind == "v:":
+        json.loads(text)
+
+
+def dotted_path(path: Path) -> str:
+    """As messages name a path: `.spec.containers[name="main"].image`."""
+    text = ""
+    for element in path:
+        said = element[2:]
+        if element.startswith("k:"):
+            said = ",".join(f"{name}={_compact(value)}" for name, value in json.loads(said).items())
+        text += f".{said}" if element.startswith("f:") else f"[{'=' if element.startswith('v:') else ''}{said}]"
+    return text

@@ -1,0 +1,167 @@
+"""The JSON types of the built-in kinds, as far as the server or its clients read them.
+
+Each body is checked against these once, before anything else: a wrong type is answered with a 400 that names the
+field, and all later code relies on types. Fields that nobody here reads are not listed and are stored as they came. A
+null is the same as an absent field, as in Go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.structure import drop_nulls, type_problems
+from tfoperator.kube.objects import ObjectMeta, PodStatus
+from tfoperator.kube.pod_spec import FullPodSpec, FullPodTemplate
+from tfoperator.local.apiserver.errors import bad_request
+from tfoperator.local.apiserver.members import has_only_int64
+from tfoperator.local.apiserver.resource_types import ResourceType
+
+_MAX_PROBLEMS = 10
+"""How many wrong fields one answer names."""
+
+_Strings = list[str] | None
+_StringMap = dict[str, str] | None
+
+
+class _Typed(msgspec.Struct, rename="camel"):
+    """Base: camelCase on the wire."""
+
+
+class _Object(_Typed):
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: ObjectMeta | None = None
+
+
+class _Pod(_Object):
+    spec: FullPodSpec | None = None
+    status: PodStatus | None = None
+
+
+class _ServicePort(_Typed):
+    name: str | None = None
+    port: int | None = None
+    target_port: int | str | None = None
+    protocol: str | None = None
+
+
+class _ServiceSpec(_Typed):
+    cluster_ip: str | None = msgspec.field(name="clusterIP", default=None)
+    type: str | None = None
+    selector: _StringMap = None
+    ports: list[_ServicePort] | None = None
+    publish_not_ready_addresses: bool | None = None
+
+
+class _Service(_Object):
+    spec: _ServiceSpec | None = None
+    status: dict[str, Any] | None = None
+
+
+class _LabelSelector(_Typed):
+    match_labels: _StringMap = None
+    match_expressions: list[dict[str, Any]] | None = None
+
+
+class _DeploymentStrategy(_Typed):
+    type: str | None = None
+    rolling_update: dict[str, Any] | None = None
+
+
+class _DeploymentSpec(_Typed):
+    replicas: int | None = None
+    selector: _LabelSelector | None = None
+    template: FullPodTemplate | None = None
+    strategy: _DeploymentStrategy | None = None
+    paused: bool | None = None
+
+
+class _DeploymentStatus(_Typed):
+    observed_generation: int | None = None
+    replicas: int | None = None
+    updated_replicas: int | None = None
+    ready_replicas: int | None = None
+    available_replicas: int | None = None
+    unavailable_replicas: int | None = None
+    conditions: list[dict[str, Any]] | None = None
+
+
+class _Deployment(_Object):
+    spec: _DeploymentSpec | None = None
+    status: _DeploymentStatus | None = None
+
+
+class _ConfigMap(_Object):
+    data: _StringMap = None
+    binary_data: _StringMap = None
+    immutable: bool | None = None
+
+
+class _Secret(_Object):
+    data: _StringMap = None
+    string_data: _StringMap = None
+    type: str | None = None
+    immutable: bool | None = None
+
+
+class _Event(_Object):
+    involved_object: dict[str, str] | None = None
+    reason: str | None = None
+    message: str | None = None
+    type: str | None = None
+    count: int | None = None
+    source: dict[str, str] | None = None
+
+
+class _NamespaceSpec(_Typed):
+    finalizers: _Strings = None
+
+
+class _Namespace(_Object):
+    spec: _NamespaceSpec | None = None
+    status: dict[str, Any] | None = None
+
+
+class _LeaseSpec(_Typed):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(_Object):
+    spec: _LeaseSpec | None = None
+
+
+class _Node(_Object):
+    spec: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+
+
+_TYPES: Mapping[str, type[_Object]] = {one.__name__.removeprefix("_"): one for one in _Object.__subclasses__()}
+"""By kind, after which each is named."""
+
+
+def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
+    """Raise StatusError 400 where fields have the wrong JSON type; of custom kinds only metadata and numbers' size.
+
+    Nulls that the types don't admit are dropped from `obj`: later code, and clients, never see them.
+    """
+    if not has_only_int64(obj):
+        raise bad_request(f"the {resource.kind} provided can't be handled: it holds a number of more than 64 bits")
+    types = _Object if resource.custom else _TYPES.get(resource.kind, _Object)
+    try:
+        msgspec.convert(obj, types)
+    except msgspec.ValidationError:
+        # msgspec names the first wrong type only, and takes a null for one.
+        if found := "; ".join(map(str, type_problems(obj, types)[:_MAX_PROBLEMS])):
+            raise bad_request(
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {found}'
+            ) from None
+        without_nulls = drop_nulls(obj, types)
+        obj.clear()
+        obj.update(without_nulls)

@@ -1,0 +1,159 @@
+"""What kube-apiserver refuses in pods and services, as far as a training job can get it wrong.
+
+Bodies have passed `json_types.check_types`, so types are right here. Every problem names its field by path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import msgspec
+
+from tfoperator.local.apiserver.errors import FieldProblem, duplicate, forbidden, invalid_value, not_supported, required
+from tfoperator.local.apiserver.objects import name_rules
+from tfoperator.local.apiserver.objects.defaults import containers_of
+
+_Dict = dict[str, Any]
+_Problems = Iterator[FieldProblem]
+
+
+def validate_pod(pod: _Dict) -> _Problems:
+    """The problems of a new (defaulted) pod."""
+    spec = pod["spec"]
+    if not spec.get("containers"):
+        yield required("spec.containers")
+    volumes = yield from _validate_volumes(spec)
+    seen: set[str] = set()
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            yield from _validate_container(container, f"spec.{field}[{index}]", volumes, seen)
+    yield from _one_of("spec.restartPolicy", spec["restartPolicy"], ("Always", "OnFailure", "Never"))
+    yield from _one_of(
+        "spec.dnsPolicy", spec["dnsPolicy"], ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+    )
+    if spec["terminationGracePeriodSeconds"] < 0:
+        yield invalid_value(
+            "spec.terminationGracePeriodSeconds",
+            spec["terminationGracePeriodSeconds"],
+            "must be greater than or equal to 0",
+        )
+    for field in ("hostname", "subdomain"):
+        if spec.get(field) and (problem := name_rules.dns_label(spec[field])):
+            yield invalid_value(f"spec.{field}", spec[field], problem)
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 0 < deadline < 2**31:
+        yield invalid_value("spec.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
+
+
+def _one_of(field: str, value: object, supported: tuple[str, ...]) -> _Problems:
+    if value not in supported:
+        yield not_supported(field, value, supported)
+
+
+def _named(field: str, value: str | None, rule: Callable[[str], str], seen: set[str]) -> _Problems:
+    if not value:
+        yield required(field)
+    elif problem := rule(value):
+        yield invalid_value(field, value, problem)
+    elif value in seen:
+        yield duplicate(field, value)
+    else:
+        seen.add(value)
+
+
+def _validate_volumes(spec: _Dict) -> Generator[FieldProblem, None, set[str]]:
+    seen: set[str] = set()
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        yield from _named(f"spec.volumes[{index}].name", volume.get("name"), name_rules.dns_label, seen)
+    return seen
+
+
+def _validate_container(container: _Dict, path: str, volumes: set[str], seen: set[str]) -> _Problems:
+    yield from _named(f"{path}.name", container.get("name"), name_rules.dns_label, seen)
+    if not container.get("image"):
+        yield required(f"{path}.image")
+    yield from _one_of(f"{path}.imagePullPolicy", container["imagePullPolicy"], ("Always", "IfNotPresent", "Never"))
+    yield from _validate_ports(container, path)
+    for index, variable in enumerate(container.get("env") or ()):
+        name = variable.get("name")
+        if not name:
+            yield required(f"{path}.env[{index}].name")
+        elif problem := name_rules.environment_name(name):
+            yield invalid_value(f"{path}.env[{index}].name", name, problem)
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        at = f"{path}.volumeMounts[{index}]"
+        if not mount.get("name"):
+            yield required(f"{at}.name")
+        elif mount["name"] not in volumes:
+            yield FieldProblem(f"{at}.name", "FieldValueNotFound", f'Not found: "{mount["name"]}"')
+        if not mount.get("mountPath"):
+            yield required(f"{at}.mountPath")
+
+
+def _validate_ports(container: _Dict, path: str) -> _Problems:
+    seen: set[str] = set()
+    for index, port in enumerate(container.get("ports") or ()):
+        at = f"{path}.ports[{index}]"
+        yield from _port_number(f"{at}.containerPort", port.get("containerPort"))
+        if port.get("name"):
+            yield from _named(f"{at}.name", port["name"], name_rules.port_name, seen)
+        yield from _one_of(f"{at}.protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
+
+
+def _port_number(field: str, port: int | None) -> _Problems:
+    if port is None:
+        yield required(field)
+    elif not 0 < port < 65536:
+        yield invalid_value(field, port, "must be between 1 and 65535, inclusive")
+
+
+_POD_UPDATE_RULE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def validate_pod_update(new: _Dict, old: _Dict) -> _Problems:
+    """A pod's spec is fixed once it exists, but for the few fields that the rule names; its deadline can only be
+    set and lowered.
+    """
+    if new["spec"] != old["spec"] and _fixed_part(new["spec"]) != _fixed_part(old["spec"]):
+        yield forbidden("spec", _POD_UPDATE_RULE)
+    before, after = old["spec"].get("activeDeadlineSeconds"), new["spec"].get("activeDeadlineSeconds")
+    if before is not None and after is None:
+        yield invalid_value("spec.activeDeadlineSeconds", after, "must not update from a positive integer to nil value")
+    elif before is not None and after > before:
+        yield invalid_value("spec.activeDeadlineSeconds", after, "must be less than or equal to previous value")
+
+
+def _fixed_part(spec: _Dict) -> _Dict:
+    copy: _Dict = msgspec.json.decode(msgspec.json.encode(spec))
+    for field in ("activeDeadlineSeconds", "tolerations"):
+        copy.pop(field, None)
+    for container in containers_of(copy):
+        container.pop("image", None)
+    return copy
+
+
+def validate_service(service: _Dict) -> _Problems:
+    """The problems of a (defaulted) service."""
+    spec = service["spec"]
+    kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+    yield from _one_of("spec.type", spec["type"], kinds)
+    ports = spec.get("ports") or ()
+    if not ports and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
+        yield required("spec.ports")
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        yield from _port_number(f"spec.ports[{index}].port", port.get("port"))
+        if port.get("name") or len(ports) > 1:
+            yield from _named(f"spec.ports[{index}].name", port.get("name"), name_rules.dns_label, seen)
+
+
+def validate_service_update(new: _Dict, old: _Dict) -> _Problems:
+    """A service keeps its cluster address."""
+    address = new["spec"].get("clusterIP")
+    if old["spec"].get("clusterIP") and address != old["spec"]["clusterIP"] and new["spec"]["type"] != "ExternalName":
+        yield invalid_value("spec.clusterIPs[0]", [address], "may not change once set")

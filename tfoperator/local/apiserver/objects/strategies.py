@@ -1,0 +1,236 @@
+"""What differs between kinds when an object is written: defaults, what a write may touch, validation, grace.
+
+The general rules are in `registry`, which calls a strategy at fixed points of a create, an update and a delete, in the
+manner of kube-apiserver's own registry strategies. A strategy changes only the object it is given.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tfoperator.local.apiserver.errors import FieldProblem, forbidden, invalid_value
+from tfoperator.local.apiserver.members import keep
+from tfoperator.local.apiserver.objects import name_rules
+from tfoperator.local.apiserver.objects.defaults import (
+    default_deployment,
+    default_pod,
+    default_service,
+    initial_pod_status,
+)
+from tfoperator.local.apiserver.objects.deployment_validation import validate_deployment, validate_deployment_update
+from tfoperator.local.apiserver.objects.pod_validation import (
+    validate_pod,
+    validate_pod_update,
+    validate_service,
+    validate_service_update,
+)
+from tfoperator.local.apiserver.resource_types import BUILTIN, ResourceType
+
+_Dict = dict[str, Any]
+
+
+class Strategy:
+    """The behaviour of a kind without peculiarities; the others override what they need."""
+
+    name_rule: Callable[[str], str] = staticmethod(name_rules.dns_subdomain)
+    """What is wrong with a name of this kind, or an empty string."""
+
+    def prune(self, obj: _Dict) -> list[str]:  # noqa: ARG002 - a hook
+        """Drop what the kind doesn't know, in place; returns the paths. Built-in kinds keep what they don't read."""
+        return []
+
+    def prepare_create(self, obj: _Dict) -> None:
+        """Default a new object and set what only the server decides."""
+
+    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:  # noqa: ARG002 - a hook
+        """What is wrong with a defaulted object; `old` is what an update replaces, None in a create."""
+        return ()
+
+    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+        """Undo changes that the main endpoint ignores, and default again."""
+
+    def prepare_status_update(self, new: _Dict, old: _Dict) -> None:
+        """Undo changes that /status ignores: everything but the status, labels and annotations."""
+        status = new.get("status")
+        for field in (set(new) | set(old)) - {"metadata", "status"}:
+            keep(new, old, field)
+        keep(new["metadata"], old["metadata"], "ownerReferences")
+        if status is None:
+            new.pop("status", None)
+
+    def grace_period(self, obj: _Dict, requested: int | None) -> int:  # noqa: ARG002 - a hook
+        """Seconds between a DELETE and the end; 0 removes at once."""
+        return 0
+
+
+def _section(obj: _Dict, field: str) -> None:
+    """Go's structs always have their members: an absent or null section becomes an empty one."""
+    if obj.get(field) is None:
+        obj[field] = {}
+
+
+class _SpecAndStatus(Strategy):
+    """A kind whose status only /status changes; the hooks below are all that differs between such kinds."""
+
+    problems: Callable[[_Dict], Iterable[FieldProblem]] = staticmethod(lambda _: ())
+    """What is wrong with a defaulted object."""
+
+    update_problems: Callable[[_Dict, _Dict], Iterable[FieldProblem]] = staticmethod(lambda _new, _old: ())
+    """What is wrong with a change of it, from the new and the old version."""
+
+    def default(self, obj: _Dict, /) -> None:
+        """Fill in what a client has left out of the spec."""
+
+    def initial_status(self, obj: _Dict) -> _Dict:  # noqa: ARG002 - a hook
+        """The status of a new object."""
+        return {}
+
+    def prepare_create(self, obj: _Dict) -> None:
+        _section(obj, "spec")
+        self.default(obj)
+        obj["status"] = self.initial_status(obj)
+
+    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+        _section(new, "spec")
+        self.default(new)
+        keep(new, old, "status")
+
+    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+        yield from self.problems(obj)
+        if old is not None:
+            yield from self.update_problems(obj, old)
+
+
+class _PodStrategy(_SpecAndStatus):
+    default = staticmethod(default_pod)
+    problems = staticmethod(validate_pod)
+    update_problems = staticmethod(validate_pod_update)
+
+    def initial_status(self, obj: _Dict) -> _Dict:
+        return initial_pod_status(obj["spec"])
+
+    def grace_period(self, obj: _Dict, requested: int | None) -> int:
+        spec, phase = obj["spec"], (obj.get("status") or {}).get("phase")
+        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+            return 0  # no process can be left to wait for
+        period = requested if requested is not None else spec["terminationGracePeriodSeconds"]
+        return int(period) if period >= 0 else 1
+
+
+class _ServiceStrategy(_SpecAndStatus):
+    name_rule = staticmethod(name_rules.dns_label_1035)
+    problems = staticmethod(validate_service)
+    update_problems = staticmethod(validate_service_update)
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng  # chooses cluster addresses
+
+    def default(self, obj: _Dict, /) -> None:
+        default_service(obj, self._rng)
+
+    def initial_status(self, obj: _Dict) -> _Dict:  # noqa: ARG002 - the hook's signature
+        return {"loadBalancer": {}}
+
+    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+        _section(new, "spec")
+        for field in ("clusterIP", "clusterIPs"):
+            # A manifest without an address means "keep it", not "give it up".
+            if not new["spec"].get(field) and field in old["spec"]:
+                new["spec"][field] = old["spec"][field]
+        super().prepare_update(new, old)
+
+
+class _DeploymentStrategy(_SpecAndStatus):
+    default = staticmethod(default_deployment)
+    problems = staticmethod(validate_deployment)
+    update_problems = staticmethod(validate_deployment_update)
+
+
+class _NamespaceStrategy(Strategy):
+    name_rule = staticmethod(name_rules.dns_label)
+
+    def prepare_create(self, obj: _Dict) -> None:
+        obj["spec"] = {"finalizers": ["kubernetes"]}
+        obj["status"] = {"phase": "Active"}
+        labels = obj["metadata"].get("labels") or {}
+        obj["metadata"]["labels"] = {**labels, "kubernetes.io/metadata.name": obj["metadata"].get("name", "")}
+
+    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+        keep(new, old, "spec")
+        keep(new, old, "status")
+
+
+class _ClaimStrategy(_SpecAndStatus):
+    """A claim is bound as soon as it exists: the node agent has a directory for every one that a pod names."""
+
+    def initial_status(self, obj: _Dict) -> _Dict:  # noqa: ARG002 - the hook's signature
+        return {"phase": "Bound"}
+
+
+class _NodeStrategy(_SpecAndStatus):
+    def initial_status(self, obj: _Dict) -> _Dict:
+        return obj.get("status") or {}
+
+
+class _SecretStrategy(Strategy):
+    def prepare_create(self, obj: _Dict) -> None:
+        _encode_string_data(obj)
+        obj["type"] = obj.get("type") or "Opaque"
+
+    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+        _encode_string_data(new)
+        new["type"] = new.get("type") or old["type"]
+
+    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+        if old is not None:
+            if obj["type"] != old["type"]:
+                yield invalid_value("type", obj["type"], "field is immutable")
+            yield from _immutable_data(obj, old)
+
+
+def _encode_string_data(secret: _Dict) -> None:
+    plain = secret.pop("stringData", None) or {}
+    if plain:
+        encoded = {name: base64.b64encode(value.encode()).decode() for name, value in plain.items()}
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+class _ConfigMapStrategy(Strategy):
+    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+        return () if old is None else _immutable_data(obj, old)
+
+
+def _immutable_data(new: _Dict, old: _Dict) -> Iterable[FieldProblem]:
+    if old.get("immutable"):
+        for field in ("data", "binaryData", "immutable"):
+            if new.get(field) != old.get(field):
+                yield forbidden(field, "field is immutable when `immutable` is set")
+
+
+class _EventStrategy(Strategy):
+    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:  # noqa: ARG002 - a hook
+        regarding = (obj.get("involvedObject") or {}).get("namespace") or ""
+        namespace = obj["metadata"]["namespace"]
+        # An event about a cluster-scoped object lies in `default`.
+        if regarding != namespace and not (regarding == "" and namespace == "default"):
+            yield invalid_value("involvedObject.namespace", regarding, "does not match event.namespace")
+
+
+def builtin_strategies(rng: random.Random) -> dict[ResourceType, Strategy]:
+    """A strategy for each built-in resource type; a kind that isn't listed has no peculiarities."""
+    by_kind: dict[str, Strategy] = {
+        "Pod": _PodStrategy(),
+        "Service": _ServiceStrategy(rng),
+        "Deployment": _DeploymentStrategy(),
+        "Namespace": _NamespaceStrategy(),
+        "Node": _NodeStrategy(),
+        "PersistentVolumeClaim": _ClaimStrategy(),
+        "Secret": _SecretStrategy(),
+        "ConfigMap": _ConfigMapStrategy(),
+        "Event": _EventStrategy(),
+    }
+    plain = Strategy()
+    return {resource: by_kind.get(resource.kind, plain) for resource in BUILTIN}

@@ -1,0 +1,96 @@
+"""TFJobs as the embedded server serves them: the CRD of `tfoperator.api`, and its rules by the same validation.
+
+The CRD's CEL rules are not evaluated here; `tfoperator.api.validate` says the same and more, so a job that is refused
+on a laptop is one that would be refused, or would fail, on a cluster. No webhook converts between versions here, but
+the functions that it calls; what it would refuse is refused in its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tfoperator.api import decode_tfjob, errors, validate
+from tfoperator.api.conversion import (
+    V1_ONLY,
+    Conversion,
+    ConversionError,
+    checked_v1alpha2_to_v1,
+    v1_to_v1alpha2,
+    v1alpha2_to_v1,
+)
+from tfoperator.api.schema import V1ALPHA2_TYPES, crd
+from tfoperator.local.apiserver.errors import FieldProblem, StatusError, forbidden
+from tfoperator.local.apiserver.members import member_at
+from tfoperator.local.apiserver.objects.custom_resources import CustomResource, custom_resource, custom_view
+from tfoperator.local.apiserver.storage import encode
+
+_Dict = dict[str, Any]
+
+_MANAGED_BY = ("runPolicy", "managedBy")
+_NETWORK = ("network",)
+_QUEUE = ("runPolicy", "schedulingPolicy", "queue")
+
+
+def tfjobs() -> tuple[CustomResource, ...]:
+    """The TFJob resource in every version, that which is stored first."""
+    both = crd(all_versions=True)
+    v1alpha2 = custom_view(
+        both,
+        "v1alpha2",
+        to_stored=lambda obj: v1alpha2_to_v1(obj).obj,
+        from_stored=lambda obj: v1_to_v1alpha2(obj).obj,
+        validator=_validate_v1alpha2,
+        convertible=_check_convertible,
+    )
+    return custom_resource(both, _validate), v1alpha2
+
+
+def _check_convertible(obj: _Dict) -> None:
+    try:
+        checked_v1alpha2_to_v1(obj)
+    except ConversionError as error:
+        # As kube-apiserver reports a webhook that refuses: no status of its own, and so 500.
+        kind = f"{obj['apiVersion']}, Kind={obj['kind']}"
+        raise StatusError(500, "InternalError", f"conversion webhook for {kind} failed: {error}") from None
+
+
+def _validate_v1alpha2(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
+    known = {name.lower() for name in V1ALPHA2_TYPES}
+    unknown = {f"spec.tfReplicaSpecs[{name}]" for name in obj["spec"]["tfReplicaSpecs"] if name.lower() not in known}
+    for field in sorted(unknown):  # Master, too
+        message = f"Invalid value: is not a replica type; the types are {', '.join(V1ALPHA2_TYPES)}"
+        yield FieldProblem(field, "FieldValueInvalid", message)
+    conversion = _without_annotation(obj)
+    for problem in _validate(conversion.obj, old and _without_annotation(old).obj):
+        field = conversion.origin(problem.field)
+        if field not in unknown:
+            yield msgspec.structs.replace(problem, field=field)
+
+
+def _without_annotation(obj: _Dict) -> Conversion:
+    """What the rules of v1alpha2 can see, as v1: no schema and no CEL rule looks into an annotation."""
+    annotations = {name: value for name, value in (obj["metadata"].get("annotations") or {}).items() if name != V1_ONLY}
+    return v1alpha2_to_v1({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
+
+
+def _validate(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
+    for problem in errors(validate(decode_tfjob(encode(obj)))):
+        # A job that has a status is older than the rule about its name, which it can't change any more.
+        if not (obj.get("status") and problem.field.startswith("metadata.") and not _adds_tensorboard(obj, old)):
+            yield FieldProblem(problem.field, "FieldValueInvalid", f"Invalid value: {problem.message}")
+    if old is None:
+        return
+    for path in (_MANAGED_BY, _NETWORK):
+        before, after = (member_at(one["spec"], path) or "" for one in (old, obj))
+        if before != after:
+            yield forbidden(f"spec.{'.'.join(path)}", f'can\'t be changed from "{before}" to "{after}"')
+    before, after = (member_at(one["spec"], _QUEUE) for one in (old, obj))
+    if before is not None and after is not None and before != after:
+        yield forbidden("spec.runPolicy.schedulingPolicy.queue", f'can\'t be changed from "{before}" to "{after}"')
+
+
+def _adds_tensorboard(obj: _Dict, old: _Dict | None) -> bool:
+    return old is not None and "tensorBoard" in obj["spec"] and "tensorBoard" not in old["spec"]

@@ -1,0 +1,33 @@
+"""What a write does: create, update, patch, delete, scale, bind, evict, and the collection of what nobody owns.
+
+`Registry` has kube-apiserver's order of checks for every kind; what differs between kinds comes from a strategy of
+`objects`. Confined to the server's event loop.
+"""
+
+from tfoperator.local.apiserver.registry.deletion import DeleteOptions
+from tfoperator.local.apiserver.registry.garbage_collector import GarbageCollector
+from tfoperator.local.apiserver.registry.patch import APPLY, Patcher, patcher
+from tfoperator.local.apiserver.registry.pod_subresources import bind, evict
+from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
+from tfoperator.local.apiserver.registry.scale import rescaled, scale_of
+from tfoperator.local.apiserver.registry.server_side_apply import apply_configuration
+from tfoperator.local.apiserver.registry.service_account_tokens import KEYS_PATH, KEYS_TYPE, TokenIssuer
+
+__all__ = [
+    "APPLY",
+    "KEYS_PATH",
+    "KEYS_TYPE",
+    "DeleteOptions",
+    "GarbageCollector",
+    "Patcher",
+    "Registry",
+    "TokenIssuer",
+    "WriteOptions",
+    "Written",
+    "apply_configuration",
+    "bind",
+    "evict",
+    "patcher",
+    "rescaled",
+    "scale_of",
+]

@@ -1,0 +1,112 @@
+"""What a DELETE does to an object: remove it, or mark it and wait for its grace period and finalizers. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tfoperator.kube.objects import timestamp
+from tfoperator.local.apiserver.errors import bad_request, conflict, invalid, not_supported
+from tfoperator.local.apiserver.members import put_list
+from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
+from tfoperator.local.apiserver.storage import StoredObject
+
+_Dict = dict[str, Any]
+
+FOREGROUND_FINALIZER = "foregroundDeletion"
+ORPHAN_FINALIZER = "orphan"
+_LONGEST_GRACE = 2**31 - 1
+"""Seconds. No date is so far away that a time could not say it."""
+_FINALIZER_OF = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER, "Background": None}
+
+
+class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
+    """What has to hold, or nothing is deleted."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
+    """`meta/v1 DeleteOptions`, as sent in the body or in query parameters."""
+
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    preconditions: Preconditions | None = None
+    dry_run: list[str] | None = None
+
+    @property
+    def policy(self) -> str:
+        """Background, Foreground or Orphan; empty when the request leaves it to the server."""
+        if self.propagation_policy:
+            return self.propagation_policy
+        if self.orphan_dependents is None:
+            return ""
+        return "Orphan" if self.orphan_dependents else "Background"
+
+    def check(self, resource: ResourceType, current: StoredObject) -> None:
+        """Raise StatusError for options that contradict themselves or the object."""
+        if self.propagation_policy and self.orphan_dependents is not None:
+            raise bad_request("orphanDependents and deletionPropagation cannot be both set")
+        name = current.metadata["name"]
+        if self.policy not in ("", *_FINALIZER_OF):
+            problem = not_supported("propagationPolicy", self.policy, ("Foreground", "Background", "Orphan", "nil"))
+            raise invalid(resource, name, [problem])
+        wanted = self.preconditions or Preconditions()
+        for what, field, value in (
+            ("UID", "uid", wanted.uid),
+            ("ResourceVersion", "resourceVersion", wanted.resource_version),
+        ):
+            if value is not None and value != current.metadata[field]:
+                raise conflict(
+                    resource,
+                    name,
+                    f"Precondition failed: {what} in precondition: {value}, "
+                    f"{what} in object meta: {current.metadata[field]}",
+                )
+
+
+class Deletion(msgspec.Struct, frozen=True):
+    """What to do: remove the object or store `obj`; neither if it is being deleted like that already."""
+
+    remove: bool = False
+    obj: _Dict | None = None
+
+
+def plan_deletion(
+    resource: ResourceType, current: StoredObject, options: DeleteOptions, grace: int, now: datetime
+) -> Deletion:
+    """Decide on one DELETE. `grace` is the period in seconds, by the rules of the kind; 0 means at once."""
+    new = current.copy()
+    metadata = new["metadata"]
+    grace = min(grace, _LONGEST_GRACE)
+    if options.policy:
+        others = [f for f in metadata.get("finalizers") or () if f not in (FOREGROUND_FINALIZER, ORPHAN_FINALIZER)]
+        own = _FINALIZER_OF[options.policy]
+        put_list(metadata, "finalizers", [*others, own] if own else others)
+    deleting = "deletionTimestamp" in metadata
+    if deleting:
+        _shorten(metadata, grace)
+    else:
+        metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
+        metadata["deletionGracePeriodSeconds"] = grace
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+    if resource == NAMESPACES and not deleting:
+        new["status"] = {**new.get("status", {}), "phase": "Terminating"}
+    held = metadata.get("finalizers") or (resource == NAMESPACES and new["spec"].get("finalizers"))
+    if metadata["deletionGracePeriodSeconds"] == 0 and not held:
+        return Deletion(remove=True, obj=new if deleting or grace else current.copy())
+    return Deletion(obj=None if new == current.obj else new)
+
+
+def _shorten(metadata: _Dict, grace: int) -> None:
+    """A second DELETE can bring the end nearer, never put it off."""
+    left = metadata.get("deletionGracePeriodSeconds") or 0
+    if grace < left:
+        end = datetime.fromisoformat(metadata["deletionTimestamp"]).astimezone(UTC)
+        metadata["deletionTimestamp"] = timestamp(end - timedelta(seconds=left - grace))
+        metadata["deletionGracePeriodSeconds"] = grace

@@ -1,0 +1,103 @@
+"""PATCH: JSON patch, merge patch and (for built-in kinds) strategic merge patch, each as a pure function.
+
+Every function takes an object of one's own and returns the patched one; the caller validates the result like any
+other update. A patch that can't be read is a 400; a JSON patch that doesn't apply is a 422. JSON patches have
+kube-apiserver's bounds, because their copies can double an object with each operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jsonpatch
+import msgspec
+
+from tfoperator.kube import apply_merge_patch
+from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.patches import StrategicMergeError
+from tfoperator.kube.patches import strategic_merge as merge_strategically
+from tfoperator.local.apiserver.errors import StatusError, bad_request, unprocessable, unsupported_media_type
+from tfoperator.local.apiserver.resource_types import ResourceType
+
+_Dict = dict[str, Any]
+Patcher = Callable[[_Dict], _Dict]
+"""Turns an object of one's own into the patched one."""
+
+APPLY = "application/apply-patch+yaml"
+"""The content type of server-side apply, which is no patch: see `Registry.apply`."""
+
+_JSON = "application/json-patch+json"
+_MERGE = "application/merge-patch+json"
+_STRATEGIC = "application/strategic-merge-patch+json"
+
+
+_MAX_OPERATIONS = 10_000
+"""Of one JSON patch, as in kube-apiserver."""
+
+_MAX_COPIED = 3 << 20
+"""Bytes, as JSON, that the copies of one JSON patch may add up to, as in kube-apiserver."""
+
+
+def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
+    """Read a PATCH request: returns the function that applies it to the current object.
+
+    StatusError 415 for a content type that isn't served for this resource.
+    """
+    accepted = (_JSON, _MERGE) if resource.custom else (_JSON, _MERGE, _STRATEGIC)
+    if content_type not in accepted:
+        raise unsupported_media_type((*accepted, APPLY))
+    try:
+        patch = msgspec.json.decode(body)
+    except UNDECODABLE as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+    if content_type == _JSON:
+        if not isinstance(patch, list):
+            raise bad_request("error decoding patch: a JSON patch is a list of operations")
+        return lambda obj: json_patch(obj, patch)
+    if not isinstance(patch, dict):
+        raise bad_request("error decoding patch: a merge patch is an object")
+    if content_type == _MERGE:
+        return lambda obj: apply_merge_patch(obj, patch)
+    return lambda obj: strategic_merge(obj, patch, resource.kind)
+
+
+def json_patch(obj: _Dict, operations: list[Any]) -> _Dict:
+    """RFC 6902. StatusError 413 for too many operations, 422 for copies that are too large together."""
+    if len(operations) > _MAX_OPERATIONS:
+        raise StatusError(
+            413,
+            "RequestEntityTooLarge",
+            f"Request entity is too large: The allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, "
+            f"got {len(operations)}",
+        )
+    result: Any = obj
+    copied = 0
+    try:
+        jsonpatch.JsonPatch(operations)  # all of them can be read, before the first is applied
+        for operation in operations:
+            if operation["op"] == "copy" and isinstance(source := operation.get("from"), str):
+                copied += len(msgspec.json.encode(jsonpatch.JsonPointer(source).resolve(result)))
+                if copied > _MAX_COPIED:
+                    raise unprocessable(
+                        "the server rejected our request due to an error in our request: Unable to complete the copy, "
+                        f"the accumulated size increase of copy is {copied}, exceeding the limit {_MAX_COPIED}"
+                    )
+            result = jsonpatch.JsonPatch([operation]).apply(result, in_place=True)
+    except jsonpatch.InvalidJsonPatch as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, RecursionError) as error:
+        # TypeError: the library's answer to a path that leads through a string or a number. RecursionError: what the
+        # operations have nested too deeply to be copied.
+        raise unprocessable(f"the server rejected our request due to an error in our request: {error}") from error
+    if not isinstance(result, dict):
+        raise unprocessable("the server rejected our request: the patched object is not an object")
+    return result
+
+
+def strategic_merge(obj: _Dict, patch: _Dict, kind: str) -> _Dict:
+    """What kubectl sends for built-in kinds; see `tfoperator.kube.patches`. StatusError 400 if malformed."""
+    try:
+        return merge_strategically(obj, patch, kind)
+    except StrategicMergeError as error:
+        raise bad_request(f"error decoding patch: {error}") from error

@@ -1,0 +1,293 @@
+"""Creates, updates and deletes by the rules that hold for every kind, in kube-apiserver's order.
+
+A write is checked completely before anything is stored, so a refused one leaves no trace, and a write that changes
+nothing keeps its resourceVersion and makes no event. Confined to the server's event loop, like the store.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.clock import Clock
+from tfoperator.kube.objects import timestamp
+from tfoperator.local.apiserver import errors
+from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.members import content_of
+from tfoperator.local.apiserver.objects import (
+    Owned,
+    Owner,
+    Strategy,
+    after_update,
+    carry_over,
+    check_identity,
+    check_types,
+    generated_name,
+    list_keys,
+    managed_fields,
+    validate_metadata,
+    validate_metadata_update,
+)
+from tfoperator.local.apiserver.registry.deletion import DeleteOptions, plan_deletion
+from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
+from tfoperator.local.apiserver.storage import Store, StoredObject
+
+_Dict = dict[str, Any]
+_NAME_ATTEMPTS = 8  # as kube-apiserver, before it tells the client that the generated name exists
+
+
+class WriteOptions(msgspec.Struct, frozen=True):
+    """Query parameters of a write. `strict` refuses unknown fields, `silent` drops them without a warning.
+
+    `manager` is who writes, as server-side apply knows writers; with `force` an apply takes fields from others.
+    """
+
+    dry_run: bool = False
+    strict: bool = False
+    silent: bool = False
+    manager: str = ""
+    force: bool = False
+
+
+class Written(msgspec.Struct, frozen=True):
+    """The outcome of a write: the object as it is now (or was at its end) and what to warn the client about."""
+
+    stored: StoredObject
+    warnings: tuple[str, ...] = ()
+    removed: bool = False
+
+
+class Registry:
+    """The write side of the server; reads go to the store directly."""
+
+    def __init__(
+        self, store: Store, strategies: Mapping[ResourceType, Strategy], *, clock: Clock, rng: random.Random
+    ) -> None:
+        """`strategies` has one for each resource type of the store."""
+        self._store = store
+        self._strategies = strategies
+        self._clock = clock
+        self._rng = rng
+
+    @property
+    def resources(self) -> tuple[ResourceType, ...]:
+        """Every resource type served."""
+        return tuple(self._strategies)
+
+    def find(self, resource: ResourceType, namespace: str, name: str) -> StoredObject | None:
+        """One object, if it is there."""
+        return self._store.get(resource, resource.key(namespace, name))
+
+    def get(self, resource: ResourceType, namespace: str, name: str) -> StoredObject:
+        """One object, or StatusError 404."""
+        stored = self.find(resource, namespace, name)
+        if stored is None:
+            raise errors.not_found(resource, name)
+        return stored
+
+    def create(
+        self, resource: ResourceType, namespace: str, obj: _Dict, options: WriteOptions, *, owned: Owned | None = None
+    ) -> Written:
+        """Store a new object. `owned`: who owns what of it, if it comes of an apply."""
+        strategy = self._strategies[resource]
+        check_types(resource, obj)
+        check_identity(resource, namespace, "", obj)
+        metadata = obj["metadata"]
+        if metadata.get("resourceVersion"):
+            raise errors.bad_request("resourceVersion should not be set on objects to be created")
+        self._admit_into_namespace(resource, namespace, metadata.get("name") or "")
+        warnings = self._prune(resource, strategy, obj, options)
+        self._name(resource, namespace, metadata)
+        metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        metadata["creationTimestamp"] = timestamp(self._clock.now())
+        if resource.generation:
+            metadata["generation"] = 1
+        else:
+            metadata.pop("generation", None)
+        strategy.prepare_create(obj)
+        problems = [*validate_metadata(obj, strategy), *strategy.validate(obj, None)]
+        if problems:
+            raise errors.invalid(resource, metadata.get("name", ""), problems)
+        if owned is not None:
+            now = timestamp(self._clock.now())
+            metadata["managedFields"] = managed_fields(owned, (), resource.api_version, now)
+        key = resource.key(namespace, metadata["name"])
+        if self._store.get(resource, key) is not None:
+            raise errors.already_exists(resource, metadata["name"])
+        if options.dry_run:
+            return Written(StoredObject(key, obj, self._store.revision), warnings)
+        return Written(self._store.create(resource, key, obj), warnings)
+
+    def update(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        change: Callable[[StoredObject], _Dict],
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+        patch: bool = False,
+        owned: Owned | None = None,
+    ) -> Written:
+        """Replace an object by what `change` makes of its current version.
+
+        `patch`: it was a PATCH, whose UID is part of the object rather than a precondition, so another one is invalid
+        instead of a conflict, unless the object's metadata is not taken from the request at all. `owned`: who owns what
+        of the new version, if it comes of an apply.
+        """
+        current = self.get(resource, namespace, name)
+        strategy = self._strategies[resource]
+        new, old = change(current), current.obj
+        given = (new.get("metadata") or {}).get("managedFields")
+        check_types(resource, new)
+        check_identity(resource, namespace, name, new)
+        if not patch:
+            self._check_precondition(resource, new, current)
+        self._check_version(resource, new, current)
+        warnings = self._prune(resource, strategy, new, options)
+        if subresource:
+            strategy.prepare_status_update(new, old)
+        else:
+            strategy.prepare_update(new, old)
+        problems = list(_uid_problems(new, old))
+        carry_over(new, old)
+        problems += [
+            *validate_metadata(new, strategy),
+            *validate_metadata_update(new, old),
+            *strategy.validate(new, old),
+        ]
+        if problems:
+            raise errors.invalid(resource, name, problems)
+        if resource.generation and not subresource and content_of(new) != content_of(old):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        if owned is None and "managedFields" in old["metadata"]:
+            writer = Owner(options.manager or "unknown", subresource=subresource)
+            owned = after_update(old, new, given, writer, list_keys(resource.kind))
+        if owned is not None:
+            before, now = old["metadata"].get("managedFields") or (), timestamp(self._clock.now())
+            new["metadata"]["managedFields"] = managed_fields(owned, before, resource.api_version, now)
+        return self._store_update(resource, current, new, options, warnings)
+
+    def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> Written:
+        """Remove an object, or begin to: grace periods and finalizers come first."""
+        current = self.get(resource, namespace, name)
+        options.check(resource, current)
+        strategy = self._strategies[resource]
+        grace = strategy.grace_period(current.obj, options.grace_period_seconds)
+        plan = plan_deletion(resource, current, options, grace, self._clock.now())
+        if plan.remove:
+            if options.dry_run:
+                return Written(current, removed=True)
+            return Written(self._store.delete(resource, current.key, plan.obj), removed=True)
+        if plan.obj is None or options.dry_run:
+            return Written(current)
+        return Written(self._store.update(resource, current.key, plan.obj))
+
+    def finalize_namespace(self, name: str, body: _Dict) -> Written:
+        """PUT namespaces/{name}/finalize: takes the finalizers of the spec, nothing else."""
+        current = self.get(NAMESPACES, "", name)
+        check_types(NAMESPACES, body)
+        check_identity(NAMESPACES, "", name, body)
+        self._check_precondition(NAMESPACES, body, current)
+        self._check_version(NAMESPACES, body, current)
+        new = current.copy()
+        new["spec"] = {"finalizers": list((body.get("spec") or {}).get("finalizers") or ())}
+        return self.finalize(NAMESPACES, current, new)
+
+    def finalize(self, resource: ResourceType, current: StoredObject, new: _Dict) -> Written:
+        """Store an update by the server itself, such as one less finalizer; removes the object if that was the last."""
+        return self._store_update(resource, current, new, WriteOptions(), ())
+
+    def _store_update(
+        self,
+        resource: ResourceType,
+        current: StoredObject,
+        new: _Dict,
+        options: WriteOptions,
+        warnings: tuple[str, ...],
+    ) -> Written:
+        new["metadata"]["resourceVersion"] = current.metadata["resourceVersion"]
+        if new == current.obj:
+            return Written(current, warnings)
+        ended = _nothing_holds(new)
+        if options.dry_run:
+            return Written(StoredObject(current.key, new, current.revision), warnings, removed=ended)
+        if ended:
+            return Written(self._store.delete(resource, current.key, new), warnings, removed=True)
+        return Written(self._store.update(resource, current.key, new), warnings)
+
+    def _prune(self, resource: ResourceType, strategy: Strategy, obj: _Dict, options: WriteOptions) -> tuple[str, ...]:
+        unknown = strategy.prune(obj)
+        if unknown and options.strict:
+            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+            raise errors.bad_request(
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+                f"strict decoding error: {listed}"
+            )
+        return () if options.silent else tuple(f'unknown field "{path}"' for path in unknown)
+
+    def _admit_into_namespace(self, resource: ResourceType, namespace: str, name: str) -> None:
+        if not resource.namespaced:
+            return
+        home = self._store.get(NAMESPACES, namespace)
+        if home is None:
+            raise errors.not_found(NAMESPACES, namespace)
+        if home.metadata.get("deletionTimestamp"):
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            raise StatusError(
+                403,
+                "Forbidden",
+                f'{resource.qualified} "{name}" is forbidden: unable to create new content in namespace '
+                f"{namespace} because it is being terminated",
+                details={"name": name, "kind": resource.plural, "causes": [cause]},
+            )
+
+    def _name(self, resource: ResourceType, namespace: str, metadata: _Dict) -> None:
+        """Make a name from generateName, if there is none; a taken one is tried again."""
+        base = metadata.get("generateName")
+        if metadata.get("name") or not base:
+            return
+        for _ in range(_NAME_ATTEMPTS):
+            metadata["name"] = generated_name(base, self._rng)
+            if self._store.get(resource, resource.key(namespace, metadata["name"])) is None:
+                return
+
+    def _check_precondition(self, resource: ResourceType, new: _Dict, current: StoredObject) -> None:
+        uid, expected, name = new["metadata"].get("uid"), current.metadata["uid"], current.metadata["name"]
+        if uid and uid != expected:
+            raise errors.conflict(
+                resource, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {expected}"
+            )
+
+    def _check_version(self, resource: ResourceType, new: _Dict, current: StoredObject) -> None:
+        revision, name = new["metadata"].get("resourceVersion"), current.metadata["name"]
+        if not revision or revision == "0":
+            if not resource.unconditional_update:
+                problem = errors.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+                raise errors.invalid(resource, name, [problem])
+        elif revision != current.metadata["resourceVersion"]:
+            raise errors.conflict(resource, name)
+
+
+def _uid_problems(new: _Dict, old: _Dict) -> Iterable[errors.FieldProblem]:
+    uid = new["metadata"].get("uid")
+    if uid and uid != old["metadata"]["uid"]:
+        yield errors.invalid_value("metadata.uid", uid, "field is immutable")
+
+
+def _nothing_holds(obj: _Dict) -> bool:
+    """Whether an object that is being deleted can go: no grace left, no finalizers."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("deletionGracePeriodSeconds"):
+        return False
+    spec_finalizers = obj["kind"] == "Namespace" and obj["spec"].get("finalizers")
+    return not metadata.get("finalizers") and not spec_finalizers

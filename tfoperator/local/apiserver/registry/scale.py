@@ -1,0 +1,115 @@
+"""The scale subresource: one number of an object under a name that every client knows.
+
+`kubectl scale` and autoscalers read and write an `autoscaling/v1 Scale`, which is not stored: it is made from the three
+places in the object that its type or CRD names, and a change of it is a change of the object, with all its rules.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tfoperator.local.apiserver.errors import StatusError, bad_request, invalid, invalid_value
+from tfoperator.local.apiserver.members import member_at
+from tfoperator.local.apiserver.objects import check_identity
+from tfoperator.local.apiserver.registry.patch import Patcher
+from tfoperator.local.apiserver.resource_types import ResourceType, ScalePaths
+from tfoperator.local.apiserver.storage import StoredObject
+
+_Dict = dict[str, Any]
+
+SCALES = ResourceType("autoscaling", "v1", "Scale", "scales")
+"""What the subresource speaks; no collection of it is served."""
+
+_INT32_MAX = 2**31 - 1
+_COPIED_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+class _Spec(msgspec.Struct):
+    replicas: int | None = None
+
+
+class _Scale(msgspec.Struct):
+    """What is read of a client's Scale; its status can't be written."""
+
+    spec: _Spec | None = None
+
+
+def scale_of(resource: ResourceType, stored: StoredObject) -> StoredObject:
+    """The Scale of an object; StatusError 500, as from kube-apiserver, if the object has no such number."""
+    paths = _paths(resource)
+    if member_at(stored.obj, paths.spec_replicas) is None:
+        where = "." + ".".join(paths.spec_replicas)
+        message = f'Internal error occurred: the spec replicas field "{where}" does not exist'
+        raise StatusError(500, "InternalError", message)
+    return _scale(stored, paths)
+
+
+def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, patch: bool) -> _Dict:
+    """The object as it is to be after `change` of its Scale: a new dictionary for the caller to validate and store.
+
+    `patch`: it was a PATCH, whose UID is no precondition. A Scale without a number asks for none, as in Go.
+    """
+    paths = _paths(resource)
+    scale = change(_scale(current, paths).copy())
+    check_identity(SCALES, current.metadata.get("namespace", ""), current.metadata["name"], scale)
+    metadata = scale["metadata"]
+    try:
+        spec = msgspec.convert(scale, _Scale).spec or _Spec()
+    except msgspec.ValidationError as error:
+        raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {error}') from error
+    replicas = spec.replicas or 0
+    if replicas > _INT32_MAX:
+        raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {replicas} is no int32')
+    if replicas < 0:
+        problem = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid(SCALES, current.metadata["name"], [problem])
+    new = current.copy()
+    _put(new, paths.spec_replicas, replicas)
+    if metadata.get("resourceVersion"):
+        new["metadata"]["resourceVersion"] = metadata["resourceVersion"]
+    if metadata.get("uid") and not patch:
+        new["metadata"]["uid"] = metadata["uid"]
+    return new
+
+
+def _paths(resource: ResourceType) -> ScalePaths:
+    assert resource.scale is not None, f"{resource.qualified} has no scale subresource"
+    return resource.scale
+
+
+def _scale(stored: StoredObject, paths: ScalePaths) -> StoredObject:
+    replicas = member_at(stored.obj, paths.spec_replicas)
+    selector = member_at(stored.obj, paths.selector) if paths.selector else None
+    status: _Dict = {"replicas": member_at(stored.obj, paths.status_replicas) or 0}
+    if selector:
+        status["selector"] = selector if isinstance(selector, str) else selector_text(selector)
+    scale = {
+        "kind": SCALES.kind,
+        "apiVersion": SCALES.api_version,
+        "metadata": {name: stored.metadata[name] for name in _COPIED_METADATA if name in stored.metadata},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+    return StoredObject(stored.key, scale, stored.revision)
+
+
+def _put(obj: _Dict, path: tuple[str, ...], value: int) -> None:
+    *parents, last = path
+    for part in parents:
+        if not isinstance(obj.get(part), dict):
+            obj[part] = {}
+        obj = obj[part]
+    obj[last] = value
+
+
+def selector_text(selector: _Dict) -> str:
+    """A LabelSelector as the text that queries take, by key, as kube-apiserver shows it."""
+    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for expression in selector.get("matchExpressions") or ():
+        key, operator = expression["key"], expression["operator"]
+        values = ",".join(sorted(expression.get("values") or ()))
+        texts = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "DoesNotExist": f"!{key}"}
+        terms.append((key, texts.get(operator, key)))
+    return ",".join(text for _, text in sorted(terms))

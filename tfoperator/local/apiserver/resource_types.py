@@ -1,0 +1,122 @@
+"""The resource types that the server knows, as data: names, scope and which general rules apply to each.
+
+Everything that differs between kinds and is not plain data (defaults, validation, grace) is in `strategies`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tfoperator.kube.resources import Resource
+
+
+class ScalePaths(msgspec.Struct, frozen=True):
+    """Where an object keeps what its scale subresource shows; `selector` is empty if it has none.
+
+    What is there is a selector's text, as CRDs want it, or a LabelSelector, as Deployments have it.
+    """
+
+    spec_replicas: tuple[str, ...]
+    status_replicas: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+
+
+class ResourceType(Resource, frozen=True):
+    """One resource type. `fields` are the paths that field selectors may use besides name and namespace.
+
+    `custom` marks a type defined by a CRD: no strategic merge patch, /status changes nothing but the status.
+    `generation` says that metadata.generation counts changes of anything but metadata and status.
+    `unconditional_update` allows a PUT without resourceVersion. `returns_deleted` answers a DELETE with the object
+    instead of a Status. `delete_collection` allows the whole collection, or a selection of it, to be deleted at once.
+    `verbs` are those of discovery, if they aren't all.
+    """
+
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    generation: bool = False
+    custom: bool = False
+    unconditional_update: bool = True
+    returns_deleted: bool = False
+    delete_collection: bool = True
+    verbs: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    scale: ScalePaths | None = None
+
+    @property
+    def singular(self) -> str:
+        """The lower-case kind, by which kubectl also finds it."""
+        return self.kind.lower()
+
+    @property
+    def qualified(self) -> str:
+        """`plural.group`, as messages name it; the plural alone in the core group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def key(self, namespace: str, name: str) -> str:
+        """Where an object lies in the store."""
+        return f"{namespace}/{name}" if self.namespaced else name
+
+
+_POD_FIELDS = """
+    spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName status.phase status.podIP
+    status.nominatedNodeName
+"""
+_EVENT_FIELDS = """
+    involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid involvedObject.apiVersion
+    involvedObject.resourceVersion involvedObject.fieldPath reason reportingComponent source type
+"""
+
+
+def _core(kind: str, plural: str, *short_names: str, fields: str = "", **rules: Any) -> ResourceType:
+    return ResourceType("", "v1", kind, plural, short_names=short_names, fields=tuple(fields.split()), **rules)
+
+
+PODS = _core(
+    "Pod", "pods", "po", fields=_POD_FIELDS, categories=("all",), generation=True, returns_deleted=True,
+    subresources=("attach", "binding", "eviction", "exec", "log", "portforward", "status"),
+)  # fmt: skip
+SERVICES = _core(
+    "Service", "services", "svc", fields="spec.clusterIP spec.type", categories=("all",), returns_deleted=True,
+    subresources=("status",),
+)  # fmt: skip
+EVENTS = _core("Event", "events", "ev", fields=_EVENT_FIELDS)
+NAMESPACES = _core(
+    "Namespace", "namespaces", "ns", fields="status.phase", namespaced=False, returns_deleted=True,
+    delete_collection=False, subresources=("finalize", "status"),
+)  # fmt: skip
+NODES = _core("Node", "nodes", "no", fields="spec.unschedulable", namespaced=False, subresources=("status",))
+CONFIG_MAPS = _core("ConfigMap", "configmaps", "cm")
+SECRETS = _core("Secret", "secrets", fields="type")
+SERVICE_ACCOUNTS = _core("ServiceAccount", "serviceaccounts", "sa", returns_deleted=True, subresources=("token",))
+CLAIMS = _core("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", returns_deleted=True, subresources=("status",))
+LEASES = ResourceType("coordination.k8s.io", "v1", "Lease", "leases", unconditional_update=False)
+DEPLOYMENTS = ResourceType(
+    "apps", "v1", "Deployment", "deployments", short_names=("deploy",), categories=("all",), generation=True,
+    subresources=("scale", "status"),
+    scale=ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector")),
+)  # fmt: skip
+
+BUILTIN = (
+    PODS,
+    SERVICES,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    CONFIG_MAPS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    CLAIMS,
+    DEPLOYMENTS,
+    LEASES,
+)
+"""Every built-in type, in the order of discovery. Custom ones come from CRDs (`custom_resources`)."""
+
+POD_METRICS = ResourceType("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", verbs=("get", "list"))
+NODE_METRICS = ResourceType(
+    "metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", namespaced=False, verbs=("get", "list")
+)
+METRICS = (NODE_METRICS, POD_METRICS)
+"""What is measured, and kept in no store; served where somebody measures."""

@@ -1,0 +1,215 @@
+"""The deployment controller of the embedded control plane: keeps each deployment's pods, and reports how many serve.
+
+A small version of kube-controller-manager's, for the TensorBoards of TFJobs: there are no ReplicaSets, and the pods of
+a new template are made when those of the old one have gone (Recreate), whatever the strategy says. It asks for the page
+in place of a kubelet's readiness probe, so that "available" means that the page answers, as in a cluster.
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from tfoperator.api import names
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.informers import (
+    CONTROLLER_UID_INDEX,
+    Callbacks,
+    ObjectNotFound,
+    SharedInformerFactory,
+    index_by_controller_uid,
+)
+from tfoperator.kube import Selection
+from tfoperator.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
+from tfoperator.kube.objects import HasMetadata, Pod, Service, timestamp
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES
+from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.local.controllers.deployment_pods import (
+    HASH_LABEL,
+    LocalDeployment,
+    deployment_status,
+    is_running,
+    pod_bodies,
+    probed_path,
+)
+from tfoperator.local.runtime import LOOPBACK, NoFreePort
+from tfoperator.workqueue import DelayingQueue, Workers
+
+logger = logging.getLogger(__name__)
+
+PortMap = Callable[[str, str, int], int]
+"""The loopback port that stands for a port of a service: (namespace, service, port). May raise NoFreePort."""
+
+_RETRY = 1.0  # seconds until a sync that failed is repeated, and between two pods of one name
+_PROBE = 0.5  # seconds between two tries to reach a page
+_PROBE_TIMEOUT = 1.0
+_SERVICE_PORT = 80
+_ENDED = ("Succeeded", "Failed")
+
+_decode_deployment = decoder(LocalDeployment)
+_decode_metadata = decoder(HasMetadata)
+_decode_pod = decoder(Pod)
+_decode_service = decoder(Service)
+
+
+class DeploymentController:
+    """Runs until it is stopped. Thread-safe; `start()` and `stop()` once each."""
+
+    def __init__(self, client: ApiClient, *, port: PortMap, publish: bool = False, clock: Clock | None = None) -> None:
+        """With `publish` pods have a network of their own, from which ports must be published on loopback."""
+        self._client = client
+        self._port = port
+        self._publishes = publish
+        self._clock = clock or SystemClock()
+        self._factory = SharedInformerFactory(client, clock=self._clock)
+        self._deployments = self._factory.informer(DEPLOYMENTS, _decode_deployment)
+        self._pods = self._factory.informer(
+            PODS,
+            _decode_pod,
+            Selection(label_selector=HASH_LABEL),
+            indexers={CONTROLLER_UID_INDEX: index_by_controller_uid},
+        )
+        self._services = self._factory.informer(
+            SERVICES, _decode_service, Selection(label_selector=names.LABEL_TENSORBOARD)
+        )
+        self._queue: DelayingQueue[str] = DelayingQueue(name="deployments", clock=self._clock)
+        self._workers = Workers(self._queue, self._try, 1, thread_name="deployments")
+        self._serving: set[tuple[str, int]] = set()  # (pod uid, restarts) of those that answered; the worker's alone
+        # A service has the name of its TensorBoard's deployment.
+        by_name = Callbacks[HasMetadata](changed=self._enqueue_name_of, gone=self._enqueue_name_of)
+        self._deployments.add_handler(by_name)
+        self._services.add_handler(by_name)
+        self._pods.add_handler(Callbacks(changed=self._enqueue_owner, gone=self._enqueue_owner))
+
+    def start(self) -> None:
+        """Begin."""
+        self._factory.start()
+        self._workers.start()
+
+    def stop(self) -> None:
+        """End, and leave everything as it is."""
+        self._factory.signal_stop()  # a worker that waits for the caches need not wait any longer
+        self._workers.stop(10.0)
+        self._factory.stop()
+
+    def _enqueue_name_of(self, obj: HasMetadata) -> None:
+        self._queue.add(obj.metadata.key)
+
+    def _enqueue_owner(self, pod: HasMetadata) -> None:
+        owner = pod.metadata.controller
+        if owner is not None and owner.kind == DEPLOYMENTS.kind:
+            self._queue.add(f"{pod.metadata.namespace}/{owner.name}")
+
+    # The worker's thread.
+
+    def _try(self, key: str) -> None:
+        if not self._factory.wait_for_sync():
+            return  # it is being stopped
+        try:
+            self._sync(key)
+        except (KubeError, NoFreePort) as error:
+            logger.warning("deployment %s: %s; trying again", key, error)
+            self._queue.add_after(key, _RETRY)
+        except Exception:
+            # The next event of the deployment is another chance; the other deployments must not wait for it.
+            logger.exception("deployment %s: its sync failed unexpectedly", key)
+
+    def _sync(self, key: str) -> None:
+        namespace, _, name = key.rpartition("/")
+        try:
+            deployment = self._deployments.lister.get(namespace, name)
+        except ObjectNotFound:
+            return
+        if deployment.metadata.deletion_timestamp is not None:
+            return
+        port = None
+        if names.LABEL_TENSORBOARD in deployment.metadata.labels:
+            port = self._publish(namespace, name)
+            if port is None:
+                return  # the service's arrival is an event
+        pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, deployment.metadata.uid)
+        wanted = {body["metadata"]["name"]: body for body in pod_bodies(deployment, port, publish=self._publishes)}
+        current = [pod for pod in pods if pod.metadata.name in wanted and pod.status.phase not in _ENDED]
+        for pod in pods:
+            if pod not in current and pod.metadata.deletion_timestamp is None:
+                self._delete(pod)
+        if len(current) == len(pods):
+            there = {pod.metadata.name for pod in pods}
+            for missing in [body for name, body in wanted.items() if name not in there]:
+                self._create(key, missing)
+        self._report(deployment, pods, [pod for pod in current if pod.metadata.deletion_timestamp is None], port)
+
+    def _publish(self, namespace: str, name: str) -> int | None:
+        """The loopback port of a TensorBoard, which its service is made to tell; None without a service."""
+        try:
+            service = self._services.lister.get(namespace, name)
+        except ObjectNotFound:
+            return None
+        if service.metadata.deletion_timestamp is not None:
+            return None
+        port = self._port(namespace, name, _SERVICE_PORT)
+        url = f"http://{LOOPBACK}:{port}"
+        if service.metadata.annotations.get(names.ANNOTATION_TENSORBOARD_URL) != url:
+            change = {
+                "metadata": {
+                    "uid": service.metadata.uid,
+                    "resourceVersion": service.metadata.resource_version,
+                    "annotations": {names.ANNOTATION_TENSORBOARD_URL: url},
+                }
+            }
+            self._client.patch(SERVICES, namespace, name, change, _decode_metadata)
+        return port
+
+    def _create(self, key: str, body: dict[str, Any]) -> None:
+        try:
+            self._client.create(PODS, body["metadata"]["namespace"], body, _decode_metadata)
+        except AlreadyExistsError:
+            # The cache is behind, or the last one of that name is not gone yet.
+            self._queue.add_after(key, _RETRY)
+
+    def _delete(self, pod: Pod) -> None:
+        meta = pod.metadata
+        try:
+            self._client.delete(PODS, meta.namespace, meta.name, uid=meta.uid)
+        except (NotFoundError, ConflictError):
+            pass  # the cache is behind
+
+    def _report(self, deployment: LocalDeployment, pods: list[Pod], current: list[Pod], port: int | None) -> None:
+        meta = deployment.metadata
+        available = sum(self._serves(deployment, pod, port) for pod in current)
+        if available < sum(map(is_running, current)):
+            self._queue.add_after(meta.key, _PROBE)
+        since = timestamp(self._clock.now())
+        status = deployment_status(deployment, pods, len(current), available, since)
+        if status != deployment.status:
+            try:
+                self._client.patch(
+                    DEPLOYMENTS, meta.namespace, meta.name, {"status": status}, _decode_metadata, subresource="status"
+                )
+            except NotFoundError:
+                pass  # it has just gone
+
+    def _serves(self, deployment: LocalDeployment, pod: Pod, port: int | None) -> bool:
+        if not is_running(pod):
+            return False
+        path = probed_path(deployment)
+        if port is None or not path:
+            return True
+        life = (pod.metadata.uid, sum(one.restart_count for one in pod.status.container_statuses))
+        if life not in self._serving and _answers(port, path):
+            self._serving.add(life)
+        return life in self._serving
+
+
+def _answers(port: int, path: str) -> bool:
+    """Whether a page can be had; a redirection will do, as for a kubelet."""
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=_PROBE_TIMEOUT)
+    try:
+        connection.request("GET", path)
+        return 200 <= connection.getresponse().status < 400
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,8 @@
+"""`tfoperator local up`: a control plane in the background, and the files by which other commands find it.
+
+`python -m tfoperator.local.daemon` is that process (`__main__`); commands import only the files' part.
+"""
+
+from tfoperator.local.daemon.state_directory import DaemonState, StateDirectory, default_state_directory
+
+__all__ = ["DaemonState", "StateDirectory", "default_state_directory"]

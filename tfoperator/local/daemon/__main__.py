@@ -1,0 +1,131 @@
+"""The background process of `tfoperator local up`: a control plane that stays until it is told to stop.
+
+`python -m tfoperator.local.daemon STATE_DIRECTORY PORT RUNTIME [--allow-privileged] [--enforce-limits]` starts one in
+the foreground. It holds a lock for as long as it lives, so that there can't be two in one state directory, and records
+its identity once it is ready.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from tfoperator.local.controlplane import ControlPlane, PageMaker
+from tfoperator.local.daemon.state_directory import DaemonState, StateDirectory
+from tfoperator.local.identity import identify
+from tfoperator.local.private_files import write_private
+from tfoperator.local.runtime import RECORDS, RuntimeName, RuntimeUnavailable, kill_recorded
+from tfoperator.operator.logging import configure_logging
+from tfoperator.operator.signal_queue import next_item
+
+logger = logging.getLogger(__name__)
+
+
+def serve(
+    state: StateDirectory,
+    port: int,
+    runtime: RuntimeName = RuntimeName.PROCESS,
+    *,
+    allow_privileged: bool = False,
+    enforce_limits: bool = False,
+    make_page: PageMaker | None = None,
+) -> int:
+    """Run a control plane until SIGTERM or SIGINT; a second one kills what is slow to stop. Returns the exit code.
+
+    Raises OSError, RuntimeUnavailable if it can't start.
+    """
+    state.create()
+    with state.lock.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.error("a control plane runs in %s already", state.root)
+            return 1
+        for name in kill_recorded(state.run / RECORDS):
+            logger.info("killed %s, left behind by a crash", name)
+        # A queue, because its put is the one hand-over to the main thread that is safe in a signal handler.
+        messages: queue.SimpleQueue[str] = queue.SimpleQueue()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: messages.put("stop"))
+        failures: list[str] = []
+
+        def fail(reason: str) -> None:
+            failures.append(reason)
+            messages.put("stop")
+
+        plane = ControlPlane(
+            state.run,
+            port=port,
+            archive_dir=state.archive,
+            runtime=runtime,
+            allow_privileged=allow_privileged,
+            enforce_limits=enforce_limits,
+            progress=True,
+            on_failure=fail,
+            make_page=make_page,
+            on_page_link=state.write_page_link,
+        )
+        plane.start()
+        try:
+            known = _announce(state, plane, runtime)
+            next_item(messages)
+            logger.info("stopping: %s", failures[0] if failures else "asked to")
+            state.write(msgspec.structs.replace(known, stopping=True))
+        finally:
+            _stop(plane, messages)
+            state.clear()
+    logger.info("stopped")
+    return 1 if failures else 0
+
+
+def _announce(state: StateDirectory, plane: ControlPlane, runtime: RuntimeName) -> DaemonState:
+    write_private(state.kubeconfig, yaml.safe_dump(plane.server.kubeconfig(), sort_keys=False).encode())
+    identity = identify(os.getpid())
+    assert identity is not None
+    known = DaemonState(identity, plane.server.url, datetime.now(UTC), str(Path.cwd()), runtime=runtime)
+    state.write(known)
+    logger.info("ready at %s", plane.server.url)
+    return known
+
+
+def _stop(plane: ControlPlane, messages: queue.SimpleQueue[str]) -> None:
+    def stop() -> None:
+        plane.stop()
+        messages.put("stopped")
+
+    threading.Thread(target=stop, name="stopper", daemon=True).start()
+    while next_item(messages) != "stopped":
+        plane.agent.kill_all()
+
+
+def main(arguments: Sequence[str], make_page: PageMaker | None = None) -> int:
+    """Run with the command line's arguments (see the module), and with a page if one can be made."""
+    configure_logging()
+    directory, port, runtime, *flags = arguments
+    try:
+        return serve(
+            StateDirectory(Path(directory)),
+            int(port),
+            RuntimeName(runtime),
+            allow_privileged="--allow-privileged" in flags,
+            enforce_limits="--enforce-limits" in flags,
+            make_page=make_page,
+        )
+    except (OSError, RuntimeUnavailable) as error:
+        logger.error("can't start: %s", error)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,90 @@
+"""The files by which `local up`, `down` and `status` find the background control plane, and no other process.
+
+Everything is in one directory that only its owner can read, for the kubeconfig in it is a key:
+`kubeconfig`, `state.json` (who runs, and where), `page-link` (opens the page once), `daemon.log`, and `run/` with logs,
+volumes, process records and the log archive.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from tfoperator.local.identity import ProcessIdentity, is_alive
+from tfoperator.local.private_files import write_private
+from tfoperator.local.runtime import RuntimeName
+
+
+class DaemonState(msgspec.Struct, frozen=True, rename="camel"):
+    """The background control plane that runs, or ran until it crashed."""
+
+    process: ProcessIdentity
+    url: str
+    since: datetime
+    work_directory: str
+    stopping: bool = False
+    runtime: RuntimeName = RuntimeName.PROCESS
+
+    @property
+    def alive(self) -> bool:
+        """Whether that very process still runs."""
+        return is_alive(self.process)
+
+
+class StateDirectory:
+    """The files of one control plane. Reading tolerates that they are missing or broken: then there is none."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.kubeconfig = root / "kubeconfig"
+        self.log = root / "daemon.log"
+        self.lock = root / "lock"
+        self.run = root / "run"
+        self.archive = self.run / "archive"
+        self._state = root / "state.json"
+        self._page_link = root / "page-link"
+
+    def create(self) -> None:
+        """Make the directory, for its owner only."""
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.root.chmod(0o700)
+
+    def read(self) -> DaemonState | None:
+        """What is noted about the control plane, None if nothing (readable) is."""
+        try:
+            return msgspec.json.decode(self._state.read_bytes(), type=DaemonState)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def write(self, state: DaemonState) -> None:
+        """Note who runs."""
+        write_private(self._state, msgspec.json.encode(state))
+
+    @property
+    def page_link(self) -> str:
+        """A link that lets one browser see the page; empty if there is none."""
+        try:
+            return self._page_link.read_text()
+        except OSError:
+            return ""
+
+    def write_page_link(self, url: str) -> None:
+        """Note the next link."""
+        write_private(self._page_link, url.encode())
+
+    def clear(self) -> None:
+        """Nobody runs any more: forget who did, and the key to what is gone."""
+        self._state.unlink(missing_ok=True)
+        self.kubeconfig.unlink(missing_ok=True)
+        self._page_link.unlink(missing_ok=True)
+
+
+def default_state_directory() -> Path:
+    """`$XDG_STATE_HOME/tfoperator/local`; without that variable, `~/.local/state/tfoperator/local`."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    # The specification says to ignore a relative path.
+    state = Path(base) if base and Path(base).is_absolute() else Path.home() / ".local" / "state"
+    return state / "tfoperator" / "local"

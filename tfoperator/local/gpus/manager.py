@@ -1,0 +1,153 @@
+"""The GPUs of this machine, given to pods and taken back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tfoperator.kube.pod_spec import GPU, Container
+from tfoperator.local.gpus.allocation import Allocations
+from tfoperator.local.gpus.inventory import Gpu, links_between, visible
+from tfoperator.local.gpus.locks import FOLDER, DeviceLocks
+from tfoperator.local.gpus.nvml import CannotTell, NoGpus, Nvml, Use
+from tfoperator.local.gpus.requests import needed, share
+from tfoperator.local.runtime import ContainerName, LocalPod
+
+logger = logging.getLogger(__name__)
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+class GpuUse(msgspec.Struct, frozen=True):
+    """Use of a container's own GPUs, summed up: devices that were busy (1.5 of 2, say), and bytes of their memory."""
+
+    devices: int
+    busy: float
+    memory: int
+
+
+class NotEnoughGpus(Exception):
+    """A pod has to wait. The message is the scheduler's; `details` says how many there are."""
+
+    def __init__(self, asked: int, there: int, free: int) -> None:
+        victims = "No preemption victims found for incoming pod"
+        preemption = victims if asked <= there else "Preemption is not helpful for scheduling"
+        available = "0/1 nodes are available: 1"
+        super().__init__(f"{available} Insufficient {GPU}. preemption: {available} {preemption}.")
+        self.details = f"{asked} asked for, {free} of {there} free on this machine"
+
+
+class GpuManager:
+    """Thread-safe. Nothing is asked of any library before `open()`; `close()` gives everything back."""
+
+    def __init__(
+        self,
+        *,
+        library: Callable[[], Nvml] = Nvml,
+        environ: Mapping[str, str] | None = None,
+        locks: Path = FOLDER,
+    ) -> None:
+        """What `environ` says in CUDA_VISIBLE_DEVICES is left to us; by default it is this process's environment."""
+        self._library = library
+        self._visible = (os.environ if environ is None else environ).get(VISIBLE)
+        self._nvml: Nvml | None = None
+        self.problem = ""
+        """Why pods can't have GPUs of their own, in words; empty if they can."""
+        self._manages = False  # whether there are devices that are given, or hidden, by us
+        self._gpus: tuple[Gpu, ...] = ()
+        self._lock = threading.Lock()  # guards the three below; file locks are only tried under it, never waited for
+        self._allocations = Allocations((), {})
+        self._pods: dict[str, LocalPod] = {}  # by uid; those that have devices
+        self._device_locks = DeviceLocks(locks)
+
+    def open(self) -> None:
+        """Find out what there is. Never fails: `problem` says why nothing is there."""
+        try:
+            self._nvml = self._library()
+        except (NoGpus, CannotTell) as error:
+            self.problem = str(error)
+            return
+        found = self._nvml.gpus()
+        self._manages = bool(found)
+        self._gpus = visible(found, self._visible)
+        if not self._gpus:
+            self.problem = f"{VISIBLE}={self._visible} leaves none of {len(found)}" if found else "NVML finds none"
+            return
+        links = links_between(self._gpus)
+        with self._lock:
+            self._allocations = Allocations([gpu.uuid for gpu in self._gpus], links)
+        logger.info("%d GPUs: %s", len(self._gpus), ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in self._gpus))
+
+    def close(self) -> None:
+        """Give back devices and library. Idempotent."""
+        with self._lock:
+            self._device_locks.release_all()
+        nvml, self._nvml = self._nvml, None
+        if nvml is not None:
+            nvml.close()
+
+    @property
+    def count(self) -> int:
+        """How many devices there are to be given away."""
+        return len(self._gpus)
+
+    def acquire(self, pod: LocalPod) -> None:
+        """Give a pod the devices that it asks for; it keeps them until `release`. Raises NotEnoughGpus.
+
+        Where there are none, it gets none: `problem` says why.
+        """
+        asked = needed(pod)
+        if not self._gpus or not asked:
+            return
+        uid = pod.metadata.uid
+        with self._lock:
+            if self._allocations.held_by(uid) is not None:
+                return
+            free = self._allocations.free()
+            ours = self._device_locks.try_all(free)
+            given = self._allocations.allocate(uid, asked, available=ours)
+            self._device_locks.release(ours - set(given or ()))
+            if given is not None:
+                self._pods[uid] = pod
+        if given is None:
+            raise NotEnoughGpus(asked, len(self._gpus), len(ours))
+
+    def release(self, pod: LocalPod) -> None:
+        """A pod is over. Idempotent."""
+        with self._lock:
+            self._pods.pop(pod.metadata.uid, None)
+            self._device_locks.release(self._allocations.release(pod.metadata.uid))
+
+    def devices_of(self, pod: LocalPod, container: Container) -> tuple[str, ...] | None:
+        """The UUIDs of a container's own devices, which may be none at all; None where nothing is known of devices."""
+        if not self._manages:
+            return None
+        with self._lock:
+            held = self._allocations.held_by(pod.metadata.uid) or ()
+        return share(pod, container, held)
+
+    def use(self) -> dict[ContainerName, GpuUse]:
+        """How busy the devices of every container are that has some. Asks NVML."""
+        nvml = self._nvml
+        with self._lock:
+            held = [(pod, self._allocations.held_by(uid) or ()) for uid, pod in self._pods.items()]
+        if nvml is None or not held:
+            return {}
+        uses = nvml.use(device for _, devices in held for device in devices)
+        found = {}
+        for pod, devices in held:
+            for container in pod.spec.containers:
+                own = share(pod, container, devices)
+                if own:
+                    name = ContainerName(pod.metadata.namespace, pod.metadata.name, container.name)
+                    found[name] = _summed(len(own), [uses[device] for device in own if device in uses])
+        return found
+
+
+def _summed(devices: int, uses: Sequence[Use]) -> GpuUse:
+    return GpuUse(devices, sum(one.busy for one in uses), sum(one.memory for one in uses))

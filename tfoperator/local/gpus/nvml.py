@@ -1,0 +1,113 @@
+"""NVIDIA's management library (NVML), through its own Python package `nvidia-ml-py`, which is an extra."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfoperator.local.gpus.inventory import Gpu
+
+logger = logging.getLogger(__name__)
+
+_DEVICES = Path("/proc/driver/nvidia/gpus")
+"""Where the driver lists its devices, whether or not there is a library to ask."""
+
+
+class NoGpus(Exception):
+    """There are no GPUs that we could use. The message says why, in words for a person."""
+
+
+class CannotTell(Exception):
+    """There are GPUs, but nothing to tell one from the other. The message says what to do."""
+
+
+class Use(msgspec.Struct, frozen=True):
+    """How busy a device is: the part of the last moment in which it computed (0 to 1), and bytes that are used."""
+
+    busy: float
+    memory: int
+
+
+class Nvml:
+    """The library, opened. Thread-safe, as NVML is."""
+
+    def __init__(self, module: Any = None) -> None:
+        """`module` has the functions of `pynvml`. Raises NoGpus, CannotTell."""
+        if module is None:
+            try:
+                module = importlib.import_module("pynvml")
+            except ImportError:
+                if _DEVICES.is_dir() and any(_DEVICES.iterdir()):
+                    raise CannotTell(
+                        "this machine has NVIDIA GPUs, but nvidia-ml-py is not installed, so every process sees all of "
+                        "them: pip install 'tfoperator[gpu]'"
+                    ) from None
+                raise NoGpus("no NVIDIA GPU can be used (no driver is loaded)") from None
+        self._module = module
+        try:
+            module.nvmlInit()
+        except module.NVMLError as error:
+            raise NoGpus(f"no NVIDIA GPU can be used ({error})") from None
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Every device that answers, in NVML's order, which is that of the PCI bus."""
+        nvml = self._module
+        found = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            try:
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
+                bus = _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
+                found.append(
+                    Gpu(
+                        uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
+                        index=index,
+                        name=_text(nvml.nvmlDeviceGetName(handle)),
+                        memory=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+                        bus=bus,
+                        peers=self._peers(handle),
+                    )
+                )
+            except nvml.NVMLError as error:  # a device that has fallen off the bus: the others are fine
+                logger.warning("GPU %d does not answer, left out: %s", index, error)
+        return tuple(found)
+
+    def use(self, uuids: Iterable[str]) -> dict[str, Use]:
+        """How busy some devices are; what doesn't answer is left out."""
+        nvml = self._module
+        found = {}
+        for uuid in uuids:
+            try:
+                handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+                busy = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
+                found[uuid] = Use(busy, int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
+            except nvml.NVMLError as error:
+                logger.debug("GPU %s is not measured: %s", uuid, error)
+        return found
+
+    def close(self) -> None:
+        """Give the library back."""
+        try:
+            self._module.nvmlShutdown()
+        except self._module.NVMLError as error:
+            logger.debug("NVML: %s", error)
+
+    def _peers(self, handle: Any) -> tuple[str, ...]:
+        nvml = self._module
+        peers = []
+        for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+            try:
+                if nvml.nvmlDeviceGetNvLinkState(handle, link):
+                    peers.append(_text(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId))
+            except nvml.NVMLError:  # a device without NVLink, or without so many
+                break
+        return tuple(peers)
+
+
+def _text(value: Any) -> str:
+    """Older releases of the package give bytes."""
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,65 @@
+"""Which objects of a manifest the embedded control plane keeps, and how they get there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import AlreadyExistsError
+from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
+from tfoperator.kube.verbs import ApiClient, decoder
+
+KNOWN: Mapping[tuple[str, str], Resource] = {
+    (resource.api_version, resource.kind): resource
+    for resource in (
+        TFJOBS,
+        PODS,
+        SERVICES,
+        CONFIG_MAPS,
+        SECRETS,
+        NAMESPACES,
+        Resource("", "v1", "ServiceAccount", "serviceaccounts"),
+        Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    )
+}
+"""By apiVersion and kind, what a manifest for `tfoperator run` may hold."""
+
+_decode = decoder(HasMetadata)
+
+
+def resource_of(obj: Mapping[str, Any]) -> Resource | None:
+    """The resource of an object, None if the embedded API server keeps no such thing."""
+    return KNOWN.get((str(obj.get("apiVersion", "")), str(obj.get("kind", ""))))
+
+
+def apply(client: ApiClient, objects: Sequence[Mapping[str, Any]], namespace: str) -> None:
+    """Create objects in their order, and the namespaces that they are in. Raises KubeError for the first refused.
+
+    `namespace` is for objects that don't name one.
+    """
+    made = {"default"}
+    for obj in objects:
+        resource = resource_of(obj)
+        if resource is None:
+            continue
+        meta = obj.get("metadata") or {}
+        where = "" if not resource.namespaced else str(meta.get("namespace") or namespace)
+        if where and where not in made:
+            made.add(where)
+            _create_namespace(client, where)
+        body = {**obj, "metadata": {**meta, "namespace": where}} if where else dict(obj)
+        if resource is NAMESPACES:
+            _create_namespace(client, str(meta.get("name", "")))
+        else:
+            client.create(resource, where, msgspec.json.encode(body), _decode)
+
+
+def _create_namespace(client: ApiClient, name: str) -> None:
+    try:
+        client.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, _decode)
+    except AlreadyExistsError:
+        pass

@@ -1,0 +1,14 @@
+"""The node agent: scheduler and kubelet of the embedded control plane.
+
+`NodeAgent` watches pods and gives each a worker thread (`pod_worker`), which prepares volumes and environment, asks a
+runtime for containers, and reports the pod's status as a kubelet would. Logs of all containers are in its `LogStore`.
+"""
+
+from tfoperator.local.node.agent import NodeAgent
+from tfoperator.local.node.expansion import expand
+from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.node.node_api import NODES
+from tfoperator.local.node.stacks import stacks_file
+from tfoperator.local.node.volumes import VOLUMES, VolumeManager
+
+__all__ = ["NODES", "VOLUMES", "LogStore", "NodeAgent", "VolumeManager", "expand", "stacks_file"]

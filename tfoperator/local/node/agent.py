@@ -1,0 +1,227 @@
+"""The node agent: scheduler and kubelet of the embedded control plane.
+
+It takes every pod that has no node, or this one, and gives it to a worker thread; when the pod's object is marked for
+deletion or vanishes, it tells the worker. All that it knows of the cluster comes through the API server, as for a
+real kubelet, so it works against any API server that has no other scheduler.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+import queue
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tfoperator.clock import Clock, Repetition, SystemClock
+from tfoperator.events import EventRecorder
+from tfoperator.informers import Callbacks, SharedInformerFactory
+from tfoperator.kube.objects import ObjectMeta, Pod, Service
+from tfoperator.kube.pod_spec import GPU
+from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.local.gpus import GpuManager
+from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.node.node_api import NodeApi
+from tfoperator.local.node.notices import Notices, is_replica
+from tfoperator.local.node.pod_worker import PodWorker
+from tfoperator.local.node.stacks import NodeStacks
+from tfoperator.local.node.volumes import VOLUMES, VolumeManager
+from tfoperator.local.runtime import LOOPBACK, Beside, LaunchError, LocalPod, Runtime, decode_pod
+from tfoperator.local.usage import Machine
+
+logger = logging.getLogger(__name__)
+
+_NOTE_TIMES = 0.5
+"""Seconds between two looks at the sizes of logs, and so how exact the times of their lines are."""
+
+
+def default_node_name() -> str:
+    """The name of this machine as a valid node name."""
+    name = "".join(c if c.isalnum() or c in "-." else "-" for c in platform.node().lower()).strip("-.")
+    return name or "local"
+
+
+class NodeAgent:
+    """Runs the pods of an API server on this machine. Thread-safe; `start()` and `stop()` once each.
+
+    `run_dir` gets `logs/` (see `LogStore`) and `volumes/`. With `keep_volumes` the volumes of a pod outlive it,
+    with `mount_volumes` containers of any user may use them.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        *,
+        run_dir: Path,
+        runtime: Runtime,
+        node_name: str = "",
+        keep_volumes: bool = False,
+        mount_volumes: bool = False,
+        gpus: GpuManager | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.node_name = node_name or default_node_name()
+        self._clock = clock or SystemClock()
+        self._runtime = runtime
+        self._recorder = EventRecorder(client, component="tfoperator-node", host=self.node_name, clock=self._clock)
+        self._api = NodeApi(client, self._recorder, node_name=self.node_name, clock=self._clock)
+        self.logs = LogStore(run_dir / "logs", clock=self._clock)
+        self._times = Repetition(self.logs.note_times, seconds=_NOTE_TIMES, clock=self._clock, name="log-times")
+        self._volumes = VolumeManager(run_dir / VOLUMES, keep=keep_volumes, mounted=mount_volumes)
+        self._informers = SharedInformerFactory(client, clock=self._clock)
+        self._informers.informer(PODS, decode_pod).add_handler(Callbacks(changed=self.pod_changed, gone=self.pod_gone))
+        self._informers.informer(SERVICES, decoder(Service)).add_handler(Callbacks(gone=self._service_gone))
+        self._gpus = gpus or GpuManager()
+        self._machine = Machine.this()
+        self._notices = Notices(runtime, cpus=self._machine.cpus, gpu_problem="")
+        self._lock = threading.Lock()  # guards _workers, _stopping and _notices
+        self._workers: dict[str, PodWorker] = {}  # by pod uid
+        self._stopping = False
+        self.stacks = NodeStacks(self._take_stacks, clock=self._clock)
+        self._leftovers: queue.SimpleQueue[LocalPod | None] = queue.SimpleQueue()
+        self._finaliser = threading.Thread(target=self._finalise_leftovers, name="node-finaliser", daemon=True)
+
+    def start(self) -> None:
+        """Begin to run pods."""
+        self._runtime.start()
+        self._recorder.start()
+        self._finaliser.start()
+        self._times.start()
+        self._gpus.open()
+        self._notices = Notices(self._runtime, cpus=self._machine.cpus, gpu_problem=self._gpus.problem)
+        self._api.register(LOOPBACK, self._resources())
+        self._informers.start()
+
+    def stop(self, *, grace: float | None = None, timeout: float = 60.0) -> None:
+        """Take no more pods, stop all that run, and give everything back.
+
+        Each pod gets its own grace period, or `grace` seconds; after `timeout` seconds what is left is killed.
+        """
+        with self._lock:
+            self._stopping = True
+            workers = tuple(self._workers.values())
+        for worker in workers:
+            worker.stop(grace)
+        end = self._clock.monotonic() + timeout
+        late = [worker for worker in workers if not worker.join(max(0.0, end - self._clock.monotonic()))]
+        self._api.close()
+        for worker in late:
+            worker.abandon()
+        self._runtime.stop()
+        for worker in late:
+            if not worker.join(10.0):
+                logger.warning("the worker of pod %s does not end", worker.pod.metadata.key)
+        self._leftovers.put(None)
+        if self._finaliser.ident is not None:  # else the runtime could not be started
+            self._finaliser.join(10.0)
+        self.stacks.close()
+        self._informers.stop()
+        self._recorder.stop(timeout=2.0)
+        self._gpus.close()
+        self._times.stop()
+        self.logs.close()
+        self._volumes.close()
+
+    def kill_all(self) -> None:
+        """End every grace period now: for a user who has pressed Ctrl-C twice."""
+        with self._lock:
+            workers = tuple(self._workers.values())
+        for worker in workers:
+            worker.stop(0.0)
+
+    def beside(self, namespace: str, name: str, container: str, command: Sequence[str]) -> Beside:
+        """How to run a command beside a container that runs here. Raises LaunchError, whose message says why not."""
+        with self._lock:
+            workers = tuple(self._workers.values())
+        for worker in workers:
+            if (worker.pod.metadata.namespace, worker.pod.metadata.name) == (namespace, name):
+                return self._runtime.beside(worker.pod, container, command)
+        raise LaunchError(f"pod {name} does not run on this node")
+
+    def read_stacks(self, namespace: str, pod: str, container: str, *_: object) -> Iterator[bytes]:
+        """The stacks of the Python threads of a container, as a `LogReader` reads a log. Raises LookupError."""
+        with self._lock:
+            found = [one for one in self._workers.values() if one.pod.metadata.key == f"{namespace}/{pod}"]
+        if not found:
+            raise LookupError(f"pod {namespace}/{pod} does not run here")
+        yield b""  # the answer begins at once
+        told = found[-1].take_stacks(container)
+        yield "".join(told.values()).encode() if told else b"No stacks: it does not run.\n"
+
+    def take_stacks(self, pods: Iterable[str], timeout: float) -> None:
+        """Take and keep the stacks of the pods with these UIDs; returns when that is done, or the time is over."""
+        done = threading.Event()
+        owned = [Pod(metadata=ObjectMeta(uid=uid)) for uid in pods]
+        self.stacks.take(ObjectMeta(uid="all at once"), owned, done.set)
+        if owned:
+            done.wait(timeout)
+
+    def _take_stacks(self, uid: str) -> None:
+        with self._lock:
+            worker = self._workers.get(uid)
+        if worker is not None:
+            worker.take_stacks()
+
+    def pod_changed(self, pod: LocalPod) -> None:
+        """A pod has appeared or changed. Does not block."""
+        if pod.spec.node_name not in ("", self.node_name):
+            return
+        uid = pod.metadata.uid
+        with self._lock:
+            worker = self._workers.get(uid)
+            begins = worker is None and not self._stopping and _wants_running(pod)
+            if begins:
+                worker = self._workers[uid] = PodWorker(
+                    pod,
+                    api=self._api,
+                    runtime=self._runtime,
+                    volumes=self._volumes,
+                    logs=self.logs,
+                    clock=self._clock,
+                    gpus=self._gpus,
+                )
+                worker.start()
+        if begins:
+            self._give_notice(pod)
+            return
+        if worker is not None:
+            worker.limit_time(pod.spec.active_deadline_seconds)
+        # Only the node may remove a pod that is marked for deletion: also one that never ran here, or is over.
+        if pod.metadata.deletion_timestamp is not None:
+            seconds = pod.metadata.deletion_grace_period_seconds
+            if worker is None or not worker.stop(None if seconds is None else float(seconds)):
+                self._leftovers.put(pod)
+
+    def pod_gone(self, pod: LocalPod) -> None:
+        """A pod's object has vanished. Does not block."""
+        with self._lock:
+            worker = self._workers.pop(pod.metadata.uid, None)
+        if worker is not None:
+            worker.abandon()
+
+    def _give_notice(self, pod: LocalPod) -> None:
+        with self._lock:
+            news = self._notices.about(pod, self._running_replicas)
+        for reason, message in news:
+            self._api.event(pod, "Warning", reason, message)
+
+    def _running_replicas(self) -> int:
+        return sum(is_replica(worker.pod) and not worker.over for worker in self._workers.values())
+
+    def _resources(self) -> dict[str, str]:
+        """What this machine has for pods."""
+        found = {"cpu": str(self._machine.cpus), "memory": f"{self._machine.memory // 1024}Ki"}
+        return found | ({GPU: str(self._gpus.count)} if self._gpus.count else {})
+
+    def _service_gone(self, service: Service) -> None:
+        self._runtime.release_service(service.metadata.namespace, service.metadata.name)
+
+    def _finalise_leftovers(self) -> None:
+        while (pod := self._leftovers.get()) is not None:
+            self._api.finalise(pod)
+
+
+def _wants_running(pod: LocalPod) -> bool:
+    return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")

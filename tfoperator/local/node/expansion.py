@@ -1,0 +1,142 @@
+"""A container's environment and command line, computed as the kubelet computes them. Pure.
+
+`$(NAME)` stands for a variable, `$$` for a dollar sign, and a name that isn't defined stays as it is written:
+programs rely on all three, so a pod's arguments must come out here exactly as they do in a cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from tfoperator.kube.pod_spec import Container, EnvVar, FieldRef, KeyRef
+from tfoperator.local.runtime import LOOPBACK, LocalPod
+
+Data = Mapping[str, bytes]
+"""The decoded content of a ConfigMap or Secret."""
+
+Sources = Callable[[str, str], Data | None]
+"""Looks up ("ConfigMap" or "Secret", name) in the pod's namespace; None if there is no such object."""
+
+
+Tokens = Callable[[str, int], str]
+"""Gets a token of the pod's service account for an audience, valid for so many seconds. Raises ContainerConfigError."""
+
+
+class ContainerConfigError(Exception):
+    """A container can't be started *now*: it refers to something that does not exist (yet). Worth another try."""
+
+
+_PATTERN = re.compile(r"\$(\$|\(([^)]*)\))")
+_SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]$")
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Replace each `$(NAME)` that is in `variables`; `$$` becomes `$`; everything else stays.
+
+    >>> expand("$(A) $$(A) $(B) $A", {"A": "1"})
+    '1 $(A) $(B) $A'
+    """
+    if "$" not in text:
+        return text
+    return _PATTERN.sub(lambda m: "$" if m[1] == "$" else variables.get(m[2], m[0]), text)
+
+
+def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> str:
+    """The value of a downward-API field. Raises ContainerConfigError for one that no pod has."""
+    path = reference.field_path
+    meta = pod.metadata
+    if match := _SUBSCRIPT.match(path):
+        return (meta.labels if match[1] == "labels" else meta.annotations).get(match[2], "")
+    simple = {
+        "metadata.name": meta.name,
+        "metadata.namespace": meta.namespace,
+        "metadata.uid": meta.uid,
+        "spec.nodeName": pod.spec.node_name,
+        "spec.serviceAccountName": pod.spec.service_account_name or "default",
+        "status.podIP": pod_ip,
+        "status.podIPs": pod_ip,
+        "status.hostIP": LOOPBACK,
+        "status.hostIPs": LOOPBACK,
+    }
+    if path in simple:
+        return simple[path]
+    if path in ("metadata.labels", "metadata.annotations"):
+        pairs = meta.labels if path.endswith("labels") else meta.annotations
+        return "\n".join(f'{key}="{value}"' for key, value in sorted(pairs.items()))
+    raise ContainerConfigError(f"fieldRef {path!r} names no field that a pod offers")
+
+
+def environment(pod: LocalPod, container: Container, sources: Sources, pod_ip: str = LOOPBACK) -> dict[str, str]:
+    """The variables of a container: `envFrom` first, then `env` in order, which may refer to earlier ones.
+
+    As with the kubelet, `$(NAME)` in `env` sees earlier entries of `env` but not those of `envFrom`. Raises
+    ContainerConfigError when something that isn't optional is missing.
+    """
+    result: dict[str, str] = {}
+    for source in container.env_from or ():
+        for kind, reference in (("ConfigMap", source.config_map_ref), ("Secret", source.secret_ref)):
+            if reference is None:
+                continue
+            data = object_data(kind, reference.name, sources, optional=reference.optional)
+            result.update({source.prefix + key: _text(value) for key, value in data.items()})
+    defined: dict[str, str] = {}
+    for variable in container.env or ():
+        value = _value(pod, container, variable, defined, sources, pod_ip)
+        if value is not None:
+            defined[variable.name] = result[variable.name] = value
+    return result
+
+
+def command_line(container: Container, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Command and arguments with variables expanded; empty when the image's own entry point would be run."""
+    if not container.command:
+        return ()
+    return tuple(expand(part, variables) for part in (*container.command, *(container.args or ())))
+
+
+def image_arguments(container: Container, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The arguments for the image's own entry point, expanded; empty if the container has a command of its own."""
+    return () if container.command else tuple(expand(part, variables) for part in container.args or ())
+
+
+def _value(
+    pod: LocalPod,
+    container: Container,
+    variable: EnvVar,
+    defined: Mapping[str, str],
+    sources: Sources,
+    pod_ip: str,
+) -> str | None:
+    source = variable.value_from
+    if source is None:
+        return expand(variable.value or "", defined)
+    if source.field_ref is not None:
+        return field_value(pod, source.field_ref, pod_ip)
+    for kind, reference in (("ConfigMap", source.config_map_key_ref), ("Secret", source.secret_key_ref)):
+        if reference is not None:
+            return _key(kind, reference, sources)
+    raise ContainerConfigError(
+        f"env {variable.name} of container {container.name!r}: this kind of valueFrom is not available locally"
+    )
+
+
+def object_data(kind: str, name: str, sources: Sources, *, optional: bool) -> Data:
+    """The content of a ConfigMap or Secret, none for an optional one that is missing. Raises ContainerConfigError."""
+    data = sources(kind, name)
+    if data is None and not optional:
+        raise ContainerConfigError(f"{kind} {name!r} not found")
+    return data or {}
+
+
+def _key(kind: str, reference: KeyRef, sources: Sources) -> str | None:
+    data = object_data(kind, reference.name, sources, optional=reference.optional)
+    if reference.key in data:
+        return _text(data[reference.key])
+    if reference.optional:
+        return None
+    raise ContainerConfigError(f"{kind} {reference.name!r} has no key {reference.key!r}")
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="surrogateescape")

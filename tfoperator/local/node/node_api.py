@@ -1,0 +1,239 @@
+"""The node agent's requests to the API server: bind, report, finalise, look up, record events.
+
+A pod's worker must go on whatever the server says, so nothing here raises: a write that may help later is repeated
+for a few seconds, one that is pointless because the object is gone or replaced is dropped silently, and anything
+else is logged.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.clock import Clock, StopSignal
+from tfoperator.events import EventRecorder, ObjectReference
+from tfoperator.kube.errors import ApiError, ConflictError, KubeError, NotFoundError, ServerError, TransportError
+from tfoperator.kube.objects import HasMetadata, timestamp
+from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
+from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.local.node.expansion import ContainerConfigError, Data, Sources, Tokens
+from tfoperator.local.runtime import LocalPod, NotYet
+
+logger = logging.getLogger(__name__)
+
+NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
+
+_ATTEMPTS = 8
+_PAUSE = 0.25  # seconds, doubled each time: some 30 s in all, which outlasts a restart of the API server
+
+_decode_any = msgspec.json.Decoder().decode
+_decode_metadata = decoder(HasMetadata)
+
+
+class _Selection(msgspec.Struct, frozen=True):
+    selector: dict[str, str] = {}
+
+
+class _Selecting(HasMetadata, frozen=True):
+    """A service, as far as it says which pods are behind it."""
+
+    spec: _Selection = msgspec.field(default_factory=_Selection)
+
+
+class _TokenStatus(msgspec.Struct, frozen=True):
+    token: str = ""
+
+    def __repr__(self) -> str:
+        return "_TokenStatus(...)"
+
+
+class _Token(msgspec.Struct, frozen=True):
+    """A TokenRequest that was answered."""
+
+    status: _TokenStatus = _TokenStatus()
+
+
+_decode_token = decoder(_Token)
+_decode_selecting = decoder(_Selecting)
+
+
+class NodeApi:
+    """Implements `PodApi` on an ApiClient. Thread-safe. `close()` ends all waiting for another try."""
+
+    def __init__(self, client: ApiClient, recorder: EventRecorder, *, node_name: str, clock: Clock) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._node_name = node_name
+        self._clock = clock
+        self._closed = StopSignal()
+
+    def close(self) -> None:
+        """Repeat no request from now on."""
+        self._closed.set()
+
+    def register(self, address: str, resources: Mapping[str, str]) -> None:
+        """Make this node's object, for `kubectl get nodes` and `top nodes`; nothing else depends on it.
+
+        `resources` are quantities by name: all of them may be used by pods.
+        """
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": self._node_name, "labels": {"kubernetes.io/hostname": self._node_name}},
+        }
+        ready = {"type": "Ready", "status": "True", "reason": "AgentReady", "message": "the node agent runs"}
+        now = timestamp(self._clock.now())
+        status = {
+            "capacity": dict(resources),
+            "allocatable": dict(resources),
+            "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": self._node_name}],
+            "conditions": [{**ready, "lastHeartbeatTime": now, "lastTransitionTime": now}],
+        }
+        try:
+            self._client.create(NODES, "", node, _decode_metadata)
+            self._client.patch(NODES, "", self._node_name, {"status": status}, _decode_metadata, subresource="status")
+        except KubeError as error:
+            logger.debug("node %s not registered: %s", self._node_name, error)
+
+    def bind(self, pod: LocalPod) -> bool:
+        """Bind a pod without a node to this one, as a scheduler does."""
+        if pod.spec.node_name:
+            return True
+        meta = pod.metadata
+        # The binding subresource is the one way to set spec.nodeName on an existing pod.
+        binding = Resource("", "v1", "Binding", f"pods/{meta.name}/binding")
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": self._node_name},
+        }
+        return self._persist(pod, "bind", lambda: self._client.create(binding, meta.namespace, body, _decode_any))
+
+    def report(self, pod: LocalPod, status: dict[str, object]) -> None:
+        """Write the pod's status, if this is still the pod that it was."""
+        meta = pod.metadata
+        patch = {"metadata": {"uid": meta.uid}, "status": status}
+        self._persist(
+            pod,
+            "report the status of",
+            lambda: self._client.patch(PODS, meta.namespace, meta.name, patch, _decode_metadata, subresource="status"),
+        )
+
+    def finalise(self, pod: LocalPod) -> None:
+        """Delete the pod with grace period 0: the node says that nothing of it runs any more."""
+        meta = pod.metadata
+        self._persist(
+            pod,
+            "finalise",
+            lambda: self._client.delete(PODS, meta.namespace, meta.name, uid=meta.uid, grace_period_seconds=0),
+        )
+
+    def sources(self, namespace: str) -> Sources:
+        """Read ConfigMaps and Secrets of a namespace, each once."""
+        seen: dict[tuple[str, str], Data | None] = {}
+
+        def look_up(kind: str, name: str) -> Data | None:
+            if (kind, name) not in seen:
+                seen[kind, name] = self._read(kind, namespace, name)
+            return seen[kind, name]
+
+        return look_up
+
+    def tokens(self, pod: LocalPod) -> Tokens:
+        """Ask the API server for tokens, bound to the pod, as a kubelet does."""
+        meta = pod.metadata
+        account = pod.spec.service_account_name or "default"
+        requests = Resource("", "v1", "TokenRequest", f"serviceaccounts/{account}/token")
+
+        def get(audience: str, seconds: int) -> str:
+            bound = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid}
+            body = {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {
+                    "audiences": [audience] if audience else [],
+                    "expirationSeconds": seconds,
+                    "boundObjectRef": bound,
+                },
+            }
+            try:
+                return self._client.create(requests, meta.namespace, body, _decode_token).status.token
+            except KubeError as error:
+                raise ContainerConfigError(f"no token of service account {account!r}: {error}") from None
+
+        return get
+
+    def services(self) -> frozenset[tuple[str, str]]:
+        """Every service there is; none if the server does not answer."""
+        try:
+            page = self._client.list(SERVICES, "", _decode_metadata)
+        except KubeError as error:
+            logger.warning("can't list services, short service names are not resolved: %s", error)
+            return frozenset()
+        return frozenset((item.metadata.namespace, item.metadata.name) for item in page.items)
+
+    def services_of(self, pod: LocalPod) -> tuple[str, ...]:
+        """The names of the services in the pod's namespace that select it. Raises NotYet if they can't be listed."""
+        try:
+            page = self._client.list(SERVICES, pod.metadata.namespace, _decode_selecting)
+        except KubeError as error:
+            raise NotYet("ContainerCreating", f"can't list services: {error}", 1.0) from None
+        labels = pod.metadata.labels.items()
+        return tuple(
+            service.metadata.name
+            for service in page.items
+            if service.spec.selector and service.spec.selector.items() <= labels
+        )
+
+    def event(self, pod: LocalPod, kind: str, reason: str, message: str) -> None:
+        """Record an event about a pod."""
+        meta = pod.metadata
+        reference = ObjectReference(
+            api_version="v1",
+            kind="Pod",
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+        )
+        self._recorder.event(reference, "Warning" if kind == "Warning" else "Normal", reason, message)
+
+    def _read(self, kind: str, namespace: str, name: str) -> Data | None:
+        resource = CONFIG_MAPS if kind == "ConfigMap" else SECRETS
+        try:
+            obj: dict[str, Any] = self._client.get(resource, namespace, name, _decode_any)
+        except NotFoundError:
+            return None
+        except KubeError as error:
+            logger.warning("can't read %s %s/%s: %s", kind, namespace, name, error)
+            return None
+        encoded = obj.get("data") or {}
+        if kind == "Secret":
+            return {key: base64.b64decode(value) for key, value in encoded.items()}
+        binary = obj.get("binaryData") or {}
+        return {key: value.encode() for key, value in encoded.items()} | {
+            key: base64.b64decode(value) for key, value in binary.items()
+        }
+
+    def _persist(self, pod: LocalPod, what: str, write: Callable[[], object]) -> bool:
+        pause = _PAUSE
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                write()
+            except (NotFoundError, ConflictError) as error:
+                logger.debug("pod %s: not there any more to %s: %s", pod.metadata.key, what, error)
+                return False
+            except (TransportError, ServerError, ApiError) as error:
+                fatal = isinstance(error, ApiError) and not isinstance(error, ServerError) and error.code != 429
+                if fatal or attempt == _ATTEMPTS or self._closed.wait(self._clock, pause):
+                    logger.warning("can't %s pod %s: %s", what, pod.metadata.key, error)
+                    return False
+                pause *= 2
+            else:
+                return True
+        return False

@@ -1,0 +1,113 @@
+"""A pod's status, rendered as the kubelet renders it from what is known of its containers. Pure but for its memory
+of when each condition last changed.
+
+The operator decides by these fields and must not be able to tell a local pod from a real one, so the shapes, reasons
+and rules (ready, phase, restart counts, last state) are the kubelet's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from tfoperator.kube.objects import timestamp
+from tfoperator.local.node.container_record import ContainerRecord, Running, Terminated, Waiting
+from tfoperator.local.runtime import LOOPBACK
+
+
+class StatusRenderer:
+    """Renders the status of one pod. Not thread-safe: belongs to the pod's worker."""
+
+    def __init__(self, started: datetime) -> None:
+        self.pod_ip = ""
+        """The pod's address, once it has one."""
+        self._started = started
+        self._since: dict[str, tuple[str, datetime]] = {}
+
+    def render(
+        self,
+        phase: str,
+        init: Sequence[ContainerRecord],
+        main: Sequence[ContainerRecord],
+        now: datetime,
+        *,
+        reason: str = "",
+        message: str = "",
+    ) -> dict[str, Any]:
+        """The whole `status` of the pod."""
+        initialised = all(record.succeeded for record in init)
+        finished = phase in ("Succeeded", "Failed")
+        ready = not finished and bool(main) and all(isinstance(r.state, Running) for r in main)
+        why = "" if ready else ("PodCompleted" if phase == "Succeeded" else "ContainersNotReady")
+        status: dict[str, Any] = {
+            "phase": phase,
+            "conditions": [
+                self._condition("PodScheduled", True, now),
+                self._condition("Initialized", initialised, now, "" if initialised else "ContainersNotInitialized"),
+                self._condition("ContainersReady", ready, now, why),
+                self._condition("Ready", ready, now, why),
+            ],
+            "hostIP": LOOPBACK,
+            "startTime": timestamp(self._started),
+            "containerStatuses": [_container(record) for record in main],
+            "qosClass": "BestEffort",
+        }
+        if self.pod_ip:
+            status |= {"podIP": self.pod_ip, "podIPs": [{"ip": self.pod_ip}]}
+        if init:
+            status["initContainerStatuses"] = [_container(record, init=True) for record in init]
+        if reason:
+            status["reason"] = reason
+        if message:
+            status["message"] = message
+        return status
+
+    def unschedulable(self, message: str, now: datetime) -> dict[str, Any]:
+        """The whole `status` of a pod for which the node has no room, as a scheduler reports it."""
+        scheduled = self._condition("PodScheduled", False, now, "Unschedulable") | {"message": message}
+        return {"phase": "Pending", "conditions": [scheduled], "qosClass": "BestEffort"}
+
+    def _condition(self, kind: str, value: bool, now: datetime, reason: str = "") -> dict[str, Any]:
+        status = "True" if value else "False"
+        known = self._since.get(kind)
+        if known is None or known[0] != status:
+            known = self._since[kind] = (status, now)
+        condition = {"type": kind, "status": status, "lastTransitionTime": timestamp(known[1])}
+        if reason:
+            condition["reason"] = reason
+        return condition
+
+
+def _container(record: ContainerRecord, *, init: bool = False) -> dict[str, Any]:
+    running = isinstance(record.state, Running)
+    return {
+        "name": record.container.name,
+        "image": record.container.image,
+        "imageID": "",
+        "ready": record.succeeded if init else running,
+        "started": running,
+        "restartCount": record.restarts,
+        "state": _state(record.state),
+        "lastState": _state(record.last) if record.last else {},
+    }
+
+
+def _state(state: Waiting | Running | Terminated) -> dict[str, Any]:
+    if isinstance(state, Running):
+        return {"running": {"startedAt": timestamp(state.since)}}
+    if isinstance(state, Waiting):
+        waiting = {"reason": state.reason}
+        if state.message:
+            waiting["message"] = state.message
+        return {"waiting": waiting}
+    terminated: dict[str, Any] = {
+        "exitCode": state.exit_code,
+        "reason": state.reason,
+        # What could not be started has both times, too: clients show a missing one as the year 1.
+        "startedAt": timestamp(state.started or state.finished),
+        "finishedAt": timestamp(state.finished),
+    }
+    if state.message:
+        terminated["message"] = state.message
+    return {"terminated": terminated}

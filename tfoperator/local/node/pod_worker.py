@@ -1,0 +1,393 @@
+"""One pod's life, in a thread of its own: volumes, init containers, containers, restarts, and the end.
+
+The thread owns everything about the pod; other threads only leave messages (a process has ended, a deadline, stop)
+under one condition and wake it. So only these messages need a lock, and each status that is reported is consistent.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Sequence
+
+from tfoperator.clock import Clock
+from tfoperator.local.gpus import GpuManager, NotEnoughGpus
+from tfoperator.local.node.container_record import ContainerRecord, Terminated, Waiting
+from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, image_arguments
+from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.node.pod_api import PodApi
+from tfoperator.local.node.pod_status import StatusRenderer
+from tfoperator.local.node.stacks import keep_stacks
+from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager, token_seconds
+from tfoperator.local.runtime import ContainerRun, LaunchError, LocalPod, LogFile, NotYet, Runtime
+
+logger = logging.getLogger(__name__)
+
+CONFIG_RETRY = 1.0
+"""Seconds until a missing ConfigMap or Secret is asked for again."""
+SCHEDULING_RETRY = 1.0
+"""Seconds until a pod that found no room tries again."""
+DEFAULT_GRACE = 30.0
+"""Kubernetes' default for terminationGracePeriodSeconds."""
+_RENEW_AT = 0.8
+_RETRY_AFTER = 0.05
+"""The part of a token's life after which it is renewed, as by a kubelet; and after which again, if that has failed."""
+KILL_TIMEOUT = 10.0
+"""Seconds to wait for the end of a process after SIGKILL; only one that hangs in the kernel needs longer."""
+
+
+class PodWorker:
+    """Runs one pod. Thread-safe: `start()` once, then the other methods from anywhere."""
+
+    def __init__(
+        self,
+        pod: LocalPod,
+        *,
+        api: PodApi,
+        runtime: Runtime,
+        volumes: VolumeManager,
+        logs: LogStore,
+        clock: Clock,
+        gpus: GpuManager,
+    ) -> None:
+        self.pod = pod
+        self._api = api
+        self._runtime = runtime
+        self._volumes = volumes
+        self._logs = logs
+        self._clock = clock
+        self._gpus = gpus
+        seconds = pod.spec.termination_grace_period_seconds
+        self._grace = DEFAULT_GRACE if seconds is None else float(seconds)
+        self._init = [ContainerRecord(container) for container in pod.spec.init_containers or ()]
+        self._main = [ContainerRecord(container) for container in pod.spec.containers]
+        self._renderer = StatusRenderer(clock.now())
+        self._reported: dict[str, object] = {}
+        self._warned: set[str] = set()
+        self._began = 0.0
+        self._expired = False  # ended by its activeDeadlineSeconds
+        self._renewal: float | None = None  # when the tokens in its volumes are to be renewed
+        self._wake = threading.Condition()  # guards the five below, the messages of other threads
+        self._exits: list[tuple[ContainerRecord, int, str]] = []  # exit code, reason
+        self._stop_at: float | None = None  # when a stop was asked for: the end of the grace period
+        self._time_limit = pod.spec.active_deadline_seconds
+        self._abandoned = False
+        self._done = False
+        self._thread = threading.Thread(target=self._run, name=f"pod-{pod.metadata.key}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, grace: float | None = None) -> bool:
+        """Stop the containers (SIGTERM, the grace period, SIGKILL), then remove the pod's object.
+
+        A shorter grace period shortens one that runs. False if the pod is over already: then nothing happens, and
+        removing the object is left to the caller.
+        """
+        with self._wake:
+            if self._done:
+                return False
+            stop_at = self._clock.monotonic() + (self._grace if grace is None else grace)
+            if self._stop_at is None or stop_at < self._stop_at:
+                self._stop_at = stop_at
+                self._wake.notify_all()
+            return True
+
+    def limit_time(self, seconds: int | None) -> None:
+        """End the containers (SIGTERM, the grace period, SIGKILL) so long after the pod's start, and keep its object.
+
+        That may be at once. API servers let a pod's `activeDeadlineSeconds` be set and lowered while it runs.
+        """
+        with self._wake:
+            if seconds != self._time_limit:
+                self._time_limit = seconds
+                self._wake.notify_all()
+
+    def abandon(self) -> None:
+        """Kill everything at once and report nothing: the pod's object is gone."""
+        with self._wake:
+            self._abandoned = True
+        self.stop(0.0)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it runs any more."""
+        with self._wake:
+            return self._done
+
+    def take_stacks(self, container: str = "") -> dict[str, str]:
+        """The stacks of the Python threads of its containers that run, by container; of one, if it is named.
+
+        They are also appended to a file beside the log. Blocks for some seconds where a process does not answer.
+        """
+        told = {}
+        for record in (*self._init, *self._main):
+            process, log, name = record.process, record.log, record.container.name
+            if process is None or log is None or container not in ("", name):
+                continue
+            told[name] = process.stacks()
+            keep_stacks(log.path, f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ}", told[name])
+        return told
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the worker's end; whether it has come."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    # The rest runs in the worker's own thread.
+
+    def _run(self) -> None:
+        try:
+            self._live()
+        except Exception as error:
+            logger.exception("pod %s: its worker failed", self.pod.metadata.key)
+            self._give_up(error)
+        finally:
+            self._clean_up()
+
+    def _give_up(self, error: Exception) -> None:
+        """End a pod that can't be run (its log can't be written, say): others may wait for its end."""
+        for record in (*self._init, *self._main):
+            if record.process is not None:
+                record.process.kill()
+        what = f"the node agent can't run this pod: {error}"
+        self._warn_once("Failed", f"Error: {what}")
+        self._report("Failed", "NodeAgentError", what)
+
+    def _live(self) -> None:
+        if not self._schedule() or not self._api.bind(self.pod):
+            return
+        self._began = self._clock.monotonic()
+        self._report("Pending")
+        policy = self.pod.spec.restart_policy
+        for record in self._init:
+            self._supervise([record], "Never" if policy == "Never" else "OnFailure", "Pending")
+            if self._ending() or not record.succeeded:
+                break
+        else:
+            self._supervise(self._main, policy, "Running")
+        self._terminate()
+        self._report_end()
+
+    def _schedule(self) -> bool:
+        """Wait until there is room for the pod on this machine; False if it is to end before."""
+        while True:
+            try:
+                self._gpus.acquire(self.pod)
+            except NotEnoughGpus as error:
+                self._report_status(self._renderer.unschedulable(str(error), self._clock.now()))
+                self._warn_once("FailedScheduling", f"{error} ({error.details})")
+            else:
+                return True
+            # Devices come back from pods of this control plane, and from others that nobody hears of.
+            end = self._clock.monotonic() + SCHEDULING_RETRY
+            with self._wake:
+                while self._stop_at is None and self._clock.wait_until(self._wake, end):
+                    pass
+                if self._stop_at is not None:
+                    return False
+
+    def _supervise(self, group: Sequence[ContainerRecord], policy: str, phase: str) -> None:
+        """Start the containers of a group, and start them again as the policy says, until all are over."""
+        while not self._ending():
+            now = self._clock.monotonic()
+            for record in group:
+                if record.next_start is not None and record.next_start <= now:
+                    self._start(record, policy)
+            if all(record.over for record in group):
+                return
+            begun = any(record.started_once for record in group)
+            self._report(phase if begun else "Pending")
+            due = [record.next_start for record in group if record.next_start is not None]
+            if self._renewal is not None:
+                if self._renewal <= now:
+                    self._renew_tokens()
+                due.append(self._renewal)
+            self._wait(due, policy)
+
+    def _start(self, record: ContainerRecord, policy: str) -> None:
+        pod, container = self.pod, record.container
+        try:
+            ip = self._runtime.prepare(pod, container, functools.partial(self._api.services_of, pod))
+            self._renderer.pod_ip = ip
+            sources = self._api.sources(pod.metadata.namespace)
+            volumes = self._volumes.prepare(pod, sources, self._api.tokens(pod))
+            variables = environment(pod, container, sources, ip)
+        except NotYet as error:
+            record.wait(error.reason, str(error), self._clock.monotonic() + error.delay)
+            if error.warn:
+                self._warn_once("Failed", str(error))
+            return
+        except ContainerConfigError as error:
+            record.wait("CreateContainerConfigError", str(error), self._clock.monotonic() + CONFIG_RETRY)
+            self._warn_once("Failed", f"Error: {error}")
+            return
+        except (UnsupportedVolume, LaunchError, OSError) as error:
+            self._failed_to_start(record, self._begin_attempt(record), error, policy)
+            return
+        self._plan_renewal(_RENEW_AT)
+        log = self._begin_attempt(record)
+        try:
+            mounts = self._volumes.mounts(pod, container, volumes)
+            record.message = self._volumes.termination_message(pod, container, mounts, record.restarts)
+            run = ContainerRun(
+                pod=pod,
+                container=container,
+                command=command_line(container, variables),
+                environment=variables,
+                mounts=(*mounts, record.message.mount) if record.message.mount else mounts,
+                log=log,
+                services=self._api.services(),
+                args=image_arguments(container, variables),
+                gpus=self._gpus.devices_of(pod, container),
+            )
+            process = self._runtime.launch(run, functools.partial(self._exited, record), self._warn_once)
+        except (UnsupportedVolume, LaunchError) as error:
+            self._failed_to_start(record, log, error, policy)
+            return
+        record.run(process, self._clock.now(), self._clock.monotonic())
+
+    def _plan_renewal(self, part: float) -> None:
+        seconds = token_seconds(self.pod)
+        self._renewal = None if seconds is None else self._clock.monotonic() + seconds * part
+
+    def _renew_tokens(self) -> None:
+        api, pod = self._api, self.pod
+        try:
+            self._volumes.prepare(pod, api.sources(pod.metadata.namespace), api.tokens(pod))
+        except (ContainerConfigError, UnsupportedVolume, OSError) as error:
+            logger.warning("pod %s: its tokens can't be renewed: %s", pod.metadata.key, error)
+            self._plan_renewal(_RETRY_AFTER)
+        else:
+            self._plan_renewal(_RENEW_AT)
+
+    def _begin_attempt(self, record: ContainerRecord) -> LogFile:
+        meta = self.pod.metadata
+        log = self._logs.open(meta.namespace, meta.name, record.container.name, owner=meta.uid)
+        record.begin(log)
+        return log
+
+    def _failed_to_start(self, record: ContainerRecord, log: LogFile, error: Exception, policy: str) -> None:
+        launch_error = error if isinstance(error, LaunchError) else LaunchError(str(error))
+        log.append(f"tfoperator: {launch_error}")
+        self._warn_once("Failed", f"Error: {launch_error}")
+        self._ended(record, launch_error.exit_code, policy, reason="StartError", message=str(launch_error))
+
+    def _exited(self, record: ContainerRecord, code: int, reason: str = "") -> None:
+        """Called by the runtime, in a thread of its own."""
+        with self._wake:
+            self._exits.append((record, code, reason))
+            self._wake.notify_all()
+
+    def _ended(self, record: ContainerRecord, code: int, policy: str, *, reason: str = "", message: str = "") -> None:
+        record.end(code, self._clock.now(), reason=reason, message=message)
+        if record.log is not None:
+            record.log.close(code, stopped=self._ending(), reason=reason, ended=self._clock.now())
+        restart = policy == "Always" or (policy == "OnFailure" and code != 0)
+        if not restart or self._ending():
+            return
+        delay = record.restart(self._clock.monotonic())
+        if delay > 0:
+            what = f"back-off {delay:g}s restarting failed container {record.container.name} (exit code {code})"
+            record.state = Waiting("CrashLoopBackOff", what)
+            self._api.event(self.pod, "Warning", "BackOff", what[0].upper() + what[1:])
+
+    def _wait(self, due: Sequence[float], policy: str) -> None:
+        """Wait until a process ends, a stop is asked for, or one of these times or the deadline comes; then deal with
+        the ends.
+        """
+        with self._wake:
+            while not self._exits and self._stop_at is None:
+                deadline = self._deadline()
+                times = due if deadline is None else (*due, deadline)
+                if not self._clock.wait_until(self._wake, min(times, default=None)):
+                    break
+        self._take_exits(policy)
+
+    def _take_exits(self, policy: str) -> None:
+        with self._wake:
+            exits, self._exits = self._exits, []
+        for record, code, reason in exits:
+            log = record.log.path if record.log is not None else None
+            said = record.message.read(code, log) if record.message is not None else ""
+            self._ended(record, code, policy, reason=reason, message=said)
+
+    def _ending(self) -> bool:
+        with self._wake:
+            return self._stop_at is not None or self._past_deadline()
+
+    def _deadline(self) -> float | None:
+        with self._wake:
+            return None if self._time_limit is None else self._began + self._time_limit
+
+    def _past_deadline(self) -> bool:
+        deadline = self._deadline()
+        return deadline is not None and self._clock.monotonic() >= deadline
+
+    def _terminate(self) -> None:
+        """End what still runs: SIGTERM, the grace period, SIGKILL."""
+        self._expired = self._past_deadline() and not all(record.over for record in self._main)
+        running = [record for record in (*self._init, *self._main) if record.process is not None]
+        if not running:
+            return
+        with self._wake:
+            # Without a stop it is the deadline of the pod, not a deletion.
+            grace_end = self._clock.monotonic() + self._grace if self._stop_at is None else self._stop_at
+        for record in running:
+            if record.process is not None:
+                record.process.terminate()
+        self._await_ends(running, grace_end)
+        for record in running:
+            if record.process is not None:
+                record.process.kill()
+        self._await_ends(running, self._clock.monotonic() + KILL_TIMEOUT, shorten=False)
+
+    def _await_ends(self, records: Sequence[ContainerRecord], deadline: float, *, shorten: bool = True) -> None:
+        while any(record.process is not None for record in records):
+            with self._wake:
+                if shorten and self._stop_at is not None:
+                    deadline = min(deadline, self._stop_at)
+                if not self._exits and not self._clock.wait_until(self._wake, deadline) and not self._exits:
+                    return
+            self._take_exits("Never")
+
+    def _report_end(self) -> None:
+        failed = [r for r in (*self._init, *self._main) if isinstance(r.state, Terminated) and r.state.exit_code != 0]
+        over = all(isinstance(record.state, Terminated) for record in self._main)
+        if self._expired:
+            self._report("Failed", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+        elif failed or not over:
+            self._report("Failed")
+        else:
+            self._report("Succeeded")
+
+    def _report(self, phase: str, reason: str = "", message: str = "") -> None:
+        if self._abandoned:
+            return
+        now = self._clock.now()
+        self._report_status(self._renderer.render(phase, self._init, self._main, now, reason=reason, message=message))
+
+    def _report_status(self, status: dict[str, object]) -> None:
+        if status != self._reported:
+            self._reported = status
+            self._api.report(self.pod, status)
+
+    def _warn_once(self, reason: str, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            self._api.event(self.pod, "Warning", reason, message)
+
+    def _clean_up(self) -> None:
+        for record in (*self._init, *self._main):
+            if record.log is not None:
+                record.log.close()
+        self._runtime.release_pod(self.pod)
+        self._gpus.release(self.pod)
+        self._volumes.remove(self.pod)
+        with self._wake:
+            self._done = True
+            finalise = self._stop_at is not None and not self._abandoned
+        if finalise:
+            self._api.finalise(self.pod)

@@ -1,0 +1,229 @@
+"""Volumes as directories under the run directory, filled as the kubelet fills them.
+
+A plain process has no mount namespace, so a volume can only be *offered*: its path is in an environment variable,
+`/tmp` is taken over through TMPDIR, and elsewhere a symbolic link stands in for the mount where the machine allows
+one (see `runtime.process`). What can never be provided is refused instead of silently left empty.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from tfoperator.kube.pod_spec import (
+    Container,
+    DownwardSource,
+    HostPathSource,
+    KeyToPath,
+    ObjectSource,
+    PartialSource,
+    Volume,
+)
+from tfoperator.local.node.expansion import ContainerConfigError, Sources, Tokens, field_value, object_data
+from tfoperator.local.node.termination_message import TerminationMessage
+from tfoperator.local.private_files import private_folder
+from tfoperator.local.runtime import LocalPod, Mount, UnsafePath, folder_beneath, parts_beneath
+
+_MESSAGES = ".termination-messages"
+"""Beside a pod's volumes, none of which can be called so."""
+VOLUMES = "volumes"
+"""The folder of the run directory with all volumes."""
+_CLAIM_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
+"""What can be a claim's name; API servers take any text for the name of one in a pod, since there may never be one."""
+
+
+class UnsupportedVolume(Exception):
+    """A volume of a kind that can't exist without a cluster. Trying again is of no use."""
+
+
+class VolumeManager:
+    """Makes and removes the volumes of pods.
+
+    `pods` holds what lives as long as a pod, `claims` what outlives it: a PersistentVolumeClaim is a directory by
+    the claim's name, shared by all pods that use it and kept until the run directory is deleted. With `keep`,
+    `remove` does nothing. `mounted` says that containers see them through mounts, whatever user they run as: then each
+    may write to them, as with a kubelet. The folder of all volumes is closed to other users of this machine.
+    """
+
+    def __init__(self, root: Path, *, keep: bool = False, mounted: bool = False) -> None:
+        self._keep = keep
+        self._mounted = mounted
+        # Containers are told these paths, and a container starts where it likes.
+        self._root = root.absolute()
+        self._pods = self._root / "pods"
+        self._claims = self._root / "claims"
+
+    def claims(self, namespace: str) -> Path:
+        """The folder in which each PersistentVolumeClaim of a namespace has one."""
+        return self._claims / namespace
+
+    def prepare(self, pod: LocalPod, sources: Sources, tokens: Tokens | None = None) -> dict[str, Path]:
+        """Make every volume of a pod; a second call repeats nothing that is there, but fills in fresh data.
+
+        Raises ContainerConfigError if a ConfigMap, Secret, token or host path is missing (it may come), and
+        UnsupportedVolume if there is no hope.
+        """
+        if pod.spec.volumes:
+            private_folder(self._root)
+        return {volume.name: self._prepare(pod, volume, sources, tokens) for volume in pod.spec.volumes or ()}
+
+    def mounts(self, pod: LocalPod, container: Container, volumes: dict[str, Path]) -> tuple[Mount, ...]:
+        """The mounts of one container. Raises UnsupportedVolume for a mount of a volume that the pod lacks."""
+        result = []
+        # As in a cluster, nobody writes to what an object of the API says.
+        from_objects = {volume.name for volume in pod.spec.volumes or () if _is_rendered(volume)}
+        for mount in container.volume_mounts or ():
+            source = volumes.get(mount.name)
+            if source is None:
+                raise UnsupportedVolume(
+                    f"container {container.name!r} mounts volume {mount.name!r}, which is not defined"
+                )
+            read_only = mount.read_only or mount.name in from_objects
+            made = Mount(mount.name, source, mount.mount_path, read_only)
+            if mount.sub_path:
+                try:
+                    part = source.joinpath(*parts_beneath(mount.sub_path))
+                    made = msgspec.structs.replace(made, source=part, volume=source)
+                    made.make_source()
+                except UnsafePath as error:
+                    raise UnsupportedVolume(f"container {container.name!r}: subPath {error}") from None
+            result.append(made)
+        return tuple(result)
+
+    def termination_message(
+        self, pod: LocalPod, container: Container, mounts: Sequence[Mount], attempt: int
+    ) -> TerminationMessage:
+        """Where one attempt of a container leaves its message. Raises OSError."""
+        path = container.termination_message_path
+        if not self._mounted or any(mount.mount_path == path for mount in mounts):
+            return TerminationMessage.on_this_machine(container, mounts)
+        private_folder(self._root)
+        name = f"{container.name}-{attempt}"
+        return TerminationMessage.mounted(container, self._pods / pod.metadata.uid / _MESSAGES / name)
+
+    def remove(self, pod: LocalPod) -> None:
+        """Delete what lived as long as the pod."""
+        if not self._keep:
+            shutil.rmtree(self._pods / pod.metadata.uid, ignore_errors=True)
+
+    def close(self) -> None:
+        """Leave no empty directories behind. When no pod is left: one that starts could need them."""
+        for directory in (self._pods, self._pods.parent):
+            try:
+                directory.rmdir()
+            except OSError:  # something is kept in it, or it was never made
+                return
+
+    def _prepare(self, pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | None) -> Path:
+        if volume.host_path is not None:
+            return _host_path(volume.name, volume.host_path)
+        if volume.persistent_volume_claim is not None:
+            claim = volume.persistent_volume_claim.claim_name
+            if not _CLAIM_NAME.fullmatch(claim):
+                raise UnsupportedVolume(f"volume {volume.name!r}: there can't be a claim by the name {claim!r}")
+            directory = self.claims(pod.metadata.namespace) / claim
+            self._make(directory)
+            return directory
+        directory = self._pods / pod.metadata.uid / volume.name
+        if volume.empty_dir is not None:
+            self._make(directory)
+            return directory
+        if (volume.config_map, volume.secret, volume.downward_api, volume.projected) == (None, None, None, None):
+            raise UnsupportedVolume(
+                f"volume {volume.name!r} is of a kind that does not exist locally; there are emptyDir, hostPath, "
+                "configMap, secret, downwardAPI, projected and persistentVolumeClaim"
+            )
+        files = list(_files(pod, volume, sources, tokens))
+        self._make(directory, 0o755)
+        for path, content, mode in files:
+            try:
+                _write(directory, path, content, mode if self._mounted else mode & 0o700)
+            except UnsafePath as error:
+                raise UnsupportedVolume(f"volume {volume.name!r}: path {error}") from None
+        return directory
+
+    def _make(self, directory: Path, mode: int = 0o777) -> None:
+        if directory.is_dir():
+            return
+        directory.mkdir(parents=True, exist_ok=True)
+        if self._mounted:
+            directory.chmod(mode)
+
+
+def _is_rendered(volume: Volume) -> bool:
+    return (volume.empty_dir, volume.host_path, volume.persistent_volume_claim) == (None, None, None)
+
+
+def token_seconds(pod: LocalPod) -> int | None:
+    """The shortest life of a token in the pod's volumes, in seconds; None if there is none."""
+    parts = [part for volume in pod.spec.volumes or () if volume.projected for part in volume.projected.sources]
+    tokens = [part.service_account_token for part in parts]
+    return min((token.expiration_seconds for token in tokens if token is not None), default=None)
+
+
+def _files(pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | None) -> Iterator[tuple[str, bytes, int]]:
+    parts = (volume,) if volume.projected is None else volume.projected.sources
+    for part in parts:
+        if part.config_map is not None:
+            yield from _object_files("ConfigMap", part.config_map, sources)
+        if part.secret is not None:
+            yield from _object_files("Secret", part.secret, sources)
+        if part.downward_api is not None:
+            yield from _downward_files(pod, part.downward_api)
+        if isinstance(part, PartialSource) and part.service_account_token is not None:
+            wanted = part.service_account_token
+            if tokens is None:
+                raise UnsupportedVolume(f"volume {volume.name!r}: there are no tokens of service accounts here")
+            # Read by the container's user, whoever that is; the folder of all volumes keeps other users out.
+            yield wanted.path, tokens(wanted.audience, wanted.expiration_seconds).encode(), 0o644
+
+
+def _object_files(kind: str, source: ObjectSource, sources: Sources) -> Iterator[tuple[str, bytes, int]]:
+    name = source.secret_name or source.name
+    data = object_data(kind, name, sources, optional=source.optional)
+    default = source.default_mode if source.default_mode is not None else 0o644
+    for item in source.items or tuple(KeyToPath(key=key, path=key) for key in data):
+        if item.key not in data:
+            if source.optional:
+                continue
+            raise ContainerConfigError(f"{kind} {name!r} has no key {item.key!r}")
+        yield item.path, data[item.key], default if item.mode is None else item.mode
+
+
+def _downward_files(pod: LocalPod, source: DownwardSource) -> Iterator[tuple[str, bytes, int]]:
+    for item in source.items or ():
+        if item.field_ref is None:
+            raise UnsupportedVolume(f"downwardAPI file {item.path!r}: only fieldRef is available locally")
+        yield item.path, field_value(pod, item.field_ref).encode(), 0o644 if item.mode is None else item.mode
+
+
+def _host_path(name: str, source: HostPathSource) -> Path:
+    path = Path(source.path)
+    if source.type == "DirectoryOrCreate":
+        path.mkdir(parents=True, exist_ok=True)
+    elif source.type == "FileOrCreate":
+        path.touch()
+    elif source.type and not path.exists():
+        raise ContainerConfigError(f"volume {name!r}: hostPath {source.path} does not exist")
+    return path
+
+
+def _write(directory: Path, path: str, content: bytes, mode: int) -> None:
+    # A new file by its side, then a rename: a running process never sees half of the content, and the file has
+    # its final mode before it has any content.
+    *folders, name = parts_beneath(path) or (".",)
+    fresh = f".{name}.new"
+    with folder_beneath(directory, folders) as folder:
+        with suppress(FileNotFoundError):
+            os.unlink(fresh, dir_fd=folder)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
+        with os.fdopen(descriptor, "wb") as stream:
+            os.fchmod(stream.fileno(), mode)
+            stream.write(content)
+        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -1,0 +1,96 @@
+"""Reads the logs of all containers of a node while they are written, for people who watch.
+
+Whoever shows the lines asks for them, so nothing piles up: a slow terminal, or a reader that doesn't read, leaves
+them where they are, in the files. Containers write into those and are never slowed down.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from tfoperator.local.node import LogStore
+from tfoperator.local.run.log_tail import LogTail
+from tfoperator.local.run.pace import fair_shares, is_behind
+from tfoperator.local.runtime import LogFile
+
+logger = logging.getLogger(__name__)
+
+_AHEAD = 2 * 1024 * 1024
+"""Bytes of one log that are read ahead of what has been shown."""
+
+_AHEAD_OF_ALL = 32 * 1024 * 1024
+_LEAST_AHEAD = 64 * 1024
+_BLOCK = 256 * 1024
+"""Bytes of one log that are read in a round where every line is shown."""
+
+
+class LogChunk(msgspec.Struct, frozen=True):
+    """What is new in one container's log: lines without their ends.
+
+    Before them, `skipped` lines were passed over; the file `path` has them. `bar` is how an unfinished last line looks
+    that is written over again and again, as progress bars are; "" if there is none.
+    """
+
+    namespace: str
+    pod: str
+    container: str
+    attempt: int
+    path: str
+    lines: tuple[str, ...]
+    skipped: int = 0
+    bar: str = ""
+
+
+class OutputReader:
+    """Reads what has been appended to any log since the last time. Not thread-safe."""
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self._tails: dict[LogFile, LogTail] = {}
+        self._bars: dict[LogFile, str] = {}
+        self.more = False
+        """Whether there was more than was asked for."""
+
+    def read(self, lines: int | None) -> list[LogChunk]:
+        """One round: of each log its share of so many lines, or the next block with None, which passes over nothing.
+
+        A log that is too far behind passes over lines, and goes on with its newest.
+        """
+        known = {log: (namespace, pod, container) for namespace, pod, container, log in self._store.all()}
+        for log in known:
+            if log not in self._tails:
+                self._tails[log] = LogTail(log)
+        active = [tail for tail in self._tails.values() if not tail.finished]
+        waiting = self._fill(active, lines is not None)
+        shares = waiting if lines is None else fair_shares(waiting, lines)
+        chunks = []
+        for tail in active:
+            log, share = tail.log, shares.get(tail.log, 0)
+            skipped, texts = tail.take(share, newest=is_behind(waiting[log], share))
+            if texts or skipped or tail.bar != self._bars.get(log, ""):
+                self._bars[log] = tail.bar
+                place = (*known[log], log.attempt, str(log.path))
+                chunks.append(LogChunk(*place, tuple(texts), skipped=skipped, bar=tail.bar))
+        self.more = any(tail.more or waiting[tail.log] > shares.get(tail.log, 0) for tail in active)
+        return chunks
+
+    def close(self) -> None:
+        """Close the files."""
+        for tail in self._tails.values():
+            tail.close()
+
+    def _fill(self, tails: Sequence[LogTail], may_skip: bool) -> dict[LogFile, int]:
+        """Read ahead in each log; how many lines of it can be taken now."""
+        ahead = max(_LEAST_AHEAD, min(_AHEAD, _AHEAD_OF_ALL // max(len(tails), 1))) if may_skip else _BLOCK
+        waiting = {}
+        for tail in tails:
+            try:
+                waiting[tail.log] = tail.fill(ahead, may_skip=may_skip)
+            except OSError as error:
+                logger.warning("can't read the log %s: %s", tail.log.path, error.strerror)
+                tail.give_up()
+                waiting[tail.log] = 0
+        return waiting

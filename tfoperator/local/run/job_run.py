@@ -1,0 +1,163 @@
+"""One run: TFJobs from a manifest, from their creation to their end, on an embedded control plane of their own.
+
+Two threads share the work. `JobLifecycle` decides, in one of its own; the caller's shows: it reads the logs, takes
+what the other has to tell out of a queue, and calls the listener. So a listener needs no locks, sees changes in their
+order, and a slow terminal delays only itself.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.event import Event
+from tfoperator.local.controlplane import ControlPlane, PageMaker
+from tfoperator.local.run.container_output import OutputReader
+from tfoperator.local.run.kernel_log import read_kernel_log
+from tfoperator.local.run.lifecycle import Interrupt, JobLifecycle, OperatorFailed, PageLink, SeenJob
+from tfoperator.local.run.listener import RunListener
+from tfoperator.local.run.pace import Pace
+from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
+from tfoperator.local.run.tensorboard_logs import tensorboard_log_dir
+from tfoperator.local.runtime import RuntimeName
+
+_POLL = 0.1  # seconds between two looks at the logs
+
+
+class JobRun:
+    """Runs the objects of a manifest to their end. Use once: `execute()`.
+
+    `timeout` is in seconds, None for no limit. Processes start in `work_dir`, by default the current directory.
+    `interrupt()` may be called from a signal handler. With `make_page` a page is served until the end.
+    """
+
+    def __init__(
+        self,
+        objects: Sequence[Mapping[str, Any]],
+        listener: RunListener,
+        *,
+        run_dir: Path,
+        namespace: str = "default",
+        timeout: float | None = None,
+        keep_volumes: bool = False,
+        runtime: RuntimeName = RuntimeName.PROCESS,
+        allow_privileged: bool = False,
+        make_page: PageMaker | None = None,
+        enforce_limits: bool = False,
+        work_dir: Path | None = None,
+    ) -> None:
+        self._make_page = make_page
+        self._runtime = runtime
+        self._work_dir = work_dir
+        self._allow_privileged = allow_privileged
+        self._enforce_limits = enforce_limits
+        self._objects = objects
+        self._listener = listener
+        self._run_dir = run_dir
+        self._keep_volumes = keep_volumes
+        self._news: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._lifecycle = JobLifecycle(objects, listener, self._news, namespace=namespace, timeout=timeout)
+        self._pace = Pace()
+
+    def interrupt(self) -> None:
+        """End the run in order; at once when called again. Safe in a signal handler."""
+        self._lifecycle.send(Interrupt())
+
+    def execute(self) -> RunResult:
+        """Run, and return how it ended.
+
+        Raises KubeError if the control plane refuses an object, OSError or RuntimeUnavailable if it can't start,
+        ControlPlaneFailed if the operator breaks down, and what the listener raises. In every case no process, thread
+        or port is left.
+        """
+        began = time.monotonic()
+        send = self._lifecycle.send
+        plane = ControlPlane(
+            self._run_dir,
+            keep_volumes=self._keep_volumes,
+            work_dir=self._work_dir,
+            runtime=self._runtime,
+            allow_privileged=self._allow_privileged,
+            enforce_limits=self._enforce_limits,
+            progress=any(map(_reports_progress, self._objects)),
+            on_failure=lambda reason: send(OperatorFailed(reason)),
+            make_page=self._make_page,
+            on_page_link=lambda url: send(PageLink(url)),
+        )
+        reader = OutputReader(plane.agent.logs)
+        self._lifecycle.start(plane)
+        try:
+            self._show_all(reader)
+        finally:
+            self._lifecycle.abandon()
+            self._lifecycle.join()
+            reader.close()
+        outcome = self._lifecycle.outcome
+        jobs = tuple(self._result(seen, plane, outcome) for seen in self._lifecycle.jobs.values())
+        return RunResult(outcome, round(time.monotonic() - began, 3), str(self._run_dir), jobs)
+
+    @property
+    def final_jobs(self) -> tuple[bytes, ...]:
+        """Each job as JSON, as it was last seen."""
+        return tuple(seen.raw for seen in self._lifecycle.jobs.values())
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Every event of the run."""
+        return tuple(self._lifecycle.events)
+
+    def _show_all(self, reader: OutputReader) -> None:
+        """Show what happens until everything has been stopped and shown."""
+        ended = False
+        while not ended or reader.more or not self._news.empty():
+            ended = self._lifecycle.ended  # asked before reading: nothing is written or told after it is true
+            news = self._take_news(0.0 if ended or (reader.more and self._shows_all_lines) else _POLL)
+            # What a container has written before its end is shown before the news of its end.
+            self._show_lines(reader)
+            for call in news:
+                call()
+            self._listener.tick()
+
+    def _take_news(self, timeout: float) -> list[Callable[[], object]]:
+        calls = []
+        try:
+            calls.append(self._news.get(timeout=timeout) if timeout else self._news.get_nowait())
+            while True:
+                calls.append(self._news.get_nowait())
+        except queue.Empty:
+            return calls
+
+    @property
+    def _shows_all_lines(self) -> bool:
+        # Who has pressed Ctrl-C waits for the end, and not for a million lines before it.
+        return self._listener.shows_every_line and not self._lifecycle.interrupted
+
+    def _show_lines(self, reader: OutputReader) -> None:
+        chunks = reader.read(None if self._shows_all_lines else self._pace.lines)
+        if chunks:
+            began = time.monotonic()
+            self._listener.logged(chunks)
+            self._pace = self._pace.after(sum(len(chunk.lines) for chunk in chunks), time.monotonic() - began)
+
+    def _result(self, seen: SeenJob, plane: ControlPlane, outcome: RunOutcome) -> JobResult:
+        pods = self._lifecycle.pods.values()
+        log_dir = tensorboard_log_dir(seen.job, self._run_dir, in_container=self._runtime is not RuntimeName.PROCESS)
+        return job_result(
+            seen.job,
+            [pod for pod in pods if pod.metadata.is_controlled_by(seen.metadata.uid)],
+            plane.agent.logs,
+            log_dir,
+            peaks=plane.runtime.peaks,
+            outcome=outcome,
+            kernel_log=read_kernel_log,
+        )
+
+
+def _reports_progress(obj: Mapping[str, Any]) -> bool:
+    """Whether a manifest's object is a job that asks for the reporting of progress: without one, nobody serves it."""
+    spec = obj.get("spec")
+    return obj.get("kind") == TFJOBS.kind and isinstance(spec, Mapping) and isinstance(spec.get("progress"), Mapping)

@@ -1,0 +1,275 @@
+"""The life of a run's jobs: created, watched until they have ended or are to end, and stopped. In a thread of its own.
+
+It decides, and shows nothing: what a person should hear of goes into a queue, which another thread reads. So neither a
+slow terminal nor millions of log lines delay the answer to Ctrl-C, a timeout, or the end of a job.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.informers import Callbacks, SharedInformerFactory
+from tfoperator.kube.errors import KubeError, NotFoundError
+from tfoperator.kube.event import Event, decode_event
+from tfoperator.kube.objects import HasMetadata, Pod
+from tfoperator.kube.resources import EVENTS, PODS
+from tfoperator.kube.verbs import decoder
+from tfoperator.local.controlplane import ControlPlane
+from tfoperator.local.manifest_resources import apply
+from tfoperator.local.run.listener import RunListener
+from tfoperator.local.run.results import RunOutcome
+from tfoperator.local.usage import Usage
+
+logger = logging.getLogger(__name__)
+
+_USAGE_EVERY = 2.0  # seconds between two measurements for the listener
+_TICK = 0.25  # seconds after which a deadline is looked at again
+_STACKS_TIMEOUT = 15.0  # seconds for all stacks of a run whose time is over
+_STOP_MARGIN = 15.0  # seconds beyond the longest grace period until a run stops waiting for pods to end
+
+
+class ControlPlaneFailed(Exception):
+    """The operator could not go on, so the run had to end."""
+
+
+class OperatorFailed(msgspec.Struct, frozen=True):
+    """The operator can't go on."""
+
+    reason: str
+
+
+class PageLink(msgspec.Struct, frozen=True):
+    """A link that lets a browser in."""
+
+    url: str
+
+
+class Interrupt(msgspec.Struct, frozen=True):
+    """The user wants the run to end: the first time in order, the second time at once."""
+
+
+class _Abandon(msgspec.Struct, frozen=True):
+    """Nobody listens any more."""
+
+
+class SeenJob(HasMetadata, frozen=True):
+    """A TFJob with the JSON it came as, to be kept as the server had it."""
+
+    job: TFJob = msgspec.field(default_factory=TFJob)
+    raw: bytes = b""
+
+
+class _PodGone(msgspec.Struct, frozen=True):
+    """A pod was deleted."""
+
+    pod: Pod
+
+
+Message = SeenJob | Pod | Event | Usage | _PodGone | Interrupt | PageLink | OperatorFailed | _Abandon
+
+
+class _Abandoned(Exception):
+    """The run ends without an outcome."""
+
+
+class JobLifecycle:
+    """Runs objects on a control plane until their jobs have ended. Once: `start`, then `join`.
+
+    `send` may be called from any thread and in a signal handler. `news` gets calls of the listener, to be made by
+    whoever owns it. What the attributes say is settled when `join` has returned.
+    """
+
+    def __init__(
+        self,
+        objects: Sequence[Mapping[str, Any]],
+        listener: RunListener,
+        news: queue.SimpleQueue[Callable[[], object]],
+        *,
+        namespace: str,
+        timeout: float | None,
+    ) -> None:
+        self._objects = objects
+        self._listener = listener
+        self._news = news
+        self._namespace = namespace
+        self._timeout = timeout
+        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()  # its put is reentrant, as handlers need it
+        self.jobs: dict[str, SeenJob] = {}
+        """By UID, as they were last seen."""
+        self.pods: dict[str, Pod] = {}
+        """By UID, every pod that there ever was."""
+        self.events: list[Event] = []
+        """Every event."""
+        self.outcome = RunOutcome.FAILED
+        """How the run ended."""
+        self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
+        self._interrupts = 0
+        self._over = False  # the jobs' end has been noted: what happens to them now is clean-up
+        self._error: Exception | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, plane: ControlPlane) -> None:
+        """Begin: the plane is started, and stopped in the end."""
+        self._thread = threading.Thread(target=self._run, args=(plane,), name="run-lifecycle")
+        self._thread.start()
+
+    def send(self, message: Message) -> None:
+        """Tell it what has happened."""
+        self._messages.put(message)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user wants the run to end."""
+        return self._interrupts > 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether everything has been stopped."""
+        return self._thread is not None and not self._thread.is_alive()
+
+    def abandon(self) -> None:
+        """Stop everything without further words, if it isn't over yet."""
+        self._messages.put(_Abandon())
+
+    def join(self) -> None:
+        """Wait for the end. Raises what ended it: KubeError, OSError, RuntimeUnavailable, ControlPlaneFailed."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self, plane: ControlPlane) -> None:
+        began = time.monotonic()
+        try:
+            plane.start()
+            try:
+                self._live(plane, None if self._timeout is None else began + self._timeout)
+            finally:
+                plane.stop()
+            self._handle_waiting()
+        except _Abandoned:
+            pass
+        except Exception as error:  # noqa: BLE001 - it is raised again by `join`
+            self._error = error
+
+    def _live(self, plane: ControlPlane, deadline: float | None) -> None:
+        informers = self._watch(plane)
+        try:
+            if self._listener.shows_usage:
+                plane.meter.subscribe(self.send, _USAGE_EVERY)
+            apply(plane.client, self._objects, self._namespace)
+            expected = sum(1 for obj in self._objects if obj.get("kind") == TFJOBS.kind)
+            self.outcome = self._until_finished(expected, deadline)
+            self._over = True
+            if self.outcome is RunOutcome.TIMED_OUT:
+                plane.agent.take_stacks(tuple(self._alive), _STACKS_TIMEOUT)
+            self._tell(partial(self._listener.stopping, self.outcome))
+            self._stop_jobs(plane)
+        finally:
+            informers.stop()
+
+    def _watch(self, plane: ControlPlane) -> SharedInformerFactory:
+        informers = SharedInformerFactory(plane.client)
+        put = self.send
+        informers.informer(TFJOBS, _decode_job).add_handler(Callbacks(changed=put))
+        informers.informer(PODS, decoder(Pod)).add_handler(Callbacks(changed=put, gone=lambda pod: put(_PodGone(pod))))
+        informers.informer(EVENTS, decode_event).add_handler(Callbacks(changed=put))
+        informers.start()
+        return informers
+
+    def _until_finished(self, expected: int, deadline: float | None) -> RunOutcome:
+        while True:
+            if self._interrupts:
+                return RunOutcome.INTERRUPTED
+            ends = [final_condition(seen.job) for seen in self.jobs.values()]
+            if len(ends) >= expected and all(ends):
+                succeeded = all(end is not None and end.type == ConditionType.SUCCEEDED for end in ends)
+                return RunOutcome.SUCCEEDED if succeeded else RunOutcome.FAILED
+            if deadline is not None and time.monotonic() >= deadline:
+                return RunOutcome.TIMED_OUT
+            self._next(_TICK if deadline is None else min(_TICK, max(0.0, deadline - time.monotonic())))
+
+    def _stop_jobs(self, plane: ControlPlane) -> None:
+        """Delete the jobs, which takes their pods along, and wait until those have ended."""
+        for seen in tuple(self.jobs.values()):
+            meta = seen.metadata
+            try:
+                plane.client.delete(TFJOBS, meta.namespace, meta.name, uid=meta.uid, propagation_policy="Background")
+            except NotFoundError:
+                continue
+            except KubeError as error:
+                logger.warning("can't delete TFJob %s: %s", meta.key, error)
+        began = time.monotonic()
+        hurried = False
+        while self._alive and time.monotonic() < began + self._longest_grace() + _STOP_MARGIN:
+            if self._interrupts > 1 and not hurried:
+                hurried = True
+                plane.agent.kill_all()
+            self._next(_TICK)
+
+    def _longest_grace(self) -> float:
+        return max((pod.metadata.deletion_grace_period_seconds or 0.0 for pod in self._alive.values()), default=0.0)
+
+    def _next(self, timeout: float) -> None:
+        try:
+            self._handle(self._messages.get(timeout=timeout))
+        except queue.Empty:
+            pass
+        else:
+            self._handle_waiting()
+
+    def _handle_waiting(self) -> None:
+        while True:
+            try:
+                self._handle(self._messages.get_nowait())
+            except queue.Empty:
+                return
+
+    def _tell(self, call: Callable[[], object]) -> None:
+        self._news.put(call)
+
+    def _handle(self, message: Message) -> None:
+        listener = self._listener
+        match message:
+            case SeenJob():
+                if not self._over:
+                    self.jobs[message.metadata.uid] = message
+                    self._tell(partial(listener.job_changed, message.job))
+            case Pod():
+                self.pods[message.metadata.uid] = message
+                if message.metadata.controller is not None:
+                    self._alive[message.metadata.uid] = message
+                self._tell(partial(listener.pod_changed, message))
+            case Usage():
+                self._tell(partial(listener.used, message))
+            case Event():
+                self.events.append(message)
+                self._tell(partial(listener.event, message))
+            case _PodGone(pod=pod):
+                self._alive.pop(pod.metadata.uid, None)
+                self._tell(partial(listener.pod_gone, pod))
+            case PageLink(url=url) if not self._over:
+                self._tell(partial(listener.page_link, url))
+            case OperatorFailed() if not self._over:
+                raise ControlPlaneFailed(message.reason)
+            case Interrupt():
+                self._interrupts += 1
+            case _Abandon():
+                raise _Abandoned
+            case _:
+                pass
+
+
+def _decode_job(data: bytes) -> SeenJob:
+    job = decode_tfjob(data)
+    return SeenJob(metadata=job.metadata, job=job, raw=bytes(data))

@@ -1,0 +1,127 @@
+"""The position in one log that somebody follows: complete lines, lines that are passed over, and a progress bar."""
+
+from __future__ import annotations
+
+import os
+from typing import BinaryIO
+
+from tfoperator.local.runtime import LogFile
+
+_CHUNK = 1024 * 1024
+_LONGEST_LINE = 64 * 1024
+"""Bytes after which an unfinished line is handed on as it is: a program may write without line ends for ever."""
+
+
+class LogTail:
+    """What has been read of a log and not been taken yet. Not thread-safe."""
+
+    def __init__(self, log: LogFile) -> None:
+        self.log = log
+        self._stream: BinaryIO | None = None
+        self._position = 0  # up to where the file has been read
+        self._complete = b""  # whole lines, with their ends
+        self._rest = b""  # what follows the last line end
+        self._skipped = 0
+        self._ended = False
+        self.more = False
+        """Whether the log had more than was asked for, when it was read last."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the container has ended and everything has been taken."""
+        return self._ended and not self._complete and not self._skipped
+
+    @property
+    def bar(self) -> str:
+        """How the last line looks, if it has no end yet and is written over by carriage returns; else ""."""
+        return _text(self._rest).rstrip("\b ") if b"\r" in self._rest[:-1] else ""
+
+    def fill(self, most: int, *, may_skip: bool) -> int:
+        """Read up to `most` bytes ahead, and return how many lines can be taken.
+
+        What lies before the last `most` bytes of the log as it is now is counted and passed over, if that `may_skip`.
+        """
+        if self._ended:
+            return self._complete.count(b"\n")
+        closed = self.log.closed  # asked before reading: nothing is written after it is true
+        if self._stream is None:
+            self._stream = self.log.path.open("rb")
+        waiting = os.fstat(self._stream.fileno()).st_size - self._position
+        self.more = waiting > most - len(self._complete)
+        if may_skip and self.more:
+            self._pass_over(self._position + waiting - most)
+            waiting = most
+        self._add(self._read(min(waiting, most - len(self._complete))))
+        if closed and self._at_end():
+            self._end()
+        return self._complete.count(b"\n")
+
+    def take(self, most: int, *, newest: bool = False) -> tuple[int, list[str]]:
+        """How many lines have been passed over before, and up to `most` lines: the next ones, or only the newest."""
+        if newest:
+            cut = self._complete.count(b"\n") - most
+            if cut > 0:
+                self._complete = self._complete.split(b"\n", cut)[-1]
+                self._skipped += cut
+        lines = self._complete.split(b"\n", most)
+        self._complete = lines.pop()
+        skipped, self._skipped = self._skipped, 0
+        return skipped, [_text(line) for line in lines]
+
+    def give_up(self) -> None:
+        """There is nothing more to be read: the file is gone, or broken."""
+        self._end()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _at_end(self) -> bool:
+        assert self._stream is not None
+        return os.fstat(self._stream.fileno()).st_size <= self._position
+
+    def _end(self) -> None:
+        if self._rest:
+            self._complete += self._rest + b"\n"
+            self._rest = b""
+        self._ended = True
+        self.close()
+
+    def _read(self, size: int) -> bytes:
+        assert self._stream is not None
+        block = self._stream.read(size) if size > 0 else b""
+        self._position += len(block)
+        return block
+
+    def _add(self, block: bytes) -> None:
+        whole, end, rest = (self._rest + block).rpartition(b"\n")
+        self._complete += whole + end
+        state = rest.rstrip(b"\r")
+        if b"\r" in state:
+            # Only the last state of a bar counts; the return before it says that it is one.
+            state = b"\r" + state.rpartition(b"\r")[2]
+        rest = state + rest[len(rest.rstrip(b"\r")) :][:1]
+        if len(rest) > _LONGEST_LINE:
+            self._complete += rest + b"\n"
+            rest = b""
+        self._rest = rest
+
+    def _pass_over(self, target: int) -> None:
+        """Count the lines that end before `target`, and keep what there is of the one in which it lies."""
+        self._skipped += self._complete.count(b"\n")
+        self._complete = b""
+        while self._position < target:
+            block = self._read(min(_CHUNK, target - self._position))
+            if not block:
+                return
+            passed = block.count(b"\n")
+            self._skipped += passed
+            begun = block.rpartition(b"\n")[2] if passed else self._rest + block
+            self._rest = begun[-_LONGEST_LINE:]
+
+
+def _text(line: bytes) -> str:
+    # A progress bar rewrites its line by carriage returns: what it shows last is what a person would see.
+    return line.decode(errors="replace").rstrip("\r").rpartition("\r")[2]

@@ -1,0 +1,183 @@
+"""How a run ended, as values: for the summary on the terminal, for `-o json`, and for the exit code.
+
+What each replica did is read from its logs' records, not from pods: pods are gone when the job has been cleaned up,
+and a pod that was stopped at the end (exit code 143) has not failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.names import replica_name
+from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.kube.objects import Pod
+from tfoperator.local.node import LogStore
+from tfoperator.local.run.report_facts import job_facts, replica_facts, with_kernel_log
+from tfoperator.local.runtime import LogFile, PeakMemory, last_lines
+from tfoperator.report import ReplicaState, Report, make_report
+
+LAST_LINES = 20
+"""How many of the last log lines of a failed replica are shown."""
+
+
+class RunOutcome(StrEnum):
+    """How a run ended."""
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    TIMED_OUT = "TimedOut"
+    INTERRUPTED = "Interrupted"
+
+    @property
+    def exit_code(self) -> int:
+        """The process's exit code: 124 as of `timeout`, 130 as shells say it of an interrupted program."""
+        return {RunOutcome.SUCCEEDED: 0, RunOutcome.FAILED: 1, RunOutcome.TIMED_OUT: 124, RunOutcome.INTERRUPTED: 130}[
+            self
+        ]
+
+
+class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
+    """What became of one replica. `exit_code` and `last_lines` are those of its last attempt (if it failed).
+
+    `peak_memory` is the most that its containers were seen with, in bytes: each at its own worst moment, over all
+    attempts. None if they were gone before anybody could look.
+    """
+
+    name: str  # e.g. worker-0
+    pod: str
+    state: ReplicaState
+    restarts: int
+    exit_code: int | None
+    logs: tuple[str, ...]
+    last_lines: tuple[str, ...] = ()
+    peak_memory: int | None = None
+
+
+class JobResult(msgspec.Struct, frozen=True, rename="camel"):
+    """What became of one TFJob. `condition` is empty if it had not ended.
+
+    `log_dir` is what its TensorBoard showed, as `tensorboard --logdir` takes it; empty if it had none, or all is gone.
+    `report` says why it did not succeed, and what went wrong on the way.
+    """
+
+    namespace: str
+    name: str
+    condition: str
+    reason: str
+    message: str
+    replicas: tuple[ReplicaResult, ...]
+    log_dir: str = ""
+    report: Report | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the job has succeeded."""
+        return self.condition == ConditionType.SUCCEEDED
+
+    @property
+    def failed_replicas(self) -> tuple[ReplicaResult, ...]:
+        """Those that failed."""
+        return tuple(replica for replica in self.replicas if replica.state is ReplicaState.FAILED)
+
+
+class RunResult(msgspec.Struct, frozen=True, rename="camel"):
+    """What became of a run. `seconds` is its duration."""
+
+    outcome: RunOutcome
+    seconds: float
+    run_directory: str
+    jobs: tuple[JobResult, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """What the command's exit code has to be."""
+        return self.outcome.exit_code
+
+
+def job_result(
+    job: TFJob,
+    pods: Iterable[Pod],
+    logs: LogStore,
+    log_dir: str = "",
+    *,
+    peaks: PeakMemory | None = None,
+    outcome: RunOutcome = RunOutcome.FAILED,
+    kernel_log: Callable[[], Iterable[str]] = tuple,
+) -> JobResult:
+    """Sum up a job from its last state, the pods that it ever had, their logs, and its `log_dir` on this machine.
+
+    `peaks` knows how much memory their containers had. `outcome` is the run's, which is a job's own if it has not
+    ended. `kernel_log` is asked where a process was killed.
+    """
+    peaks = peaks or PeakMemory()
+    end = final_condition(job)
+    by_name = {pod.metadata.name: pod for pod in pods}
+    attempts: dict[str, list[_Attempt]] = {name: [] for name in by_name}
+    for namespace, pod_name, container, log in logs.all():
+        if namespace == job.metadata.namespace and pod_name in attempts:
+            init = {status.name for status in by_name[pod_name].status.init_container_statuses}
+            attempts[pod_name].append(_Attempt(log, container in init))
+    names = sorted(by_name)
+    facts = job_facts(
+        job,
+        end.type if end else str(outcome),
+        [replica_facts(job, by_name[pod], _chosen(attempts[pod])) for pod in names],
+    )
+    facts = with_kernel_log(facts, [log for found in attempts.values() for log, _ in found], kernel_log)
+    return JobResult(
+        namespace=job.metadata.namespace,
+        name=job.metadata.name,
+        condition=end.type if end else "",
+        reason=end.reason if end else "",
+        message=end.message if end else "",
+        replicas=tuple(
+            _replica(replica_name(by_name[pod]), pod, attempts[pod], peaks.of_pod(job.metadata.namespace, pod).values())
+            for pod in names
+        ),
+        log_dir=log_dir,
+        report=make_report(facts),
+    )
+
+
+class _Attempt(NamedTuple):
+    log: LogFile
+    init: bool  # of an init container
+
+
+def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], ReplicaState]:
+    """The logs of the container that matters, in their order, and how the replica ended."""
+    latest = {attempt.log.path.parent: attempt.log for attempt in attempts}
+    # Several containers have a log each: the one that failed is the one that is reported.
+    failed = [log for log in latest.values() if log.exit_code not in (None, 0) and not log.stopped]
+    main = [attempt.log for attempt in attempts if not attempt.init]
+    chosen = failed[0] if failed else latest[main[0].path.parent] if main else None
+    if chosen is None:
+        return [], ReplicaState.NEVER_RAN
+    logs = [attempt.log for attempt in attempts if attempt.log.path.parent == chosen.path.parent]
+    if failed:
+        return logs, ReplicaState.FAILED
+    ended_well = chosen.exit_code == 0 and not chosen.stopped
+    return logs, ReplicaState.SUCCEEDED if ended_well else ReplicaState.STOPPED
+
+
+def _replica(name: str, pod: str, attempts: list[_Attempt], peaks: Collection[int]) -> ReplicaResult:
+    logs, state = _chosen(attempts)
+    chosen = logs[-1] if logs else None
+    folders = {attempt.log.path.parent for attempt in attempts}
+    return ReplicaResult(
+        name=name,
+        pod=pod,
+        state=state,
+        restarts=len(attempts) - len(folders),
+        exit_code=chosen.exit_code if chosen else None,
+        logs=tuple(str(attempt.log.path) for attempt in attempts),
+        last_lines=(
+            tuple(last_lines(chosen.path, LAST_LINES)) if chosen is not None and state is ReplicaState.FAILED else ()
+        ),
+        peak_memory=sum(peaks) if peaks else None,
+    )

@@ -1,0 +1,55 @@
+"""What runs containers: the `Runtime` protocol, its two implementations, and what both of them need.
+
+`process` makes a process group of this machine of each container, `docker` a container. `docker` is not imported
+here, for its library is an extra: `make_runtime` loads it when it is asked for.
+"""
+
+from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_beneath
+from tfoperator.local.runtime.host_service import HostService
+from tfoperator.local.runtime.log_files import LogFile, last_lines, tail_offset
+from tfoperator.local.runtime.loopback_network import LOOPBACK, NoFreePort
+from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
+from tfoperator.local.runtime.mounts import Mount, real_path
+from tfoperator.local.runtime.pods import LocalPod, decode_pod
+from tfoperator.local.runtime.process import RECORDS, is_stopped, kill_recorded
+from tfoperator.local.runtime.protocol import (
+    Beside,
+    ContainerProcess,
+    ContainerRun,
+    LaunchError,
+    NotYet,
+    Runtime,
+    RuntimeUnavailable,
+)
+from tfoperator.local.runtime.selection import RuntimeName, make_runtime
+
+__all__ = [
+    "LOOPBACK",
+    "RECORDS",
+    "Beside",
+    "ContainerName",
+    "ContainerProcess",
+    "ContainerRun",
+    "HostService",
+    "LaunchError",
+    "LocalPod",
+    "LogFile",
+    "Measurement",
+    "Mount",
+    "NoFreePort",
+    "NotYet",
+    "PeakMemory",
+    "Runtime",
+    "RuntimeName",
+    "RuntimeUnavailable",
+    "UnsafePath",
+    "decode_pod",
+    "folder_beneath",
+    "is_stopped",
+    "kill_recorded",
+    "last_lines",
+    "make_runtime",
+    "parts_beneath",
+    "real_path",
+    "tail_offset",
+]

@@ -1,0 +1,101 @@
+"""Paths below a directory whose content others write: no link there is ever followed.
+
+A container may put a link where we, or the engine, are about to go. So each component is opened by itself, below the
+one before, and none may be a link. What is found holds for as long as nobody moves one of these components: see
+`docker.quiet_volumes` for those who look again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LINK = (errno.ELOOP, errno.ENOTDIR)
+"""What systems answer when `_FOLDER` meets a link; the second also for a file."""
+
+
+class UnsafePath(Exception):
+    """A path leads out of its volume, through a link, or nowhere. The message says which, and begins with the path."""
+
+
+def parts_beneath(relative: str) -> tuple[str, ...]:
+    """The components of a path below a volume. Raises UnsafePath if it is absolute or goes upwards."""
+    path = PurePosixPath(relative)
+    if path.is_absolute() or ".." in path.parts or "\0" in relative:
+        raise UnsafePath(f"{relative!r} leads out of its volume")
+    return path.parts
+
+
+@contextmanager
+def folder_beneath(root: Path, parts: Sequence[str], shown: str = "") -> Iterator[int]:
+    """A descriptor of the folder `parts` below `root`; what is missing is made, with the permissions of `root`.
+
+    Raises UnsafePath, also for what the system refuses; it names `shown`, by default the parts.
+    """
+    descriptor = _open(root, parts, shown or "/".join(parts))
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def make_beneath(root: Path, relative: str) -> None:
+    """Have a file or folder at `relative` below `root`: a folder is made if there is nothing. Raises UnsafePath."""
+    parts = parts_beneath(relative)
+    *folders, last = parts or (".",)
+    with folder_beneath(root, folders, relative) as folder:
+        try:
+            found = os.stat(last, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            os.close(_open(root, parts, relative))
+            return
+        if stat.S_ISLNK(found.st_mode):
+            raise UnsafePath(f"{relative!r} leads through a link")
+        if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+            raise UnsafePath(f"{relative!r} is neither a file nor a folder")
+
+
+def _open(root: Path, parts: Sequence[str], shown: str) -> int:
+    try:
+        current = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the volume itself may be a link of yours
+    except OSError as error:
+        raise UnsafePath(f"{shown!r}: {root}: {error.strerror}") from None
+    try:
+        mode = stat.S_IMODE(os.fstat(current).st_mode)
+        for part in parts:
+            current = _step(current, part, mode, shown)
+    except BaseException:
+        os.close(current)
+        raise
+    return current
+
+
+def _step(folder: int, name: str, mode: int, shown: str) -> int:
+    """Open a folder in a folder, which is closed; make it if there is none."""
+    try:
+        made = not _exists(folder, name)
+        if made:
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=folder)
+        below = os.open(name, _FOLDER, dir_fd=folder)
+    except OSError as error:
+        if error.errno in _LINK and _exists(folder, name, link=True):
+            raise UnsafePath(f"{shown!r} leads through a link") from None
+        raise UnsafePath(f"{shown!r}: {name}: {error.strerror}") from None
+    if made:
+        os.fchmod(below, mode)  # whatever the umask: the container may run as anybody
+    os.close(folder)
+    return below
+
+
+def _exists(folder: int, name: str, *, link: bool = False) -> bool:
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return False
+    return not link or stat.S_ISLNK(mode)

@@ -1,0 +1,115 @@
+"""One container that runs: its log goes to a file, its end is waited for, and it is removed afterwards."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from docker.errors import NotFound
+
+from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain, remove_container
+from tfoperator.local.runtime.protocol import OnExit
+
+logger = logging.getLogger(__name__)
+
+_KILLED = 137
+_PAUSES = (0.2, 0.8, 2.0, 4.0, 8.0)
+"""Seconds between two tries to learn how it ended, of an engine that doesn't answer: one that is started again does."""
+
+
+class DockerContainer:
+    """A `ContainerProcess`. Thread-safe; `start_waiting()` once, when it has been started."""
+
+    def __init__(
+        self,
+        api: Any,
+        container_id: str,
+        *,
+        label: str,
+        log: Path,
+        on_exit: OnExit,
+        on_ended: Callable[[DockerContainer], None],
+    ) -> None:
+        self._api = api
+        self.id = container_id
+        """What the engine calls it."""
+        self._label = label
+        self._log = log
+        self._on_exit = on_exit
+        self._on_ended = on_ended
+        self._no_time = threading.Event()  # set by kill(): nobody waits for an engine that doesn't answer any more
+        self._thread = threading.Thread(target=self._watch, name=f"container-{label}", daemon=True)
+
+    def start_waiting(self) -> None:
+        """Begin to copy the log and to wait for the end."""
+        self._thread.start()
+
+    def terminate(self) -> None:
+        """The image's stop signal, by default SIGTERM, to the container's first process."""
+        try:
+            signal = self._api.inspect_container(self.id)["Config"].get("StopSignal") or "SIGTERM"
+        except ENGINE_ERRORS as error:
+            logger.debug("%s: %s", self._label, explain(error))
+            return
+        self._kill(signal)
+
+    def kill(self) -> None:
+        """SIGKILL to everything in the container."""
+        self._no_time.set()
+        self._kill("SIGKILL")
+
+    def stacks(self) -> str:
+        """The stacks of the processes that have registered for it, asked for by a process in the container."""
+        try:
+            made = self._api.exec_create(self.id, ["python3", "-m", "tfoperator.progress.stacks"])
+            output = self._api.exec_start(made["Id"])
+        except ENGINE_ERRORS as error:
+            return f"No stacks: {explain(error)}.\n"
+        return bytes(output).decode(errors="replace")
+
+    def join(self, timeout: float) -> bool:
+        """Wait until the end has been dealt with; whether it has."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _kill(self, signal: str) -> None:
+        try:
+            self._api.kill(self.id, signal=signal)
+        except ENGINE_ERRORS as error:  # it has ended; if it hasn't, whoever waits for that says so
+            logger.debug("%s: %s", self._label, explain(error))
+
+    # In the container's own thread.
+
+    def _watch(self) -> None:
+        self._copy_log()
+        code, reason = self._await_end()
+        remove_container(self._api, self.id)
+        self._on_ended(self)
+        self._on_exit(code, reason)
+
+    def _copy_log(self) -> None:
+        """Copy until the container has ended. What can't be read or written costs the log, not the container."""
+        try:
+            with self._log.open("ab", buffering=0) as output:
+                for piece in self._api.logs(self.id, stdout=True, stderr=True, stream=True, follow=True):
+                    output.write(piece)
+        except ENGINE_ERRORS as error:
+            logger.warning("the log of %s is not complete: %s", self._label, explain(error))
+
+    def _await_end(self) -> tuple[int, str]:
+        for pause in _PAUSES:
+            try:
+                self._api.wait(self.id, timeout=None)
+                state = self._api.inspect_container(self.id)["State"]
+            except NotFound:
+                return _KILLED, "ContainerStatusUnknown"
+            except ENGINE_ERRORS as error:
+                logger.warning("waiting for the end of %s: %s", self._label, explain(error))
+                self._no_time.wait(pause)
+                continue
+            code = int(state.get("ExitCode", _KILLED))
+            return code, "OOMKilled" if state.get("OOMKilled") and code != 0 else ""
+        return _KILLED, "ContainerStatusUnknown"

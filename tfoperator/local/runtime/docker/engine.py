@@ -1,0 +1,108 @@
+"""Reaching the Docker engine, and what its refusals mean."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tfoperator.local.runtime.protocol import ContainerRun, LaunchError, RuntimeUnavailable
+
+try:
+    import docker
+    from docker.errors import APIError, DockerException, NotFound
+except ImportError as _missing:
+    raise ImportError("the Docker runtime needs docker-py: pip install 'tfoperator[docker]'") from _missing
+
+__all__ = [
+    "ENGINE_ERRORS",
+    "APIError",
+    "Engine",
+    "NotFound",
+    "connect",
+    "explain",
+    "launch_error",
+    "remove_container",
+    "runs",
+    "try_remove",
+]
+
+logger = logging.getLogger(__name__)
+
+_CONNECTIONS = 512
+"""Two for each container that runs, its log's and its end's; what is beyond that works, too, without being kept."""
+_TIMEOUT = 120.0  # seconds for an answer; an engine that starts a hundred containers is slow
+
+_NOT_FOUND = re.compile(r"not found|no such file", re.IGNORECASE)
+
+ENGINE_ERRORS = (DockerException, OSError)
+"""Whatever a call to the engine may raise: requests' errors are OSErrors."""
+
+
+class Engine(msgspec.Struct, frozen=True):
+    """An engine that answers. `api` is docker-py's low-level client, which is thread-safe."""
+
+    api: Any
+    cpus: int
+    architecture: str
+
+
+def connect() -> Engine:
+    """Connect to what DOCKER_HOST and its companions name, or to the usual socket. Raises RuntimeUnavailable."""
+    try:
+        client = docker.from_env(version="auto", timeout=_TIMEOUT, max_pool_size=_CONNECTIONS)
+        info = client.api.info()
+    except ENGINE_ERRORS as error:
+        raise RuntimeUnavailable(
+            f"can't reach a Docker engine: {explain(error)}. Is it running, may you use it, is DOCKER_HOST right?"
+        ) from None
+    if info.get("OSType", "linux") != "linux":
+        client.close()
+        raise RuntimeUnavailable("this Docker engine runs Windows containers; it has to run Linux ones")
+    return Engine(client.api, int(info.get("NCPU") or 1), str(info.get("Architecture") or platform.machine()))
+
+
+def explain(error: Exception) -> str:
+    """What the engine says, without the wrapping of HTTP."""
+    if isinstance(error, APIError) and error.explanation:
+        return str(error.explanation).strip()
+    cause: BaseException = error
+    while cause.__context__ is not None:  # the library wraps what went wrong some four times
+        cause = cause.__context__
+    return str(cause) or str(error) or type(error).__name__
+
+
+def launch_error(run: ContainerRun, error: Exception) -> LaunchError:
+    """What can't be found is 127 as for a shell, what can't be run 126: both permanent under `ExitCode`."""
+    text = explain(error)
+    code = 127 if isinstance(error, APIError) and _NOT_FOUND.search(text) else 126
+    return LaunchError(f"can't start container {run.container.name!r} of image {run.container.image!r}: {text}", code)
+
+
+def runs(api: Any, container: str) -> bool:
+    """Whether a container runs, as far as can be known."""
+    try:
+        return bool(api.inspect_container(container)["State"]["Running"])
+    except NotFound:
+        return False
+    except ENGINE_ERRORS:
+        return True
+
+
+def remove_container(api: Any, container: str) -> bool:
+    """Remove a container by its name or id, even if it runs; False if the engine refuses, or has none."""
+    return try_remove(lambda: api.remove_container(container, force=True, v=True), container)
+
+
+def try_remove(removal: Callable[[], object], what: str) -> bool:
+    """Try to remove something; False if the engine refuses, or has no such thing."""
+    try:
+        removal()
+    except ENGINE_ERRORS as error:
+        logger.debug("%s is not removed, or gone already: %s", what, explain(error))
+        return False
+    return True

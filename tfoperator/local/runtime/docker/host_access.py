@@ -1,0 +1,121 @@
+"""How containers reach a service of this process: at the gateway of their own network, and no other network's.
+
+An engine on this machine makes a bridge for each network, whose address is the containers' gateway. A socket that
+listens at that address could still be reached by other networks, and by whoever sends this machine a packet for it:
+Linux takes a packet for any of its addresses on each of its interfaces. So the socket is bound to the bridge itself
+(SO_BINDTODEVICE), by which the kernel hands it packets that came over that bridge only. Beside the network's containers
+this machine's own programs reach it, as they reach the loopback address: their packets count as the bridge's.
+
+Where the bridge is not an interface of this machine (an engine in a virtual machine, in a network namespace of its own,
+or elsewhere) nothing listens, and containers are not told of the service: they would wait for it in vain.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.progress_names import CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain
+from tfoperator.local.runtime.host_service import HostService
+from tfoperator.local.runtime.loopback_network import LOOPBACK
+from tfoperator.local.runtime.pods import LocalPod
+
+logger = logging.getLogger(__name__)
+
+_BRIDGE_NAME = "com.docker.network.bridge.name"
+"""The option by which a network's bridge has another name than the engine's own."""
+_ID_LENGTH = 12
+_BACKLOG = 128
+
+
+class Unreachable(Exception):
+    """Containers of a network can't reach this process. The message says why."""
+
+
+class Bridge(msgspec.Struct, frozen=True):
+    """The interface of a network on the engine's machine, and its address there."""
+
+    interface: str
+    address: str
+
+
+def bridge_of(network: Mapping[str, Any]) -> Bridge:
+    """The bridge of a network that the engine describes. Raises Unreachable."""
+    settings = [one for one in (network.get("IPAM") or {}).get("Config") or () if "." in str(one.get("Gateway"))]
+    if network.get("Driver") != "bridge" or not settings:
+        raise Unreachable(f"network {network.get('Name')} has no bridge with an address")
+    named = (network.get("Options") or {}).get(_BRIDGE_NAME)
+    interface = str(named or f"br-{str(network['Id'])[:_ID_LENGTH]}")
+    return Bridge(interface, str(settings[0]["Gateway"]).partition("/")[0])
+
+
+def listen_on(bridge: Bridge, port: int) -> socket.socket:
+    """A socket that takes connections that come over this bridge. Raises Unreachable."""
+    device = getattr(socket, "SO_BINDTODEVICE", None)
+    if device is None:
+        raise Unreachable("this system can't bind a socket to an interface")
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, device, bridge.interface.encode() + b"\0")
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((bridge.address, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        why = error.strerror or str(error)
+        raise Unreachable(f"can't listen at {bridge.address}:{port} on {bridge.interface}: {why}") from None
+    return listening
+
+
+class HostAccess:
+    """Opens a service to the networks of a run, one by one, as pods come that ask for it. Thread-safe."""
+
+    def __init__(self, service: HostService) -> None:
+        self._service = service
+        self._lock = threading.Lock()  # guards what follows; making a socket is quick enough to do under it
+        self._open: dict[str, tuple[Bridge, int]] = {}
+        """By the network's name: where the service is, and the number of the interface: an engine that was restarted
+        may have made another one."""
+
+    def wanted_by(self, pod: LocalPod) -> bool:
+        """Whether a container of the pod is told of the service."""
+        begin = f"https://{self._service.name}:"
+        variables = (one for container in pod.spec.containers for one in container.env or ())
+        return any(one.name == URL_VARIABLE and (one.value or "").startswith(begin) for one in variables)
+
+    def hosts(self, api: Any, network: str, *, on_host: bool = False) -> dict[str, str]:
+        """The service's name with its address for a pod of this network.
+
+        A pod that is `on_host` has the network of this machine, if that is where the engine is. Raises Unreachable.
+        """
+        bridge = self._reach(api, network)
+        return {self._service.name: LOOPBACK if on_host else bridge.address}
+
+    def _reach(self, api: Any, network: str) -> Bridge:
+        try:
+            bridge = bridge_of(api.inspect_network(network))
+        except ENGINE_ERRORS as error:
+            raise Unreachable(f"the engine does not describe network {network}: {explain(error)}") from None
+        try:
+            number = socket.if_nametoindex(bridge.interface)
+        except OSError:
+            raise Unreachable(f"{bridge.interface} of network {network} is no interface of this machine") from None
+        with self._lock:
+            if self._open.get(network) != (bridge, number):
+                self._service.accept(listen_on(bridge, self._service.port()))
+                self._open[network] = bridge, number
+                logger.info("containers of network %s reach %s at %s", network, self._service.name, bridge.address)
+        return bridge
+
+
+def without_access(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what tells a program where to report."""
+    return {
+        name: value for name, value in environment.items() if name not in (URL_VARIABLE, CA_VARIABLE, TOKEN_VARIABLE)
+    }

@@ -1,0 +1,148 @@
+"""Images: whether to pull, pulling, and the kubelet's words for what goes wrong.
+
+Each pull has a thread of its own, for it may take minutes: a pod that waits for one can be stopped meanwhile, and its
+status says what it waits for.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from docker.errors import ImageNotFound
+from docker.utils import parse_repository_tag
+
+from tfoperator.clock import Clock
+from tfoperator.kube.pod_spec import Container
+from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain
+from tfoperator.local.runtime.protocol import LaunchError, NotYet
+
+logger = logging.getLogger(__name__)
+
+PULL_BACKOFF_BASE = 5.0
+"""Seconds until a failed pull is tried again, doubled each time. A kubelet begins with 10; here a person waits."""
+PULL_BACKOFF_CAP = 300.0
+"""Seconds between two tries at most, as with the kubelet."""
+PULLING = "ContainerCreating"
+"""Why a container waits while its image is pulled."""
+_POLL = 0.25  # seconds until a pod asks again whether a pull has ended
+_FRESH = 30.0
+"""Seconds for which a finished pull counts as done: several containers may wait for one."""
+
+
+@dataclass
+class _Pull:
+    """A pull that is under way or was. Guarded by the lock of `Images`."""
+
+    running: bool = True
+    error: str = ""
+    failures: int = 0
+    ended: float = 0.0  # on the monotonic clock
+
+    @property
+    def delay(self) -> float:
+        return min(PULL_BACKOFF_CAP, PULL_BACKOFF_BASE * 2.0 ** min(self.failures - 1, 20))
+
+
+class Images:
+    """Thread-safe. `close()` waits a little for pulls; one that hangs ends with the process."""
+
+    def __init__(self, api: Any, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._lock = threading.Lock()  # guards the three below
+        self._pulls: dict[str, _Pull] = {}
+        self._threads: list[threading.Thread] = []
+        self._not_pulled: set[str] = set()
+
+    def ensure(self, container: Container) -> None:
+        """Return if the container's image is there as its policy wants it. Raises NotYet, LaunchError."""
+        image = container.image
+        if not image:
+            raise LaunchError(f"container {container.name!r} has no image")
+        policy = pull_policy(container)
+        if policy != "Always" and self._is_there(image):
+            return
+        if policy == "Never":
+            message = f'Container image "{image}" is not present with pull policy of Never'
+            raise NotYet("ErrImageNeverPull", message, PULL_BACKOFF_BASE, warn=True)
+        try:
+            self._pulled(image, policy)
+        except NotYet as problem:
+            # The API server fills in the policy Always for `latest`. A user who has just built that image here wants
+            # this one.
+            if problem.reason == PULLING or not _is_latest(image) or not self._is_there(image):
+                raise
+            with self._lock:
+                first_time = image not in self._not_pulled
+                self._not_pulled.add(image)
+            if first_time:
+                hint = "imagePullPolicy IfNotPresent saves the try"
+                logger.warning("image %s can't be pulled, the one of this machine is used; %s", image, hint)
+
+    def close(self) -> None:
+        """Forget pulls."""
+        with self._lock:
+            threads = tuple(self._threads)
+        for thread in threads:
+            thread.join(1.0)
+
+    def _is_there(self, image: str) -> bool:
+        try:
+            self._api.inspect_image(image)
+        except ImageNotFound:
+            return False
+        except ENGINE_ERRORS as error:
+            raise NotYet("ImageInspectError", f'Failed to inspect image "{image}": {explain(error)}', 2.0) from None
+        return True
+
+    def _pulled(self, image: str, policy: str) -> None:
+        now = self._clock.monotonic()
+        with self._lock:
+            pull = self._pulls.get(image)
+            if pull is None or (not pull.running and self._is_over(pull, now)):
+                failures = pull.failures if pull is not None and pull.error else 0
+                pull = self._pulls[image] = _Pull(failures=failures)
+                thread = threading.Thread(target=self._pull, args=(image, pull), name=f"pull-{image}", daemon=True)
+                self._threads = [one for one in self._threads if one.is_alive()] + [thread]
+                thread.start()
+            if pull.running:
+                raise NotYet(PULLING, f'Pulling image "{image}"', _POLL)
+            if not pull.error:
+                return
+            if now - pull.ended > _POLL * 4:
+                left = pull.ended + pull.delay - now
+                raise NotYet("ImagePullBackOff", f'Back-off pulling image "{image}": {pull.error}', max(left, _POLL))
+        hint = "; one that is only on this machine needs imagePullPolicy IfNotPresent" if policy == "Always" else ""
+        raise NotYet("ErrImagePull", f'Failed to pull image "{image}": {pull.error}{hint}', _POLL * 5, warn=True)
+
+    def _is_over(self, pull: _Pull, now: float) -> bool:
+        return now - pull.ended >= (pull.delay if pull.error else _FRESH)
+
+    def _pull(self, image: str, pull: _Pull) -> None:
+        problem = ""
+        try:
+            repository, tag = parse_repository_tag(image)
+            logger.info("pulling image %s", image)
+            for line in self._api.pull(repository, tag=tag or "latest", stream=True, decode=True):
+                problem = str(line.get("error") or problem)
+        except ENGINE_ERRORS as error:
+            problem = explain(error)
+        except ValueError as error:  # what the library makes of a broken stream
+            problem = str(error)
+        with self._lock:
+            pull.running = False
+            pull.ended = self._clock.monotonic()
+            pull.error = problem
+            pull.failures = pull.failures + 1 if problem else 0
+
+
+def pull_policy(container: Container) -> str:
+    """The container's policy; without one, Kubernetes' default: Always for `latest`, else IfNotPresent."""
+    return container.image_pull_policy or ("Always" if _is_latest(container.image) else "IfNotPresent")
+
+
+def _is_latest(image: str) -> bool:
+    return parse_repository_tag(image)[1] in (None, "", "latest")

@@ -1,0 +1,125 @@
+"""Sees to it that no container moves a part of a volume between our look at it and the engine's mount of it.
+
+The engine goes by a path, follows links, and acts as root; it has no call by which it could be handed what we have
+opened. Who could put a link on that path meanwhile is a running container that has the volume mounted further up
+(CVE-2017-1002101 was that). So those are paused for this moment, and none of them is started in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from docker.errors import NotFound
+
+from tfoperator.local.runtime.beneath import UnsafePath
+from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain
+from tfoperator.local.runtime.mounts import Mount
+from tfoperator.local.runtime.protocol import LaunchError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class _Start:
+    """A container that is being started: the parts that must stay where they are, and the folders it will write to."""
+
+    parts: frozenset[Path]
+    writes: frozenset[Path]
+    paused: frozenset[str] = frozenset()
+
+    def disturbs(self, other: _Start) -> bool:
+        return _above(self.writes, other.parts)
+
+
+class QuietVolumes:
+    """The containers of one run, as far as they write to volumes. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()  # guards the two below; no call to the engine is made under it
+        self._starting: set[_Start] = set()
+        self._writers: dict[str, frozenset[Path]] = {}  # by container
+
+    @contextmanager
+    def starting(self, api: Any, container: str, mounts: Sequence[Mount]) -> Iterator[None]:
+        """Start `container` in this block: its mounts are checked, and lead to the same places until the block ends.
+
+        Raises LaunchError if a part of a volume can't be had, or if a container that could move it can't be paused.
+        """
+        start = _Start(
+            frozenset(mount.source for mount in mounts if mount.volume is not None),
+            frozenset(mount.source for mount in mounts if not mount.read_only),
+        )
+        with self._changed:
+            self._changed.wait_for(lambda: self._may_start(start))
+            start.paused = self._disturbing(start)
+            self._starting.add(start)
+        paused: list[str] = []
+        try:
+            for other in sorted(start.paused):
+                if _pause(api, other):
+                    paused.append(other)
+            for mount in mounts:
+                mount.make_source()
+            yield
+            with self._changed:
+                self._writers[container] = start.writes
+        except UnsafePath as error:
+            raise LaunchError(f"subPath {error}", 126) from None
+        finally:
+            for other in paused:
+                _resume(api, other)
+            with self._changed:
+                self._starting.remove(start)
+                self._changed.notify_all()
+
+    def ended(self, container: str) -> None:
+        """A container has ended: it writes no more."""
+        with self._changed:
+            self._writers.pop(container, None)
+
+    def _disturbing(self, start: _Start) -> frozenset[str]:
+        return frozenset(name for name, writes in self._writers.items() if _above(writes, start.parts))
+
+    def _may_start(self, start: _Start) -> bool:
+        wanted = self._disturbing(start)
+        return not any(
+            start.disturbs(other) or other.disturbs(start) or other.paused & wanted for other in self._starting
+        )
+
+
+def _above(writes: frozenset[Path], parts: frozenset[Path]) -> bool:
+    """Whether who writes there can move one of these."""
+    return any(folder in part.parents for folder in writes for part in parts)
+
+
+def _pause(api: Any, container: str) -> bool:
+    """Pause a container; False if it has ended. Raises LaunchError if it goes on."""
+    try:
+        api.pause(container)
+    except NotFound:
+        return False
+    except ENGINE_ERRORS as error:
+        try:
+            state = api.inspect_container(container)["State"]
+        except NotFound:
+            return False
+        if not state["Running"]:
+            return False
+        raise LaunchError(
+            f"container {container} could put a link in the way of a subPath, and can't be paused: {explain(error)}",
+            126,
+        ) from None
+    return True
+
+
+def _resume(api: Any, container: str) -> None:
+    try:
+        api.unpause(container)
+    except ENGINE_ERRORS as error:  # it was removed; if it is there, it will be missed by whoever waits for it
+        logger.warning("container %s may be paused still: %s", container, explain(error))

@@ -1,0 +1,305 @@
+"""Networks, sandboxes and containers of one run, from its start until all of them are removed."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.kube.pod_spec import Container
+from tfoperator.local.runtime.docker.container import DockerContainer
+from tfoperator.local.runtime.docker.engine import (
+    ENGINE_ERRORS,
+    APIError,
+    Engine,
+    connect,
+    explain,
+    launch_error,
+    remove_container,
+    runs,
+)
+from tfoperator.local.runtime.docker.guardian import container_guardian
+from tfoperator.local.runtime.docker.guardian_main import ALL_IS_REMOVED
+from tfoperator.local.runtime.docker.host_access import HostAccess, Unreachable, without_access
+from tfoperator.local.runtime.docker.images import Images
+from tfoperator.local.runtime.docker.leftovers import RUN_LABEL, new_run, remove_leftovers, remove_run
+from tfoperator.local.runtime.docker.privileges import check_privileges
+from tfoperator.local.runtime.docker.quiet_volumes import QuietVolumes
+from tfoperator.local.runtime.docker.sandbox import ensure_sandbox_image, sandbox_settings
+from tfoperator.local.runtime.docker.settings import container_settings, host_settings
+from tfoperator.local.runtime.docker.usage import container_usage
+from tfoperator.local.runtime.host_service import HostService
+from tfoperator.local.runtime.loopback_network import LoopbackNetwork
+from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
+from tfoperator.local.runtime.pods import LocalPod
+from tfoperator.local.runtime.protocol import Beside, ContainerRun, LaunchError, NotYet, OnExit, RuntimeUnavailable
+
+logger = logging.getLogger(__name__)
+
+_RETRY = 2.0  # seconds until a sandbox that could not be made is tried again
+_STOP_SECONDS = 20.0
+_NO_INIT = "docker-init"
+"""What the engine names in its refusal if it lacks an init process."""
+_NO_GPUS = "could not select device driver"
+"""What the engine says if it has no way to give a container a GPU."""
+
+
+@dataclass
+class _Sandbox:
+    """A pod's sandbox. `lock` is held while it is made; a pod has one worker, so nobody waits there for long."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)  # guards the others
+    id: str = ""
+    ip: str = ""
+    unreachable: str = ""  # why its containers can't reach the service of this process that they are told of
+
+
+class DockerRuntime:
+    """A `Runtime`. Thread-safe; `start()` and `stop()` once each.
+
+    Without `allow_privileged` it starts no container that would have power over this machine, see `privileges`.
+    Containers that are told of `host_service` can reach it, where the engine is on this machine.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow_privileged: bool = False,
+        host_service: HostService | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._allow_privileged = allow_privileged
+        self._access = None if host_service is None else HostAccess(host_service)
+        self._clock = clock or SystemClock()
+        self.network = LoopbackNetwork()
+        self.peaks = PeakMemory()
+        self.enforces_limits = True
+        self.may_have_gpus = True
+        self._without_gpus = False  # once the engine has said that it has no way to any
+        self._labels = new_run()
+        self._engine: Engine | None = None
+        self._images: Images | None = None
+        self._guardian = container_guardian(self._labels[RUN_LABEL])
+        self._has_init = True  # until the engine says otherwise; nothing is lost if two threads ask
+        self._lock = threading.Lock()  # guards the three below
+        self._running: dict[DockerContainer, ContainerRun] = {}
+        self._sandboxes: dict[str, _Sandbox] = {}  # by pod uid
+        self._attempts = 0
+        self._network_lock = threading.Lock()  # guards _networks; one is made at a time, and none after `stop`
+        self._networks: dict[str, str] = {}  # namespace: name
+        self._volumes = QuietVolumes()
+
+    @property
+    def run_id(self) -> str:
+        """What everything of this run is labelled with, and named after."""
+        return self._labels[RUN_LABEL]
+
+    def start(self) -> None:
+        """Connect, and remove what dead runs have left behind. Raises RuntimeUnavailable."""
+        engine = connect()
+        try:
+            for name in remove_leftovers(engine.api):
+                logger.info("removed container %s, left behind by a run that was killed", name)
+            ensure_sandbox_image(engine)
+        except ENGINE_ERRORS as error:
+            engine.api.close()
+            raise RuntimeUnavailable(f"the Docker engine refuses what is needed: {explain(error)}") from None
+        except RuntimeUnavailable:
+            engine.api.close()
+            raise
+        self._guardian.start()
+        self._engine = engine
+        self._images = Images(engine.api, self._clock)
+
+    def stop(self) -> None:
+        """Kill what still runs, wait for its end, and remove every container and network of this run. Idempotent."""
+        engine, self._engine = self._engine, None
+        if engine is None:
+            return
+        with self._lock:
+            running = tuple(self._running)
+        for container in running:
+            container.kill()
+        end = self._clock.monotonic() + _STOP_SECONDS
+        for container in running:
+            container.join(max(0.0, end - self._clock.monotonic()))
+        with self._network_lock:
+            remove_run(engine.api, self.run_id)
+        if self._images is not None:
+            self._images.close()
+        self.network.close()
+        self._guardian.stop(ALL_IS_REMOVED)
+        engine.api.close()
+
+    def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
+        """Have the pod's sandbox and the container's image; returns the pod's address. Raises NotYet, LaunchError."""
+        engine = self._connected()
+        if not self._allow_privileged:
+            check_privileges(pod, container)
+        with self._lock:
+            sandbox = self._sandboxes.setdefault(pod.metadata.uid, _Sandbox())
+        with sandbox.lock:
+            if sandbox.id and not runs(engine.api, sandbox.id):  # an engine that was restarted has ended it
+                remove_container(engine.api, sandbox.id)
+                sandbox.id = ""
+            if not sandbox.id:
+                self._make_sandbox(engine, sandbox, pod, services())
+        assert self._images is not None
+        self._images.ensure(container)
+        return sandbox.ip
+
+    def launch(self, run: ContainerRun, on_exit: OnExit, warn: Callable[[str, str], None]) -> DockerContainer:
+        """Create and start the container; see `Runtime.launch`."""
+        engine = self._connected()
+        api = engine.api
+        with self._lock:
+            sandbox = self._sandboxes[run.pod.metadata.uid]
+            self._attempts += 1
+            name = self._name(run.pod, f"{run.container.name}-{self._attempts}")
+        if sandbox.unreachable:
+            warn("NoProgressReports", f"its program can't report its progress from a container: {sandbox.unreachable}")
+            run = msgspec.structs.replace(run, environment=without_access(run.environment))
+        try:
+            with self._volumes.starting(api, name, run.mounts):
+                created = self._start(engine, run, name, sandbox, warn)
+        except ENGINE_ERRORS as error:
+            raise launch_error(run, error) from None
+        ended = functools.partial(self._ended, name)
+        container = DockerContainer(api, created, label=name, log=run.log.path, on_exit=on_exit, on_ended=ended)
+        with self._lock:
+            self._running[container] = run
+        container.start_waiting()
+        return container
+
+    def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
+        """Not here: the engine's own command is there for it."""
+        del command
+        raise LaunchError(
+            f"container {container!r} of pod {pod.metadata.name} is a container of this machine's engine: use "
+            "`docker exec`, `docker attach` or `docker cp` with the name that `docker ps` shows"
+        )
+
+    def measure(self) -> list[Measurement]:
+        """What every container that runs has used; see `Runtime.measure`."""
+        engine = self._engine
+        if engine is None:
+            return []
+        with self._lock:
+            running = dict(self._running)
+        found = []
+        for container, run in running.items():
+            try:
+                # One answer at once: without `one_shot` the engine takes two samples, a second apart.
+                stats = engine.api.stats(container.id, stream=False, one_shot=True)
+            except ENGINE_ERRORS as error:
+                logger.debug("%s is not measured: %s", container.id[:12], explain(error))
+                continue
+            used = container_usage(stats)
+            if used is not None:
+                meta = run.pod.metadata
+                name = ContainerName(meta.namespace, meta.name, run.container.name)
+                found.append(Measurement(name, container.id, meta.uid, *used))
+        return found
+
+    def release_service(self, namespace: str, name: str) -> None:
+        """Give back the service's port on this machine; its names go with the pods that had them."""
+        self.network.release(namespace, name)
+
+    def release_pod(self, pod: LocalPod) -> None:
+        """Remove the pod's sandbox, and with it its address and names."""
+        with self._lock:
+            sandbox = self._sandboxes.pop(pod.metadata.uid, None)
+        if sandbox is not None and self._engine is not None:
+            with sandbox.lock:
+                if sandbox.id:
+                    remove_container(self._engine.api, sandbox.id)
+
+    def _connected(self) -> Engine:
+        engine = self._engine
+        if engine is None:
+            raise LaunchError("the run is over")
+        return engine
+
+    def _ended(self, name: str, container: DockerContainer) -> None:
+        self._volumes.ended(name)
+        with self._lock:
+            self._running.pop(container, None)
+
+    def _start(
+        self, engine: Engine, run: ContainerRun, name: str, sandbox: _Sandbox, warn: Callable[[str, str], None]
+    ) -> str:
+        api, init, gpus = engine.api, self._has_init, not self._without_gpus
+        settings = container_settings(run, self._labels)
+        host = host_settings(run, sandbox.id, engine.cpus, init=init, gpus=gpus)
+        settings["host_config"] = api.create_host_config(**host)
+        try:
+            return self._run(api, name, settings)
+        except APIError as error:
+            said = explain(error)
+            if init and _NO_INIT in said:
+                logger.info("the Docker engine has no init process: %s", said)
+                self._has_init = False
+            elif gpus and not run.gpus and _NO_GPUS in said:
+                warn("NoGPU", f"the Docker engine has no GPUs ({said}): what asks for them runs on the CPU")
+                self._without_gpus = True
+            else:
+                raise
+        return self._start(engine, run, name, sandbox, warn)
+
+    def _make_sandbox(self, engine: Engine, sandbox: _Sandbox, pod: LocalPod, services: Collection[str]) -> None:
+        api = engine.api
+        try:
+            network = "" if pod.spec.host_network else self._network(api, pod.metadata.namespace)
+            hosts = self._host_names(api, sandbox, pod)
+            settings = sandbox_settings(api, pod, network, services, self._labels, hosts)
+            created = self._run(api, self._name(pod, "sandbox"), settings)
+            attached = api.inspect_container(created)["NetworkSettings"]["Networks"]
+        except ENGINE_ERRORS as error:
+            message = f"Failed to create pod sandbox: {explain(error)}"
+            raise NotYet("ContainerCreating", message, _RETRY, warn=True) from None
+        sandbox.ip = str(attached.get(network, {}).get("IPAddress") or "127.0.0.1")
+        sandbox.id = created
+
+    def _host_names(self, api: Any, sandbox: _Sandbox, pod: LocalPod) -> dict[str, str]:
+        """The name of the service of this process with its address, for a pod that is told of it and can reach it."""
+        sandbox.unreachable = ""
+        if self._access is None or not self._access.wanted_by(pod):
+            return {}
+        try:
+            network = self._network(api, pod.metadata.namespace)
+            return self._access.hosts(api, network, on_host=bool(pod.spec.host_network))
+        except Unreachable as error:
+            logger.info("pod %s can't report progress: %s", pod.metadata.name, error)
+            sandbox.unreachable = str(error)
+            return {}
+
+    def _run(self, api: Any, name: str, settings: dict[str, Any]) -> str:
+        """Create a container and start it; returns its id. If that fails, nothing is left of it."""
+        try:
+            created = str(api.create_container(name=name, **settings)["Id"])
+            api.start(created)
+            self._connected()  # `stop` may have looked for containers before this one was there
+        except (*ENGINE_ERRORS, LaunchError):
+            remove_container(api, name)
+            raise
+        return created
+
+    def _network(self, api: Any, namespace: str) -> str:
+        with self._network_lock:
+            self._connected()
+            name = self._networks.get(namespace)
+            if name is None:
+                name = f"tfoperator-{self.run_id}-{namespace}"
+                api.create_network(name, driver="bridge", labels=self._labels)
+                self._networks[namespace] = name
+            return name
+
+    def _name(self, pod: LocalPod, part: str) -> str:
+        """What `docker ps` shows; the piece of the UID tells a pod from its successor."""
+        return f"tfoperator-{self.run_id}-{pod.metadata.namespace}-{pod.metadata.name}-{pod.metadata.uid[:4]}-{part}"

@@ -1,0 +1,125 @@
+"""A pod's sandbox: the container that owns its network, so that the pod keeps its address while others come and go.
+
+Kubernetes pulls a `pause` image for that. Here the image is made on the spot, of a program of three instructions that
+waits for ever: it needs no registry, and nothing of the pod's own images.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import tarfile
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from docker.errors import ImageNotFound
+
+from tfoperator.local.runtime.docker.engine import Engine
+from tfoperator.local.runtime.docker.settings import NO_NEW_PRIVILEGES, published_ports
+from tfoperator.local.runtime.pods import LocalPod
+from tfoperator.local.runtime.protocol import RuntimeUnavailable
+
+SANDBOX_IMAGE = "tfoperator/sandbox:1"
+
+_PAUSE = {
+    # loop: mov eax, 34 (pause); syscall; jmp loop
+    "x86_64": (62, bytes.fromhex("b822000000 0f05 ebf7")),
+    # loop: mov x0..x3, 0; mov x8, 73 (ppoll); svc 0; b loop
+    "aarch64": (183, struct.pack("<7I", *range(0xD2800000, 0xD2800004), 0xD2800928, 0xD4000001, 0x17FFFFFA)),
+}
+_NO_RIGHTS: dict[str, Any] = {
+    "cap_drop": ["ALL"],
+    "security_opt": [NO_NEW_PRIVILEGES],
+    "read_only": True,
+    "pids_limit": 8,
+}
+"""It sleeps; that needs none."""
+_LOAD_ADDRESS = 0x400000
+
+
+def ensure_sandbox_image(engine: Engine) -> None:
+    """Make the image if the engine doesn't have it. Raises RuntimeUnavailable for an unknown kind of processor."""
+    try:
+        engine.api.inspect_image(SANDBOX_IMAGE)
+    except ImageNotFound:
+        repository, _, tag = SANDBOX_IMAGE.partition(":")
+        engine.api.import_image_from_data(_root_file_system(engine.architecture), repository=repository, tag=tag)
+
+
+def names_of(pod: LocalPod, services: Collection[str]) -> list[str]:
+    """Everything by which other pods find this one, which these services select, as the DNS of a cluster answers.
+
+    In a service that the pod names as its subdomain it has a name of its own, too.
+    """
+    namespace, own = pod.metadata.namespace, pod.spec.hostname
+    hosts = [f"{own}.{service}" for service in services if own and service == pod.spec.subdomain]
+    suffixes = ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local")
+    return [name + suffix for name in (*services, *hosts) for suffix in suffixes]
+
+
+def sandbox_settings(
+    api: Any,
+    pod: LocalPod,
+    network: str,
+    services: Collection[str],
+    labels: Mapping[str, str],
+    hosts: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The arguments of `create_container` for a pod's sandbox on `network`.
+
+    `hosts` are names that the pod's containers know beside those of the services, and their addresses.
+    """
+    common: dict[str, Any] = {"ipc_mode": "shareable", "extra_hosts": dict(hosts) if hosts else None, **_NO_RIGHTS}
+    exposed, published = published_ports(pod)
+    settings: dict[str, Any] = {
+        "image": SANDBOX_IMAGE,
+        "command": ["/pause"],
+        "hostname": _hostname(pod),
+        "labels": dict(labels),
+        "detach": True,
+    }
+    if pod.spec.host_network:
+        host = api.create_host_config(network_mode="host", **common)
+        del settings["hostname"]
+        return {**settings, "host_config": host}
+    if published:
+        settings["ports"] = exposed
+    names = names_of(pod, services)
+    return {
+        **settings,
+        "host_config": api.create_host_config(network_mode=network, port_bindings=published, **common),
+        "networking_config": api.create_networking_config({network: api.create_endpoint_config(aliases=names)}),
+    }
+
+
+def _hostname(pod: LocalPod) -> str:
+    """The pod's name, cut to the 63 characters that a host name may have, as a kubelet does."""
+    return re.sub(r"[^a-z0-9]+$", "", (pod.spec.hostname or pod.metadata.name)[:63])
+
+
+def _root_file_system(architecture: str) -> bytes:
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)
+    if machine not in _PAUSE:
+        raise RuntimeUnavailable(f"the Docker runtime knows x86_64 and aarch64, not {architecture}")
+    program = _executable(*_PAUSE[machine])
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        member = tarfile.TarInfo("pause")
+        member.size, member.mode = len(program), 0o755
+        tar.addfile(member, io.BytesIO(program))
+    return buffer.getvalue()
+
+
+def _executable(machine: int, code: bytes) -> bytes:
+    """A 64-bit ELF program of one segment: file header, program header, code (elf(5))."""
+    header_size, entry_size = 64, 56
+    entry = _LOAD_ADDRESS + header_size + entry_size
+    size = header_size + entry_size + len(code)
+    identity = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)  # 64 bits, little endian, version 1
+    header = struct.pack(
+        "<16sHHIQQQIHHHHHH", identity, 2, machine, 1, entry, header_size, 0, 0, header_size, entry_size, 1, 0, 0, 0
+    )
+    readable_and_executable = 5
+    segment = struct.pack("<IIQQQQQQ", 1, readable_and_executable, 0, _LOAD_ADDRESS, _LOAD_ADDRESS, size, size, 0x1000)
+    return header + segment + code

@@ -1,0 +1,135 @@
+"""What Docker is asked for, of what a pod says. Pure: the arguments of docker-py's `create_container`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from docker.types import DeviceRequest, LogConfig, Mount
+
+from tfoperator.api.quantity import parse_quantity
+from tfoperator.kube.pod_spec import GPU, Container, Resources, SecurityContext
+from tfoperator.local.runtime.pods import LocalPod
+from tfoperator.local.runtime.protocol import ContainerRun, LaunchError
+
+PIDS = 4096
+"""Processes and threads of a container, what clusters commonly allow a pod: a fork bomb ends there."""
+NO_NEW_PRIVILEGES = "no-new-privileges"
+"""The security option by which no program gains rights by being set-uid."""
+_SMALLEST_MEMORY = 6 << 20  # bytes; Docker refuses less
+_PERIOD = 10**9  # nanoseconds of CPU time per second: Docker's unit of a CPU
+
+
+def container_settings(run: ContainerRun, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Everything but the host's part. A `command` replaces the image's entry point and arguments, `args` the latter."""
+    settings: dict[str, Any] = {
+        "image": run.container.image,
+        "environment": [f"{name}={value}" for name, value in run.environment.items()],
+        "labels": dict(labels),
+        "detach": True,
+    }
+    if run.command:
+        settings["entrypoint"] = list(run.command)
+    elif run.args:
+        settings["command"] = list(run.args)
+    if run.container.working_dir:
+        settings["working_dir"] = run.container.working_dir
+    user = _user(run.container.security_context, run.pod.spec.security_context)
+    if user:
+        settings["user"] = user
+    return settings
+
+
+def host_settings(
+    run: ContainerRun, sandbox: str, cpus: int, *, init: bool = True, gpus: bool = True
+) -> dict[str, Any]:
+    """The host's part: limits, mounts, rights, and the sandbox whose network and IPC namespace it shares.
+
+    `cpus` is how many the engine has: Docker refuses a limit beyond that, Kubernetes does not. With `init` the first
+    process is Docker's, which passes signals on: as the first one itself, a program that has no handler for SIGTERM
+    would not notice it, and everybody would wait for the end of its grace period. Without `gpus` the engine has none to
+    give. What is not named here is the engine's default: its seccomp profile, its capabilities. Raises LaunchError.
+    """
+    context = run.container.security_context or SecurityContext()
+    pod_context = run.pod.spec.security_context or SecurityContext()
+    groups = [*(pod_context.supplemental_groups or ())]
+    if pod_context.fs_group is not None:
+        groups.append(pod_context.fs_group)
+    settings: dict[str, Any] = {
+        "network_mode": f"container:{sandbox}",
+        "ipc_mode": f"container:{sandbox}",
+        "mounts": [
+            Mount(target=mount.mount_path, source=str(mount.source), type="bind", read_only=mount.read_only)
+            for mount in run.mounts
+        ],
+        "init": init,
+        "pids_limit": PIDS,
+        "log_config": LogConfig(type=LogConfig.types.JSON, config={"max-size": "64m", "max-file": "2"}),
+        "group_add": groups or None,
+        "privileged": bool(context.privileged),
+        "read_only": bool(context.read_only_root_filesystem),
+        **_limits(run.container, cpus),
+        **(_gpus(run) if gpus else {}),
+    }
+    if context.allow_privilege_escalation is not True and not context.privileged:
+        settings["security_opt"] = [NO_NEW_PRIVILEGES]
+    if context.capabilities is not None:
+        settings["cap_add"] = list(context.capabilities.add) or None
+        settings["cap_drop"] = list(context.capabilities.drop) or None
+    return settings
+
+
+def published_ports(pod: LocalPod) -> tuple[list[tuple[int, str]], dict[str, tuple[str, int]]]:
+    """The ports that the sandbox exposes, and those that it publishes: `hostPort`s, on loopback without a `hostIP`."""
+    exposed: list[tuple[int, str]] = []
+    published: dict[str, tuple[str, int]] = {}
+    for container in pod.spec.containers:
+        for port in container.ports or ():
+            if port.host_port:
+                protocol = port.protocol.lower()
+                exposed.append((port.container_port, protocol))
+                published[f"{port.container_port}/{protocol}"] = (port.host_ip or "127.0.0.1", port.host_port)
+    return exposed, published
+
+
+def _user(context: SecurityContext | None, pod_context: SecurityContext | None) -> str:
+    both = [one for one in (context, pod_context) if one is not None]
+    user = next((one.run_as_user for one in both if one.run_as_user is not None), None)
+    group = next((one.run_as_group for one in both if one.run_as_group is not None), None)
+    if user is None:
+        return "" if group is None else f"0:{group}"
+    return str(user) if group is None else f"{user}:{group}"
+
+
+def _limits(container: Container, cpus: int) -> dict[str, Any]:
+    resources = container.resources or Resources()
+    limits, requests = resources.limits or {}, resources.requests or {}
+    found: dict[str, Any] = {}
+    try:
+        if "memory" in limits:
+            memory = max(int(parse_quantity(limits["memory"])), _SMALLEST_MEMORY)
+            # No swap beyond it: Kubernetes has none either.
+            found |= {"mem_limit": memory, "memswap_limit": memory}
+        if "cpu" in limits:
+            found["nano_cpus"] = int(min(parse_quantity(limits["cpu"]), Fraction(cpus)) * _PERIOD)
+        cpu = requests.get("cpu", limits.get("cpu"))
+        if cpu is not None:
+            found["cpu_shares"] = max(2, int(parse_quantity(cpu) * 1024))
+    except ValueError as error:
+        raise LaunchError(f"container {container.name!r}: resources: {error}") from None
+    return found
+
+
+def _gpus(run: ContainerRun) -> dict[str, Any]:
+    """The container's own devices; where we don't know of any, as many of the engine's as it asks for."""
+    if run.gpus:
+        return {"device_requests": [DeviceRequest(device_ids=list(run.gpus), capabilities=[["gpu"]])]}
+    limits = (run.container.resources or Resources()).limits or {}
+    if run.gpus is not None or GPU not in limits:
+        return {}
+    try:
+        count = int(parse_quantity(limits[GPU]))
+    except ValueError as error:
+        raise LaunchError(f"container {run.container.name!r}: resources: {error}") from None
+    return {"device_requests": [DeviceRequest(count=count, capabilities=[["gpu"]])]} if count else {}

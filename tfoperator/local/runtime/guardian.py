@@ -1,0 +1,62 @@
+"""The near end of a guardian: a small process that removes what this process started, if this process is killed."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+
+logger = logging.getLogger(__name__)
+
+
+class Guardian:
+    """Starts the guardian process, and stops it. Thread-safe; `start()` before anything else.
+
+    `arguments` are those of this Python: options, the program's path, its own arguments. The program reads its standard
+    input; when that ends, this process is gone, in order or not.
+    """
+
+    def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
+        self._arguments = arguments
+        self._environment = environment
+        self._lock = threading.Lock()  # guards writes to the pipe, which are far smaller than its buffer
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the guardian process. Idempotent."""
+        with self._lock:
+            if self._process is None:
+                self._process = subprocess.Popen(
+                    [sys.executable, *self._arguments],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    env=self._environment,
+                    start_new_session=True,  # a Ctrl-C at the terminal is not for it
+                )
+
+    def tell(self, message: bytes) -> None:
+        """Write to its standard input. Nothing happens if it does not run."""
+        with self._lock:
+            if self._process is None or self._process.stdin is None:
+                return
+            try:
+                self._process.stdin.write(message)
+                self._process.stdin.flush()
+            except OSError as error:
+                logger.warning("the guardian is gone (%s): containers may outlive a crash of this process", error)
+
+    def stop(self, last_message: bytes = b"", timeout: float = 10.0) -> None:
+        """Send a last message, end its input and wait for its end; kill it after `timeout` seconds. Idempotent."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            process.communicate(last_message, timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()

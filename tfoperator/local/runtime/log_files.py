@@ -1,0 +1,107 @@
+"""One container's log as a file, and its last lines.
+
+The process writes straight into the file: nothing is lost when the agent dies, and nothing here can slow it down.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from datetime import datetime
+from pathlib import Path
+
+_CHUNK = 64 * 1024
+
+
+class LogFile:
+    """One attempt's log. Thread-safe.
+
+    Once `closed`, `exit_code` is how the container ended, None if it never ran to an end, `reason` is what its runtime
+    says of that (OOMKilled), `ended` is when, and `stopped` says that it had been asked to end: its exit code then says
+    nothing about its work. `owner` is the UID of the pod. Of a process `pid` is known while it runs, and at its end
+    `peak_memory`, the most memory (bytes) that it has used, if that is more than this process has.
+    """
+
+    def __init__(self, path: Path, owner: str = "") -> None:
+        self.path = path
+        self.owner = owner
+        self.exit_code: int | None = None
+        self.reason = ""
+        self.ended: datetime | None = None
+        self.stopped = False
+        self.pid: int | None = None
+        self.peak_memory: int | None = None
+        self._closed = threading.Event()
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt, from 0."""
+        return int(self.path.stem)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the container has ended, so that nothing more will be written."""
+        return self._closed.is_set()
+
+    def close(
+        self,
+        exit_code: int | None = None,
+        *,
+        stopped: bool = False,
+        reason: str = "",
+        ended: datetime | None = None,
+    ) -> None:
+        """Tell followers that this is all. Only the first call counts."""
+        if not self._closed.is_set():
+            self.exit_code, self.stopped, self.reason, self.ended = exit_code, stopped, reason, ended
+            self._closed.set()
+
+    def append(self, line: str, end: str = "\n") -> None:
+        """Write a line of the agent's own: why the container did not start, for example."""
+        with self.path.open("a", encoding="utf-8") as stream:
+            stream.write(line + end)
+
+
+def last_lines(path: Path, count: int, max_bytes: int | None = None) -> list[str]:
+    """The last lines of a log, without line ends; undecodable bytes are replaced. Empty if there is no file.
+
+    With `max_bytes` no more than these are read: what is left of a first line that was longer stands first.
+    """
+    try:
+        with path.open("rb") as stream:
+            start = tail_offset(path, count)
+            if max_bytes is not None:
+                start = max(start, stream.seek(0, os.SEEK_END) - max_bytes)
+            stream.seek(start)
+            lines = deque(
+                stream.read(-1 if max_bytes is None else max_bytes).decode(errors="replace").splitlines(), maxlen=count
+            )
+    except OSError:
+        return []
+    return list(lines)
+
+
+def tail_offset(path: Path, lines: int) -> int:
+    """Where the last `lines` lines begin. Reads backwards: a log may be far larger than its end."""
+    with path.open("rb") as stream:
+        end = position = stream.seek(0, os.SEEK_END)
+        if lines <= 0:
+            return end
+        wanted = lines
+        while position > 0:
+            size = min(_CHUNK, position)
+            position -= size
+            stream.seek(position)
+            block = stream.read(size)
+            if position + size == end and block.endswith(b"\n"):
+                block = block[:-1]  # the line end of the last line begins no other line
+            found = block.count(b"\n")
+            if found < wanted:
+                wanted -= found
+                continue
+            index = len(block)
+            for _ in range(wanted):
+                index = block.rindex(b"\n", 0, index)
+            return position + index + 1
+        return 0

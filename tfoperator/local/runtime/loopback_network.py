@@ -1,0 +1,144 @@
+"""Service names for pods that share the loopback interface: `service:port` becomes `127.0.0.1:<a free port>`.
+
+Without a network of their own, pods can't have a port 2222 each, and nobody resolves `digits-ps-0.default.svc`. So
+each port of each service gets one loopback port, for as long as the service exists, and every mention of it in a
+pod's environment and arguments is replaced, in the pod that listens as in those that connect. So it is with the names
+that pods have within a service of several, such as `digits-ps-0.digits.default.svc`: each has ports of its own.
+
+A port is kept from others in three ways. It lies outside the range from which the kernel serves outgoing
+connections. It is free for TCP when chosen. And its *UDP* twin stays bound as long as it is held, which is how two
+agents on one machine avoid each other while the TCP port remains free for the pod; the kernel lets go of it when the
+agent dies, however it dies.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import socket
+import threading
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+
+_CANDIDATES = range(20000, 30000)
+"""Below the ephemeral ranges of Linux (32768-60999) and of macOS and IANA (49152-65535)."""
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_ADDRESS = re.compile(
+    rf"(?<![A-Za-z0-9_.-])(?P<first>{_LABEL})"
+    rf"(?:\.(?P<second>{_LABEL})(?:\.(?!svc[.:])(?P<third>{_LABEL}))?(?P<svc>\.svc(?:\.[a-z0-9.-]*[a-z0-9])?)?)?"
+    r":(?P<port>\d{1,5})(?![0-9])"
+)
+
+
+class NoFreePort(Exception):
+    """No loopback port could be had; the machine is out of ports, or something listens on all of them."""
+
+
+class LoopbackNetwork:
+    """Maps service ports to loopback ports. Thread-safe."""
+
+    def __init__(self, *, rng: random.Random | None = None) -> None:
+        self._rng = rng or random.Random()
+        self._lock = threading.Lock()  # guards _ports; binding a socket is quick enough to do under it
+        self._ports: dict[tuple[str, str, int], tuple[int, socket.socket]] = {}
+
+    def port(self, namespace: str, service: str, port: int, host: str = "") -> int:
+        """The loopback port that stands for a service's port, or for that of one host in it, until it is released.
+
+        Raises NoFreePort.
+        """
+        name = f"{host}.{service}" if host else service
+        key = (namespace, name, port)
+        with self._lock:
+            held = self._ports.get(key)
+            if held is None:
+                held = self._ports[key] = self._reserve()
+                logger.debug("%s.%s:%d is %s:%d", name, namespace, port, LOOPBACK, held[0])
+            return held[0]
+
+    def mappings(self) -> dict[str, str]:
+        """`service.namespace:port`, or with a host before it, to `127.0.0.1:port`, for people."""
+        with self._lock:
+            return {f"{svc}.{ns}:{port}": f"{LOOPBACK}:{held[0]}" for (ns, svc, port), held in self._ports.items()}
+
+    def release(self, namespace: str, service: str) -> None:
+        """Forget a service that is gone, and the hosts in it; its ports may be used for something else."""
+        self._forget(lambda key: key[0] == namespace and (key[1] == service or key[1].endswith(f".{service}")))
+
+    def close(self) -> None:
+        """Forget every service."""
+        self._forget(lambda _: True)
+
+    def _forget(self, which: Callable[[tuple[str, str, int]], bool]) -> None:
+        with self._lock:
+            held = [self._ports.pop(key) for key in [*self._ports] if which(key)]
+        for _, reservation in held:
+            reservation.close()
+
+    def rewrite(self, text: str, namespace: str, services: Collection[tuple[str, str]]) -> str:
+        """Replace every service address in a text, as seen by a pod in `namespace`.
+
+        `[host.]name.namespace.svc[.domain]:port` is always one. What is shorter looks like much else, so it counts only
+        if `services`, pairs of namespace and name, has such a service, and if the name of a host begins with that of
+        its service, as those of a TFJob's pods do.
+        """
+        if ":" not in text:
+            return text
+
+        def replacement(match: re.Match[str]) -> str:
+            port = int(match["port"])
+            found = _meant(match, namespace, services) if 0 < port < 65536 else None
+            if found is None:
+                return match[0]
+            host, service, where = found
+            return f"{LOOPBACK}:{self.port(where, service, port, host)}"
+
+        return _ADDRESS.sub(replacement, text)
+
+    def _reserve(self) -> tuple[int, socket.socket]:
+        low, high = _ephemeral_range()
+        candidates = [port for port in _CANDIDATES if not low <= port <= high] or list(_CANDIDATES)
+        for port in self._rng.sample(candidates, k=min(200, len(candidates))):
+            reservation = _try_reserve(port)
+            if reservation is not None:
+                return port, reservation
+        raise NoFreePort("no free loopback port for a service: too many are in use on this machine")
+
+
+def _meant(match: re.Match[str], namespace: str, services: Collection[tuple[str, str]]) -> tuple[str, str, str] | None:
+    """The host ("" for none), service and namespace that an address means; None if it is none of a service."""
+    first, second, third = match["first"], match["second"], match["third"]
+    if match["svc"] is not None:
+        return (first, second, third) if third else ("", first, second)
+    if third is None and (second or namespace, first) in services:
+        return "", first, second or namespace
+    if second and (third or namespace, second) in services and first.startswith(f"{second}-"):
+        return first, second, third or namespace
+    return None
+
+
+def _try_reserve(port: int) -> socket.socket | None:
+    reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        reservation.bind((LOOPBACK, port))
+        # No SO_REUSEADDR, and every interface: the strictest test there is, since pods often listen on all.
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind(("", port))
+    except OSError:
+        reservation.close()
+        return None
+    return reservation
+
+
+def _ephemeral_range() -> tuple[int, int]:
+    try:
+        low, high = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+        return int(low), int(high)
+    except (OSError, ValueError):
+        return 49152, 65535

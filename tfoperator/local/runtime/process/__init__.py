@@ -1,0 +1,7 @@
+"""The process runtime: each container is a process group of this machine, which takes the image's place."""
+
+from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
+from tfoperator.local.runtime.process.runtime import ProcessRuntime
+from tfoperator.local.runtime.process.stacks import is_stopped
+
+__all__ = ["RECORDS", "ProcessRuntime", "is_stopped", "kill_recorded"]

@@ -1,0 +1,74 @@
+"""Where the kernel's control groups are mounted, and which group this process is in."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+_SELF = Path("/proc/self")
+
+
+class Hierarchy(msgspec.Struct, frozen=True):
+    """One tree of control groups: where it is mounted, the directory of our own group, and its controllers.
+
+    `unified` is the one tree of version 2; of version 1 there are several.
+    """
+
+    mount: Path
+    own: Path
+    controllers: frozenset[str]
+    unified: bool
+
+
+def hierarchies(proc: Path = _SELF) -> list[Hierarchy]:
+    """Every tree that is mounted here; none on a system without control groups."""
+    try:
+        memberships = _memberships((proc / "cgroup").read_text())
+        mounts = (proc / "mountinfo").read_text()
+    except OSError:
+        return []
+    found = []
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = (*after.split(), "", "", "")[:3]
+        if kind not in ("cgroup", "cgroup2"):
+            continue
+        root, mount = before.split()[3:5]  # proc_pid_mountinfo(5)
+        unified = kind == "cgroup2"
+        names = frozenset[str]() if unified else frozenset(options.split(","))
+        path = next((path for controllers, path in memberships if controllers == names or controllers & names), None)
+        if path is None:
+            continue
+        own = _below(Path(_unescaped(mount)), root, path)
+        controllers = _words(own / "cgroup.controllers") if unified else names
+        found.append(Hierarchy(Path(_unescaped(mount)), own, controllers, unified))
+    return found
+
+
+def _memberships(text: str) -> list[tuple[frozenset[str], str]]:
+    """(controllers, path) of each line of /proc/self/cgroup; version 2 names no controllers."""
+    found = []
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        found.append((frozenset(controllers.split(",")) if controllers else frozenset[str](), path))
+    return found
+
+
+def _below(mount: Path, root: str, path: str) -> Path:
+    """The directory of a group; a container may have mounted a part of the tree only."""
+    try:
+        return mount / PurePosixPath(path).relative_to(root)
+    except ValueError:
+        return mount
+
+
+def _words(file: Path) -> frozenset[str]:
+    try:
+        return frozenset(file.read_text().split())
+    except OSError:
+        return frozenset()
+
+
+def _unescaped(path: str) -> str:
+    return path.replace("\\040", " ")

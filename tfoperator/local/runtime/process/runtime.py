@@ -1,0 +1,333 @@
+"""The process runtime: every container is a process of this machine, in a session and process group of its own.
+
+The machine takes the image's place: a container inherits the agent's environment, finds the interpreter that runs
+tfoperator as `python`, and starts in the directory that the agent was started in unless its `workingDir` exists here.
+Only service addresses are rewritten (see `loopback_network`). When the first process of a container ends, the rest of
+its group is killed, as the kernel does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME, LABEL_TENSORBOARD
+from tfoperator.api.progress_names import CA_VARIABLE, PROGRESS_VOLUME, TOKEN_VARIABLE
+from tfoperator.api.quantity import parse_quantity
+from tfoperator.kube.pod_spec import Container
+from tfoperator.local.private_files import private_folder
+from tfoperator.local.runtime.loopback_network import LOOPBACK, LoopbackNetwork, NoFreePort
+from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
+from tfoperator.local.runtime.mounts import Mount, real_path
+from tfoperator.local.runtime.pods import LocalPod
+from tfoperator.local.runtime.process.control_groups import (
+    ContainerGroup,
+    ControlGroups,
+    Limits,
+    open_control_groups,
+)
+from tfoperator.local.runtime.process.gpu_visibility import CUDA_VISIBLE_DEVICES, visible_devices
+from tfoperator.local.runtime.process.guardian import GroupGuardian
+from tfoperator.local.runtime.process.process_group import ProcessGroup
+from tfoperator.local.runtime.process.process_usage import ProcessMeter
+from tfoperator.local.runtime.process.programs import base_environment, find_program
+from tfoperator.local.runtime.process.records import record_group, remove_record
+from tfoperator.local.runtime.process.stacks import stacks_folder
+from tfoperator.local.runtime.protocol import Beside, ContainerRun, LaunchError, OnExit
+from tfoperator.progress.stacks import STACKS_VARIABLE
+
+logger = logging.getLogger(__name__)
+
+OOM_KILLED = "OOMKilled"
+"""The kubelet's reason for the end of a container that ran out of memory."""
+_KILLED = 137  # 128 + SIGKILL
+MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
+"""Followed by a volume's name, in capitals and with `_` for `-`: where the content of the volume lies."""
+
+
+class _Place(NamedTuple):
+    """Where a container runs."""
+
+    process: ProcessGroup
+    environment: dict[str, str]
+    directory: Path
+
+
+class ProcessRuntime:
+    """Starts containers as processes. Thread-safe.
+
+    `work_dir` is where containers without a (usable) workingDir start, by default the current directory.
+    `environ` is what they inherit. With `enforce_limits` each has no more CPU and memory than its limits say. `records`
+    is a directory in which each living process group has a file, for `kill_recorded` after a crash.
+    """
+
+    def __init__(
+        self,
+        *,
+        records: Path,
+        work_dir: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        enforce_limits: bool = False,
+    ) -> None:
+        self.network = LoopbackNetwork()
+        self.peaks = PeakMemory()
+        self.enforces_limits = enforce_limits
+        self._groups: ControlGroups | None = None
+        self._attempts = itertools.count()
+        self.may_have_gpus = False
+        self._records = records
+        self._work_dir = (work_dir or Path.cwd()).resolve()
+        self._environ = base_environment(os.environ if environ is None else environ)
+        self._guardian = GroupGuardian()
+        self._meter = ProcessMeter()
+        self._lock = threading.Lock()  # guards _running, _links and _places
+        self._running: dict[ProcessGroup, ContainerRun] = {}
+        self._links: dict[str, list[tuple[Path, Path]]] = {}  # pod uid: (link, target)
+        self._places: dict[tuple[str, str], _Place] = {}  # by pod uid and container's name
+
+    def start(self) -> None:
+        """Start the guardian. Raises RuntimeUnavailable if limits are to be enforced and can't be."""
+        if self.enforces_limits:
+            self._groups = open_control_groups()
+        private_folder(self._records)
+        self._guardian.start()
+
+    def stop(self) -> None:
+        """Kill what still runs, wait for its end, and give back ports and links."""
+        with self._lock:
+            running = tuple(self._running)
+            pods = tuple(self._links)
+        for process in running:
+            process.kill()
+        for process in running:
+            process.join(10.0)
+        self._guardian.stop()
+        if self._groups is not None:
+            self._groups.close()
+        for uid in pods:
+            self._remove_links(uid)
+        self.network.close()
+        try:
+            self._records.rmdir()
+        except OSError:  # not empty: a process that hangs in the kernel is still there, and its record with it
+            pass
+
+    def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
+        """Nothing: the machine is there."""
+        del pod, container, services
+        return LOOPBACK
+
+    def launch(self, run: ContainerRun, on_exit: OnExit, warn: Callable[[str, str], None]) -> ProcessGroup:
+        """Start the container's process; see `Runtime.launch`."""
+        if not run.command:
+            raise LaunchError(
+                f"container {run.container.name!r} has no command, and the process runtime can't know what the image "
+                f"{run.container.image!r} would run: set `command`, or let it run there with --runtime docker"
+            )
+        namespace = run.pod.metadata.namespace
+        try:
+            command = [self.network.rewrite(part, namespace, run.services) for part in run.command]
+            if LABEL_TENSORBOARD in run.pod.metadata.labels:
+                command = [_with_log_dir(part, run.mounts) for part in command]
+            environment = self._environment(run, warn)
+        except NoFreePort as error:
+            raise LaunchError(str(error)) from None
+        directory = self._directory(run, warn)
+        program = find_program(command[0], environment, directory)
+        group = self._group(run)
+        if group is not None:
+            command = group.command(program, command[1:])
+            program = command[0]
+        with run.log.path.open("ab") as output:
+            try:
+                popen = subprocess.Popen(
+                    command,
+                    executable=program,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    cwd=directory,
+                    env=environment,
+                    start_new_session=True,
+                )
+            except (OSError, ValueError) as error:
+                if group is not None:
+                    group.remove()
+                code = 126 if isinstance(error, PermissionError) else 127
+                raise LaunchError(f"can't start {command[0]!r} in {directory}: {error}", code) from None
+
+        def exited(code: int, reason: str = "") -> None:
+            peak = process.peak_memory
+            if group is not None:
+                reason = OOM_KILLED if code == _KILLED and group.out_of_memory else reason
+                peak = group.peak_memory or peak  # what its limit counts
+                group.remove()
+            run.log.peak_memory = peak or None
+            self.peaks.note(_name(run), peak)
+            on_exit(code, reason)
+
+        process = ProcessGroup(popen, _label(run), exited, self._ended, run.log)
+        with self._lock:
+            self._running[process] = run
+            self._places[run.pod.metadata.uid, run.container.name] = _Place(process, environment, directory)
+        self._adopt(process.pid, _label(run))
+        process.start_waiting()
+        return process
+
+    def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
+        """The command in the container's environment and directory, in a process group of its own."""
+        with self._lock:
+            place = self._places.get((pod.metadata.uid, container))
+        if place is None or not self._is_running(place.process):
+            raise LaunchError(f"container {container!r} of pod {pod.metadata.name} does not run")
+        label = f"{pod.metadata.key}/{container} exec"
+        return Beside(
+            program=find_program(command[0], place.environment, place.directory),
+            command=tuple(command),
+            environment=place.environment,
+            directory=str(place.directory),
+            alive=lambda: self._is_running(place.process),
+            adopt=lambda pid: self._adopt(pid, label),
+            release=self._release,
+        )
+
+    def _is_running(self, process: ProcessGroup) -> bool:
+        with self._lock:
+            return process in self._running
+
+    def _adopt(self, pid: int, label: str) -> None:
+        self._guardian.add(pid)
+        record_group(self._records, pid, label)
+
+    def _release(self, pid: int) -> None:
+        self._guardian.discard(pid)
+        remove_record(self._records, pid)
+
+    def measure(self) -> list[Measurement]:
+        """What every container that runs has used; see `Runtime.measure`."""
+        with self._lock:
+            running = {process.pid: run for process, run in self._running.items()}
+        return [
+            Measurement(_name(running[pid]), str(pid), running[pid].pod.metadata.uid, used.cpu_seconds, used.memory)
+            for pid, used in self._meter.measure(running).items()
+        ]
+
+    def release_service(self, namespace: str, name: str) -> None:
+        """Give back the service's loopback ports."""
+        self.network.release(namespace, name)
+
+    def release_pod(self, pod: LocalPod) -> None:
+        """Remove the symbolic links that stood in for the pod's mounts."""
+        self._remove_links(pod.metadata.uid)
+        with self._lock:
+            for key in [key for key in self._places if key[0] == pod.metadata.uid]:
+                del self._places[key]
+
+    def _group(self, run: ContainerRun) -> ContainerGroup | None:
+        """A control group, if the container has limits that are to be enforced. Raises LaunchError."""
+        limits = _limits(run)
+        if self._groups is None or limits == Limits():
+            return None
+        try:
+            return self._groups.make(str(next(self._attempts)), limits)
+        except OSError as error:
+            raise LaunchError(f"the limits of container {run.container.name!r} can't be set: {error}") from None
+
+    def _environment(self, run: ContainerRun, warn: Callable[[str, str], None]) -> dict[str, str]:
+        namespace = run.pod.metadata.namespace
+        environment = dict(self._environ)
+        environment[STACKS_VARIABLE] = str(stacks_folder(run.log.path))
+        for mount in run.mounts:
+            environment[_mount_variable(mount)] = str(mount.source)
+            if mount.name == PROGRESS_VOLUME:
+                continue
+            if mount.mount_path.rstrip("/") == "/tmp":
+                environment["TMPDIR"] = str(mount.source)
+            else:
+                self._link(run.pod, mount, warn)
+        for name, value in run.environment.items():
+            environment[name] = self.network.rewrite(value, namespace, run.services)
+        for mount in run.mounts:
+            if mount.name == CHECKPOINT_VOLUME:
+                # Where the volume really is, for the mount path may be out of reach.
+                environment[CHECKPOINT_VARIABLE] = str(mount.source)
+            elif mount.name == PROGRESS_VOLUME:
+                for name in (CA_VARIABLE, TOKEN_VARIABLE):
+                    environment[name] = real_path(environment.get(name, ""), run.mounts)
+        if run.gpus is not None:
+            environment[CUDA_VISIBLE_DEVICES] = visible_devices(run.gpus, run.environment.get(CUDA_VISIBLE_DEVICES))
+        return environment
+
+    def _directory(self, run: ContainerRun, warn: Callable[[str, str], None]) -> Path:
+        wanted = run.container.working_dir
+        if not wanted:
+            return self._work_dir
+        directory = self._work_dir / wanted
+        if directory.is_dir():
+            return directory
+        warn("WorkingDirMissing", f"workingDir {wanted} does not exist on this machine, using {self._work_dir}")
+        return self._work_dir
+
+    def _link(self, pod: LocalPod, mount: Mount, warn: Callable[[str, str], None]) -> None:
+        path = Path(mount.mount_path)
+        if path == mount.source:
+            return
+        with self._lock:
+            try:
+                if path.is_symlink() and path.readlink() == mount.source:
+                    return
+                path.symlink_to(mount.source)
+            except OSError as error:
+                problem = "it exists already" if isinstance(error, FileExistsError) else error.strerror
+            else:
+                self._links.setdefault(pod.metadata.uid, []).append((path, mount.source))
+                return
+        warn(
+            "MountUnavailable",
+            f"volume {mount.name!r} can't appear at {path} ({problem}); its path is in the environment variable "
+            f"{_mount_variable(mount)}",
+        )
+
+    def _remove_links(self, uid: str) -> None:
+        with self._lock:
+            for path, target in self._links.pop(uid, ()):
+                if path.is_symlink() and path.readlink() == target:
+                    path.unlink(missing_ok=True)
+
+    def _ended(self, process: ProcessGroup) -> None:
+        self._release(process.pid)
+        with self._lock:
+            self._running.pop(process, None)
+
+
+def _with_log_dir(argument: str, mounts: Sequence[Mount]) -> str:
+    """TensorBoard's argument, with the log directory where it really is: its mount path may be out of reach."""
+    name, equals, path = argument.partition("=")
+    return f"{name}={real_path(path, mounts)}" if equals and name == "--logdir" else argument
+
+
+def _mount_variable(mount: Mount) -> str:
+    return MOUNT_VARIABLE + mount.name.upper().replace("-", "_")
+
+
+def _limits(run: ContainerRun) -> Limits:
+    said = (run.container.resources.limits or {}) if run.container.resources is not None else {}
+    try:
+        cpu, memory = (parse_quantity(said[name]) if name in said else None for name in ("cpu", "memory"))
+    except ValueError as error:
+        raise LaunchError(f"container {run.container.name!r}: resources: {error}") from None
+    return Limits(None if cpu is None else float(cpu), None if memory is None else int(memory))
+
+
+def _name(run: ContainerRun) -> ContainerName:
+    return ContainerName(run.pod.metadata.namespace, run.pod.metadata.name, run.container.name)
+
+
+def _label(run: ContainerRun) -> str:
+    return f"{run.pod.metadata.key}/{run.container.name}"

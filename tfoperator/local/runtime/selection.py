@@ -1,0 +1,40 @@
+"""The runtimes by name. Docker's is loaded only when it is asked for: its library is an extra."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+from tfoperator.local.runtime.host_service import HostService
+from tfoperator.local.runtime.process import ProcessRuntime
+from tfoperator.local.runtime.protocol import Runtime, RuntimeUnavailable
+
+
+class RuntimeName(StrEnum):
+    """What pods run as."""
+
+    PROCESS = "process"
+    DOCKER = "docker"
+
+
+def make_runtime(
+    name: RuntimeName,
+    *,
+    records: Path,
+    work_dir: Path | None = None,
+    allow_privileged: bool = False,
+    enforce_limits: bool = False,
+    host_service: HostService | None = None,
+) -> Runtime:
+    """A runtime that has not been started. Raises RuntimeUnavailable.
+
+    `records`, `work_dir` and `enforce_limits` are for processes, which have your rights; containers always have limits.
+    `allow_privileged` is for containers: those of Docker could have root's. `host_service` is what they are to reach.
+    """
+    if name is RuntimeName.PROCESS:
+        return ProcessRuntime(records=records, work_dir=work_dir, enforce_limits=enforce_limits)
+    try:
+        from tfoperator.local.runtime.docker import DockerRuntime
+    except ImportError as error:
+        raise RuntimeUnavailable(str(error)) from None
+    return DockerRuntime(allow_privileged=allow_privileged, host_service=host_service)

@@ -1,0 +1,19 @@
+"""How much of the machine containers use: rates between two measurements, taken only when somebody looks.
+
+`UsageMeter` measures, `Usage` is what it says. Peaks of memory are the runtime's (`Runtime.peaks`).
+"""
+
+from tfoperator.local.usage.machine import Machine, MachineUse, read_machine
+from tfoperator.local.usage.meter import UsageMeter
+from tfoperator.local.usage.rates import ContainerUsage, Reading, Usage, usage_between
+
+__all__ = [
+    "ContainerUsage",
+    "Machine",
+    "MachineUse",
+    "Reading",
+    "Usage",
+    "UsageMeter",
+    "read_machine",
+    "usage_between",
+]

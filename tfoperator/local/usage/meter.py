@@ -1,0 +1,144 @@
+"""Measures what containers use, when somebody asks, in a thread of its own.
+
+Nobody pays for what nobody looks at: without a reader or subscriber there is one measurement in ten seconds, for the
+peaks of memory, and none of it is kept but those. A container has no CPU time when it starts, so any two measurements
+make a rate, and a reader never has to wait for a second one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.local.gpus import GpuUse
+from tfoperator.local.runtime import ContainerName, Runtime
+from tfoperator.local.usage.machine import MachineUse, read_machine
+from tfoperator.local.usage.rates import Reading, Usage, usage_between
+
+logger = logging.getLogger(__name__)
+
+PEAKS_EVERY = 10.0
+"""Seconds between two measurements when nobody looks: a peak that is shorter may be missed."""
+FRESH = 1.0
+"""Seconds for which a measurement answers readers, however many there are: shorter windows tell more noise than use."""
+_READ_TIMEOUT = 5.0
+_STOP_TIMEOUT = 5.0
+
+Listener = Callable[[Usage], None]
+
+
+class UsageMeter:
+    """Thread-safe; `start()` and `stop()` once each, while the runtime runs.
+
+    `gpus` says how busy the GPUs of containers are; `machine` reads the whole machine.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        gpus: Callable[[], Mapping[ContainerName, GpuUse]] | None = None,
+        machine: Callable[[], MachineUse] = read_machine,
+        clock: Clock | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._gpus = gpus
+        self._machine = machine
+        self._clock = clock or SystemClock()
+        self._wake = threading.Condition()  # guards everything below but the thread
+        self._wanted = False
+        self._stopping = False
+        self._usage: Usage | None = None
+        self._reading: Reading | None = None
+        self._listeners: dict[int, tuple[Listener, float]] = {}
+        self._next_listener = 0
+        self._thread = threading.Thread(target=self._run, name="usage-meter", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._reading = self._read_now(containers=False)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; readers get what was known last. Idempotent."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join(_STOP_TIMEOUT)
+
+    def read(self) -> Usage | None:
+        """What is used now, measured at most `FRESH` seconds ago. Blocks while that is measured, some seconds at most.
+
+        What was known before if it takes longer; None if nothing was ever measured.
+        """
+        with self._wake:
+            end = self._clock.monotonic() + _READ_TIMEOUT
+            while not self._fresh() and not self._stopping:
+                self._wanted = True
+                self._wake.notify_all()
+                if not self._clock.wait_until(self._wake, end):
+                    break
+            return self._usage
+
+    def subscribe(self, listener: Listener, every: float) -> Callable[[], None]:
+        """Tell somebody what is used every so many seconds, in the meter's thread; returns what ends that."""
+        with self._wake:
+            number = self._next_listener
+            self._next_listener += 1
+            self._listeners[number] = (listener, every)
+            self._wake.notify_all()
+
+        def unsubscribe() -> None:
+            with self._wake:
+                self._listeners.pop(number, None)
+
+        return unsubscribe
+
+    def _fresh(self) -> bool:
+        if self._usage is None or self._reading is None:
+            return False
+        return self._clock.monotonic() - self._reading.monotonic < FRESH
+
+    def _run(self) -> None:
+        while self._await_turn():
+            try:
+                reading = self._read_now()
+            except Exception:
+                logger.exception("the use of the machine can't be measured")
+                with self._wake:
+                    self._wanted = False
+                    if self._reading is not None:  # try again when it is time, not at once
+                        self._reading = self._later(self._reading)
+                continue
+            with self._wake:
+                assert self._reading is not None
+                usage = self._usage = usage_between(self._reading, reading)
+                self._reading, self._wanted = reading, False
+                listeners = [listener for listener, _ in self._listeners.values()]
+                self._wake.notify_all()
+            for listener in listeners:
+                listener(usage)
+
+    def _await_turn(self) -> bool:
+        """Wait until it is time for a measurement; False when it is time to stop."""
+        with self._wake:
+            while not self._stopping:
+                assert self._reading is not None
+                every = min((PEAKS_EVERY, *(every for _, every in self._listeners.values())))
+                due = self._reading.monotonic + (0.0 if self._wanted else every)
+                if self._clock.monotonic() >= due:
+                    return True
+                self._clock.wait_until(self._wake, due)
+            return False
+
+    def _read_now(self, *, containers: bool = True) -> Reading:
+        measured = tuple(self._runtime.measure()) if containers else ()
+        self._runtime.peaks.note_all(measured)
+        gpus = self._gpus() if self._gpus is not None and measured else {}
+        return Reading(self._clock.now(), self._clock.monotonic(), self._machine(), measured, gpus)
+
+    def _later(self, reading: Reading) -> Reading:
+        return Reading(reading.taken, self._clock.monotonic(), reading.machine, reading.containers, reading.gpus)

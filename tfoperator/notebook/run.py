@@ -1,0 +1,136 @@
+"""`run_locally`: a function as a distributed job on this machine, from its start to its result."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.cli.program_job import ProgramJob, job_name
+from tfoperator.cli.run_directory import keep_records, logging_to, make_run_dir
+from tfoperator.cli.views.summary import summary
+from tfoperator.cli.views.view import View
+from tfoperator.kube.pod_spec import verbatim
+from tfoperator.local.run import JobResult, JobRun, RunOutcome, RunResult
+from tfoperator.notebook.environment import make_environment, variables
+from tfoperator.notebook.view import make_cell_view, result_table
+from tfoperator.sdk.functions import function_script
+
+
+class LocalRunResult(msgspec.Struct, frozen=True):
+    """How a run ended. In a notebook it is shown as a table."""
+
+    run: RunResult
+
+    @property
+    def job(self) -> JobResult:
+        """What became of the job."""
+        return self.run.jobs[0]
+
+    @property
+    def run_directory(self) -> Path:
+        """Where logs, events and the final TFJob are."""
+        return Path(self.run.run_directory)
+
+    def log(self, replica: str = "worker-0") -> str:
+        """What a replica has printed in its last attempt. Raises KeyError if there was no such replica."""
+        logs = {one.name: one.logs for one in self.job.replicas}[replica]
+        return Path(logs[-1]).read_text(errors="replace") if logs else ""
+
+    def __str__(self) -> str:
+        return "\n".join(summary(self.run)).strip()
+
+    def _repr_html_(self) -> str:
+        return result_table(self.run)
+
+
+class LocalRunFailed(Exception):
+    """A run that did not succeed. The message has the culprit's last words; `result` is how it ended."""
+
+    def __init__(self, result: LocalRunResult, message: str) -> None:
+        self.result = result
+        super().__init__(message)
+
+
+def run_locally(
+    train_func: Callable[..., Any],
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    num_workers: int | None = None,
+    num_ps_replicas: int = 0,
+    num_chief_replicas: int = 0,
+    gpus_per_worker: int = 0,
+    packages_to_install: Sequence[str] = (),
+    pip_index_url: str | None = None,
+    env_vars: Mapping[str, str] | None = None,
+    max_restarts: int = 0,
+    timeout: float | None = None,
+    name: str | None = None,
+    logs_dir: str | os.PathLike[str] | None = None,
+) -> LocalRunResult:
+    """Run a function on several processes of this machine, which find each other by TF_CONFIG; returns how it ended.
+
+    `train_func` stands alone: it imports what it needs inside, and is called with `parameters`, a dictionary, as its
+    one argument (without: none at all). Its processes start in the current directory. `packages_to_install` go into an
+    environment of this run, never into yours. `timeout` is in seconds. Logs are kept in `logs_dir`, by default in
+    `.tfoperator/runs`.
+
+    Raises LocalRunFailed if it fails, is interrupted or not in time; FunctionSourceError if the function can't be sent;
+    EnvironmentFailed if a package can't be installed; ValueError if the arguments make no sense; KeyboardInterrupt when
+    it is interrupted by the notebook. Nothing is left running in any case. For the main thread or any other.
+    """
+    script = function_script(train_func, parameters)
+    if min(num_workers or 0, num_ps_replicas, num_chief_replicas, gpus_per_worker, max_restarts) < 0:
+        raise ValueError("numbers of replicas, GPUs and restarts can't be negative")
+    if num_chief_replicas > 1:
+        raise ValueError("num_chief_replicas: there can be one chief at most")
+    if num_workers == 0 and not num_chief_replicas:
+        raise ValueError("num_workers: no replica would train")
+    job = job_name(name or train_func.__name__)
+    run_dir = make_run_dir(None if logs_dir is None else Path(logs_dir), job)
+    program = run_dir / f"{train_func.__name__}.py"
+    program.write_text(script)
+    view = make_cell_view()
+    python, env = Path(sys.executable), dict(env_vars or {})
+    if packages_to_install:
+        view.say("tfoperator", f"installing {', '.join(packages_to_install)} for this run")
+        python = make_environment(run_dir / "environment", packages_to_install, index_url=pip_index_url)
+        env = {**variables(python, os.environ), **env}
+    manifest = ProgramJob(
+        name=job,
+        command=[str(python.absolute()), "-u", str(program.absolute())],
+        workers=num_workers,
+        ps=num_ps_replicas,
+        chief=bool(num_chief_replicas),
+        gpus=gpus_per_worker,
+        max_restarts=max_restarts,
+    ).manifest()
+    result = LocalRunResult(_run(_with_env(manifest, env), view, run_dir, timeout))
+    if result.run.outcome is not RunOutcome.SUCCEEDED:
+        raise LocalRunFailed(result, str(result))
+    return result
+
+
+def _with_env(manifest: dict[str, Any], env: Mapping[str, str]) -> dict[str, Any]:
+    entries = [{"name": key, "value": verbatim(str(value))} for key, value in env.items()]
+    for replicas in manifest["spec"]["tfReplicaSpecs"].values():
+        for container in replicas["template"]["spec"]["containers"]:
+            if entries and container["name"] == DEFAULT_CONTAINER_NAME:
+                container["env"] = entries
+    return manifest
+
+
+def _run(manifest: dict[str, Any], view: View, run_dir: Path, timeout: float | None) -> RunResult:
+    with logging_to(run_dir / "tfoperator.log"):
+        engine = JobRun([manifest], view, run_dir=run_dir, timeout=timeout)
+        try:
+            result = engine.execute()
+        finally:
+            view.close()
+        keep_records(run_dir, engine, result)
+    return result

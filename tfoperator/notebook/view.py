@@ -1,0 +1,111 @@
+"""What a notebook's cell shows of a run: the lines of all replicas, and a table of them that is kept up to date."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from tfoperator.cli.views.bars import in_short
+from tfoperator.cli.views.plain import PlainView, harmless
+from tfoperator.cli.views.replica_rows import ReplicaRow
+from tfoperator.cli.views.view import View
+from tfoperator.html_table import html_table, html_text
+from tfoperator.kube.objects import Pod
+from tfoperator.local.run import RunOutcome, RunResult
+
+
+def make_cell_view() -> View:
+    """A view for the cell that runs now; plain lines where there is no notebook, as in IPython on a terminal."""
+    display = _display()
+    return PlainView(sys.stdout) if display is None else CellView(display)
+
+
+class CellView(View):
+    """Lines on `sys.stdout`, and a table that `display` (IPython's) has put above them."""
+
+    def __init__(self, display: Any) -> None:
+        super().__init__()
+        self._stopping = False
+        self._shown = rows_table([])
+        self._handle = display(_Html(self._shown), display_id=True)
+
+    def show(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Print; the notebook takes it from there."""
+        sys.stdout.write("".join([harmless(f"[{prefix}] {text}") + "\n" for prefix, text in lines]))
+        sys.stdout.flush()
+
+    def stopping(self, outcome: RunOutcome) -> None:
+        """From now on pods go because the run is over: the table keeps them."""
+        self._stopping = True
+        super().stopping(outcome)
+
+    def pod_gone(self, pod: Pod) -> None:
+        """Take a pod off the table while the job goes on."""
+        if not self._stopping:
+            super().pod_gone(pod)
+
+    def tick(self) -> None:
+        """Draw the table anew if it has changed."""
+        rows = sorted(self._rows.items(), key=lambda item: (item[1][0], item[1][1].name))
+        table = rows_table(self._with_bar(uid, row) for uid, (_, row) in rows)
+        if table != self._shown:
+            self._shown = table
+            self._handle.update(_Html(table))
+
+    def close(self) -> None:
+        """Show the last state."""
+        self.tick()
+
+    def _with_bar(self, uid: str, row: ReplicaRow) -> ReplicaRow:
+        bar = self.bar_of(uid)
+        return msgspec.structs.replace(row, detail=in_short(bar)) if bar and row.state == "Running" else row
+
+
+class _Html:
+    """What IPython displays as HTML: IPython itself is not needed for it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def _repr_html_(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return "<table of replicas>"
+
+
+def rows_table(rows: Iterable[ReplicaRow]) -> str:
+    """Replicas as an HTML table."""
+    cells = [[row.name, row.state, "yes" if row.ready else "no", str(row.restarts), row.detail] for row in rows]
+    return html_table(("replica", "state", "ready", "restarts", ""), cells)
+
+
+def result_table(result: RunResult) -> str:
+    """How a run ended as HTML: a line per job, and its replicas."""
+    parts = []
+    for job in result.jobs:
+        word = job.condition or str(result.outcome)
+        words = f"<b>{html_text(job.name)}</b> {html_text(word)} after {result.seconds:.1f} s"
+        if job.condition and not job.succeeded:
+            words += f"<br>{html_text(job.message)}"
+        cells = [
+            [one.name, str(one.state), str(one.restarts), "" if one.exit_code is None else str(one.exit_code)]
+            for one in job.replicas
+        ]
+        parts.append(f"<div>{words}{html_table(('replica', 'result', 'restarts', 'exit code'), cells)}</div>")
+    where = html_text(result.run_directory)
+    return "".join(parts) + f"<div>logs and events: <code>{where}</code></div>"
+
+
+def _display() -> Any:
+    """IPython's `display` where a notebook shows what it is given, else None."""
+    module = sys.modules.get("IPython")  # imported by the notebook, if this is one
+    shell = module.get_ipython() if module is not None else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import display
+
+    return display

@@ -1,0 +1,144 @@
+"""Has the logs of containers kept when they end, whoever deletes their pods later.
+
+A handler of pods queues those of which the archive wants something; a few workers take them one by one. Nothing
+waits for that: neither a sync, nor a deletion by somebody else. It is level-triggered: what ended while nobody led is
+found among the pods that are still there, as is what did not fit into the queue.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.archive import LogArchive
+from tfoperator.clock import Clock
+from tfoperator.controller import is_managed_by_others
+from tfoperator.informers import InformerGroup, Lister, ObjectNotFound
+from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.workqueue import ExponentialFailureRateLimiter, MetricsProvider, RateLimitingQueue, Workers
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 4
+"""Pods whose logs are fetched at a time: a thousand that end together must leave the CPU to the syncs."""
+_MAX_WAITING = 10_000
+"""Pods in the queue. Others are looked for in the cache once it is empty."""
+_TRIES = 5
+_RETRY_BASE = 10.0
+_RETRY_CAP = 300.0
+"""Seconds. A node that restarts its kubelet answers again within them; one that doesn't in 2 1/2 minutes has gone."""
+
+_LOOK = ""
+"""In the queue among the keys of pods: look at all pods again."""
+
+_LOOK_SECONDS = 1.0
+
+
+class EndedLogs:
+    """Registers itself with the informer of pods on construction. `start()` once leading; `stop()` joins."""
+
+    def __init__(
+        self,
+        archive: LogArchive,
+        pods: InformerGroup[Pod],
+        jobs: Lister[TFJob],
+        *,
+        clock: Clock | None = None,
+        metrics: MetricsProvider | None = None,
+    ) -> None:
+        self._archive = archive
+        self._pods = pods.lister
+        self._jobs = jobs
+        self._queue: RateLimitingQueue[str] = RateLimitingQueue(
+            ExponentialFailureRateLimiter(_RETRY_BASE, _RETRY_CAP), name="logs", clock=clock, metrics=metrics
+        )
+        self._workers = Workers(self._queue, self._process, _AT_ONCE, thread_name="ended-logs")
+        self._leading = False  # set once, by start()
+        self._overflowed = False  # whether pods were left out that the next look finds
+        pods.add_handler(self, resync_period=0, name="archive")
+
+    # The handler.
+
+    def on_add(self, obj: Pod, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """A pod is there, perhaps one that has ended before anybody looked."""
+        self._offer(obj)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        """A pod changed: a container may have ended, or its deletion begun."""
+        if old.metadata.uid != new.metadata.uid:
+            self._archive.forget(old)
+        self._offer(new)
+
+    def on_delete(self, obj: Pod, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """A pod is gone, and what was not fetched of its logs."""
+        self._archive.forget(obj)
+        self._queue.forget(obj.metadata.key)
+
+    # Life.
+
+    def start(self) -> None:
+        """Begin with all pods that are there. Call it once the caches are complete, and once only."""
+        self._leading = True
+        self._look()
+        self._workers.start()
+
+    def stop(self, timeout: float) -> bool:
+        """Take no new pod, wait up to `timeout` real seconds for those under way; False if one still is."""
+        return self._workers.stop(timeout)
+
+    def _look(self) -> None:
+        for pod in self._pods.list():
+            self._offer(pod)
+
+    def _offer(self, pod: Pod) -> None:
+        if not self._leading or not self._archive.wants(pod):
+            return
+        if self._queue.depth() + self._queue.delayed >= _MAX_WAITING:
+            if not self._overflowed:
+                logger.warning("%d pods wait for their logs to be kept: others will be looked for", _MAX_WAITING)
+            self._overflowed = True
+            # The last of those that wait may have asked for others already.
+            self._queue.add_after(_LOOK, _LOOK_SECONDS)
+            return
+        self._queue.add(pod.metadata.key)
+
+    # The work.
+
+    def _process(self, key: str) -> None:
+        try:
+            if key != _LOOK:
+                self._take(key)
+        except Exception:
+            # The thread must go on with other pods.
+            logger.exception("keeping the logs of %s failed unexpectedly", key)
+        if self._overflowed and (len(self._queue) == 0 or key == _LOOK):
+            self._overflowed = False
+            self._look()
+
+    def _take(self, key: str) -> None:
+        namespace, _, name = key.rpartition("/")
+        try:
+            pod = self._pods.get(namespace, name)
+        except ObjectNotFound:
+            self._queue.forget(key)
+            return
+        job = self._job_of(pod)
+        last = self._queue.num_requeues(key) >= _TRIES - 1
+        if job is None or self._archive.take(job, pod, last=last):
+            self._queue.forget(key)
+        else:
+            self._queue.add_rate_limited(key)
+
+    def _job_of(self, pod: Pod) -> ObjectMeta | None:
+        """The job that controls the pod, be it gone already; None if it is none, or another controller's."""
+        meta, owner = pod.metadata, pod.metadata.controller
+        if owner is None or owner.kind != TFJOBS.kind or owner.api_version.partition("/")[0] != TFJOBS.group:
+            return None
+        try:
+            job = self._jobs.get(meta.namespace, owner.name)
+        except ObjectNotFound:
+            pass
+        else:
+            if job.metadata.uid == owner.uid:
+                return None if is_managed_by_others(job) else job.metadata
+        return ObjectMeta(name=owner.name, namespace=meta.namespace, uid=owner.uid)

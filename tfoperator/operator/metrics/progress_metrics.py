@@ -1,0 +1,109 @@
+"""Prometheus metrics of the progress server, and of what jobs report; imported only where the server is asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import islice
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tfoperator import progress_server
+from tfoperator.api.v1.types import TrainingProgress
+from tfoperator.operator.metrics.tool_metrics import Makers
+
+MAX_JOBS = 1000
+"""Jobs with series of their own, those that began to report first: a scrape and a Prometheus must bear them."""
+
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_LABELS = ("job_namespace", "job_name")
+
+
+class ProgressMetrics(progress_server.ProgressMetrics):
+    """A `tfoperator.progress_server.ProgressMetrics`."""
+
+    def __init__(self, registry: CollectorRegistry, is_leader: Callable[[], bool]) -> None:
+        make = Makers(registry)
+        self._received = make.counter("tfoperator_progress_reports", "Reports of training programs that were taken.")
+        self._refused = make.counter("tfoperator_progress_refusals", "Requests that were refused.", ("reason",))
+        self._writes = make.counter("tfoperator_progress_writes", "Statuses written because of reports alone.")
+        self._failures = make.counter("tfoperator_progress_write_failures", "Such writes that failed.", ("reason",))
+        self._delay = make.histogram(
+            "tfoperator_progress_write_delay_seconds", "From a report to the write of its status.", buckets=_SECONDS
+        )
+        self._pending = make.gauge("tfoperator_progress_pending_jobs", "Jobs whose last report is not written yet.")
+        self._expiry = make.gauge(
+            "tfoperator_progress_certificate_expiry_timestamp_seconds", "When the certificate shown expires."
+        )
+        self._jobs = _JobProgress(is_leader)
+        registry.register(self._jobs)
+
+    def received(self) -> None:
+        self._received.inc()
+
+    def refused(self, reason: str) -> None:
+        self._refused.labels(reason).inc()
+
+    def written(self, seconds: float) -> None:
+        self._writes.inc()
+        self._delay.observe(seconds)
+
+    def write_failed(self, reason: str) -> None:
+        self._failures.labels(reason).inc()
+
+    def progressed(self, namespace: str, name: str, progress: TrainingProgress) -> None:
+        self._jobs.set(namespace, name, progress)
+
+    def ended(self, namespace: str, name: str) -> None:
+        self._jobs.remove(namespace, name)
+
+    def pending(self, read: Callable[[], int]) -> None:
+        self._pending.set_function(read)
+
+    def certificate(self, expires: datetime) -> None:
+        self._expiry.set(expires.timestamp())
+
+
+class _JobProgress(Collector):
+    """How far each job is, as the leader shows it: standbys know the same, and would only double it."""
+
+    def __init__(self, is_leader: Callable[[], bool]) -> None:
+        self._is_leader = is_leader
+        self._lock = threading.Lock()  # guards _jobs
+        self._jobs: dict[tuple[str, str], TrainingProgress] = {}
+
+    def set(self, namespace: str, name: str, progress: TrainingProgress) -> None:
+        with self._lock:
+            self._jobs[namespace, name] = progress
+
+    def remove(self, namespace: str, name: str) -> None:
+        with self._lock:
+            self._jobs.pop((namespace, name), None)
+
+    def collect(self) -> Iterator[Metric]:
+        ratio = GaugeMetricFamily("tfoperator_job_progress_ratio", "How much of the training is done.", labels=_LABELS)
+        step = GaugeMetricFamily("tfoperator_job_step", "The step that the training is at.", labels=_LABELS)
+        left = GaugeMetricFamily(
+            "tfoperator_job_remaining_seconds", "Seconds left, by the program's own estimate.", labels=_LABELS
+        )
+        reported = GaugeMetricFamily(
+            "tfoperator_job_last_report_timestamp_seconds", "When the program reported last.", labels=_LABELS
+        )
+        with self._lock:
+            shown = list(islice(self._jobs.items(), MAX_JOBS)) if self._is_leader() else []
+        for labels, progress in shown:
+            if progress.percentage is not None:
+                ratio.add_metric(labels, progress.percentage / 100)
+            if progress.step is not None:
+                step.add_metric(labels, progress.step)
+            if progress.estimated_remaining_seconds is not None:
+                left.add_metric(labels, progress.estimated_remaining_seconds)
+            if progress.last_updated_time is not None:
+                reported.add_metric(labels, progress.last_updated_time.timestamp())
+        yield from (ratio, step, left, reported)
+
+    def describe(self) -> list[Metric]:
+        return []

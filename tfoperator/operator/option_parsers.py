@@ -1,0 +1,178 @@
+"""Reading the values of options: text from a flag or the environment, or a scalar from a YAML file. Pure.
+
+Every parser raises ValueError with a message that completes the sentence "<option> ...".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from tfoperator.api.problems import Problem
+from tfoperator.durations import format_duration, parse_duration
+
+_LONGEST = 20 * 365 * 24 * 3600.0
+"""Seconds. Threads and certificates can't take much longer times."""
+
+_SIZE = re.compile(r"(\d+)([KMGT]i?)?")
+_SIZE_UNITS = {
+    letter + suffix: base ** (power + 1)
+    for power, letter in enumerate("KMGT")
+    for suffix, base in (("", 1000), ("i", 1024))
+}
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+_SHOWN = 5  # problems in one message
+
+
+class Address(NamedTuple):
+    """Where a server listens; host "" is every interface."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def text(value: object) -> str:
+    """Any string."""
+    if not isinstance(value, str):
+        raise ValueError(f"must be text, is {value!r}")
+    return value
+
+
+def boolean(value: object) -> bool:
+    """`true` or `false`, as Go's flags and YAML spell them."""
+    if isinstance(value, bool):
+        return value
+    lowered = str(value).strip().lower()
+    if lowered in ("true", "1", "yes"):
+        return True
+    if lowered in ("false", "0", "no"):
+        return False
+    raise ValueError(f"must be true or false, is {value!r}")
+
+
+def integer(low: int, high: int) -> Callable[[object], int]:
+    """A parser of whole numbers between two bounds."""
+
+    def parse(value: object) -> int:
+        try:
+            found = int(str(value))
+        except ValueError:
+            raise ValueError(f"must be a whole number, is {value!r}") from None
+        if isinstance(value, bool) or not low <= found <= high:
+            raise ValueError(f"must be from {low} to {high}, is {value!r}")
+        return found
+
+    return parse
+
+
+def number(value: object) -> float:
+    """A finite number."""
+    try:
+        found = float(str(value))
+    except ValueError:
+        raise ValueError(f"must be a number, is {value!r}") from None
+    if isinstance(value, bool) or found != found or abs(found) == float("inf"):
+        raise ValueError(f"must be a number, is {value!r}")
+    return found
+
+
+def duration(value: object) -> float:
+    """Seconds of a duration as Go writes it: `15s`, `5m`, `1h30m`, `250ms`; a bare number is seconds. More than 0."""
+    found = seconds(value)
+    if found <= 0:
+        raise ValueError(f"must be more than 0, is {value!r}")
+    return found
+
+
+def seconds(value: object) -> float:
+    """As `duration`, 0 included."""
+    found = parse_duration(str(value))
+    if found > _LONGEST:
+        raise ValueError(f"must be at most {format_duration(_LONGEST)}, is {value!r}")
+    return found
+
+
+def size(value: object) -> int:
+    """Bytes, as Kubernetes writes a quantity of them: `10Gi`, `500M`, or a whole number. More than 0."""
+    written = str(value).strip()
+    match = _SIZE.fullmatch(written)
+    found = int(match[1]) * _SIZE_UNITS.get(match[2] or "", 1) if match and written.isascii() else 0
+    if isinstance(value, bool) or not 0 < found < 2**63:
+        raise ValueError(f"must be a size such as 10Gi or 500M, more than 0, is {value!r}")
+    return found
+
+
+def shown_size(count: int) -> str:
+    """A size as `size` reads it, in the largest binary unit that fits."""
+    for letter in "TGMK":
+        unit = _SIZE_UNITS[letter + "i"]
+        if count >= unit and count % unit == 0:
+            return f"{count // unit}{letter}i"
+    return str(count)
+
+
+def choice(*options: str) -> Callable[[object], str]:
+    """A parser that takes one of the options."""
+
+    def parse(value: object) -> str:
+        if value not in options:
+            raise ValueError(f"must be one of {', '.join(options)}, is {value!r}")
+        return str(value)
+
+    return parse
+
+
+def namespaces(value: object) -> tuple[str, ...]:
+    """Namespaces: a list, or text with commas. Empty: all of them."""
+    items = value if isinstance(value, list | tuple) else str(value).split(",")
+    found = tuple(dict.fromkeys(part.strip() for item in items for part in str(item).split(",") if part.strip()))
+    for one in found:
+        if not NAMESPACE.fullmatch(one):
+            raise ValueError(f"must name namespaces, is {one!r}")
+    return found
+
+
+def address(value: object) -> Address | None:
+    """`host:port`, `:port` for every interface, `[::1]:port`; `0` is None: don't listen."""
+    written = str(value).strip()
+    if written == "0":
+        return None
+    host, colon, port = written.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"must be host:port, :port or 0 for none, is {value!r}")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"must have an IPv6 address in brackets, is {value!r}")
+    return Address(host, int(port))
+
+
+def https_url(value: object) -> str:
+    """The address of an HTTPS server as a CRD takes it: without user, query and fragment. Empty: none."""
+    written = text(value)
+    if not written:
+        return ""
+    try:
+        parts = urlsplit(written)
+        plain = parts.scheme == "https" and parts.hostname and parts.port != 0
+    except ValueError:
+        plain = False
+    if not plain or parts.username is not None or parts.query or parts.fragment:
+        raise ValueError(f"must be an address such as https://host:9443/convert, is {value!r}")
+    return written
+
+
+def refuse(problems: Iterable[Problem]) -> None:
+    """Raise ValueError with what is wrong with parts of a value, if anything is."""
+    found = list(problems)
+    if found:
+        listed = "; ".join(f"{problem.field} {problem.message}" for problem in found[:_SHOWN])
+        more = len(found) - _SHOWN
+        raise ValueError(f"is wrong: {listed}" + (f"; and {more} more" if more > 0 else ""))

@@ -1,0 +1,61 @@
+"""Pipelines: components with channels between them, run in order, each once, with a record of what came from what.
+
+`dsl` is how one is written, `graph` what it is as plain values, `runner` runs it; `driver` and `store` know what
+every run has read and made. The design is the TFX RFC 20190829.
+"""
+
+from tfoperator.pipeline.dsl import (
+    BaseComponent,
+    Channel,
+    ChannelParameter,
+    ComponentSpec,
+    ExecutionParameter,
+    Pipeline,
+    make_spec_class,
+    standard_artifacts,
+)
+from tfoperator.pipeline.home import DEFAULT_HOME, LAST, Home, NoSuchRun
+from tfoperator.pipeline.lease import RunInProgress
+from tfoperator.pipeline.leftovers import CannotStop, finish_run, stop_run
+from tfoperator.pipeline.object_home import open_home
+from tfoperator.pipeline.objects import ObjectStoreError
+from tfoperator.pipeline.outcome import PipelineCancelled, PipelineFailed, PipelineResult
+from tfoperator.pipeline.progress import Listener, StepState, StepView
+from tfoperator.pipeline.runner import IN_CLUSTER, ON_DOCKER, ON_KUBERNETES, PipelineRunner
+from tfoperator.pipeline.store import Lineage, MetadataStore, RunRecord, StoreError, lineage_of
+
+__all__ = [
+    "DEFAULT_HOME",
+    "IN_CLUSTER",
+    "LAST",
+    "ON_DOCKER",
+    "ON_KUBERNETES",
+    "BaseComponent",
+    "CannotStop",
+    "Channel",
+    "ChannelParameter",
+    "ComponentSpec",
+    "ExecutionParameter",
+    "Home",
+    "Lineage",
+    "Listener",
+    "MetadataStore",
+    "NoSuchRun",
+    "ObjectStoreError",
+    "Pipeline",
+    "PipelineCancelled",
+    "PipelineFailed",
+    "PipelineResult",
+    "PipelineRunner",
+    "RunInProgress",
+    "RunRecord",
+    "StepState",
+    "StepView",
+    "StoreError",
+    "finish_run",
+    "lineage_of",
+    "make_spec_class",
+    "open_home",
+    "standard_artifacts",
+    "stop_run",
+]

@@ -1,0 +1,139 @@
+"""A pipeline as a file for Airflow's DAG folder: a KubernetesPodOperator per step.
+
+What is the pipeline's own stands in the file as literals; the code round it is the same in every file. Airflow
+renders arguments once, as templates of Jinja, and a kubelet expands `$(...)`: values reach the pod in base64, which
+has neither.
+"""
+
+from __future__ import annotations
+
+import pprint
+from typing import Any
+
+from tfoperator.launcher import ComponentError
+from tfoperator.pipeline.compiling.launch_plan import COMMAND, GRACE_SECONDS, LABEL, LaunchPlan, object_name
+
+Json = dict[str, Any]
+
+CONTAINER = "main"
+_RUN_ID = "{{ run_name(run_id) }}"
+_STEP = "STEP"
+_JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_FILE_ENDINGS = (".json", ".yaml", ".yml")
+"""An argument that ends so is the name of a template's file to Airflow."""
+
+_FILE = '''"""The pipeline {name} as a DAG of Airflow: each task is a pod that launches a step.
+
+Written by `tfoperator pipeline compile --to airflow`: compile it again instead of changing it. It needs the package
+apache-airflow-providers-cncf-kubernetes, and Airflow's connection to a cluster or its own pod in one.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from datetime import timedelta
+
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+
+try:
+    from airflow.sdk import DAG, Param
+except ImportError:  # Airflow 2
+    from airflow import DAG
+    from airflow.models.param import Param
+
+PARAMETERS = {parameters}
+STEPS = {steps}
+STEP_ARGUMENTS = {arguments}
+LAST_ARGUMENTS = {last}
+POD = {pod}
+
+
+def encoded(value):
+    """A parameter as `tfoperator pipeline step --encoded-param` takes it: its text, in base64."""
+    text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return base64.b64encode(text.encode()).decode()
+
+
+def run_name(run_id):
+    """The id of the pipeline's run: Airflow's may have any characters."""
+    readable = re.sub("[^A-Za-z0-9]+", "-", run_id)[:60].strip("-")
+    return f"{{readable or 'run'}}-{{hashlib.sha256(run_id.encode()).hexdigest()[:12]}}"
+
+
+def launcher(task_id, arguments, name, **more):
+    """A pod that launches. What kills the task stops the step: the launcher has time to do so."""
+    return KubernetesPodOperator(
+        task_id=task_id,
+        name=name,
+        cmds={command},
+        arguments=arguments,
+        pod_template_dict=POD,
+        base_container_name={container!r},
+        termination_grace_period={grace},
+        do_xcom_push=False,
+        retries={retries},
+        retry_delay=timedelta(seconds=10),
+        retry_exponential_backoff=True,
+        **more,
+    )
+
+
+with DAG(
+    dag_id={name!r},
+    description={description!r},
+    schedule=None,
+    catchup=False,
+    max_active_tasks={parallel},
+    params={{name: Param(value, type=kind) for name, (value, kind) in PARAMETERS.items()}},
+    user_defined_macros={{"encoded": encoded, "run_name": run_name}},
+    tags=["tfoperator"],
+) as dag:
+    values = [f"--encoded-param={{name}}={{{{{{{{ encoded(params[{{name!r}}]) }}}}}}}}" for name in PARAMETERS]
+    tasks = {{}}
+    for step, after in STEPS.items():
+        words = [step if word == {step!r} else word for word in STEP_ARGUMENTS]
+        tasks[step] = launcher(step, [*words, *values], {prefix!r})
+        tasks[step].set_upstream([tasks[one] for one in after])
+    # A teardown: it runs in any case, and what becomes of it does not decide what became of the run.
+    finish = launcher("tfoperator-finish", LAST_ARGUMENTS, {prefix!r}, trigger_rule="all_done").as_teardown()
+    finish.set_upstream(list(tasks.values()))
+'''
+
+
+def airflow_file(plan: LaunchPlan) -> str:
+    """The file's text. Raises ComponentError for a step whose name Airflow would take for something else."""
+    for step in plan.steps:
+        if step.endswith(_FILE_ENDINGS):
+            raise ComponentError(f"step {step}: Airflow would read a file of this name: call it otherwise")
+        if step in (_STEP, "tfoperator-finish"):
+            raise ComponentError(f"step {step}: the DAG's file needs this name itself: call it otherwise")
+    metadata = {"labels": {LABEL: plan.name[:63].rstrip("-_.")}}
+    spec = {"restartPolicy": "Never", **plan.pods.pod_spec({"name": CONTAINER})}
+    return _FILE.format(
+        name=plan.name,
+        description=f"{len(plan.steps)} steps; written by tfoperator pipeline compile",
+        parameters=_literal({name: _parameter(value) for name, value in plan.parameters.items()}),
+        steps=_literal({step: list(after) for step, after in plan.steps.items()}),
+        arguments=_literal(plan.words(_STEP, _RUN_ID, "airflow")),
+        last=_literal(plan.last_words(_RUN_ID)),
+        pod=_literal({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}),
+        command=list(COMMAND),
+        container=CONTAINER,
+        grace=GRACE_SECONDS,
+        retries=plan.pods.retries,
+        parallel=plan.pods.parallel,
+        prefix=object_name(plan.name, 40),
+        step=_STEP,
+    )
+
+
+def _parameter(value: Any) -> tuple[Any, str | list[str]]:
+    if value is None:
+        return None, ["null", "string"]
+    kind = next((name for known, name in _JSON_TYPES.items() if isinstance(value, known)), "string")
+    return value, kind
+
+
+def _literal(value: Any) -> str:
+    return pprint.pformat(value, width=110, sort_dicts=False)

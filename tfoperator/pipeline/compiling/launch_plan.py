@@ -1,0 +1,207 @@
+"""What an orchestrator has to know of a pipeline: steps and their order, parameters, and the pods that launch steps."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+
+from tfoperator.kube.pod_spec import verbatim
+from tfoperator.launcher import ComponentError
+from tfoperator.launcher.core import fingerprint
+from tfoperator.pipeline.graph import Graph
+from tfoperator.pipeline.local_paths import local_path
+
+Json = dict[str, Any]
+
+COMMAND = ("tfoperator", "pipeline")
+LABEL = "tfoperator.launcher/pipeline"
+"""On what is made of a pipeline: its name."""
+GRACE_SECONDS = 120
+"""How long a launcher may take to stop its step's container, which has a grace period of its own; as in runner.yaml."""
+USER = 65532
+"""As whom launchers run; the same as in examples/pipeline/runner.yaml, so that both can use one volume."""
+
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_TEMPLATE_SIGNS = ("{{", "}}", "{%", "%}", "{#", "#}")
+"""What Argo and Airflow read in texts: there is no way to write them such that both leave them alone."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A persistent volume claim, and where launchers see it."""
+
+    name: str
+    path: str
+
+
+class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods that launch steps. `file` is the pipeline's file in their image, `home` where records are.
+
+    `options` go to `tfoperator pipeline step` as they are. Raises ComponentError, which names the command's option.
+    """
+
+    image: str
+    file: str
+    home: str = "/data/records"
+    claims: tuple[Claim, ...] = (Claim("pipeline", "/data"),)
+    service_account: str = "pipeline-runner"
+    parallel: int = 4
+    retries: int = 5
+    options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        texts = {"--image": self.image, "--pipeline-file": self.file, "--home": self.home}
+        texts |= {option.partition("=")[0]: option for option in self.options}
+        texts |= {"--claim": "".join([claim.path for claim in self.claims])}
+        for option, text in texts.items():
+            if sign := next((one for one in _TEMPLATE_SIGNS if one in text), ""):
+                raise ComponentError(f"{option}: {text!r} has {sign!r}, which Argo and Airflow would replace")
+            if not text.isprintable():
+                raise ComponentError(f"{option}: {text!r} has a control character")
+        if not self.image.strip():
+            raise ComponentError("--image: a launcher's pod needs an image")
+        for option, name in (("--service-account", self.service_account), *[("--claim", c.name) for c in self.claims]):
+            if not _OBJECT_NAME.fullmatch(name):
+                raise ComponentError(f"{option}: {name!r} is no name of an object: small letters, digits and '-'")
+        for option, path in (("--pipeline-file", self.file), *[("--claim", claim.path) for claim in self.claims]):
+            if not path.startswith("/"):
+                raise ComponentError(f"{option}: {path!r} is no absolute path in the pod")
+
+    def pod_spec(self, container: Json) -> Json:
+        """The spec of a pod for `container`, which has at least a name: whose it is, what it may, what it mounts."""
+        return {
+            "serviceAccountName": self.service_account,
+            "securityContext": self.security_context,
+            "volumes": self.volumes,
+            "containers": [{**container, **self.container}],
+        }
+
+    @property
+    def security_context(self) -> Json:
+        """Of the pods."""
+        seccomp = {"type": "RuntimeDefault"}
+        return {"runAsNonRoot": True, "runAsUser": USER, "fsGroup": USER, "seccompProfile": seccomp}
+
+    @property
+    def volumes(self) -> list[Json]:
+        """Of the pods."""
+        return [
+            {"name": f"data-{number}", "persistentVolumeClaim": {"claimName": claim.name}}
+            for number, claim in enumerate(self.claims)
+        ]
+
+    @property
+    def container(self) -> Json:
+        """What the launcher's container is like, but for its command."""
+        mounts = [{"name": f"data-{number}", "mountPath": claim.path} for number, claim in enumerate(self.claims)]
+        return {
+            "image": self.image,
+            "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            },
+            **({"volumeMounts": mounts} if mounts else {}),
+        }
+
+
+class LaunchPlan(msgspec.Struct, frozen=True):
+    """A pipeline for an orchestrator. `steps` has those that each comes after, and stands in an order that can run.
+
+    `parameters` are values that can be JSON, None for one that may be left out; `others` keep the file's default.
+    """
+
+    name: str
+    steps: Mapping[str, tuple[str, ...]]
+    parameters: Mapping[str, Any]
+    others: tuple[str, ...]
+    pods: LauncherPods
+
+    def words(self, step: str, run_id: str, orchestrator: str) -> list[str]:
+        """The arguments that launch a step, but for the parameters. What a kubelet would expand is kept from it.
+
+        `step` and `run_id` are texts that the orchestrator replaces.
+        """
+        own = [self.pods.file, step, f"--run-id={run_id}", f"--orchestrator={orchestrator}", f"--home={self.pods.home}"]
+        return ["step", *map(verbatim, [*own, f"--steps={steps_digest(self.steps)}", *self.pods.options])]
+
+    def last_words(self, run_id: str) -> list[str]:
+        """The arguments that end the run."""
+        return ["finish", run_id, verbatim(f"--home={self.pods.home}")]
+
+
+def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[str], pods: LauncherPods) -> LaunchPlan:
+    """The plan. Raises ComponentError for a pipeline_root that no pod sees, or a parameter that can't be named."""
+    root = local_path(graph.root)
+    if root is not None and not root.is_absolute():
+        raise ComponentError(
+            f"pipeline_root {graph.root} is a relative path, which is in no volume of a pod: "
+            "give an absolute one, which the steps' platform configs mount, too"
+        )
+    values: dict[str, Any] = {}
+    others: list[str] = []
+    for name, given in [*parameters.items(), *[(name, None) for name in left_out]]:
+        value = str(given) if isinstance(given, str) else given
+        if not _survives_as_text(value):
+            others.append(name)
+            continue
+        if not re.fullmatch(r"[A-Za-z0-9_]+", name):
+            raise ComponentError(f"parameter {name!r}: orchestrators take ASCII letters, digits and '_' in names")
+        values[name] = value
+    steps = {step.name: tuple(sorted(step.after)) for step in graph.steps}
+    return LaunchPlan(graph.name, steps, values, tuple(others), pods)
+
+
+def _survives_as_text(value: Any) -> bool:
+    """Whether the value comes out again of its text: of a path, a tuple or NaN something else would."""
+    try:
+        again = msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError):
+        return False
+    return type(again) is type(value) and bool(again == value)
+
+
+def steps_digest(steps: Mapping[str, Iterable[str]]) -> str:
+    """What changes when there are other steps, or they come after others."""
+    return fingerprint({name: sorted(after) for name, after in steps.items()})[:16]
+
+
+def outside_of_claims(root: str, claims: Iterable[Claim]) -> bool:
+    """Whether outputs go to a path of a launcher's pod that no volume has."""
+    path = local_path(root)
+    return path is not None and not any(PurePosixPath(path).is_relative_to(claim.path) for claim in claims)
+
+
+def object_names(names: Iterable[str], longest: int) -> dict[str, str]:
+    """Names of letters, digits and '-', of at most so many characters, a letter first; each its own, always the same.
+
+    Those that would be the same get a piece of their hash.
+    """
+    wanted = {name: _plain(name)[:longest].rstrip("-") for name in names}
+    count: dict[str, int] = {}
+    for plain in wanted.values():
+        count[plain] = count.get(plain, 0) + 1
+    found = {name: plain if count[plain] == 1 else _hashed(name, plain, longest) for name, plain in wanted.items()}
+    if len(set(found.values())) < len(found):  # somebody's name looks like another's with its hash
+        found = {name: _hashed(name, plain, longest) for name, plain in wanted.items()}
+    return found
+
+
+def object_name(name: str, longest: int) -> str:
+    """A name for a Kubernetes object: small letters, digits and '-'."""
+    return _plain(name).lower()[:longest].rstrip("-")
+
+
+def _plain(name: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
+    return plain if plain[:1].isalpha() else f"step-{plain}"
+
+
+def _hashed(name: str, plain: str, longest: int) -> str:
+    piece = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{plain[: longest - len(piece) - 1]}-{piece}"

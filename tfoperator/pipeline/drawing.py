@@ -1,0 +1,119 @@
+"""A pipeline, or a run of it, as a picture: boxes in columns, each right of what it reads from. Pure.
+
+`arrange` says where everything stands, whoever draws it; `draw` makes an SVG of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from xml.sax.saxutils import escape
+
+import msgspec
+
+from tfoperator.controlchars import printable
+
+_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 46, 60, 22, 16
+_TITLE = 24
+_SHOWN = 26  # characters of a line that fit into a box
+
+_COLOURS = {
+    "succeeded": "#2e7d32",
+    "cached": "#558b2f",
+    "failed": "#c62828",
+    "retryable": "#ef6c00",
+    "running": "#0277bd",
+    "cancelled": "#6d4c41",
+}
+_PLAIN = "#546e7a"
+
+
+class Box(msgspec.Struct, frozen=True):
+    """A step, by its left upper corner."""
+
+    name: str
+    x: int
+    y: int
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """Where the steps stand, in pixels; each box is `box_width` by `box_height`. `lines` are paths of SVG."""
+
+    width: int
+    height: int
+    boxes: tuple[Box, ...]
+    lines: tuple[str, ...]
+    box_width: int = _WIDTH
+    box_height: int = _HEIGHT
+
+
+def columns(steps: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """The steps by column; `steps` has those that each comes after, which stand before it."""
+    level: dict[str, int] = {}
+    for name, after in steps.items():
+        level[name] = 1 + max((level.get(one, -1) for one in after), default=-1)
+    found: list[list[str]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
+    for name, number in level.items():
+        found[number].append(name)
+    return found
+
+
+def arrange(steps: Mapping[str, Sequence[str]], *, top: int = 0) -> Picture:
+    """Where each step stands; `top` pixels are left above them."""
+    places = columns(steps)
+    rows = max((len(column) for column in places), default=0)
+    width = 2 * _MARGIN + len(places) * _WIDTH + max(0, len(places) - 1) * _GAP_X
+    height = 2 * _MARGIN + top + rows * _HEIGHT + max(0, rows - 1) * _GAP_Y
+    corner: dict[str, Box] = {}
+    for x, column in enumerate(places):
+        for y, name in enumerate(column):
+            corner[name] = Box(name, _MARGIN + x * (_WIDTH + _GAP_X), _MARGIN + top + y * (_HEIGHT + _GAP_Y))
+    lines = [_line(corner[one], corner[name]) for name, after in steps.items() for one in after if one in corner]
+    return Picture(width, height, tuple(corner[name] for name in steps), tuple(lines))
+
+
+def draw(
+    title: str,
+    steps: Mapping[str, Sequence[str]],
+    states: Mapping[str, str] | None = None,
+    notes: Mapping[str, str] | None = None,
+) -> str:
+    """An SVG. `states` colour the boxes of a run, `notes` stand in them."""
+    picture = arrange(steps, top=_TITLE)
+    width, height = picture.width, picture.height
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="13">',
+        f"<title>{_text(title)}</title>",
+        f'<text x="{_MARGIN}" y="{_MARGIN + 6}" font-weight="bold" fill="#263238">{_text(title)}</text>',
+        *[f'<path d="{path}" fill="none" stroke="#90a4ae" stroke-width="1.5"/>' for path in picture.lines],
+    ]
+    for box in picture.boxes:
+        state = (states or {}).get(box.name, "")
+        lines += _box(box, (notes or {}).get(box.name, state), _COLOURS.get(state, _PLAIN))
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _line(begin: Box, end: Box) -> str:
+    x1, y1 = begin.x + _WIDTH, begin.y + _HEIGHT // 2
+    x2, y2 = end.x, end.y + _HEIGHT // 2
+    middle = (x1 + x2) // 2
+    return f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"
+
+
+def _box(box: Box, note: str, colour: str) -> list[str]:
+    x, y = box.x, box.y
+    lines = [
+        f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="{colour}"/>',
+        f'<text x="{x + 10}" y="{y + (20 if note else 28)}" fill="#fff">{_text(_short(box.name))}</text>',
+    ]
+    if note:
+        lines.append(f'<text x="{x + 10}" y="{y + 37}" fill="#fff" font-size="11">{_text(_short(note))}</text>')
+    return lines
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))

@@ -1,0 +1,75 @@
+"""A pipeline: components, and a root for what they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tfoperator.launcher import Component, ComponentError, ExecutorSpec
+from tfoperator.pipeline.dsl.base_component import BaseComponent
+from tfoperator.pipeline.dsl.channel import Channel
+from tfoperator.pipeline.dsl.standard_artifacts import type_name
+from tfoperator.pipeline.graph import FromOutside, FromStep, Graph, Source, Step, in_order
+
+
+class Pipeline(msgspec.Struct, frozen=True):
+    """Components in any order; what they run after follows from their channels.
+
+    `pipeline_root` is where outputs go: a directory, or the URI of one. With `enable_cache` a step whose image (by
+    digest), inputs and parameters are those of an earlier success is not run again.
+    """
+
+    pipeline_name: str
+    pipeline_root: str
+    components: Sequence[BaseComponent]
+    enable_cache: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.pipeline_name
+
+
+def graph_of(pipeline: Pipeline) -> Graph:
+    """The pipeline as plain values, in an order in which it can run. Raises ComponentError."""
+    Component(pipeline.pipeline_name, ExecutorSpec())  # names follow the same rules as those of components
+    if not pipeline.pipeline_root:
+        raise ComponentError(f"pipeline {pipeline.pipeline_name} has no pipeline_root: where do outputs go?")
+    if not pipeline.components:
+        raise ComponentError(f"pipeline {pipeline.pipeline_name} has no components")
+    names = [component.id for component in pipeline.components]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ComponentError(
+            f"pipeline {pipeline.pipeline_name}: there is more than one {', '.join(twice)}: tell them apart by "
+            "instance_name, or with_id"
+        )
+    steps = [_step(pipeline, component) for component in pipeline.components]
+    return Graph(pipeline.pipeline_name, pipeline.pipeline_root.rstrip("/"), in_order(pipeline.pipeline_name, steps))
+
+
+def _step(pipeline: Pipeline, component: BaseComponent) -> Step:
+    inputs = {name: _source(pipeline, component, name, channel) for name, channel in component.inputs.items()}
+    outputs = {name: type_name(parameter.type) for name, parameter in component.spec.OUTPUTS.items()}
+    Component(component.id, component.executor_spec, exec_properties=component.exec_properties)  # is it valid?
+    return Step(
+        component.id,
+        type(component).__name__,
+        component.executor_spec,
+        inputs,
+        outputs,
+        dict(component.exec_properties),
+    )
+
+
+def _source(pipeline: Pipeline, component: BaseComponent, name: str, channel: Channel) -> Source:
+    if channel.producer is None:
+        if not channel.artifacts:
+            raise ComponentError(f"{component.id}: nothing comes by its input {name!r}: a channel needs a uri")
+        return FromOutside(channel.type_name, channel.artifacts)
+    if not any(one is channel.producer for one in pipeline.components):
+        raise ComponentError(
+            f"{component.id}: its input {name!r} comes from {channel.producer.id}, which is not in the pipeline "
+            f"{pipeline.pipeline_name}"
+        )
+    return FromStep(channel.producer.id, channel.output)

@@ -1,0 +1,228 @@
+"""Where pipelines keep what they know: the metadata store, and for each run its lease, records and logs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from typing import IO
+
+import msgspec
+
+from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.launcher import ComponentError
+from tfoperator.launcher.core import RecordKeeper
+from tfoperator.pipeline.lease import LEASE_SECONDS, Lease, LeaseRecord, RunInProgress, Seen, acquire, kernel_id
+from tfoperator.pipeline.objects import FileObjects, ObjectStore
+from tfoperator.pipeline.ownership import Ownership
+from tfoperator.pipeline.step_log import StepLog
+from tfoperator.pipeline.store import MetadataStore, RunRecord
+
+DEFAULT_HOME = Path(".tfoperator", "pipelines")
+
+LAST = "last"
+"""In place of a run's id: the newest one."""
+
+ORCHESTRATOR = "orchestrator"
+"""In the place of a run: what decides the order of its steps (argo, airflow). Each has a process of its own."""
+
+_RUN_ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?")
+
+
+class NoSuchRun(ComponentError):
+    """There is no run of this id."""
+
+
+_LOCK = "lock"
+_LOOKS = 1000
+_LOOK_SECONDS = 0.001
+"""Whoever looks whether a lock is held has it for two system calls: so often, and so long between, its taker tries."""
+
+
+def _lease_key(run_id: str) -> str:
+    return f"runs/{run_id}/lease.json"
+
+
+def has_runner(folder: Path) -> bool:
+    """Whether a runner holds the lock of a run's folder. Writes nothing, and keeps no runner away."""
+    try:
+        handle = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        return not _flock(handle, fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
+
+
+def _kernel_lock(folder: Path, run_id: str) -> IO[bytes]:
+    """Closed, it is given back. Raises RunInProgress."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    for _ in range(_LOOKS):
+        if _flock(handle, fcntl.LOCK_EX):
+            return os.fdopen(handle, "rb")
+        # A runner keeps others from sharing the lock, too; who only looks (`has_runner`) shares it for a moment.
+        if not _flock(handle, fcntl.LOCK_SH):
+            break
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        time.sleep(_LOOK_SECONDS)
+    os.close(handle)
+    raise RunInProgress(f"run {run_id} is under way: its runner holds {folder / _LOCK}")
+
+
+def _flock(handle: int, how: int) -> bool:
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+class Home:
+    """A directory. Several processes may use it; each run is one runner's at a time."""
+
+    def __init__(self, path: Path = DEFAULT_HOME) -> None:
+        self.path = path.absolute()
+        self._objects: ObjectStore = FileObjects(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def close(self) -> None:
+        """Let go of it."""
+
+    @property
+    def database(self) -> Path:
+        """The file of the metadata store."""
+        return self.path / "metadata.db"
+
+    def store(self, *, read_only: bool = False) -> MetadataStore:
+        """The metadata store; the caller closes it. For reading only it has to be there. Raises StoreError."""
+        return MetadataStore(self.database, read_only=read_only)
+
+    def exists(self) -> bool:
+        """Whether anything was ever run here."""
+        return self.database.exists()
+
+    def folder(self, run_id: str) -> Path:
+        """What belongs to a run."""
+        return self.path / "runs" / run_id
+
+    def step_folder(self, run_id: str, step: str) -> Path:
+        """The working directory of a step's launch."""
+        return self.folder(run_id) / "steps" / step
+
+    def step_log(self, run_id: str, step: str) -> Path:
+        """What a step has logged."""
+        return self.folder(run_id) / "logs" / f"{step}.log"
+
+    def keeper(self, run_id: str, step: str) -> RecordKeeper | None:
+        """Where a step's launch is recorded, if not in its working directory. While the run is locked."""
+        del run_id, step
+        return None
+
+    def log_to(self, run_id: str, step: str) -> Callable[[str], None]:
+        """Takes the lines that a step logs. While the run is locked."""
+        return StepLog(self.step_log(run_id, step)).add
+
+    def log_lines(self, run_id: str, step: str) -> Iterator[str]:
+        """What a step has logged. Raises FileNotFoundError if there is nothing."""
+        with self.step_log(run_id, step).open(encoding="utf-8", errors="backslashreplace") as lines:
+            for line in lines:
+                yield line.rstrip("\n")
+
+    def lock(
+        self,
+        run_id: str,
+        clock: Clock | None = None,
+        *,
+        wait: bool = False,
+        tell: Callable[[str], object] = lambda _: None,
+        stop: StopSignal | None = None,
+        seconds: float = LEASE_SECONDS,
+    ) -> Ownership:
+        """Be the only one who works on a run; for use as a context manager.
+
+        With `wait`, wait until the lease of a holder on another machine has run out. Raises RunInProgress,
+        ObjectStoreError.
+        """
+        clock = clock or SystemClock()
+        with ExitStack() as held:
+            self._enter(run_id, clock, held)
+            lease = Lease(self._objects, _lease_key(run_id), clock, seconds=seconds)
+            acquire(lease, clock, f"run {run_id}", wait=wait, tell=tell, stop=stop, gone=self._gone)
+            self._entered(run_id, clock, lease, held)
+            return Ownership(lease, clock, held.pop_all(), seconds)
+
+    def owner(self, run: RunRecord) -> Seen | None:
+        """The lease of a run that is not over, None if it is or if nobody holds one."""
+        if run.state not in ("running", "interrupted") or not is_run_id(run.id):
+            return None
+        seen = Lease(self._objects, _lease_key(run.id), SystemClock()).look()
+        return seen if seen.record.holder else None
+
+    def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
+        """A run by its id, or the newest (of a pipeline) for `last`. Raises NoSuchRun."""
+        found = next(iter(store.runs(pipeline)), None) if wanted == LAST else store.run(wanted)
+        if found is None:
+            of = f" of {pipeline}" if pipeline else ""
+            raise NoSuchRun(f"there is no run{of} yet" if wanted == LAST else f"there is no run {wanted}")
+        return self.seen(found)
+
+    def seen(self, run: RunRecord) -> RunRecord:
+        """The run as it is now: one that is recorded as running, but has no runner any more, is interrupted."""
+        if run.state != "running" or orchestrated(run) or (is_run_id(run.id) and self._alive(run)):
+            return run
+        return msgspec.structs.replace(run, state="interrupted", message="its runner has died")
+
+    def _alive(self, run: RunRecord) -> bool:
+        """Whether it may have a runner."""
+        if has_runner(self.folder(run.id)):
+            return True
+        owner = self.owner(run)
+        return owner is not None and owner.left > 0 and not self._gone(owner.record)
+
+    def _enter(self, run_id: str, clock: Clock, held: ExitStack) -> None:
+        """Before the lease: the kernel gives its lock back however the process ends, so on one machine nobody waits."""
+        del clock
+        held.enter_context(_kernel_lock(self.folder(run_id), run_id))
+
+    def _entered(self, run_id: str, clock: Clock, lease: Lease, held: ExitStack) -> None:
+        """With the lease."""
+
+    def _gone(self, record: LeaseRecord) -> bool:
+        """Whether a holder can't be alive, while this process holds the kernel's lock, or could."""
+        return record.kernel == kernel_id()
+
+    def remove(self, run_id: str) -> None:
+        """Remove a run's directory."""
+        shutil.rmtree(self.folder(run_id), ignore_errors=True)
+
+
+def orchestrated(run: RunRecord) -> bool:
+    """Whether something else than a runner of ours decides the order of its steps, and resumes them."""
+    return ORCHESTRATOR in run.place
+
+
+def is_run_id(text: str) -> bool:
+    """Whether this can be a run's id, which is a part of paths and URIs."""
+    return _RUN_ID.fullmatch(text) is not None and text != LAST
+
+
+def check_run_id(run_id: str) -> None:
+    """Raise ComponentError for what can't be a run's id."""
+    if not is_run_id(run_id):
+        raise ComponentError(f"{run_id!r} is no id of a run: letters, digits, '-', '_' and '.', at most 100 of them")
+
+
+def new_run_id(now: datetime, random: Random) -> str:
+    """The time in UTC, so that ids sort by the second, and four random hexadecimal digits."""
+    return f"{now:%Y%m%d-%H%M%S}-{random.getrandbits(16):04x}"

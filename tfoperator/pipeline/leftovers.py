@@ -1,0 +1,121 @@
+"""Stops what a runner has left that was killed, in order, the last steps first; ends runs that an orchestrator ran."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import msgspec
+
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import ConfigError, KubeError
+from tfoperator.launcher import LaunchContext, LauncherError
+from tfoperator.launcher.core import connect, recorded_execution
+from tfoperator.launcher.platforms.stopping import stop_recorded
+from tfoperator.pipeline.driver import publish
+from tfoperator.pipeline.home import Home, orchestrated
+from tfoperator.pipeline.lease import RunInProgress
+from tfoperator.pipeline.store import MetadataStore, RunRecord, RunState, StepOutcome
+
+_WHY = "its runner died, and it was stopped by a later command"
+
+
+class CannotStop(LauncherError):
+    """What a run has left can't be stopped now; the run stays interrupted."""
+
+
+def stop_run(
+    home: Home, store: MetadataStore, run: RunRecord, context: LaunchContext, *, wait: bool = False
+) -> RunRecord:
+    """Stop what may still run of a run without a runner, and record that it was cancelled.
+
+    Raises RunInProgress if it has a runner, or may have one on another machine; with `wait`, once it was seen to live.
+    CannotStop if a platform can't be reached.
+    """
+    context = dataclasses.replace(
+        context,
+        namespace=context.namespace or run.place.get("namespace", ""),
+        kube=_kube_of(run) or context.kube,
+        resume=True,
+    )
+    now = context.clock.now()
+    with home.lock(run.id, context.clock, wait=wait, tell=context.tell) as ownership:
+        run = msgspec.structs.replace(run, term=ownership.term)
+        store.put_run(run)  # from here on its former runner can't write any more
+        context = dataclasses.replace(context, still_ours=ownership.check)
+        failures: list[str] = []
+        known = store.executions(run.id)
+        for step in reversed(list(run.steps)):
+            try:
+                logged = dataclasses.replace(context, log=home.log_to(run.id, step), keeper=home.keeper(run.id, step))
+                record = stop_recorded(home.step_folder(run.id, step), logged, _WHY)
+            except (LauncherError, ConfigError, KubeError, OSError) as error:
+                failures.append(f"{step}: {error}")
+                continue
+            execution = known.get(step)
+            if execution is None or execution.state != "RUNNING":
+                continue
+            if record is not None and record.execution_id == execution.id:
+                # It may have succeeded, and its runner died before it could say so.
+                publish(store, recorded_execution(record, now), run)
+            else:
+                store.publish(execution.id, StepOutcome("CANCELED", _WHY, execution.image_id, {}, {}, now), run)
+        if failures:
+            raise CannotStop("\n".join([f"run {run.id}: what it has left can't be stopped:", *failures]))
+        run = msgspec.structs.replace(run, state="cancelled", ended=now, message=_WHY)
+        store.put_run(run)
+        return run
+
+
+def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: LaunchContext) -> RunRecord:
+    """End a run whose steps an orchestrator has launched: stop what they may have left, and record how it has ended.
+
+    Raises CannotStop if a platform can't be reached, or a step is still being launched. Twice the same changes nothing.
+    """
+    if run.state not in ("running", "interrupted"):
+        return run
+    if _undone(store, run):
+        run = stop_run(home, store, run, context)
+    known = store.executions(run.id)
+    undone = _undone(store, run)
+    failures = [f"{step}: {known[step].message}" for step in undone if step in known and known[step].state == "FAILED"]
+    state: RunState = "failed" if failures else "cancelled" if undone else "succeeded"
+    missing = f"{', '.join(undone)}: not done" if undone else ""
+    message = "; ".join(failures) or missing
+    run = msgspec.structs.replace(run, state=state, message=message, ended=context.clock.now())
+    store.put_run(run)
+    return run
+
+
+def _undone(store: MetadataStore, run: RunRecord) -> list[str]:
+    known = store.executions(run.id)
+    return [step for step in run.steps if step not in known or known[step].state not in ("COMPLETE", "CACHED")]
+
+
+def stop_dead_runs(
+    home: Home, store: MetadataStore, context: LaunchContext, tell: Callable[[str], object], *, but: str = ""
+) -> bool:
+    """Stop what all runs without a runner have left, but for one that is going to be resumed. Failures are told.
+
+    Returns whether there are runs of which it can't be said yet whether they have one. What an orchestrator runs is
+    left alone: it starts a launcher again that has died.
+    """
+    unclear = False
+    for run in store.runs():
+        if run.id == but or orchestrated(run) or run.state not in ("running", "interrupted"):
+            continue
+        try:
+            stop_run(home, store, run, context)
+            tell(f"run {run.id} of {run.pipeline} had lost its runner: what it had left is stopped")
+        except RunInProgress:
+            unclear = True
+        except CannotStop as error:
+            tell(str(error))
+    return unclear
+
+
+def _kube_of(run: RunRecord) -> Callable[[], Client] | None:
+    """How the run's cluster is reached, if its command said so."""
+    if not {"kubeconfig", "context"} & run.place.keys():
+        return None
+    return lambda: connect(run.place.get("kubeconfig") or None, run.place.get("context") or None)

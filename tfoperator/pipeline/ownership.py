@@ -1,0 +1,65 @@
+"""To be the one runner of a run: its lease, renewed by a thread, and whatever else has to be held with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from tfoperator.clock import Clock, Repetition
+from tfoperator.launcher import OwnershipLost
+from tfoperator.pipeline.lease import Lease
+from tfoperator.pipeline.objects import ObjectStoreError
+
+logger = logging.getLogger(__name__)
+
+_RENEWED_AFTER = 0.25
+"""Of the lease's time: three renewals may fail."""
+
+
+class Ownership:
+    """Held while entered; on the way out the lease is given back, and then `held`, what else belongs to it, closed.
+
+    `check` from any thread. `when_lost` is called once, by the renewing thread, if another has taken the run over.
+    """
+
+    def __init__(self, lease: Lease, clock: Clock, held: ExitStack, seconds: float) -> None:
+        """The lease, of so many seconds, is taken already."""
+        self.term = lease.term
+        self._lease = lease
+        self._held = held
+        self._renewal = Repetition(self._renew, seconds=seconds * _RENEWED_AFTER, clock=clock, name="lease")
+        self._lost = False
+        self.when_lost: Callable[[], object] = lambda: None
+
+    def __enter__(self) -> Ownership:
+        self._renewal.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._held:
+            self._renewal.stop()
+            try:
+                self._lease.release()
+            except ObjectStoreError as error:
+                logger.warning("the lease is not given back, and runs out by itself: %s", error)
+
+    def check(self) -> None:
+        """Raise OwnershipLost if the run is another runner's, ObjectStoreError if that can't be found out."""
+        self._lease.check()
+
+    @property
+    def lost(self) -> bool:
+        """Whether another has taken it over, as far as was noticed."""
+        return self._lost
+
+    def _renew(self) -> None:
+        if self._lost:
+            return
+        try:
+            self._lease.renew()
+        except OwnershipLost:
+            self._lost = True
+            self.when_lost()
+        except ObjectStoreError as error:
+            logger.warning("the lease can't be renewed, and will be tried again: %s", error)

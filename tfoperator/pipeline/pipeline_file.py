@@ -1,0 +1,150 @@
+"""A pipeline as a Python file: `create_pipeline(...)`, whose arguments are the run's parameters, and its platforms.
+
+    def create_pipeline(steps=200, rate: float = 0.1): return Pipeline("digits", "/data/root", [...])
+
+    PLATFORMS = {"docker": {"default": [DockerPlatformConfig(...)]}, "kubernetes": {...}}
+
+A default says of which type a parameter is; `None`, that it may be left out. `PLATFORMS` has platform configs by
+component, for each platform that the pipeline is used on; it may be left out, and so may any platform in it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from tfoperator.launcher import ComponentError, PlatformConfig
+from tfoperator.launcher.component_file import parameter_values
+from tfoperator.pipeline.dsl import Pipeline
+
+_FUNCTION, _PLATFORMS = "create_pipeline", "PLATFORMS"
+
+Platforms = Mapping[str, Mapping[str, Sequence[PlatformConfig]]]
+
+
+class LoadedPipeline(msgspec.Struct, frozen=True):
+    """What a file says, with the parameters that it was made with. `left_out` are those that need not be given."""
+
+    pipeline: Pipeline
+    parameters: dict[str, Any]
+    platforms: Platforms
+    left_out: tuple[str, ...] = ()
+
+    def platform_configs(self, wanted: str = "") -> Mapping[str, Sequence[PlatformConfig]]:
+        """The configs of a platform; without `wanted` those of the only one. Raises ComponentError."""
+        known = ", ".join(self.platforms)
+        if wanted:
+            if wanted not in self.platforms:
+                raise ComponentError(f"there is no platform {wanted!r}; the file has {known or 'none'}")
+            return self.platforms[wanted]
+        if len(self.platforms) > 1:
+            raise ComponentError(f"the file has several platforms: choose one of {known} with --platform")
+        return next(iter(self.platforms.values()), {})
+
+
+def load_pipeline_file(
+    path: str, given: Mapping[str, str] | None = None, *, blank_is_left_out: bool = False
+) -> LoadedPipeline:
+    """Run the file, and make its pipeline with parameters given as text.
+
+    With `blank_is_left_out` a parameter that may be left out is, if its text is empty: for who can't give fewer.
+
+    Raises ComponentError, which names the file and, for an error of its code, the line; OSError if it isn't there.
+    """
+    module = _import(Path(path))
+    make = getattr(module, _FUNCTION, None)
+    if not callable(make):
+        raise ComponentError(f"{path} has no function {_FUNCTION}(...) that returns a Pipeline")
+    known, optional = _known_parameters(make)
+    texts = {name: text for name, text in (given or {}).items() if text or not (blank_is_left_out and name in optional)}
+    left_out = tuple([name for name in optional if name not in texts])
+    parameters = _values(path, {name: default for name, default in known.items() if name not in left_out}, texts)
+    pipeline = _called(path, lambda: make(**parameters))
+    if not isinstance(pipeline, Pipeline):
+        raise ComponentError(f"{path}: {_FUNCTION} returns a {type(pipeline).__name__}, and no Pipeline")
+    return LoadedPipeline(pipeline, parameters, _platforms(path, getattr(module, _PLATFORMS, {})), left_out)
+
+
+def _import(path: Path) -> ModuleType:
+    """The file as a module of its own name: its classes can be found again under it, and its neighbours imported."""
+    with path.open("rb"):
+        pass  # raises OSError as nothing else does
+    name = path.stem
+    spec = importlib.util.spec_from_file_location(name, path.absolute())
+    if spec is None or spec.loader is None or path.suffix != ".py":
+        raise ComponentError(f"{path} is no Python file: a pipeline is a .py with {_FUNCTION}(...)")
+    if name in sys.modules and getattr(sys.modules[name], "__file__", "") != str(path.absolute()):
+        raise ComponentError(f"{path}: there is another Python module {name!r}: rename the file")
+    folder = str(path.absolute().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    loader = spec.loader
+    try:
+        _called(str(path), lambda: loader.exec_module(module))
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _called(path: str, call: Callable[[], Any]) -> Any:
+    """What the file's code returns; its errors, with the line of the file where they happened."""
+    try:
+        return call()
+    except ComponentError as error:
+        raise ComponentError(f"{path}: {error}") from error
+    except Exception as error:
+        if isinstance(error, SyntaxError):
+            raise ComponentError(f"{error.filename}:{error.lineno}: {error.msg}") from error
+        own = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if Path(frame.filename).name == Path(path).name
+        ]
+        where = f"{path}:{own[-1]}" if own else path
+        raise ComponentError(f"{where}: {type(error).__name__}: {error}") from error
+
+
+def _known_parameters(make: Callable[..., Any]) -> tuple[dict[str, Any], list[str]]:
+    """The parameters with their defaults, None for one that has none; and those that may be left out."""
+    known: dict[str, Any] = {}
+    optional: list[str] = []
+    for name, parameter in inspect.signature(make).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        known[name] = None if parameter.default is parameter.empty else parameter.default
+        if parameter.default is None:
+            optional.append(name)
+    return known, optional
+
+
+def _values(path: str, known: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    problems: list[str] = []
+    values = parameter_values(known, given, problems)
+    if problems:
+        raise ComponentError("\n".join([f"{path}: its parameters are wrong:", *problems]))
+    return values
+
+
+def _platforms(path: str, given: Any) -> Platforms:
+    whole = isinstance(given, Mapping) and all(
+        isinstance(configs, Mapping)
+        and all(
+            isinstance(one, list | tuple) and all(isinstance(c, PlatformConfig) for c in one)
+            for one in configs.values()
+        )
+        for configs in given.values()
+    )
+    if not whole:
+        raise ComponentError(f"{path}: {_PLATFORMS} has by platform, and then by component, lists of platform configs")
+    return dict(given)

@@ -1,0 +1,361 @@
+"""Runs a pipeline: each step as soon as what it reads from is there, several at once, and records how it went."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfoperator.clock import StopSignal
+from tfoperator.launcher import (
+    BaseComponentLauncher,
+    ComponentError,
+    DockerComponentLauncher,
+    InProcessComponentLauncher,
+    KubernetesPodComponentLauncher,
+    LaunchContext,
+    LocalComponentRunner,
+    PlatformConfig,
+    TFJobComponentLauncher,
+)
+from tfoperator.pipeline.dsl import Pipeline, graph_of
+from tfoperator.pipeline.graph import Graph, Step, ready
+from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, check_run_id, new_run_id
+from tfoperator.pipeline.interrupting import on_signals
+from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress
+from tfoperator.pipeline.leftovers import stop_dead_runs
+from tfoperator.pipeline.local_paths import local_path
+from tfoperator.pipeline.object_home import ObjectHome, open_home
+from tfoperator.pipeline.outcome import PipelineCancelled, PipelineFailed, PipelineResult, outcome_of
+from tfoperator.pipeline.ownership import Ownership
+from tfoperator.pipeline.platforms import with_root
+from tfoperator.pipeline.progress import Listener, Silent, StepState, StepView
+from tfoperator.pipeline.step_launch import StepLaunch
+from tfoperator.pipeline.store import MetadataStore, RunRecord
+
+ON_DOCKER: tuple[type[BaseComponentLauncher], ...] = (
+    InProcessComponentLauncher,
+    DockerComponentLauncher,
+    KubernetesPodComponentLauncher,
+    TFJobComponentLauncher,
+)
+"""A container without a config runs on Docker."""
+ON_KUBERNETES: tuple[type[BaseComponentLauncher], ...] = (
+    InProcessComponentLauncher,
+    KubernetesPodComponentLauncher,
+    TFJobComponentLauncher,
+    DockerComponentLauncher,
+)
+"""A container without a config runs as a pod."""
+IN_CLUSTER = tuple([one for one in ON_KUBERNETES if one is not DockerComponentLauncher])
+"""The launchers' own pods have no Docker."""
+
+
+class PipelineRunner:
+    """Runs pipelines from this process, one at a time. `run` from one thread, `cancel` from any.
+
+    `platform_configs` are lists by component, and under `default` for all. `home` has the metadata store and the
+    records of runs: a directory, or `s3://BUCKET/PREFIX`. At most `parallel` steps run at once. `context` is the
+    pattern of each step's LaunchContext. Another machine takes a run over once its runner was not heard of for
+    `lease_seconds`.
+    """
+
+    def __init__(
+        self,
+        launchers: Sequence[type[BaseComponentLauncher]] = ON_DOCKER,
+        platform_configs: Mapping[str, Sequence[PlatformConfig]] | None = None,
+        *,
+        home: Path | str = DEFAULT_HOME,
+        parallel: int = 4,
+        context: LaunchContext | None = None,
+        listener: Listener | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        """Raises ComponentError for configs that make no sense."""
+        self._chooser = LocalComponentRunner(launchers, platform_configs)
+        self._place = home
+        self._parallel = max(1, parallel)
+        self._context = context or LaunchContext()
+        self._listener = listener or Silent()
+        self._lock = threading.Lock()  # guards the two below
+        self._cancelled = False
+        self._waiting = StopSignal()
+        self._lease_seconds = lease_seconds
+        self._running: dict[str, BaseComponentLauncher] = {}
+
+    def cancel(self) -> None:
+        """Stop the containers that run, gracefully, begin nothing more, and make `run` raise. Does not block."""
+        with self._lock:
+            self._cancelled = True
+            self._waiting.set()
+            running = list(self._running.values())
+        for launcher in running:
+            launcher.cancel()
+
+    def run(
+        self,
+        pipeline: Pipeline,
+        *,
+        resume: str = "",
+        run_id: str = "",
+        source: str = "",
+        parameters: Mapping[str, Any] | None = None,
+        place: Mapping[str, str] | None = None,
+    ) -> PipelineResult:
+        """Run it anew, or go on with the run `resume` (an id, or `last`). With `run_id`, go on with the run of that id,
+        and begin it if there is none: whoever is started again after a crash does not know which.
+
+        `source`, `parameters` and `place` are recorded with the run. Raises ComponentError before anything is
+        created, PipelineFailed, PipelineCancelled, StoreError.
+        """
+        graph = _absolute(graph_of(pipeline))
+        with ExitStack() as stack:
+            home = open_home(self._place)
+            stack.callback(home.close)
+            store = home.store()
+            stack.callback(store.close)
+            if run_id:
+                check_run_id(run_id)
+                resume = run_id if store.run(run_id) is not None else resume
+            run = (
+                self._resumed(home, store, graph, resume)
+                if resume
+                else self._new(graph, source, parameters, place, run_id)
+            )
+            self._check(graph)
+            ownership = stack.enter_context(self._locked(home, run))
+            # What another has done until it let go of the run is known only now.
+            known = store.run(run.id)
+            run = msgspec.structs.replace(_going_on(known) if known is not None else run, term=ownership.term)
+            launches = self._launches(home, store, graph, run, ownership, cache=pipeline.enable_cache)
+            store.put_run(run)  # from here on a runner before this one can't write any more
+            unclear = self._stop_dead_runs(home, store, run)
+            ownership.when_lost = self.cancel
+            with on_signals(self.cancel):
+                views = self._schedule(graph, launches)
+            if unclear:  # of runs on other machines only time tells that their runners are gone
+                self._stop_dead_runs(home, store, run)
+            ownership.check()
+            return self._conclude(store, run, launches, views)
+
+    def _stop_dead_runs(self, home: Home, store: MetadataStore, run: RunRecord) -> bool:
+        return stop_dead_runs(home, store, self._context, lambda text: self._listener.tell("", text), but=run.id)
+
+    def _locked(self, home: Home, run: RunRecord) -> Ownership:
+        def tell(text: str) -> None:
+            self._listener.tell("", text)
+
+        try:
+            return home.lock(
+                run.id, self._context.clock, wait=True, tell=tell, stop=self._waiting, seconds=self._lease_seconds
+            )
+        except RunInProgress as error:
+            if not self._waiting.is_set():
+                raise
+            result = PipelineResult(run.id, run.pipeline, "interrupted", {}, {}, f"while it waited: {error}")
+            raise PipelineCancelled(result) from None
+
+    def run_step(
+        self,
+        pipeline: Pipeline,
+        step: str,
+        *,
+        run_id: str,
+        orchestrator: str,
+        source: str = "",
+        parameters: Mapping[str, Any] | None = None,
+        place: Mapping[str, str] | None = None,
+    ) -> StepView:
+        """Launch one step of a run, or go on with it: `orchestrator` (Argo, Airflow) decides the order, and repeats.
+
+        Other processes may launch other steps of the run meanwhile. Whoever comes first begins the run; `finish_run`
+        ends it. How the step has ended is returned, not raised. Raises ComponentError before anything is created,
+        StoreError.
+        """
+        graph = _absolute(graph_of(pipeline))
+        check_run_id(run_id)
+        if step not in (known := [one.name for one in graph.steps]):
+            raise ComponentError(f"pipeline {graph.name} has no step {step!r}; there are {', '.join(known)}")
+        with ExitStack() as stack:
+            home = open_home(self._place)
+            stack.callback(home.close)
+            if isinstance(home, ObjectHome):
+                raise ComponentError(f"{home}: launchers that an orchestrator starts keep their records in a directory")
+            store = home.store()
+            stack.callback(store.close)
+            begun = store.run(run_id)
+            if begun is not None:
+                run = self._resumed(home, store, graph, run_id, orchestrator)
+            else:
+                run = self._new(graph, source, parameters, {**(place or {}), ORCHESTRATOR: orchestrator}, run_id)
+            self._chooser.check_names(known)
+            launch = self._launch(home, store, graph, run, graph.step(step), None, cache=pipeline.enable_cache)
+            launch.launcher.check()
+            if begun is None or begun.state != run.state:
+                store.put_run(run)
+            with on_signals(self.cancel):
+                view = StepView(step, StepState.CANCELLED)
+                if self._admit(launch):
+                    self._listener.step(launch.began())
+                    view = launch.run()
+            self._listener.step(view)
+            return view
+
+    def check(self, pipeline: Pipeline) -> dict[str, str]:
+        """What would be launched, by step, and all that is wrong with it: ComponentError. Contacts nobody."""
+        graph = _absolute(graph_of(pipeline))
+        return {step.name: self._chosen(graph, step, "RUN").dry_run() for step in graph.steps}
+
+    def _chosen(
+        self, graph: Graph, step: Step, run_id: str, context: LaunchContext | None = None
+    ) -> BaseComponentLauncher:
+        info = self._chooser.launch_info(graph.component(step, run_id))
+        return with_root(info, graph.root).make(context)
+
+    def _new(
+        self,
+        graph: Graph,
+        source: str,
+        parameters: Mapping[str, Any] | None,
+        place: Mapping[str, str] | None,
+        run_id: str,
+    ) -> RunRecord:
+        now = self._context.clock.now()
+        return RunRecord(
+            run_id or new_run_id(now, self._context.random),
+            graph.name,
+            "running",
+            graph.root,
+            graph.fingerprint(),
+            now,
+            steps={step.name: tuple(sorted(step.after)) for step in graph.steps},
+            source=source,
+            parameters=_plain(parameters or {}),
+            place=dict(place or {}),
+        )
+
+    def _resumed(
+        self, home: Home, store: MetadataStore, graph: Graph, wanted: str, orchestrator: str = ""
+    ) -> RunRecord:
+        run = home.find(store, wanted, graph.name)
+        if run.place.get(ORCHESTRATOR, "") != orchestrator:
+            raise ComponentError(
+                f"run {run.id} is {run.place.get(ORCHESTRATOR) or 'a runner'}'s, which goes on with it"
+            )
+        if (run.pipeline, run.fingerprint) != (graph.name, graph.fingerprint()):
+            raise ComponentError(
+                f"run {run.id} was of another pipeline, or of other parameters: go on with what it was begun with, or "
+                "start a new run, which uses again what is the same"
+            )
+        return _going_on(run)
+
+    def _check(self, graph: Graph) -> None:
+        """Everything about every step is checked before the first of them begins."""
+        self._chooser.check_names([step.name for step in graph.steps])
+        for step in graph.steps:
+            self._chosen(graph, step, "RUN", self._context).check()
+
+    def _launches(
+        self, home: Home, store: MetadataStore, graph: Graph, run: RunRecord, ownership: Ownership, *, cache: bool
+    ) -> dict[str, StepLaunch]:
+        launches: dict[str, StepLaunch] = {}
+        for step in graph.steps:
+            launches[step.name] = self._launch(home, store, graph, run, step, ownership, cache=cache)
+        return launches
+
+    def _launch(
+        self,
+        home: Home,
+        store: MetadataStore,
+        graph: Graph,
+        run: RunRecord,
+        step: Step,
+        ownership: Ownership | None,
+        *,
+        cache: bool,
+    ) -> StepLaunch:
+        launch = StepLaunch(home, store, graph, run, step, self._context, self._listener, ownership, cache=cache)
+        launch.launcher = self._chosen(graph, step, run.id, launch.context)
+        return launch
+
+    def _schedule(self, graph: Graph, launches: Mapping[str, StepLaunch]) -> dict[str, StepView]:
+        """Run the steps; returns once none runs any more."""
+        views = {step.name: StepView(step.name, after=tuple(sorted(step.after))) for step in graph.steps}
+        for view in views.values():
+            self._listener.step(view)
+        ended: queue.SimpleQueue[StepView] = queue.SimpleQueue()
+        running: set[str] = set()
+        with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
+            while True:
+                done = [name for name, view in views.items() if view.state.done]
+                begun = [name for name, view in views.items() if view.state is not StepState.WAITING]
+                for step in ready(graph, done, begun)[: self._parallel - len(running)]:
+                    if not self._admit(launches[step.name]):
+                        break
+                    running.add(step.name)
+                    views[step.name] = launches[step.name].began()
+                    self._listener.step(views[step.name])
+                    pool.submit(self._work, launches[step.name], ended)
+                if not running:
+                    break
+                view = ended.get()
+                running.discard(view.name)
+                views[view.name] = view
+                self._listener.step(view)
+        for name, view in views.items():
+            if view.state is StepState.WAITING:
+                views[name] = msgspec.structs.replace(view, state=StepState.SKIPPED)
+                self._listener.step(views[name])
+        return views
+
+    def _admit(self, launch: StepLaunch) -> bool:
+        """Note that a step begins, so that `cancel` reaches it; False if nothing begins any more."""
+        with self._lock:
+            if not self._cancelled:
+                self._running[launch.name] = launch.launcher
+            return not self._cancelled
+
+    def _work(self, launch: StepLaunch, ended: queue.SimpleQueue[StepView]) -> None:
+        try:
+            view = launch.run()
+        finally:
+            with self._lock:
+                self._running.pop(launch.name, None)
+        ended.put(view)
+
+    def _conclude(
+        self, store: MetadataStore, run: RunRecord, launches: Mapping[str, StepLaunch], views: Mapping[str, StepView]
+    ) -> PipelineResult:
+        with self._lock:
+            cancelled = self._cancelled
+        unfinished = [name for name, launch in launches.items() if launch.unfinished]
+        state, message = outcome_of(views, cancelled=cancelled, unfinished=unfinished)
+        store.put_run(msgspec.structs.replace(run, state=state, message=message, ended=self._context.clock.now()))
+        results = {name: launch.result for name, launch in launches.items() if launch.result is not None}
+        result = PipelineResult(run.id, run.pipeline, state, dict(views), results, message)
+        if cancelled and state != "succeeded":
+            raise PipelineCancelled(result)
+        if state != "succeeded":
+            raise PipelineFailed(result)
+        return result
+
+
+def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON has them; what JSON has not, such as a path, as text."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(parameters, enc_hook=str))
+    return plain
+
+
+def _absolute(graph: Graph) -> Graph:
+    path = local_path(graph.root)
+    return graph if path is None else msgspec.structs.replace(graph, root=str(path.absolute()))
+
+
+def _going_on(run: RunRecord) -> RunRecord:
+    return msgspec.structs.replace(run, state="running", ended=None, message="")

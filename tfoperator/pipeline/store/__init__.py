@@ -1,0 +1,36 @@
+"""What is known of artifacts, executions and runs, and how they hang together: ML Metadata's data model in SQLite.
+
+`records.py` has the values, `tables.py` the tables, `database.py` a file of them and `journal.py` the same in an object
+store, `metadata_store.py` the reads and writes, `lineage.py` what an artifact was made from and what was made from it.
+SQLAlchemy is imported here and nowhere else.
+"""
+
+from tfoperator.pipeline.store.database import change_counter
+from tfoperator.pipeline.store.journal import JournaledDatabase
+from tfoperator.pipeline.store.lineage import Lineage, lineage_of
+from tfoperator.pipeline.store.metadata_store import MetadataStore, StoreError
+from tfoperator.pipeline.store.records import (
+    ArtifactRecord,
+    ExecutionRecord,
+    ExecutionState,
+    Maker,
+    RunRecord,
+    RunState,
+    StepOutcome,
+)
+
+__all__ = [
+    "ArtifactRecord",
+    "ExecutionRecord",
+    "ExecutionState",
+    "JournaledDatabase",
+    "Lineage",
+    "Maker",
+    "MetadataStore",
+    "RunRecord",
+    "RunState",
+    "StepOutcome",
+    "StoreError",
+    "change_counter",
+    "lineage_of",
+]

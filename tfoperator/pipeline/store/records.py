@@ -1,0 +1,88 @@
+"""Artifacts, executions and runs as values. States are those of ML Metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+ArtifactState = Literal["PENDING", "LIVE", "ABANDONED", "DELETED"]
+"""Is going to be written; is there; its execution has failed; was removed by `clean`."""
+
+ExecutionState = Literal["RUNNING", "COMPLETE", "CACHED", "FAILED", "CANCELED"]
+
+RunState = Literal["running", "succeeded", "failed", "interrupted", "cancelled"]
+"""interrupted: a container of it may still run, which the next run, `stop` or `--resume` will deal with."""
+
+
+class ArtifactRecord(msgspec.Struct, frozen=True):
+    """A piece of data. `made` says that there was something at its URI, on this machine, when it was published."""
+
+    id: int
+    type: str
+    uri: str
+    state: ArtifactState
+    properties: dict[str, Any] = {}
+    created: datetime | None = None
+    made: bool = False
+
+
+class ExecutionRecord(msgspec.Struct, frozen=True):
+    """One execution of a step."""
+
+    id: int
+    run_id: str
+    step: str
+    kind: str
+    state: ExecutionState
+    message: str = ""
+    cache_key: str = ""
+    image_id: str = ""
+    exec_properties: dict[str, Any] = {}
+    inputs: Mapping[str, tuple[ArtifactRecord, ...]] = {}
+    outputs: Mapping[str, tuple[ArtifactRecord, ...]] = {}
+    began: datetime | None = None
+    ended: datetime | None = None
+
+
+class Maker(msgspec.Struct, frozen=True):
+    """The execution that has made an artifact; `run_id` is empty if its run was removed."""
+
+    execution_id: int
+    run_id: str
+    step: str
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    """One run of a pipeline. `steps` are its steps in order; each with the steps that it comes after.
+
+    `place` says how its platform is reached, for whoever has to stop what it has left; `term` counts its runners.
+    """
+
+    id: str
+    pipeline: str
+    state: RunState
+    root: str
+    fingerprint: str
+    began: datetime
+    ended: datetime | None = None
+    message: str = ""
+    steps: dict[str, tuple[str, ...]] = {}
+    source: str = ""
+    parameters: dict[str, Any] = {}
+    place: dict[str, str] = {}
+    term: int = 0
+
+
+class StepOutcome(msgspec.Struct, frozen=True):
+    """How an execution has ended, or that it goes on."""
+
+    state: ExecutionState
+    message: str
+    image_id: str
+    exec_properties: dict[str, Any]
+    outputs: Mapping[str, tuple[tuple[str, dict[str, Any], bool], ...]]
+    """By output its artifacts: URI, properties, `made`."""
+    at: datetime

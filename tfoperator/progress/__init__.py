@@ -1,0 +1,38 @@
+"""Reports how far a training program is: to the operator that runs it, by Kubeflow Trainer's protocol.
+
+It needs nothing but Python's standard library, and does nothing where nobody asks for reports: programs that use it run
+unchanged on a laptop, in a notebook and in any cluster. It never raises because of the network, and never delays a
+training step: reports are sent by a thread of its own, at most one in five seconds, the newest.
+
+    from tfoperator.progress import ProgressCallback
+    model.fit(dataset, epochs=10, callbacks=[ProgressCallback()])
+
+    from tfoperator.progress import Progress
+    with Progress(total_steps=10_000) as progress:
+        for step in range(10_000):
+            loss = train(step)
+            progress.update(step + 1, loss=loss)
+
+    from tfoperator.progress import report
+    report(step=500, total_steps=10_000, loss=0.23)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tfoperator.progress.reporting import Progress, flush, report
+
+if TYPE_CHECKING:
+    from tfoperator.progress.keras_callback import ProgressCallback
+
+__all__ = ["Progress", "ProgressCallback", "flush", "report"]
+
+
+def __getattr__(name: str) -> Any:
+    # Keras is imported only by who uses it, and mostly has been by then.
+    if name == "ProgressCallback":
+        from tfoperator.progress.keras_callback import ProgressCallback
+
+        return ProgressCallback
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

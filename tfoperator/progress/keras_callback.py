@@ -1,0 +1,96 @@
+"""A Keras callback that reports steps, time left, loss and metrics, of whatever `fit` is given."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tfoperator.progress.reporting import flush, report
+
+if TYPE_CHECKING:
+    Callback: Any = object
+elif "keras" not in sys.modules and "tensorflow" in sys.modules:
+    from tensorflow.keras.callbacks import Callback
+else:
+    from keras.callbacks import Callback
+
+
+class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency, so its types are not known
+    """Give it to `fit(callbacks=[ProgressCallback()])`; there is nothing else to do.
+
+    Steps are batches, over all epochs. Until the first epoch is over their number may be unknown (a generator); then
+    the progress is that of the epochs. A `fit` that begins at an `initial_epoch` goes on from there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = 0.0
+        self._first = 0  # steps before this fit
+        self._step = 0
+        self._epoch = 0
+        self._metrics: dict[str, object] = {}
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Report 0 %, or where `initial_epoch` begins, with the first epoch."""
+        self._began = time.monotonic()
+        self._metrics = dict(logs or {})
+        self._first = self._step = -1
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Count from here."""
+        del logs
+        self._epoch = epoch
+        begins = epoch * (self._steps_per_epoch() or 0)
+        if self._first < 0:
+            self._first = begins
+            self._step = begins
+            self._send(at_once=True)
+        self._step = max(self._step, begins)
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """One step more; with `steps_per_execution` several."""
+        self._step = max(self._step + 1, self._epoch * (self._steps_per_epoch() or 0) + batch + 1)
+        self._metrics.update(logs or {})
+        self._send()
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """The epoch's own metrics, those of the validation among them."""
+        self._epoch = epoch + 1
+        self._metrics.update(logs or {})
+        self._send()
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Report 100 %, also where training was stopped early because it had learnt enough."""
+        self._metrics.update(logs or {})
+        self._send(percentage=100.0, remaining=0.0, at_once=True)
+        flush()
+
+    def _steps_per_epoch(self) -> int | None:
+        steps = (self.params or {}).get("steps")
+        return int(steps) if steps else None
+
+    def _total(self) -> int | None:
+        per_epoch, epochs = self._steps_per_epoch(), (self.params or {}).get("epochs")
+        return per_epoch * int(epochs) if per_epoch and epochs else None
+
+    def _send(self, *, percentage: float | None = None, remaining: float | None = None, at_once: bool = False) -> None:
+        total, epochs = self._total(), int((self.params or {}).get("epochs") or 0)
+        done = self._step - self._first
+        if total and remaining is None and done > 0:
+            remaining = (time.monotonic() - self._began) / done * max(total - self._step, 0)
+        if percentage is None and not total and epochs:
+            percentage = 100 * self._epoch / epochs
+        metrics = {name: value for name, value in self._metrics.items() if isinstance(name, str)}
+        # Keras has names of metrics that are our own words, so they can't be given as keywords.
+        names = {"step", "total_steps", "percentage", "remaining_seconds", "at_once", "epoch"}
+        report(
+            step=self._step,
+            total_steps=total,
+            percentage=percentage,
+            remaining_seconds=remaining,
+            at_once=at_once,
+            epoch=min(self._epoch + 1, epochs) if epochs else self._epoch + 1,
+            **{name: value for name, value in metrics.items() if name not in names},
+        )

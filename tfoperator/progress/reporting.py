@@ -1,0 +1,100 @@
+"""`report`, for a line in somebody's loop, and `Progress`, which also computes percent and time left."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Any
+
+from tfoperator.progress.sender import flush_all, metric_list, sender
+
+
+def report(
+    *,
+    step: int | None = None,
+    total_steps: int | None = None,
+    percentage: float | None = None,
+    remaining_seconds: float | None = None,
+    at_once: bool = False,
+    **metrics: object,
+) -> bool:
+    """Report how far the training is. Everything is optional; what is left out stays as it was reported last.
+
+    `percentage` is from 0 to 100 and follows from the steps if it is left out. `metrics` are numbers or short texts.
+    Reports are sent in the background, at most one in five seconds and the newest; `at_once` sends this one now.
+    Returns whether anybody asks for reports (False on a laptop). Never raises, and never waits for the network.
+    """
+    to = sender()
+    if to is None:
+        return False
+    if percentage is None and step is not None and total_steps:
+        percentage = 100 * step / total_steps
+    status: dict[str, Any] = {}
+    if percentage is not None:
+        status["progressPercentage"] = int(min(max(percentage, 0), 100))
+    if remaining_seconds is not None:
+        status["estimatedRemainingSeconds"] = int(max(remaining_seconds, 0))
+    steps = {"current_step": step, "total_steps": total_steps}
+    listed = metric_list({**{name: value for name, value in steps.items() if value is not None}, **metrics})
+    if listed:
+        status["metrics"] = listed
+    to.put(status, at_once=at_once)
+    return True
+
+
+def flush(timeout: float = 5.0) -> bool:
+    """Send now what waits; whether it has arrived within `timeout` seconds. A program's end does it, too."""
+    return flush_all(timeout)
+
+
+class Progress:
+    """A context manager for a loop of steps: percent and time left follow from `update`.
+
+    The time left is that which the remaining steps take at the pace since `initial_step`, where a program goes on that
+    was started again from a checkpoint. At the end of the block the last state is sent at once; 100 % only if the last
+    step was reached, or the number of steps was not known and nothing was raised.
+    """
+
+    def __init__(self, total_steps: int | None = None, *, initial_step: int = 0) -> None:
+        self.total_steps = total_steps
+        self._initial = self._step = initial_step
+        self._began = time.monotonic()
+        self._metrics: dict[str, object] = {}
+
+    def __enter__(self) -> Progress:
+        self._began = time.monotonic()
+        report(step=self._step, total_steps=self.total_steps, percentage=None if self.total_steps else 0, at_once=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        done = kind is None and (self.total_steps is None or self._step >= self.total_steps)
+        self._send(percentage=100.0 if done else None, remaining=0.0 if done else None, at_once=True)
+        flush_all()
+
+    def update(self, step: int, **metrics: object) -> None:
+        """The training has done so many steps."""
+        self._step = step
+        self._metrics.update(metrics)
+        self._send(percentage=None, remaining=self._remaining(), at_once=False)
+
+    def advance(self, steps: int = 1, **metrics: object) -> None:
+        """The training has done so many steps more."""
+        self.update(self._step + steps, **metrics)
+
+    def _remaining(self) -> float | None:
+        done = self._step - self._initial
+        if not self.total_steps or done <= 0:
+            return None
+        return (time.monotonic() - self._began) / done * max(self.total_steps - self._step, 0)
+
+    def _send(self, *, percentage: float | None, remaining: float | None, at_once: bool) -> None:
+        report(
+            step=self._step,
+            total_steps=self.total_steps,
+            percentage=percentage,
+            remaining_seconds=remaining,
+            at_once=at_once,
+            **self._metrics,
+        )

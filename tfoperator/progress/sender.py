@@ -1,0 +1,208 @@
+"""Sends reports from a thread of its own: the newest, at most one every few seconds, and the last one at the end.
+
+A training step must not wait for the network. So `put` only leaves the report for the thread; one that has not been
+sent when the next comes is replaced by it. Whatever goes wrong is logged once, and costs nothing
+else.
+"""
+
+from __future__ import annotations
+
+import atexit
+import http.client
+import json
+import logging
+import os
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tfoperator.progress import stacks
+
+logger = logging.getLogger("tfoperator.progress")
+
+URL_VARIABLE = "KUBEFLOW_TRAINER_SERVER_URL"
+CA_VARIABLE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
+TOKEN_VARIABLE = "KUBEFLOW_TRAINER_SERVER_TOKEN"
+
+INTERVAL = 5.0
+"""Seconds between two reports of one process, as other clients of the protocol have it."""
+
+TIMEOUT = 5.0
+"""Seconds that a server may take."""
+
+_MAX_METRICS, _MAX_TEXT = 256, 64
+"""What a server takes: metrics in a report, and characters of a name and of a value."""
+
+
+class Sender:
+    """Sends reports to one URL. Thread-safe. Its thread starts with the first report, and is a daemon."""
+
+    def __init__(self, url: str, ca_file: str, token_file: str, *, interval: float = INTERVAL) -> None:
+        self._url = url
+        self._ca_file = ca_file
+        self._token_file = token_file
+        self._interval = interval
+        self._changed = threading.Condition()  # guards all below but _complaint, which is the thread's
+        self._next: dict[str, Any] | None = None
+        self._hurry = False
+        self._sending = False
+        self._attempts = 0
+        self._tried_at = float("-inf")
+        self._thread: threading.Thread | None = None
+        self._complaint = ""
+
+    def put(self, status: Mapping[str, Any], *, at_once: bool = False) -> None:
+        """Send this soon, or now, `at_once`. Returns without waiting."""
+        with self._changed:
+            self._next = {**(self._next or {}), **status}
+            self._hurry = self._hurry or at_once
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="progress-reports", daemon=True)
+                self._thread.start()
+                stacks.register()  # who reports can be asked, too, where it hangs
+            self._changed.notify_all()
+
+    def flush(self, timeout: float = TIMEOUT) -> bool:
+        """Send what waits now, and once; whether that has arrived within `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            if self._next is None and not self._sending:
+                return True
+            self._hurry = self._next is not None
+            attempts = self._attempts + int(self._sending) + int(self._next is not None)
+            self._changed.notify_all()
+            while self._attempts < attempts:
+                if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                    return False
+            return self._next is None
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while self._next is None or not (self._hurry or time.monotonic() >= self._tried_at + self._interval):
+                    due = None if self._next is None else self._tried_at + self._interval - time.monotonic()
+                    self._changed.wait(due)
+                status, self._next, self._hurry, self._sending = self._next, None, False, True
+            problem = self._try(status)
+            with self._changed:
+                if problem is not None and problem.may_pass:
+                    # Again when the interval is over, or with what comes meanwhile: what was said last must arrive.
+                    self._next = {**status, **(self._next or {})}
+                self._sending, self._attempts, self._tried_at = False, self._attempts + 1, time.monotonic()
+                self._changed.notify_all()
+
+    def _try(self, status: Mapping[str, Any]) -> _NotSent | None:
+        try:
+            self._send(status)
+        except _NotSent as problem:
+            if str(problem) != self._complaint:
+                self._complaint = str(problem)
+                logger.warning("the training's progress can't be reported to %s: %s", self._url, problem)
+            return problem
+        self._complaint = ""
+        return None
+
+    def _send(self, status: Mapping[str, Any]) -> None:
+        body = json.dumps({"trainerStatus": {**status, "lastUpdatedTime": datetime.now(UTC).isoformat()}}).encode()
+        try:
+            # Both files are read anew each time: tokens are renewed every hour or so.
+            token = Path(self._token_file).read_text(encoding="ascii").strip()
+            headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+            request = urllib.request.Request(self._url, data=body, headers=headers, method="POST")
+            with _opener(self._ca_file).open(request, timeout=TIMEOUT) as answer:
+                answer.read()
+        except urllib.error.HTTPError as error:
+            raise _NotSent(f"{error.code} {_message(error)}", may_pass=error.code >= 500) from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise _NotSent(str(getattr(error, "reason", "") or error), may_pass=True) from None
+
+
+class _NotSent(Exception):
+    """A report that has not arrived; `may_pass`: another attempt may help."""
+
+    def __init__(self, message: str, *, may_pass: bool) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass
+
+
+def _opener(ca_file: str) -> urllib.request.OpenerDirector:
+    context = ssl.create_default_context(cafile=ca_file or None)
+    # No proxy: the server is in this cluster or on this machine, whatever leads to the outside.
+    return urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context), _NoRedirects()
+    )
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The token is for one server, and follows nobody to another."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read(4096)).get("message") or error.reason)
+    except (OSError, ValueError, AttributeError):
+        return str(error.reason)
+
+
+def metric_list(metrics: Mapping[str, object]) -> list[dict[str, str]]:
+    """Metrics as the protocol has them: names and values as short texts, so many as a server takes."""
+    listed = []
+    for name, value in metrics.items():
+        text = _number(value)
+        if name and text:
+            listed.append({"name": str(name)[:_MAX_TEXT], "value": text[:_MAX_TEXT]})
+    return listed[:_MAX_METRICS]
+
+
+def _number(value: object) -> str:
+    if isinstance(value, bool | int | str) or value is None:
+        return "" if value is None else str(value)
+    try:
+        return f"{float(value):.6g}"  # type: ignore[arg-type] # a number of NumPy or TensorFlow, or none at all
+    except (TypeError, ValueError):
+        return str(value)
+
+
+_lock = threading.Lock()  # guards _senders
+_senders: dict[tuple[str, str, str], Sender] = {}
+
+
+def sender() -> Sender | None:
+    """The sender of this process, as the environment says; None where nobody asks for reports."""
+    key = (os.environ.get(URL_VARIABLE, ""), os.environ.get(CA_VARIABLE, ""), os.environ.get(TOKEN_VARIABLE, ""))
+    if not key[0] or not key[2]:
+        return None
+    with _lock:
+        found = _senders.get(key)
+        if found is None:
+            found = _senders[key] = Sender(*key)
+        return found
+
+
+def flush_all(timeout: float = TIMEOUT) -> bool:
+    """Send what waits, of all senders of this process."""
+    with _lock:
+        senders = list(_senders.values())
+    arrived = [one.flush(timeout) for one in senders]
+    return all(arrived)
+
+
+def _forget_senders() -> None:
+    """After a fork: the threads are gone, and their locks may be held for ever."""
+    global _lock
+    _lock = threading.Lock()
+    _senders.clear()
+
+
+atexit.register(flush_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_senders)

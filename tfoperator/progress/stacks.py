@@ -1,0 +1,154 @@
+"""Lets others see where a training program's threads are: on a signal it writes their stacks to a file.
+
+`register()` asks Python's `faulthandler` to do that on SIGUSR1. It works while the program hangs, in C code too, and
+costs nothing until then. `python -m tfoperator.progress.stacks`, in the same container, sends the signal to every
+process that has registered and prints what they wrote; `tfoperator stacks` does that from outside. Standard library
+only.
+
+The file is named by the process's id, in `$TFOPERATOR_STACKS_DIR` or in a directory of this user's own below that of
+temporary files. A signal that the program handles itself is left to it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TextIO
+
+STACKS_VARIABLE: Final = "TFOPERATOR_STACKS_DIR"
+"""The environment variable that names the directory of the files."""
+
+_SUFFIX = ".txt"
+_TIMEOUT = 5.0  # seconds for a process to write: the handler needs milliseconds, a loaded machine more
+_QUIET = 0.2  # seconds without a new byte after which all has been written
+_POLL = 0.02
+_MAX_BYTES = 4 << 20  # of one process's stacks: faulthandler writes 100 threads of 100 frames at most
+
+_registered: dict[int, TextIO] = {}
+"""By process id, for a forked process has a copy of this: the file, which faulthandler needs open."""
+
+
+def register() -> bool:
+    """Have this process's stacks written when it gets SIGUSR1. Idempotent; returns whether they will be.
+
+    False where there is no such signal (Windows), the program handles it itself, or no file can be made. Never raises.
+    """
+    if os.getpid() in _registered:
+        return True
+    number = getattr(signal, "SIGUSR1", None)
+    if number is None or not hasattr(faulthandler, "register"):
+        return False
+    if not _registered and signal.getsignal(number) not in (signal.SIG_DFL, signal.SIG_IGN):
+        return False
+    try:
+        path = _directory() / f"{os.getpid()}{_SUFFIX}"
+        path.unlink(missing_ok=True)
+        # Appended to, so that whoever reads may count on what was there before.
+        stream = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600), "w")
+        faulthandler.register(number, file=stream, all_threads=True, chain=False)
+    except (OSError, ValueError, RuntimeError):
+        return False
+    _registered[os.getpid()] = stream
+    return True
+
+
+def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -> Iterator[tuple[int, str]]:
+    """The stacks of every process that has registered there, one after the other, with its id.
+
+    What a process can't tell is said in its place. With `group`, processes of other process groups are left alone, for
+    a file's name is its owner's word. A signal is sent only to who handles it, because it ends any other program.
+    """
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+        pid = int(path.stem) if path.stem.isdigit() and len(path.stem) < 10 else 0
+        if pid > 1 and _is_alive(pid, group):
+            yield pid, _take(pid, path, timeout)
+
+
+def stacks_directory() -> Path:
+    """Where processes of this user, with this environment, have their files."""
+    named = os.environ.get(STACKS_VARIABLE, "")
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    return Path(named) if named else Path(tempfile.gettempdir()) / f"tfoperator-stacks-{user}"
+
+
+def main() -> int:
+    """Print the stacks of the processes of this container; 1 if there are none."""
+    found = 0
+    for pid, text in take(stacks_directory()):
+        found += 1
+        sys.stdout.write(f"Process {pid}:\n{text}\n")
+    if not found:
+        sys.stderr.write(
+            "no process here has registered for its stacks: a program that reports its progress by "
+            "tfoperator.progress does, or one that calls tfoperator.progress.stacks.register()\n"
+        )
+    return 0 if found else 1
+
+
+def _directory() -> Path:
+    """The directory, made if it isn't there. Raises OSError if it is somebody else's."""
+    folder = stacks_directory()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to somebody else")
+    return folder
+
+
+def _is_alive(pid: int, group: int | None) -> bool:
+    try:
+        own = os.getpgid(pid)
+    except OSError:
+        return False
+    return group is None or own == group
+
+
+def _take(pid: int, path: Path, timeout: float) -> str:
+    status = _status(pid)
+    if status.get("State", "").startswith("Z"):
+        return "it has ended\n"
+    caught = int(status.get("SigCgt", "0") or "0", 16)
+    if status and not caught & (1 << (signal.SIGUSR1 - 1)):
+        return "it does not handle SIGUSR1 any more, so it can't be asked\n"
+    try:
+        before = path.stat().st_size
+        os.kill(pid, signal.SIGUSR1)
+        end = time.monotonic() + timeout
+        size, quiet_since = before, time.monotonic()
+        while time.monotonic() < end:
+            time.sleep(_POLL)
+            now = path.stat().st_size
+            if now != size:
+                size, quiet_since = now, time.monotonic()
+            elif size > before and time.monotonic() - quiet_since >= _QUIET:
+                break
+        with path.open("rb") as stream:
+            stream.seek(before)
+            text = stream.read(_MAX_BYTES).decode(errors="replace")
+    except OSError as error:
+        return f"its stacks can't be had: {error.strerror or error}\n"
+    if text:
+        return text
+    if _status(pid).get("State", "").startswith(("T", "t")):
+        return "it is stopped (SIGSTOP), and a stopped process answers no signal\n"
+    return f"it has not answered within {timeout:.0f} s\n"
+
+
+def _status(pid: int) -> dict[str, str]:
+    """What Linux tells of a process; empty elsewhere."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

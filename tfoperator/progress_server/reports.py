@@ -1,0 +1,133 @@
+"""What a training program sends: read, checked and bounded. Pure.
+
+The body is Kubeflow Trainer's `{"trainerStatus": {...}}`. Members that nobody here knows are left alone: a newer client
+may send more. `lastUpdatedTime` is not believed, for clocks of pods differ; what counts is when a report came.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.v1.types import Metric
+
+MAX_BODY = 64 << 10
+MAX_METRICS = 256
+MAX_TEXT = 64
+"""Bytes of a body, metrics in it, and characters of a metric's name and of its value: Trainer's own bounds."""
+
+_STEP, _TOTAL_STEPS = "current_step", "total_steps"
+_INT64_MAX = 2**63 - 1
+
+
+class MalformedReport(ValueError):
+    """The body is no report at all."""
+
+
+class InvalidReport(ValueError):
+    """A report with a wrong value. The message is `field: what it must be`."""
+
+
+class Report(msgspec.Struct, frozen=True, gc=False):
+    """One report of one replica, received at `time` (UTC, whole seconds). What it doesn't speak of is None."""
+
+    replica: str
+    time: datetime
+    percentage: int | None = None
+    estimated_remaining_seconds: int | None = None
+    step: int | None = None
+    total_steps: int | None = None
+    metrics: tuple[Metric, ...] = ()
+
+
+def parse_report(body: bytes, replica: str, now: datetime) -> Report:
+    """The report in a request's body. Raises MalformedReport and InvalidReport."""
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedReport(f"the body is no JSON: {error}") from None
+    status = decoded.get("trainerStatus") if isinstance(decoded, dict) else None
+    if not isinstance(status, dict):
+        raise MalformedReport('the body must be {"trainerStatus": {...}}')
+    metrics = _metrics(status.get("metrics"))
+    _check_time(status.get("lastUpdatedTime"))
+    return Report(
+        replica=replica,
+        time=now.replace(microsecond=0),
+        percentage=_whole_number("progressPercentage", status.get("progressPercentage"), 100),
+        estimated_remaining_seconds=_whole_number(
+            "estimatedRemainingSeconds", status.get("estimatedRemainingSeconds"), _INT64_MAX
+        ),
+        step=_count(metrics.pop(_STEP, None)),
+        total_steps=_count(metrics.pop(_TOTAL_STEPS, None)),
+        metrics=tuple(Metric(name, value) for name, value in metrics.items()),
+    )
+
+
+def encode_report(report: Report) -> bytes:
+    """The report as it was understood, in the words of the protocol."""
+    status: dict[str, Any] = {"lastUpdatedTime": report.time}
+    if report.percentage is not None:
+        status["progressPercentage"] = report.percentage
+    if report.estimated_remaining_seconds is not None:
+        status["estimatedRemainingSeconds"] = report.estimated_remaining_seconds
+    steps = ((_STEP, report.step), (_TOTAL_STEPS, report.total_steps))
+    counts = [Metric(name, str(value)) for name, value in steps if value is not None]
+    status["metrics"] = [*report.metrics, *counts]
+    return msgspec.json.encode({"trainerStatus": status})
+
+
+def _whole_number(field: str, value: Any, maximum: int) -> int | None:
+    if value is None:
+        return None
+    # A number with a fraction is rounded down: 99.7 % is not all of it.
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or not 0 <= value <= maximum:
+        raise InvalidReport(f"trainerStatus.{field}: must be a number from 0 to {maximum}")
+    return int(value)
+
+
+def _metrics(value: Any) -> dict[str, str]:
+    """Values by name; of two with one name the last."""
+    field = "trainerStatus.metrics"
+    if value is None:
+        return {}
+    if not isinstance(value, list):
+        raise InvalidReport(f"{field}: must be a list")
+    if len(value) > MAX_METRICS:
+        raise InvalidReport(f"{field}: must have at most {MAX_METRICS} items, but has {len(value)}")
+    found: dict[str, str] = {}
+    for position, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise InvalidReport(f"{field}[{position}]: must be an object with name and value")
+        found[_text(f"{field}[{position}].name", item.get("name"))] = _text(
+            f"{field}[{position}].value", item.get("value")
+        )
+    return found
+
+
+def _text(field: str, value: Any) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_TEXT:
+        raise InvalidReport(f"{field}: must be a string of 1 to {MAX_TEXT} characters")
+    return value
+
+
+def _check_time(value: Any) -> None:
+    if value is None:
+        return
+    try:
+        msgspec.convert(value, datetime)
+    except msgspec.ValidationError:
+        raise InvalidReport("trainerStatus.lastUpdatedTime: must be a time as in RFC 3339") from None
+
+
+def _count(text: str | None) -> int | None:
+    """A metric as a number of steps; None if it is none."""
+    try:
+        number = float(text) if text is not None else -1.0
+    except ValueError:
+        return None
+    return int(number) if 0 <= number <= 2**53 else None

@@ -1,0 +1,58 @@
+"""When a job was last compared, by another process perhaps, as the job's status tells. Pure.
+
+`status.lastReconcileTime` says when the job was last compared, and the status's other times when it last changed. How
+long it had been quiet at that comparison is how far its backoff was, so no further field is needed: looks at a quiet
+job come 15, 45, 105, 225 ... s after its last change, each followed by an interval as long as that and 15 s.
+
+Changes that leave no time (an edit of the spec, a count) are forgotten: the next look then comes later than it would
+have come in the process before, never later than the longest interval. No harm is done by that, because a process
+begins with a list of everything: up to then its caches have missed nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.v1.types import TFJob
+
+
+class LastComparison(NamedTuple):
+    """It was `ago` seconds ago, and the job had not changed for `quiet` seconds by then."""
+
+    ago: float
+    quiet: float
+
+
+def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
+    """The last comparison of a job; None if its double check begins anew.
+
+    That is so for a job that was not compared yet, and for one whose record can't be true, being in the future by this
+    process's clock. The comparisons of a finished job are not recorded any more: it counts as compared now.
+    """
+    last = now if final_condition(job) is not None else _aware(job.status.last_reconcile_time)
+    if last is None or last > now:
+        return None
+    changed = _last_change(job)
+    return LastComparison((now - last).total_seconds(), 0.0 if changed is None else (last - changed).total_seconds())
+
+
+def recorded_ago(job: TFJob, now: datetime) -> float:
+    """Seconds since a comparison was recorded, or the job began if none was; negative if that is in the future."""
+    status = job.status
+    recorded = _aware(status.last_reconcile_time or status.start_time or job.metadata.creation_timestamp)
+    return 0.0 if recorded is None else (now - recorded).total_seconds()
+
+
+def _last_change(job: TFJob) -> datetime | None:
+    status = job.status
+    times = [job.metadata.creation_timestamp, status.start_time, status.completion_time]
+    for condition in status.conditions:
+        times += [condition.last_update_time, condition.last_transition_time]
+    return max((time for time in map(_aware, times) if time is not None), default=None)
+
+
+def _aware(time: datetime | None) -> datetime | None:
+    """With a zone, as all times that API servers take have one; what was stored before they checked may not."""
+    return time if time is None or time.tzinfo is not None else time.replace(tzinfo=UTC)

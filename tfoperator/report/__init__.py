@@ -1,0 +1,37 @@
+"""Why a job failed, stalled or took too long, as one page: facts in, a report out, the same text for everybody.
+
+`make_report(facts)` is pure. Whoever has the facts (a run of this machine, a cluster and its archive) fills in a
+`JobFacts`; `report_lines(report)` words it for people, and the report itself is what `-o json` prints.
+"""
+
+from tfoperator.report.blame import FailedRun, first_failure, suspects
+from tfoperator.report.facts import POD_GONE, TAIL_BYTES, TAIL_LINES, JobFacts, ReplicaFacts, ReplicaState, RunFacts
+from tfoperator.report.job import facts_of_job, facts_of_replica
+from tfoperator.report.report import Failure, Others, Report, Restart, make_report
+from tfoperator.report.text import headline, report_lines
+from tfoperator.report.traceback_text import Frame, Traceback, last_traceback
+
+__all__ = [
+    "POD_GONE",
+    "TAIL_BYTES",
+    "TAIL_LINES",
+    "FailedRun",
+    "Failure",
+    "Frame",
+    "JobFacts",
+    "Others",
+    "ReplicaFacts",
+    "ReplicaState",
+    "Report",
+    "Restart",
+    "RunFacts",
+    "Traceback",
+    "facts_of_job",
+    "facts_of_replica",
+    "first_failure",
+    "headline",
+    "last_traceback",
+    "make_report",
+    "report_lines",
+    "suspects",
+]

@@ -1,0 +1,92 @@
+"""What to do next about a job that did not succeed. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from tfoperator.report.facts import JobFacts
+
+_MISSING_FILE = re.compile(
+    r"can't open file '(?P<script>[^']+)': \[Errno 2\]"  # Python, of its program
+    r"|(?:FileNotFoundError|NotFoundError).*?No such file or directory: '(?P<data>/[^']+)'"
+    r"|'(?P<program>[^']*/[^']*)' does not exist \(in "  # ours, of a command with a path
+    r"|program '(?P<command>[^']+)' not found on PATH"
+    r"|^(?:\S*sh|/bin/\S+): (?:line )?(?:\d+: )?(?P<word>[^\s:]+): (?:command )?not found$"  # of a shell
+)
+# TensorFlow's words, when Keras' fit hands the shares of several workers to an operation that takes one tensor.
+_FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
+
+
+def advice_for(
+    facts: JobFacts, *, exit_codes: Sequence[int | None], words: Sequence[str], repeated: int, all_known: bool = True
+) -> Iterator[str]:
+    """One sentence or two for each thing that helps, the likeliest first.
+
+    `exit_codes` are those of the failures, `words` what was logged about them. `repeated`: so many times in a row the
+    culprit failed in the same way, and is started again each time; 0 if it isn't so. Unless they are `all_known`,
+    the same way is that of the last ones.
+    """
+    if facts.outcome in ("Succeeded", "Interrupted") and not repeated:
+        return
+    if repeated:
+        limit = facts.backoff_limit
+        bound = (
+            f"spec.runPolicy.backoffLimit is {limit}; a smaller one ends the job sooner."
+            if limit is not None
+            else "Set spec.runPolicy.backoffLimit (to 3, say), so that such a job ends and lets go of its machines."
+        )
+        told = (
+            f"It failed {repeated} times in a row in the same way, so the failure is deterministic: starting it again "
+            "won't help."
+            if all_known
+            else f"It was started again {repeated} times, and failed again: the failure looks deterministic."
+        )
+        yield f"{told} {bound}"
+    if facts.stalled:
+        yield "Its stacks show where each replica waits; `tfoperator stacks` takes them again."
+    missing = missing_file(words)
+    if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
+        yield (
+            "Keras 3 can't `fit` with MultiWorkerMirroredStrategy. Train the same model with the same optimizer in a "
+            "loop of some lines: examples/keras-multi-worker/train.py in tfoperator's repository has it, ready to run."
+        )
+    elif missing:
+        yield (
+            f"{missing} is not where the program ran. Under `tfoperator run` that is this machine, where relative "
+            "paths start in the current directory (or at --workdir): if it is only in the image, add --runtime docker. "
+            "In a cluster the image has to have it, or a volume."
+        )
+    elif facts.outcome == "TimedOut" and not repeated:
+        yield "Give it more time with --timeout, or see above where each replica was: its last line, and its log."
+    elif any(code in (126, 127) for code in exit_codes):
+        yield (
+            "A container's `command` must exist on this machine (relative paths start where you are) or, with "
+            "--runtime docker and in a cluster, in its image, and be executable."
+        )
+    elif 137 in exit_codes:
+        yield (
+            "It was killed from outside, mostly because memory ran out (`dmesg` tells, or the memory limit with "
+            "--runtime docker and in a cluster): let it need less, run fewer replicas at a time, or raise the limit."
+        )
+    elif any("No module named" in line for line in words):
+        yield (
+            "Install the missing module: under `tfoperator run` without --runtime docker, `python` is the interpreter "
+            "that runs tfoperator, whatever the image has."
+        )
+    elif exit_codes and not repeated:
+        yield (
+            f"Correct {'what the log says' if words else 'the program'} and run it again. To have a failed replica "
+            "started again instead, set its restartPolicy to OnFailure, or to ExitCode for exit codes of 128 and more."
+        )
+    elif not exit_codes and facts.outcome == "Failed":
+        yield "Look at the conditions and events of the job."
+
+
+def missing_file(words: Iterable[str]) -> str:
+    """The first file or program that these lines say is missing, quoted; "" if there is none."""
+    for line in words:
+        match = _MISSING_FILE.search(line)
+        if match is not None:
+            return f"`{next(name for name in match.groups() if name)}`"
+    return ""

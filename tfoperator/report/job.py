@@ -1,0 +1,93 @@
+"""What a TFJob itself says of what a report tells. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED, final_condition, has_condition
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_of
+from tfoperator.api.quantity import parse_quantity
+from tfoperator.api.templates import is_absent
+from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
+from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.objects import Pod
+from tfoperator.report.facts import JobFacts, ReplicaFacts, ReplicaState, RunFacts
+
+
+class ReplicaSettings(msgspec.Struct, frozen=True):
+    """What the spec of a replica type says; `memory_limit` is in bytes, of the container that trains."""
+
+    restart_policy: str = ""
+    memory_limit: int | None = None
+
+
+_STATED_BEHIND = re.compile(r"[Bb]ehind: ([a-z]+-\d+(?:, [a-z]+-\d+)*)")
+
+
+def settings_of(job: TFJob, replica_type: ReplicaType | None) -> ReplicaSettings:
+    """The settings of a replica type; nothing is known of a type that the spec doesn't have."""
+    spec = job.spec.tf_replica_specs.get(replica_type) if replica_type is not None else None
+    if spec is None:
+        return ReplicaSettings()
+    return ReplicaSettings(spec.restart_policy or "Never", None if is_absent(spec.template) else _limit(spec.template))
+
+
+def facts_of_replica(
+    job: TFJob,
+    pod: Pod,
+    *,
+    state: ReplicaState,
+    runs: Sequence[RunFacts],
+    restarts: int,
+    detail: str = "",
+    stacks: str = "",
+) -> ReplicaFacts:
+    """What is known of the replica of a pod: what its job says of all of its type, and what became of it."""
+    replica = replica_of(pod.metadata.labels)
+    settings = settings_of(job, replica[0] if replica is not None else None)
+    return ReplicaFacts(
+        name=replica_name(pod),
+        pod=pod.metadata.name,
+        state=state,
+        detail=detail,
+        restarts=restarts,
+        restart_policy=settings.restart_policy,
+        memory_limit=settings.memory_limit,
+        runs=tuple(runs),
+        stacks=stacks,
+    )
+
+
+def facts_of_job(job: TFJob) -> JobFacts:
+    """What the job's own object says: how it ended, and whether it has stalled. Its replicas are for others to add."""
+    end = final_condition(job)
+    stalled = next((c for c in job.status.conditions if c.type == ConditionType.STALLED), None)
+    told = stalled.message if stalled is not None and stalled.status == "True" else ""
+    if end is not None and end.reason == PROGRESS_DEADLINE_EXCEEDED:
+        told = end.message
+    behind = _STATED_BEHIND.search(told)
+    policy = job.spec.run_policy
+    running = has_condition(job, ConditionType.RUNNING)
+    return JobFacts(
+        namespace=job.metadata.namespace,
+        name=job.metadata.name,
+        outcome=end.type if end is not None else "Running" if running else "Pending",
+        message=end.message if end is not None else "",
+        stalled=told,
+        behind=tuple(behind[1].split(", ")) if behind is not None else (),
+        backoff_limit=policy.backoff_limit if policy is not None else None,
+    )
+
+
+def _limit(template: msgspec.Raw) -> int | None:
+    try:
+        pod: Any = msgspec.json.decode(template)
+        containers = pod["spec"]["containers"]
+        one = next(container for container in containers if container["name"] == DEFAULT_CONTAINER_NAME)
+        return int(parse_quantity(one["resources"]["limits"]["memory"]))
+    except (*UNDECODABLE, LookupError, TypeError, ValueError, StopIteration):
+        return None  # There is none, or one that an API server has refused.

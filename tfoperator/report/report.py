@@ -1,0 +1,214 @@
+"""Decides what a report says: who began it, who failed likewise, what the others did, what to do next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from tfoperator.report.advice import advice_for
+from tfoperator.report.blame import IDENTICAL, LAST_LINES, FailedRun, constant, failed_runs
+from tfoperator.report.facts import JobFacts, ReplicaFacts, ReplicaState, RunFacts
+from tfoperator.report.traceback_text import Traceback, last_traceback
+
+_MAX_RESTARTS_TOLD = 20
+
+
+class Failure(msgspec.Struct, frozen=True, rename="camel"):
+    """How a replica failed, and `same`, those that failed in the same way.
+
+    `times` is how often in a row it failed so, this time included. `last_lines` are those of its log, where there is no
+    `traceback`. `peak_memory` and `memory_limit` are in bytes; `kernel` is the kernel's own word on its end.
+    """
+
+    replica: str
+    exit_code: int | None
+    reason: str
+    meaning: str
+    restarts: int
+    ended: datetime | None
+    log: str
+    traceback: Traceback | None = None
+    last_lines: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
+    times: int = 1
+    peak_memory: int | None = None
+    memory_limit: int | None = None
+    kernel: str = ""
+
+
+class Others(msgspec.Struct, frozen=True, rename="camel"):
+    """Replicas that did not fail and did the same thing in the end; `last_line` and `log` are the first one's."""
+
+    replicas: tuple[str, ...]
+    state: ReplicaState
+    detail: str = ""
+    last_line: str = ""
+    log: str = ""
+
+
+class Restart(msgspec.Struct, frozen=True, rename="camel"):
+    """A run that ended badly and was followed by another."""
+
+    replica: str
+    cause: str
+    when: datetime | None = None
+
+
+class Report(msgspec.Struct, frozen=True, rename="camel"):
+    """Why a job ended, or does not go on. `failures` begin with the culprit's; `advice` says what to do next.
+
+    `restarts` are the last of `restarts_in_all`. `stacks` are the places where stacks were kept, by replica.
+    """
+
+    namespace: str
+    name: str
+    outcome: str
+    message: str = ""
+    stalled: str = ""
+    behind: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    others: tuple[Others, ...] = ()
+    restarts: tuple[Restart, ...] = ()
+    restarts_in_all: int = 0
+    stacks: dict[str, str] = {}
+    advice: tuple[str, ...] = ()
+
+    @property
+    def culprit(self) -> Failure | None:
+        """How the replica failed whose end began it."""
+        return self.failures[0] if self.failures else None
+
+
+def make_report(facts: JobFacts) -> Report:
+    """The report on a job, whatever its outcome; a job that has succeeded may have restarts to tell of."""
+    failed = failed_runs(facts.replicas)
+    failures = tuple(_folded(failed))
+    restarts = list(_restarts(facts.replicas))
+    report = Report(
+        namespace=facts.namespace,
+        name=facts.name,
+        outcome=facts.outcome,
+        message=facts.message,
+        stalled=facts.stalled,
+        behind=facts.behind,
+        failures=failures,
+        others=tuple(_others(facts.replicas, {bad.replica.name for bad in failed})),
+        restarts=tuple(restarts[-_MAX_RESTARTS_TOLD:]),
+        restarts_in_all=max(len(restarts), sum(replica.restarts for replica in facts.replicas)),
+        stacks={replica.name: replica.stacks for replica in facts.replicas if replica.stacks},
+    )
+    policies = {replica.name: replica.restart_policy for replica in facts.replicas}
+    culprit = report.culprit
+    repeated = 0
+    if culprit is not None and policies[culprit.replica] in ("OnFailure", "Always"):
+        repeated = max(culprit.times, _started_again(culprit, facts.replicas))
+    told = advice_for(
+        facts,
+        exit_codes=tuple(one.exit_code for one in failures),
+        words=_words(failed),
+        repeated=repeated if repeated >= IDENTICAL else 0,
+        all_known=culprit is not None and culprit.times >= IDENTICAL,
+    )
+    return msgspec.structs.replace(report, advice=tuple(told))
+
+
+def _started_again(culprit: Failure, replicas: Iterable[ReplicaFacts]) -> int:
+    """How often it has failed, if all that is known of it is alike: a cluster tells of the last failure or two."""
+    replica = next(one for one in replicas if one.name == culprit.replica)
+    known = sum(run.failed for run in replica.runs)
+    return replica.restarts if known == culprit.times and len(replica.runs) <= replica.restarts else 0
+
+
+def _folded(failed: Iterable[FailedRun]) -> Iterator[Failure]:
+    alike: dict[tuple[object, ...], list[FailedRun]] = {}
+    for bad in failed:
+        alike.setdefault(bad.signature, []).append(bad)
+    for first, *rest in alike.values():
+        run, replica = first.run, first.replica
+        yield Failure(
+            replica=replica.name,
+            exit_code=run.exit_code,
+            reason=run.reason,
+            meaning=_meaning(run),
+            restarts=max(replica.restarts, len(replica.runs) - 1),
+            ended=run.ended,
+            log=run.log,
+            traceback=first.traceback,
+            last_lines=() if first.traceback is not None else run.tail[-LAST_LINES:],
+            same=tuple(bad.replica.name for bad in rest),
+            times=_in_a_row(first),
+            peak_memory=run.peak_memory,
+            memory_limit=replica.memory_limit,
+            kernel=run.kernel,
+        )
+
+
+def _in_a_row(bad: FailedRun) -> int:
+    """How many runs up to this one failed in the same way."""
+    count = 0
+    for run in reversed(bad.replica.runs):
+        if not run.failed:
+            if count == 0:
+                continue  # the run that goes on
+            break
+        if FailedRun(bad.replica, run, last_traceback(run.tail)).signature != bad.signature:
+            break
+        count += 1
+    return max(count, 1)
+
+
+def _others(replicas: Iterable[ReplicaFacts], failed: set[str]) -> Iterator[Others]:
+    alike: dict[tuple[ReplicaState, str, str], list[ReplicaFacts]] = {}
+    for replica in replicas:
+        if replica.name not in failed:
+            alike.setdefault((replica.state, replica.detail, constant(_last_line(replica))), []).append(replica)
+    for (state, detail, _), group in alike.items():
+        last = group[0].last_run
+        log = last.log if last is not None else ""
+        yield Others(tuple(one.name for one in group), state, detail, _last_line(group[0]), log)
+
+
+def _last_line(replica: ReplicaFacts) -> str:
+    run = replica.last_run
+    lines = run.tail if run is not None else ()
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _restarts(replicas: Iterable[ReplicaFacts]) -> list[Restart]:
+    found = [
+        Restart(replica.name, _cause(replica, run), run.ended)
+        for replica in replicas
+        for run in replica.runs[:-1]
+        if run.exit_code is not None
+    ]
+    return sorted(found, key=lambda one: one.when or datetime.min.replace(tzinfo=UTC))
+
+
+def _cause(replica: ReplicaFacts, run: RunFacts) -> str:
+    if run.stopped:
+        return "was stopped to be started again"
+    if run.exit_code == 0:
+        return f"ended well, and its restartPolicy is {replica.restart_policy or 'Always'}"
+    found = last_traceback(run.tail)
+    said = f": {found.exception}" if found is not None else ""
+    return f"exit code {run.exit_code}{_meaning(run)}{said}"
+
+
+def _meaning(run: RunFacts) -> str:
+    if run.reason and run.reason not in ("Error", "Completed"):
+        return f" ({run.reason})"
+    code = run.exit_code
+    known = {126: "not executable", 127: "not found or impossible to start", 137: "killed", 143: "terminated"}
+    if code in known:
+        return f" ({known[code]})"
+    return f" (signal {code - 128})" if code is not None and 128 < code < 160 else ""
+
+
+def _words(failed: Iterable[FailedRun]) -> tuple[str, ...]:
+    return tuple(
+        line
+        for bad in failed
+        for line in ((bad.traceback.exception,) if bad.traceback is not None else bad.run.tail[-LAST_LINES:])
+    )

@@ -1,0 +1,166 @@
+"""A report in words: lines for a terminal, a log, a page. Pure; what strangers wrote is left as it is.
+
+Whoever prints the lines to a terminal makes them harmless (`tfoperator.controlchars`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from tfoperator.report.facts import POD_GONE, ReplicaState
+from tfoperator.report.report import Failure, Others, Report, Restart
+from tfoperator.report.traceback_text import Frame, Traceback, folded
+
+_STATES = {
+    ReplicaState.WAITING: "waits",
+    ReplicaState.RUNNING: "runs",
+    ReplicaState.SUCCEEDED: "has succeeded",
+    ReplicaState.FAILED: "has failed",
+    ReplicaState.STOPPED: "was stopped when the job was over",
+    ReplicaState.NEVER_RAN: "never ran",
+}
+_PLURAL = {"waits": "wait", "runs": "run", "has": "have", "was": "were", "never": "never"}
+_PLURAL_DETAIL = {POD_GONE: "their pods are gone"}
+_LONGEST_LINE = 500
+_GIB = 1 << 30
+_NUMBERED = re.compile(r"^(?P<type>.+)-(?P<index>\d+)$")
+
+
+def report_lines(report: Report) -> list[str]:
+    """The lines, without a headline: who prints them has said already which job it is, and how it ended."""
+    sections = [
+        list(_stall(report)),
+        *(list(_failure(failure)) for failure in report.failures),
+        list(_others(report)),
+        list(_restarts(report)),
+        [f"Next: {advice[0].lower()}{advice[1:]}" for advice in report.advice],
+    ]
+    lines: list[str] = []
+    for section in sections:
+        if section:
+            lines += ["", *section] if lines else section
+    return [line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " ..." for line in lines]
+
+
+def headline(report: Report) -> str:
+    """Which job, and how it ended."""
+    words = {"Failed": "FAILED", "Succeeded": "succeeded", "TimedOut": "did not end within the time limit"}
+    said = f": {report.message}" if report.message else ""
+    return f"TFJob {report.namespace}/{report.name} {words.get(report.outcome, f'is {report.outcome.lower()}')}{said}"
+
+
+def names_in_short(names: Sequence[str]) -> str:
+    """Replicas as people write them: `worker-1..3, worker-7, ps-0`."""
+    parts: list[str] = []
+    runs: list[list[tuple[str, int] | str]] = []
+    for name in names:
+        match = _NUMBERED.match(name)
+        one: tuple[str, int] | str = (match["type"], int(match["index"])) if match is not None else name
+        last = runs[-1][-1] if runs else None
+        if isinstance(one, tuple) and isinstance(last, tuple) and (last[0], last[1] + 1) == one:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    for run in runs:
+        first, last = run[0], run[-1]
+        if isinstance(first, str) or isinstance(last, str):
+            parts.append(str(first))
+        elif len(run) == 1:
+            parts.append(f"{first[0]}-{first[1]}")
+        else:
+            parts.append(f"{first[0]}-{first[1]}{'..' if len(run) > 2 else ', ' + first[0] + '-'}{last[1]}")
+    return ", ".join(parts)
+
+
+def _stall(report: Report) -> Iterator[str]:
+    if report.stalled:
+        yield report.stalled
+    if report.stacks:
+        yield "Stacks of its threads are kept:"
+        yield from (f"  {replica}: {place}" for replica, place in report.stacks.items())
+
+
+def _failure(failure: Failure) -> Iterator[str]:
+    times = f" after {failure.restarts} restart{'s' if failure.restarts != 1 else ''}" if failure.restarts else ""
+    yield f"{failure.replica} failed with exit code {failure.exit_code}{failure.meaning}{times}."
+    if failure.times > 1:
+        yield f"It failed {failure.times} times in a row in the same way."
+    yield from _memory(failure)
+    if failure.traceback is not None:
+        yield f"Its last traceback ({failure.log}):" if failure.log else "Its last traceback:"
+        yield from (f"  | {line}" for line in _traceback(failure.traceback))
+    elif failure.last_lines:
+        yield f"Its last log lines ({failure.log}):" if failure.log else "Its last log lines:"
+        yield from (f"  | {line}" for line in failure.last_lines)
+    else:
+        yield "It has logged nothing."
+    if failure.same:
+        yield f"{names_in_short(failure.same)}: the same."
+
+
+def _memory(failure: Failure) -> Iterator[str]:
+    if failure.kernel:
+        yield f"The kernel says: {failure.kernel}"
+    peak, limit = failure.peak_memory, failure.memory_limit
+    if peak is not None:
+        of = f" of its limit of {_bytes(limit)}" if limit is not None else ""
+        yield f"It used up to {_bytes(peak)} of memory{of}."
+    elif limit is not None and (failure.reason == "OOMKilled" or failure.exit_code == 137):
+        yield f"Its memory limit is {_bytes(limit)}."
+
+
+def _traceback(found: Traceback) -> Iterator[str]:
+    before = found.before
+    if before is not None:
+        yield from _traceback(before)
+        yield "which led to:" if found.relation == "cause" else "and while that was handled:"
+    for frame in folded(found.frames):
+        if isinstance(frame, Frame):
+            yield f'File "{frame.file}", line {frame.line}' + (f", in {frame.function}" if frame.function else "")
+            if frame.code:
+                yield f"    {frame.code}"
+        else:
+            yield frame
+    yield found.exception
+    yield from found.more
+
+
+def _others(report: Report) -> Iterator[str]:
+    if not report.others or not (report.failures or report.stalled or report.outcome == "TimedOut"):
+        return
+    yield "The others:" if report.failures else "The replicas:"
+    for other in report.others:
+        yield f"  {_other(other)}"
+        if report.outcome == "TimedOut" and other.log:
+            yield f"    {other.log}"
+
+
+def _other(other: Others) -> str:
+    words = _STATES[other.state]
+    if len(other.replicas) > 1:
+        verb, space, rest = words.partition(" ")
+        words = f"{_PLURAL[verb]}{space}{rest}"
+    said = _PLURAL_DETAIL.get(other.detail, other.detail) if len(other.replicas) > 1 else other.detail
+    detail = f" ({said})" if said else ""
+    line = f"; last line: {other.last_line}" if other.last_line else ""
+    return f"{names_in_short(other.replicas)} {words}{detail}{line}"
+
+
+def _restarts(report: Report) -> Iterator[str]:
+    if not report.restarts:
+        return
+    untold = report.restarts_in_all - len(report.restarts)
+    yield "Restarts:" if untold <= 0 else f"Restarts ({untold} more before these, or not known):"
+    yield from (f"  {_restart(restart)}" for restart in report.restarts)
+
+
+def _restart(restart: Restart) -> str:
+    when = f"{restart.when.astimezone():%H:%M:%S} " if restart.when is not None else ""
+    return f"{when}{restart.replica}: {restart.cause}"
+
+
+def _bytes(count: int) -> str:
+    if count >= _GIB:
+        return f"{count / _GIB:.1f} GiB"
+    return f"{count / (1 << 20):.0f} MiB"

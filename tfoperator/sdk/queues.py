@@ -1,0 +1,306 @@
+"""Where a job stands in its queue: Kueue's Workload of it, read where the cluster has Kueue and rights allow.
+
+Only jobs that say that they are in a queue, or that MultiKueue is in charge of them, are asked about; others cost no
+request. What can't be had is said in the answer: it is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.queues import JOB_UID_LABEL, MANAGED_BY_MULTIKUEUE, queue_name
+from tfoperator.api.v1.types import TFJob
+from tfoperator.kube.errors import ForbiddenError, KubeError, NotFoundError
+from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.options import Selection
+from tfoperator.kube.paging import list_pages
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import ApiClient, decoder
+
+WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "Workload", "workloads") for version in ("v1beta2", "v1beta1"))
+"""Kueue's records of jobs, the newest version first. Kueue before 0.15 knows the second one only."""
+
+_MAX_MESSAGE = 2000
+"""Characters of a message; an API server stores 32 KiB of each."""
+
+_BATCH = 50
+"""Jobs that one request asks about: their UIDs make 2 KB of its URL."""
+
+
+class WorkloadCondition(msgspec.Struct, frozen=True):
+    """One observation of Kueue's about a job."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class AdmissionCheck(msgspec.Struct, frozen=True):
+    """Something that has to agree before a job with quota may run."""
+
+    name: str = ""
+    state: str = ""
+    message: str = ""
+
+
+class Admission(msgspec.Struct, frozen=True, rename="camel"):
+    """Whose quota a job has."""
+
+    cluster_queue: str = ""
+
+
+class RequeueState(msgspec.Struct, frozen=True, rename="camel"):
+    """When Kueue looks at a job again that it has taken back."""
+
+    requeue_at: datetime | None = None
+
+
+class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """What Kueue was told. Inactive it lets go of the job, and leaves it alone."""
+
+    queue_name: str = ""
+    active: bool | None = None
+
+
+class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """How a job stands in its queue."""
+
+    conditions: tuple[WorkloadCondition, ...] = ()
+    admission: Admission | None = None
+    admission_checks: tuple[AdmissionCheck, ...] = ()
+    requeue_state: RequeueState | None = None
+    cluster_name: str = ""
+
+
+class Workload(HasMetadata, frozen=True):
+    """Kueue's record of a job, without its pod templates."""
+
+    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
+
+
+decode_workload = decoder(Workload)
+"""Decodes one Workload. Raises msgspec.DecodeError."""
+
+
+class QueueState(StrEnum):
+    """How a job stands in its queue, in one word."""
+
+    WAITING = "Waiting"
+    """For quota."""
+    CHECKING = "Checking"
+    """It has quota, and waits for admission checks."""
+    ADMITTED = "Admitted"
+    """It may run."""
+    EVICTED = "Evicted"
+    """What runs of it is being stopped; it goes back to its queue."""
+    INACTIVE = "Inactive"
+    """Kueue leaves it alone until somebody sets `active` in its Workload again."""
+    FINISHED = "Finished"
+    UNKNOWN = "Unknown"
+    """It has no Workload, or that can't be read."""
+    NO_KUEUE = "NoKueue"
+    """The cluster has no Workloads at all: the label has no effect."""
+
+
+class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
+    """Where a job stands in its queue.
+
+    `name` is the LocalQueue, empty if MultiKueue alone is named. `message` says why, in Kueue's words. `workload` is
+    the name of the Workload, empty if there is none. `cluster_queue` is whose quota it has. With `multikueue` the job
+    runs on another cluster, `cluster` if it is chosen, and the operator of this one leaves it alone.
+    """
+
+    name: str
+    state: QueueState
+    message: str = ""
+    workload: str = ""
+    cluster_queue: str = ""
+    multikueue: bool = False
+    cluster: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the queue is why the job doesn't run."""
+        return self.state not in (QueueState.ADMITTED, QueueState.FINISHED, QueueState.NO_KUEUE)
+
+    @property
+    def title(self) -> str:
+        """`research`, or `MultiKueue`."""
+        return self.name or "MultiKueue"
+
+    def __str__(self) -> str:
+        """`research: Waiting: insufficient quota ...`."""
+        if self.state is QueueState.ADMITTED:
+            by = f" by ClusterQueue {self.cluster_queue}" if self.cluster_queue else ""
+            on = f", runs on cluster {self.cluster}" if self.cluster else ""
+            return f"{self.title}: {self.state}{by}{on}"
+        return f"{self.title}: {self.state}" + (f": {self.message}" if self.message else "")
+
+
+def in_queue(job: TFJob) -> bool:
+    """Whether the job says that it is in a queue, or that MultiKueue is in charge of it."""
+    return bool(queue_name(job.metadata.labels)) or is_multikueue(job)
+
+
+def is_multikueue(job: TFJob) -> bool:
+    """Whether the job runs on another cluster, and no operator of this one looks after it."""
+    policy = job.spec.run_policy
+    return policy is not None and policy.managed_by == MANAGED_BY_MULTIKUEUE
+
+
+def job_queue(client: ApiClient, job: TFJob) -> JobQueue | None:
+    """Where the job stands in its queue; None, and no request, for one without. Never raises."""
+    return job_queues(client, [job]).get(job.metadata.uid)
+
+
+def job_queues(client: ApiClient, jobs: Iterable[TFJob]) -> dict[str, JobQueue]:
+    """Where jobs stand in their queues, by UID; those that are in none are left out. Never raises.
+
+    One request for each fifty in a namespace that have not ended, and one more where Kueue is older than 0.15.
+    """
+    known: dict[str, JobQueue] = {}
+    asked: dict[str, dict[str, TFJob]] = {}
+    for job in filter(in_queue, jobs):
+        meta = job.metadata
+        if final_condition(job) is not None:
+            known[meta.uid] = JobQueue(queue_name(meta.labels), QueueState.FINISHED, multikueue=is_multikueue(job))
+        else:
+            asked.setdefault(meta.namespace, {})[meta.uid] = job
+    for namespace, waiting in asked.items():
+        uids = list(waiting)
+        for first in range(0, len(uids), _BATCH):
+            known |= _ask(client, namespace, {uid: waiting[uid] for uid in uids[first : first + _BATCH]})
+    return known
+
+
+def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[str, JobQueue]:
+    selection = Selection(label_selector=f"{JOB_UID_LABEL} in ({','.join(jobs)})")
+    try:
+        found = _workloads(client, namespace, selection)
+    except NotFoundError:
+        return {
+            uid: _without_workload(job, QueueState.NO_KUEUE, "the cluster has no Kueue, so nothing waits here")
+            for uid, job in jobs.items()
+        }
+    except KubeError as error:
+        why = "you may not read it (list workloads.kueue.x-k8s.io)" if isinstance(error, ForbiddenError) else str(error)
+        message = f"its Workload can't be read: {why}"
+        return {uid: _without_workload(job, QueueState.UNKNOWN, message) for uid, job in jobs.items()}
+    by_job: dict[str, list[Workload]] = {}
+    for workload in found:
+        by_job.setdefault(workload.metadata.labels.get(JOB_UID_LABEL, ""), []).append(workload)
+    return {uid: queue_of(job, by_job.get(uid, ())) for uid, job in jobs.items()}
+
+
+def _workloads(client: ApiClient, namespace: str, selection: Selection) -> list[Workload]:
+    """Raises NotFoundError if the cluster has no Workloads, and other KubeErrors."""
+    *newer, oldest = WORKLOADS
+    for resource in newer:
+        try:
+            return _list(client, resource, namespace, selection)
+        except NotFoundError:
+            continue
+    return _list(client, oldest, namespace, selection)
+
+
+def _list(client: ApiClient, resource: Resource, namespace: str, selection: Selection) -> list[Workload]:
+    pages = list_pages(client, resource, namespace, decode_workload, selection)
+    return [workload for page in pages for workload in page.items]
+
+
+def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
+    """Where a job stands by what Kueue has written about it. Pure."""
+    if not workloads:
+        message = (
+            "Kueue has no Workload of it: the job's events say why, if Kueue runs and kubeflow.org/tfjob is among its "
+            "frameworks"
+        )
+        return _without_workload(job, QueueState.UNKNOWN, message)
+    workload = max(workloads, key=lambda one: (not _is_true(one, "Finished"), *_age(one)))
+    state, message = _state(workload)
+    admission = workload.status.admission
+    return JobQueue(
+        queue_name(job.metadata.labels) or workload.spec.queue_name,
+        state,
+        _one_line(message),
+        workload.metadata.name,
+        admission.cluster_queue if admission is not None else "",
+        is_multikueue(job),
+        workload.status.cluster_name,
+    )
+
+
+def _one_line(text: str) -> str:
+    """What others have written, so that it can't look like more than one statement of ours."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_MESSAGE else f"{line[:_MAX_MESSAGE]} ..."
+
+
+def _without_workload(job: TFJob, state: QueueState, message: str) -> JobQueue:
+    return JobQueue(queue_name(job.metadata.labels), state, message, multikueue=is_multikueue(job))
+
+
+def _age(workload: Workload) -> tuple[float, str]:
+    created = workload.metadata.creation_timestamp
+    return (0.0 if created is None else created.timestamp(), workload.metadata.name)
+
+
+def _state(workload: Workload) -> tuple[QueueState, str]:
+    quota, evicted = _condition(workload, "QuotaReserved"), _condition(workload, "Evicted")
+    has_quota, is_evicted = quota.status == "True", evicted.status == "True"
+    if _is_true(workload, "Finished"):
+        return QueueState.FINISHED, _condition(workload, "Finished").message
+    if has_quota and is_evicted:
+        return QueueState.EVICTED, _sentence(evicted)
+    if workload.spec.active is False:
+        why = f" ({evicted.message})" if is_evicted and evicted.message else ""
+        return QueueState.INACTIVE, f"Workload {workload.metadata.name} is not active{why}"
+    if _is_true(workload, "Admitted"):
+        return QueueState.ADMITTED, _condition(workload, "Admitted").message
+    if has_quota:
+        return QueueState.CHECKING, _checks(workload) or quota.message
+    return QueueState.WAITING, _why_it_waits(workload, quota, evicted)
+
+
+def _why_it_waits(workload: Workload, quota: WorkloadCondition, evicted: WorkloadCondition) -> str:
+    """What Kueue says of the quota, and why the job is not running any more if it was."""
+    said = [quota.message or "Kueue has not looked at it yet"]
+    if evicted.status == "True" and evicted.message == quota.message:
+        said = [_sentence(evicted)]
+    elif evicted.status == "True":
+        said.append(f"evicted before ({_sentence(evicted)})")
+    requeue = workload.status.requeue_state
+    if requeue is not None and requeue.requeue_at is not None and evicted.status == "True":
+        said.append(f"tried again at {requeue.requeue_at.isoformat(timespec='seconds')}")
+    return "; ".join(said)
+
+
+def _sentence(condition: WorkloadCondition) -> str:
+    return f"{condition.reason}: {condition.message}" if condition.message else condition.reason
+
+
+def _checks(workload: Workload) -> str:
+    """The admission checks that have not agreed."""
+    waiting = [check for check in workload.status.admission_checks if check.state != "Ready"]
+    return ", ".join(
+        f"admission check {check.name} is {check.state}" + (f": {check.message}" if check.message else "")
+        for check in waiting
+    )
+
+
+def _condition(workload: Workload, kind: str) -> WorkloadCondition:
+    return next((one for one in workload.status.conditions if one.type == kind), _NO_CONDITION)
+
+
+_NO_CONDITION = WorkloadCondition()
+
+
+def _is_true(workload: Workload, kind: str) -> bool:
+    return _condition(workload, kind).status == "True"

@@ -1,0 +1,53 @@
+"""The stacks of the Python threads in a job's pods, wherever they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from tfoperator.api.names import replica_name
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import KubeError, NotFoundError
+from tfoperator.kube.objects import Pod
+from tfoperator.pod_stacks import STACKS_COMMAND, PodStacks, stacks_printed, stacks_refused, stacks_told
+from tfoperator.sdk.states import container_status
+
+_AT_ONCE = 8
+
+
+class ReplicaStacks(msgspec.Struct, frozen=True):
+    """The stacks of one replica's threads, or in one sentence why there are none."""
+
+    replica: str
+    text: str = ""
+    problem: str = ""
+
+
+def take_stacks(client: Client, pods: Sequence[Pod]) -> list[ReplicaStacks]:
+    """The stacks of the pods that run, in their order; blocks for some seconds where a program does not answer."""
+    running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stacks") as pool:
+        found = pool.map(lambda pod: _of(client, pod), running)
+        return [
+            ReplicaStacks(replica_name(pod), one.text, one.problem) for pod, one in zip(running, found, strict=True)
+        ]
+
+
+def _of(client: Client, pod: Pod) -> ReplicaStacks:
+    told = _told(client, pod)
+    return ReplicaStacks(replica_name(pod), told.text, told.problem)
+
+
+def _told(client: Client, pod: Pod) -> PodStacks:
+    meta, status = pod.metadata, container_status(pod)
+    container = status.name if status is not None else ""
+    try:
+        try:
+            # Only the control plane of `tfoperator local up` has it; it looks from outside, also at what is stopped.
+            return stacks_told(client.pod_stacks(meta.namespace, meta.name, container))
+        except NotFoundError:
+            return stacks_printed(client.pod_exec(meta.namespace, meta.name, container, STACKS_COMMAND))
+    except KubeError as error:
+        return stacks_refused(error, "you")

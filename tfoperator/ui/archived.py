@@ -1,0 +1,79 @@
+"""The archive's logs of a job, for the page: which runs there are, and the text of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import replica_name
+from tfoperator.archive import ArchivedContainer, archived_pods, read_archived
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which run's log: of a pod by its UID, of a container, the last one or the one before."""
+
+    pod: str
+    container: str
+    previous: bool
+    uid: str | None = None
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Wanted:
+        """As a request says it."""
+        return cls(
+            query.get("pod", ""), query.get("container", ""), query.get("previous") == "true", query.get("uid") or None
+        )
+
+
+def runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None) -> list[dict[str, Any]]:
+    """Every run of which there is a log, the oldest first. Raises OSError."""
+    found = []
+    for record in archived_pods(root, namespace, job, uid):
+        for container in record.containers:
+            about = {
+                "replica": replica_name(record.as_pod()),
+                "pod": record.pod,
+                "podUid": record.pod_uid,
+                "container": container.name,
+            }
+            if container.previous_log:
+                found.append(about | _previous(container))
+            if container.log:
+                found.append(about | _last(container))
+    return found
+
+
+def log(root: str | os.PathLike[str], namespace: str, job: str, wanted: Wanted, tail_lines: int) -> dict[str, Any]:
+    """The last lines of a run's log; `text` is null if it is not there (any more). Raises OSError."""
+    for record in archived_pods(root, namespace, job, wanted.uid):
+        if record.pod_uid != wanted.pod:
+            continue
+        for container in record.containers:
+            if container.name == wanted.container:
+                return {"text": read_archived(record, container, previous=wanted.previous, tail_lines=tail_lines)}
+    return {"text": None}
+
+
+def _previous(container: ArchivedContainer) -> dict[str, Any]:
+    finished = container.previous_finished
+    return {
+        "previous": True,
+        "restarts": max(container.restarts - 1, 0),
+        "exitCode": container.previous_exit_code,
+        "finished": finished.timestamp() if finished is not None else None,
+    }
+
+
+def _last(container: ArchivedContainer) -> dict[str, Any]:
+    return {
+        "previous": False,
+        "restarts": container.restarts,
+        "exitCode": container.exit_code,
+        "finished": container.finished.timestamp() if container.finished is not None else None,
+        "size": container.size,
+        "dropped": container.dropped,
+        "problem": container.problem,
+    }

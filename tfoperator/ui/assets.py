@@ -1,0 +1,58 @@
+"""The page's own files, and the headers that go with every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+from tfoperator.http_server import Answer
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        # TensorBoards of this machine; one of a cluster is linked, not framed.
+        "frame-src http://127.0.0.1:* http://localhost:*",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""The content security policy: only our own files, no inline script or style, and text never becomes markup."""
+
+SECURITY_HEADERS = (
+    ("Content-Security-Policy", POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+)
+NOT_STORED = (*SECURITY_HEADERS, ("Cache-Control", "no-store"))
+"""For everything that is somebody's data."""
+
+
+@cache
+def assets() -> Mapping[str, Answer]:
+    """Every file of the page by its path; `/` is the page."""
+    found: dict[str, Answer] = {}
+    headers = (*SECURITY_HEADERS, ("Cache-Control", "no-cache"))
+    for file in resources.files("tfoperator.ui").joinpath("static").iterdir():
+        content_type = _TYPES.get(f".{file.name.rpartition('.')[2]}")
+        if content_type is not None:
+            path = "/" if file.name == "index.html" else f"/static/{file.name}"
+            found[path] = Answer(file.read_bytes(), content_type=content_type, headers=headers)
+    return found

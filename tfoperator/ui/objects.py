@@ -1,0 +1,115 @@
+"""What the page shows of jobs and pods: the views of the operator, with the fields that only people read.
+
+They are decoded apart from the operator's, whose caches are to stay small.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.kube.objects import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStatus,
+    HasMetadata,
+    Pod,
+    PodSpec,
+    PodStatus,
+)
+
+
+class Running(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Since when a container runs."""
+
+    started_at: datetime | None = None
+
+
+class Terminated(ContainerStateTerminated, frozen=True, gc=False, rename="camel"):
+    """How a container ended, and when it had started."""
+
+    started_at: datetime | None = None
+
+
+class State(ContainerState, frozen=True, gc=False):
+    """At most one member is set."""
+
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class SeenContainerStatus(ContainerStatus, frozen=True, gc=False, rename="camel"):
+    """The kubelet's report about one container."""
+
+    state: State | None = None
+    last_state: State | None = None
+
+
+class Resources(msgspec.Struct, frozen=True, gc=False):
+    """Quantities by the resource's name, as they were written."""
+
+    requests: dict[str, str | int | float] | None = None
+    limits: dict[str, str | int | float] | None = None
+
+
+class SeenContainer(msgspec.Struct, frozen=True, gc=False):
+    """A container as it was asked for."""
+
+    name: str = ""
+    image: str = ""
+    resources: Resources | None = None
+
+
+class SeenPodSpec(PodSpec, frozen=True, gc=False, rename="camel"):
+    """A pod as it was asked for."""
+
+    containers: tuple[SeenContainer, ...] = ()
+
+
+class SeenPodStatus(PodStatus, frozen=True, gc=False, rename="camel"):
+    """What became of a pod."""
+
+    init_container_statuses: tuple[SeenContainerStatus, ...] = ()
+    container_statuses: tuple[SeenContainerStatus, ...] = ()
+
+
+class SeenPod(Pod, frozen=True, gc=False):
+    """A pod with times, images and limits."""
+
+    spec: SeenPodSpec = msgspec.field(default_factory=SeenPodSpec)
+    status: SeenPodStatus = msgspec.field(default_factory=SeenPodStatus)
+
+
+decode_pod = msgspec.json.Decoder(SeenPod).decode
+"""Decodes one pod. Raises msgspec.DecodeError."""
+
+
+class SeenJob(HasMetadata, frozen=True, kw_only=True):
+    """A job, and its `status.progress` as plain data: empty where nothing reports."""
+
+    job: TFJob
+    progress: dict[str, Any]
+
+
+class _ProgressStatus(msgspec.Struct, frozen=True):
+    progress: dict[str, Any] | None = None
+
+
+class _WithProgress(msgspec.Struct, frozen=True):
+    status: _ProgressStatus | None = None
+
+
+_decode_progress = msgspec.json.Decoder(_WithProgress).decode
+
+
+def decode_job(data: bytes) -> SeenJob:
+    """Decode a TFJob. Raises msgspec.DecodeError as `decode_tfjob` does."""
+    job = decode_tfjob(data)
+    try:
+        status = _decode_progress(data).status
+    except msgspec.ValidationError:
+        status = None
+    return SeenJob(metadata=job.metadata, job=job, progress=(status.progress if status else None) or {})

@@ -1,0 +1,45 @@
+"""Opens `tfoperator.ui.pipelines`, and with it SQLAlchemy, when there are runs to see: who has none pays nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Executor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tfoperator.ui.pipelines import PipelinePages
+    from tfoperator.ui.pipelines.views import FindJob
+
+
+class PipelineDoor:
+    """`pages` is for the event loop's thread; `stop()` once that has ended. `always`: even if nothing was run yet."""
+
+    def __init__(self, home: Path | None, find_job: FindJob, *, always: bool) -> None:
+        self._home = home
+        self._find_job = find_job
+        self._always = always
+        self._pages: PipelinePages | None = None
+
+    async def pages(self, executor: Executor) -> PipelinePages | None:
+        """The pages; None where nothing was run, or can't be read without SQLAlchemy."""
+        if self._pages is None and self._home is not None:
+            made = await asyncio.get_running_loop().run_in_executor(executor, self._make, self._home)
+            if self._pages is None:
+                self._pages = made
+        return self._pages
+
+    def stop(self) -> None:
+        """End the pages' threads."""
+        if self._pages is not None:
+            self._pages.stop()
+
+    def _make(self, home: Path) -> PipelinePages | None:
+        # Where it is, `Home` knows; to ask it means to load all that this is about.
+        if not (self._always or (home / "metadata.db").exists()) or find_spec("sqlalchemy") is None:
+            return None
+        from tfoperator.pipeline import Home
+        from tfoperator.ui.pipelines import PipelinePages
+
+        return PipelinePages(Home(home), self._find_job)

@@ -1,0 +1,97 @@
+"""What is read of a home for one page: a run with its steps, an artifact with its lineage. Blocks for milliseconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from tfoperator.launcher import LauncherError
+from tfoperator.launcher.core import LaunchRecord, WorkDirectory
+from tfoperator.pipeline import Home, Lineage, MetadataStore, StoreError, lineage_of
+from tfoperator.pipeline.home import is_run_id
+from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, Maker, RunRecord
+from tfoperator.ui.problems import CannotRead, NotThere
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """A run: by step its last execution and its launch, and by artifact who has made it."""
+
+    run: RunRecord
+    executions: Mapping[str, ExecutionRecord] = {}
+    launches: Mapping[str, LaunchRecord] = {}
+    makers: Mapping[int, Maker] = {}
+
+
+class ArtifactFacts(msgspec.Struct, frozen=True):
+    """An artifact, what it was made from, and what was made from it."""
+
+    origin: Lineage
+    use: Lineage
+
+
+def read_run(home: Home, run_id: str) -> RunFacts:
+    """Raises NotThere, CannotRead."""
+    with _opened(home) as store:
+        try:
+            run = store.run(run_id)
+            if run is None:
+                raise NotThere(f"there is no run {run_id}")
+            executions = store.executions(run_id)
+            numbers = {record.id for execution in executions.values() for record in _artifacts(execution)}
+            makers = store.makers(sorted(numbers))
+        except StoreError as error:
+            raise CannotRead(str(error)) from error
+    launches = {step: found for step in run.steps if (found := _launch(home, run.id, step)) is not None}
+    return RunFacts(home.seen(run), executions, launches, makers)
+
+
+def read_artifact(home: Home, number: int) -> ArtifactFacts:
+    """Raises NotThere, CannotRead."""
+    with _opened(home) as store:
+        try:
+            found = next((one for one in store.artifacts(str(number)) if one.id == number), None)
+            if found is None:
+                raise NotThere(f"there is no artifact {number}")
+            return ArtifactFacts(lineage_of(store, found), lineage_of(store, found, downstream=True))
+        except StoreError as error:
+            raise CannotRead(str(error)) from error
+
+
+def log_path(home: Home, run: RunRecord, step: str) -> Path:
+    """Where a step's log is. Raises NotThere for what is no step of this run, or would be a file elsewhere."""
+    if step not in run.steps or not _safe(run.id, step):
+        raise NotThere(f"run {run.id} has no step {step!r}")
+    return home.step_log(run.id, step)
+
+
+def _launch(home: Home, run_id: str, step: str) -> LaunchRecord | None:
+    """The record of a step's launch; None if there is none (yet), or none that can be read."""
+    if not _safe(run_id, step):
+        return None
+    try:
+        return WorkDirectory(home.step_folder(run_id, step)).load()
+    except LauncherError:
+        return None
+
+
+def _safe(run_id: str, step: str) -> bool:
+    """Whether both are names of files, and no ways out of the home, whoever has written them into the store."""
+    return is_run_id(run_id) and step not in ("", ".", "..") and not {os.sep, "\0"} & set(step)
+
+
+def _opened(home: Home) -> MetadataStore:
+    if not home.exists():
+        raise NotThere("no pipeline was run here yet")
+    try:
+        return home.store(read_only=True)
+    except StoreError as error:
+        raise CannotRead(str(error)) from error
+
+
+def _artifacts(execution: ExecutionRecord) -> Iterable[ArtifactRecord]:
+    for side in (execution.inputs, execution.outputs):
+        for records in side.values():
+            yield from records

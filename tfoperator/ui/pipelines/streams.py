@@ -1,0 +1,85 @@
+"""What a page is told of runs as it happens: lines of JSON, first what there is, then what changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from tfoperator.ui.pipelines.board import RunBoard
+from tfoperator.ui.pipelines.step_log import LogPiece, StepLogTail
+from tfoperator.ui.problems import CannotRead, NotThere
+from tfoperator.ui.streams import HEARTBEAT, Put, encode_status, next_changes
+from tfoperator.ui.views import encode
+
+T = TypeVar("T")
+
+_GOES_ON = 1.0
+"""Seconds between two looks at a run that goes on: attempts and containers are in files that nothing tells of."""
+_LOG_PERIOD = 0.5
+"""Seconds between two looks at a log at whose end one is."""
+
+InThread = Callable[[Callable[[], T]], Awaitable[T]]
+
+
+async def run_list(board: RunBoard) -> AsyncGenerator[bytes, None]:
+    """Every run, and on: `{"runs": [...]}`, then `{"synced": true}`, `{"runs": [...], "gone": [...]}`."""
+    listener = board.listen(asyncio.get_running_loop())
+    try:
+        known: dict[str, Any] = {}
+        while True:
+            status, rows = board.status, board.rows
+            changed = [row for key, row in rows.items() if known.get(key) != row]
+            gone = [key for key in known if key not in rows]
+            if changed or gone:
+                yield encode({"runs": changed, "gone": gone})
+            known = dict(rows)
+            yield encode_status(status)
+            await next_changes(listener)
+    finally:
+        board.unlisten(listener)
+
+
+async def run_parts(board: RunBoard, key: str, read: Callable[[], Awaitable[Mapping[str, Any]]], put: Put) -> None:
+    """A run, each part when it has changed. `read` gives the parts, among them `goesOn`, which is not sent."""
+    listener = board.listen(asyncio.get_running_loop())
+    sent: dict[str, bytes] = {}
+    try:
+        while True:
+            problems: dict[str, str] = {}
+            parts: dict[str, Any] = {}
+            try:
+                parts = dict(await read())
+            except NotThere:
+                parts = {"run": None}
+            except CannotRead as error:
+                problems["pipelines"] = str(error)
+            goes_on = parts.pop("goesOn", False)
+            for name, value in parts.items():
+                line = encode({name: value})
+                if sent.get(name) != line:
+                    sent[name] = line
+                    await put(line)
+            await put(encode_status({"synced": True, "problems": problems}))
+            while True:
+                changed = await next_changes(listener, _GOES_ON if goes_on else HEARTBEAT)
+                if not changed or changed & {key, ""}:
+                    break
+    finally:
+        board.unlisten(listener)
+
+
+async def log_lines(step: str, tail: StepLogTail, in_thread: InThread[LogPiece], put: Put) -> None:
+    """What a step logs, as the logs of replicas come; each line once, however slow the page is."""
+    try:
+        while True:
+            piece = await in_thread(tail.read)
+            if piece.lines or piece.afresh:
+                await put(encode({"log": {"step": step, "lines": piece.lines, "afresh": piece.afresh}}))
+            else:
+                await asyncio.sleep(_LOG_PERIOD)
+    except CannotRead as error:
+        await put(encode({"log": {"step": step, "problem": str(error)}}))
+        await asyncio.Event().wait()  # the rest of the page goes on
+    finally:
+        tail.close()

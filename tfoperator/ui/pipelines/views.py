@@ -1,0 +1,175 @@
+"""Runs, their steps and artifacts as the page gets them: plain data of bounded size. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tfoperator.launcher.core import LaunchRecord
+from tfoperator.pipeline import Lineage
+from tfoperator.pipeline.drawing import arrange
+from tfoperator.pipeline.step_states import states_of, step_states, steps_done
+from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, ExecutionState, Maker, RunRecord
+from tfoperator.ui.pipelines.reading import ArtifactFacts, RunFacts
+
+MAX_TEXT = 4000
+"""Characters of a message or a value that are sent."""
+MAX_VALUES = 200
+"""Properties, parameters and artifacts of one thing that are sent."""
+MAX_DRAWN = 500
+"""Steps of a pipeline that is drawn."""
+
+FindJob = Callable[[str], tuple[str, str] | None]
+"""Namespace and name of the TFJob of a UID, if it is one of the page's API server."""
+
+_PLATFORMS = {"docker": "Docker", "kubernetes": "Pod", "tfjob": "TFJob", "in-process": "In process"}
+
+
+def run_row(run: RunRecord, states: Mapping[str, ExecutionState]) -> dict[str, Any]:
+    """A run in the list."""
+    found = states_of(run, states)
+    return {
+        "key": run.id,
+        "pipeline": run.pipeline,
+        "state": run.state,
+        "message": _short(run.message or _now(found)),
+        "done": steps_done(states),
+        "steps": len(run.steps),
+        "began": _time(run.began),
+        "ended": _time(run.ended),
+    }
+
+
+def run_detail(facts: RunFacts) -> dict[str, Any]:
+    """A run on its own page, with the places of its steps in the picture."""
+    run = facts.run
+    states = {name: execution.state for name, execution in facts.executions.items()}
+    return run_row(run, states) | {
+        "message": _short(run.message),
+        "root": run.root,
+        "source": run.source,
+        "parameters": _values(run.parameters),
+        "picture": msgspec.to_builtins(arrange(run.steps)) if len(run.steps) <= MAX_DRAWN else None,
+    }
+
+
+def step_rows(facts: RunFacts, find_job: FindJob) -> list[dict[str, Any]]:
+    """The steps of a run in order, with what each has read and made."""
+    states = step_states(facts.run, facts.executions)
+    return [
+        {
+            "name": name,
+            "state": state,
+            "after": list(facts.run.steps[name]),
+            **_execution(facts.executions.get(name), facts.makers),
+            **_launch(facts.launches.get(name), find_job),
+        }
+        for name, state in states.items()
+    ]
+
+
+def artifact_detail(facts: ArtifactFacts) -> dict[str, Any]:
+    """An artifact with its lineage in both directions."""
+    return {
+        "artifact": _artifact(facts.origin.artifact, {}),
+        "origin": _lineage(facts.origin),
+        "use": _lineage(facts.use),
+    }
+
+
+def _now(states: Mapping[str, str]) -> str:
+    running = [name for name, state in states.items() if state == "running"]
+    return ", ".join(running[:8])
+
+
+def _execution(execution: ExecutionRecord | None, makers: Mapping[int, Maker]) -> dict[str, Any]:
+    if execution is None:
+        return {"began": None, "ended": None, "message": "", "inputs": {}, "outputs": {}, "parameters": {}}
+    again = None
+    if execution.state == "CACHED":
+        made = (one for records in execution.outputs.values() for one in records)
+        again = next((_maker(makers[one.id]) for one in made if one.id in makers), None)
+    return {
+        "id": execution.id,
+        "began": _time(execution.began),
+        "ended": _time(execution.ended),
+        "message": _short(execution.message),
+        "image": execution.image_id,
+        "parameters": _values(execution.exec_properties),
+        "inputs": _side(execution.inputs, makers),
+        "outputs": _side(execution.outputs, makers),
+        "usedFrom": again,
+    }
+
+
+def _launch(record: LaunchRecord | None, find_job: FindJob) -> dict[str, Any]:
+    if record is None:
+        return {"attempts": 0, "platform": "", "container": "", "job": None}
+    job = find_job(record.uid) if record.kind == "tfjob" and record.uid else None
+    return {
+        "attempts": record.attempt,
+        "platform": _PLATFORMS.get(record.kind, record.kind),
+        "container": record.name,
+        "job": None if job is None else {"namespace": job[0], "name": job[1]},
+    }
+
+
+def _side(side: Mapping[str, tuple[ArtifactRecord, ...]], makers: Mapping[int, Maker]) -> dict[str, list[Any]]:
+    return {
+        _short(name): [_artifact(record, makers) for record in records[:MAX_VALUES]]
+        for name, records in _first(side.items())
+    }
+
+
+def _artifact(record: ArtifactRecord, makers: Mapping[int, Maker]) -> dict[str, Any]:
+    maker = makers.get(record.id)
+    return {
+        "id": record.id,
+        "type": record.type,
+        "uri": _short(record.uri),
+        "state": record.state,
+        "created": _time(record.created),
+        "properties": _values(record.properties),
+        "maker": None if maker is None else _maker(maker),
+    }
+
+
+def _maker(maker: Maker) -> dict[str, Any]:
+    return {"run": maker.run_id, "step": maker.step}
+
+
+def _lineage(tree: Lineage) -> dict[str, Any]:
+    return {
+        "artifact": _artifact(tree.artifact, {}),
+        "executions": [
+            {"id": one.id, "run": one.run_id, "step": one.step, "parameters": _values(one.exec_properties)}
+            for one in tree.executions[:MAX_VALUES]
+        ],
+        "next": [_lineage(one) for one in tree.next],
+        "repeated": tree.repeated,
+        "cut": tree.cut,
+    }
+
+
+def _values(values: Mapping[str, Any]) -> dict[str, str]:
+    """Each as a person reads it: text as it is, all else as JSON."""
+    return {
+        _short(name): _short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+        for name, value in _first(values.items())
+    }
+
+
+def _first(items: Iterable[Any]) -> list[Any]:
+    return list(items)[:MAX_VALUES]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} …"
+
+
+def _time(moment: datetime | None) -> float | None:
+    return moment.timestamp() if moment is not None else None

@@ -1,0 +1,251 @@
+"""The server of the page, on loopback: its files for everybody, its data for browsers that were handed a link.
+
+It uses the rights of the client that it is given, reads only, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+
+import tfoperator
+from tfoperator.http_server import Answer, HttpServer, Limits, Request, StreamedAnswer
+from tfoperator.kube import ApiError, KubeError, NotFoundError
+from tfoperator.kube.client import Client
+from tfoperator.sdk import TFJobError
+from tfoperator.ui import archived, streams
+from tfoperator.ui.assets import NOT_STORED, assets
+from tfoperator.ui.board import Board
+from tfoperator.ui.guard import Sessions, complaint
+from tfoperator.ui.logs import MAX_REPLICAS, LogFeed, Readers
+from tfoperator.ui.manifest import job_yaml
+from tfoperator.ui.pipeline_door import PipelineDoor
+from tfoperator.ui.problems import CannotRead, NotThere
+from tfoperator.ui.queues import Queues
+from tfoperator.ui.report import job_report
+from tfoperator.ui.usage import Usage
+
+T = TypeVar("T")
+Query = dict[str, list[str]]
+
+LIMITS = Limits(connections=64, per_source=64, body=4096, received=64 << 10, request_seconds=20.0, idle_seconds=60.0)
+MAX_TAIL = 500_000
+"""Lines of a log that a page may ask for."""
+_DEFAULT_TAIL = 10_000
+_CALLS = 4
+_WAITING_CALLS = 32
+_JSON = "application/json"
+
+
+class About(msgspec.Struct, frozen=True, rename="camel"):
+    """What the page says of where its data comes from."""
+
+    source: str
+    namespaces: tuple[str, ...] = ()
+    version: str = tfoperator.__version__
+    archive: bool = False
+    jobs: bool = True
+    pipelines: str = ""
+
+
+class UiServer(HttpServer):
+    """Serves the page at 127.0.0.1. `start()` once, then `stop()`, which also closes the client.
+
+    `namespaces` are those that are watched, `("",)` all. `source` names the cluster for people. `pipelines` is the home
+    of pipeline runs that are shown, too, once there are any; without a client nothing else is. `on_link(url)` is
+    called with each link that lets a browser in: one when the server is made, and another when that was used, from any
+    thread.
+    Raises ListenError. Port 0 takes a free one.
+    """
+
+    def __init__(
+        self,
+        client: Client | None,
+        *,
+        port: int = 0,
+        namespaces: Sequence[str] = ("",),
+        source: str = "",
+        archive_dir: str | os.PathLike[str] | None = None,
+        pipelines: Path | None = None,
+        on_link: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        super().__init__("127.0.0.1", port, name="ui", limits=LIMITS)
+        self.url = f"http://127.0.0.1:{self.port}/"
+        self._archive = archive_dir or None
+        shown = tuple(name for name in namespaces if name)
+        source = source or (client.server if client is not None else "this machine")
+        self._about = About(source, shown, archive=self._archive is not None, jobs=client is not None)
+        self._cluster = None if client is None else Cluster(client, namespaces)
+        self._pipelines = PipelineDoor(pipelines, self._find_job, always=client is None)
+        self._readers = Readers()
+        self._calls = ThreadPoolExecutor(_CALLS, thread_name_prefix="ui-call")
+        self._waiting = 0  # calls that have not ended; of the loop's thread only
+        self._sessions = Sessions(self.port, lambda token: on_link(f"{self.url}#token={token}"))
+
+    def stop(self) -> None:
+        """Stop listening, end every page's stream, and every thread. Idempotent."""
+        super().stop()
+        if self._cluster is not None:
+            self._cluster.stop()
+        self._pipelines.stop()
+        self._readers.join()
+        self._calls.shutdown(wait=True, cancel_futures=True)
+
+    async def respond(self, request: Request) -> Answer | StreamedAnswer:
+        """The answer to a request."""
+        problem = complaint(request, self.port)
+        if problem:
+            return _refuse(HTTPStatus.FORBIDDEN, problem)
+        if request.method == "POST" and request.path == "/api/session":
+            return self._exchange(request)
+        if request.method != "GET":
+            return _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "this server only reads")
+        if not request.path.startswith("/api/"):
+            return assets().get(request.path) or _refuse(HTTPStatus.NOT_FOUND, "there is no such file")
+        if not self._sessions.knows(request):
+            return _refuse(HTTPStatus.UNAUTHORIZED, "open the link that the command has printed")
+        return await self._data(request)
+
+    def _exchange(self, request: Request) -> Answer:
+        try:
+            token = msgspec.json.decode(request.body, type=dict[str, str]).get("token", "")
+        except msgspec.DecodeError:
+            token = ""
+        session = self._sessions.exchange(token)
+        if session is None:
+            return _refuse(HTTPStatus.UNAUTHORIZED, "this link was used already, or is not of this server")
+        return _json({"key": session.key}, ("Set-Cookie", session.set_cookie))
+
+    async def _data(self, request: Request) -> Answer | StreamedAnswer:
+        query = parse_qs(request.query, max_num_fields=64)
+        if request.path == "/api/about":
+            pages = await self._pipelines.pages(self._calls)
+            return _json(msgspec.structs.replace(self._about, pipelines=pages.place if pages is not None else ""))
+        if request.path in ("/api/runs", "/api/run", "/api/artifact"):
+            return await self._pipeline_data(request.path, query)
+        if self._cluster is None:
+            return _refuse(HTTPStatus.NOT_FOUND, "this page shows pipelines only: tfoperator ui shows jobs")
+        return await self._job_data(self._cluster, request.path, query)
+
+    async def _job_data(self, cluster: Cluster, path: str, query: Query) -> Answer | StreamedAnswer:
+        client, archive = cluster.client, self._archive
+        if path == "/api/jobs":
+            cluster.watch()
+            return _stream(streams.job_list(cluster.board, cluster.queues))
+        namespace, name = _one(query, "namespace"), _one(query, "name")
+        if not namespace or not name:
+            return _refuse(HTTPStatus.BAD_REQUEST, "which job? give namespace and name")
+        if path == "/api/job":
+            cluster.watch()
+            feed = self._feed(client, query)
+            return _stream(streams.one_job(cluster.board, cluster.usage, cluster.queues, f"{namespace}/{name}", *feed))
+        if path == "/api/yaml":
+            return await self._call(lambda: job_yaml(client, namespace, name))
+        if path == "/api/report":
+            return await self._call(lambda: job_report(client, archive, namespace, name))
+        if path == "/api/archive" and archive is not None:
+            uid = _one(query, "uid") or None
+            return await self._call(lambda: archived.runs(archive, namespace, name, uid))
+        if path == "/api/archive/log" and archive is not None:
+            wanted = archived.Wanted.of({key: _one(query, key) for key in query})
+            return await self._call(lambda: archived.log(archive, namespace, name, wanted, MAX_TAIL))
+        return _refuse(HTTPStatus.NOT_FOUND, "there is no such thing")
+
+    async def _pipeline_data(self, path: str, query: Query) -> Answer | StreamedAnswer:
+        pages = await self._pipelines.pages(self._calls)
+        if pages is None:
+            return _refuse(HTTPStatus.NOT_FOUND, "no pipeline was run here yet")
+        if path == "/api/runs":
+            return _stream(pages.runs())
+        wanted = _one(query, "id")
+        if path == "/api/run":
+            return _stream(pages.run(wanted, _one(query, "step"), _tail(query)))
+        return await self._call(lambda: pages.artifact(wanted))
+
+    def _find_job(self, uid: str) -> tuple[str, str] | None:
+        """Namespace and name of a job, if it is known already. From any thread."""
+        if self._cluster is None:
+            return None
+        self._cluster.watch()
+        found = self._cluster.board.job_of_uid(uid)
+        return None if found is None else (found.metadata.namespace, found.metadata.name)
+
+    def _feed(self, client: Client, query: Query) -> tuple[LogFeed | None, list[str]]:
+        replicas = [name for name in _one(query, "logs").split(",") if name][:MAX_REPLICAS]
+        if not replicas:
+            return None, []
+        return LogFeed(client, self._readers, asyncio.get_running_loop(), tail_lines=_tail(query)), replicas
+
+    async def _call(self, call: Callable[[], T]) -> Answer:
+        """What a call that may take long says, in a thread of its own."""
+        if self._waiting >= _WAITING_CALLS:
+            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests wait already")
+        self._waiting += 1
+        try:
+            return _json(await asyncio.get_running_loop().run_in_executor(self._calls, call))
+        except (NotFoundError, NotThere, TFJobError) as error:
+            return _refuse(HTTPStatus.NOT_FOUND, str(error))
+        except ApiError as error:
+            return _refuse(HTTPStatus.BAD_GATEWAY, f"the API server refuses: {error}")
+        except KubeError as error:
+            return _refuse(HTTPStatus.BAD_GATEWAY, f"the API server can't be asked: {error}")
+        except CannotRead as error:
+            return _refuse(HTTPStatus.BAD_GATEWAY, str(error))
+        except OSError as error:
+            return _refuse(HTTPStatus.BAD_GATEWAY, f"the archive can't be read: {error.strerror or error}")
+        finally:
+            self._waiting -= 1
+
+
+class Cluster:
+    """What is known of a cluster's jobs. Watched from the first page on."""
+
+    def __init__(self, client: Client, namespaces: Sequence[str]) -> None:
+        self.client = client
+        self.board = Board(client, namespaces=namespaces)
+        self.usage = Usage(client, namespaces=namespaces, on_round=self.board.tell_all)
+        self.queues = Queues(client, self.board.jobs, self.board.tell)
+
+    def watch(self) -> None:
+        """Begin, if nobody has yet. Thread-safe."""
+        self.board.start()
+        self.usage.start()
+        self.queues.start()
+
+    def stop(self) -> None:
+        """End every thread, and close the client."""
+        self.client.close()
+        self.board.stop()
+        self.usage.stop()
+        self.queues.stop()
+
+
+def _one(query: Query, name: str) -> str:
+    return query.get(name, [""])[0]
+
+
+def _tail(query: Query) -> int:
+    """How many lines of a log, from its end, are asked for."""
+    tail = _one(query, "tail")
+    lines = int(tail) if tail.isascii() and tail.isdigit() and len(tail) < 7 else _DEFAULT_TAIL
+    return max(1, min(lines, MAX_TAIL))
+
+
+def _json(value: Any, *headers: tuple[str, str]) -> Answer:
+    return Answer(msgspec.json.encode(value), content_type=_JSON, headers=(*NOT_STORED, *headers))
+
+
+def _stream(chunks: Any) -> StreamedAnswer:
+    return StreamedAnswer(chunks, content_type="application/x-ndjson", headers=NOT_STORED)
+
+
+def _refuse(status: HTTPStatus, problem: str) -> Answer:
+    return Answer(msgspec.json.encode({"problem": problem}), status, _JSON, NOT_STORED)

@@ -1,0 +1,101 @@
+// The session, and what the server says: answers in one piece, and streams of JSON lines.
+
+const KEY = "tfoperator-key";
+const QUIET = 25_000; // without a line for so long (the server sends one every 10 s) a stream is broken
+const RETRY = [500, 1000, 2000, 5000, 10_000];
+
+export class Unauthorized extends Error {}
+
+const headers = () => ({ "X-Tfoperator-Key": localStorage.getItem(KEY) ?? "" });
+
+/** Trade a link's token for a session; what is left of the link in the address bar goes. */
+export async function signIn() {
+  const token = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
+  if (!token) return;
+  history.replaceState(null, "", "#/");
+  const answer = await fetch("/api/session", { method: "POST", body: JSON.stringify({ token }) });
+  if (answer.ok) localStorage.setItem(KEY, (await answer.json()).key);
+}
+
+/** An answer as JSON. Throws Unauthorized, or an Error with the server's words. */
+export async function get(path, query = {}) {
+  const answer = await fetch(`${path}?${new URLSearchParams(query)}`, { headers: headers() });
+  if (answer.status === 401) throw new Unauthorized();
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.problem ?? answer.statusText);
+  return body;
+}
+
+/** A stream that is opened again when it breaks, until `close()`. `opened()` comes before each first message.
+ *
+ * A page that nobody sees closes it after half a minute, and opens it again when it is seen: browsers have six
+ * connections to a server for all pages together. */
+export class Stream {
+  constructor(path, query, { opened = () => {}, message, state = () => {} }) {
+    Object.assign(this, { path, query, opened, message, state, failures: 0, closed: false, fresh: true });
+    this.seen = () => this.visibility();
+    document.addEventListener("visibilitychange", this.seen);
+    this.run();
+  }
+
+  close() {
+    this.closed = true;
+    document.removeEventListener("visibilitychange", this.seen);
+    clearTimeout(this.hidden);
+    clearTimeout(this.retry);
+    this.abort?.abort();
+  }
+
+  visibility() {
+    clearTimeout(this.hidden);
+    if (document.hidden) {
+      this.hidden = setTimeout(() => { this.asleep = true; this.abort?.abort(); clearTimeout(this.retry); }, 30_000);
+    } else if (this.asleep) {
+      this.asleep = false;
+      this.run();
+    }
+  }
+
+  async run() {
+    const abort = (this.abort = new AbortController());
+    let watchdog = 0;
+    try {
+      const answer = await fetch(`${this.path}?${new URLSearchParams(this.query)}`, { headers: headers(), signal: abort.signal });
+      if (answer.status === 401) throw new Unauthorized();
+      if (!answer.ok) throw new Error((await answer.json()).problem);
+      this.fresh = true;
+      await lines(answer.body, (line) => {
+        clearTimeout(watchdog);
+        watchdog = setTimeout(() => abort.abort(), QUIET);
+        if (this.closed) return;
+        if (this.fresh) { this.fresh = false; this.failures = 0; this.opened(); this.state("live"); }
+        this.message(JSON.parse(line));
+      });
+      throw new Error("the server has ended");
+    } catch (error) {
+      if (this.closed || this.asleep) return;
+      this.state(error instanceof Unauthorized ? "unauthorized" : "broken");
+      if (error instanceof Unauthorized) return;
+      this.retry = setTimeout(() => this.run(), RETRY[Math.min(this.failures++, RETRY.length - 1)]);
+    } finally {
+      clearTimeout(watchdog);
+    }
+  }
+}
+
+async function lines(body, take) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = [];
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    let from = 0;
+    for (let at = value.indexOf("\n"); at >= 0; at = value.indexOf("\n", from)) {
+      rest.push(value.slice(from, at));
+      take(rest.join(""));
+      rest = [];
+      from = at + 1;
+    }
+    if (from < value.length) rest.push(value.slice(from));
+  }
+}

@@ -1,0 +1,87 @@
+// Numbers and times for people. Pure, but for the time zone.
+
+/** Seconds as people say them: 45s, 3m 20s, 2h 5m, 4d 3h. */
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "\u2013";
+  const all = Math.max(0, Math.round(seconds));
+  const units = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
+  const first = units.findIndex(([size]) => all >= size);
+  if (first < 0) return "0s";
+  const [size, name] = units[first];
+  const rest = units[first + 1] ? Math.floor((all % size) / units[first + 1][0]) : 0;
+  return `${Math.floor(all / size)}${name}` + (rest && all < size * 10 ? ` ${rest}${units[first + 1][1]}` : "");
+}
+
+/** How long ago a time (seconds since 1970) was. */
+export const ago = (time, now = Date.now() / 1000) => (time === null || time === undefined ? "\u2013" : duration(now - time));
+
+/** A time of today as 14:03:07, of another day with its date. */
+export function clock(time) {
+  const date = new Date(time * 1000);
+  const text = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+  return date.toDateString() === new Date().toDateString() ? text : `${date.toLocaleDateString()} ${text}`;
+}
+
+/** Bytes as 512 MiB. */
+export function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let power = 0;
+  for (; value >= 1024 && power < units.length - 1; power++) value /= 1024;
+  return `${value >= 100 || power === 0 ? value.toFixed(0) : value.toPrecision(3)} ${units[power]}`;
+}
+
+/** A number of any size with four digits that count. */
+export function number(value) {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e6 || size < 1e-3) return Number(value.toPrecision(3)).toExponential();
+  return String(Number(value.toPrecision(4)));
+}
+
+/** What a resource's use means: cores, bytes, or a number. */
+export function amount(resource, value) {
+  if (resource === "cpu") return value < 0.0995 ? `${Math.round(value * 1000)}m` : number(Number(value.toPrecision(3)));
+  return resource === "memory" || resource.endsWith("memory") || resource.endsWith("storage") ? bytes(value) : number(value);
+}
+
+/** What a message says, without the job's name at its beginning, which stands beside it. */
+export function told(message, job) {
+  for (const name of [`${job.namespace}/${job.name}`, job.name]) {
+    const start = `TFJob ${name} `;
+    if (message.startsWith(start)) return message.charAt(start.length).toUpperCase() + message.slice(start.length + 1);
+  }
+  return message;
+}
+
+/** A word with a capital letter. */
+export const capital = (word) => word.charAt(0).toUpperCase() + word.slice(1);
+
+/** 12,345. */
+export const count = (value) => value.toLocaleString("en-US");
+
+const OK = new Set(["Succeeded", "Completed", "Cached"]);
+const BAD = new Set(["Failed", "Stalled", "Interrupted"]);
+const RUN = new Set(["Running"]);
+const IDLE = new Set(["Cancelled", "Not run", "Waiting", "Suspended", "Gone", "Stopped", "Terminating", "No pod"]);
+
+/** ok, bad, run, wait or "" (nothing to see): how a state looks. */
+export function tone(state) {
+  if (OK.has(state)) return "ok";
+  if (BAD.has(state)) return "bad";
+  if (RUN.has(state)) return "run";
+  if (IDLE.has(state)) return "";
+  return /^(Err|Crash|ImagePull|Invalid|CreateContainer)|Error$/.test(state) ? "bad" : "wait";
+}
+
+/** Percent and remaining seconds of `status.progress`, each null if it is not said. */
+export function progressOf(progress) {
+  if (!progress) return { percent: null, left: null, step: null };
+  const percent = numberIn(progress, "percentage");
+  const step = numberIn(progress, "step"), total = numberIn(progress, "totalSteps");
+  return { percent: percent === null ? null : Math.min(100, Math.max(0, percent)), left: numberIn(progress, "estimatedRemainingSeconds"), step, total };
+}
+
+function numberIn(object, name) {
+  const value = Number(object[name]);
+  return object[name] !== undefined && object[name] !== null && Number.isFinite(value) ? value : null;
+}

@@ -1,0 +1,151 @@
+// One replica's log: only the lines in sight are drawn, and it stays at its end while that is in sight.
+
+import { framed, h, setText } from "./dom.js";
+import { count } from "./format.js";
+import { LogBuffer, MARK } from "./logbuffer.js";
+import { pieces, visible } from "./text.js";
+import { VirtualList } from "./virtual.js";
+
+export class LogPane {
+  constructor(name, most, title = name) {
+    this.name = name;
+    this.buffer = new LogBuffer(most);
+    this.waiting = []; // what came while the pane was paused
+    this.run = null;
+    this.only = false;
+    this.now = -1; // the hit that was jumped to, among the hits
+    this.following = true;
+    this.said = h("span", { class: "muted num", role: "status" });
+    this.list = new VirtualList({ height: 18, make: () => h("div", { class: "row" }), draw: (row, index) => this.draw(row, index),
+      attributes: { class: "lines", tabindex: 0, role: "log", "aria-live": "off", "aria-label": `Log of ${visible(name)}` } });
+    this.list.element.addEventListener("scroll", () => { if (!this.moving) this.following = this.list.atEnd; }, { passive: true });
+    this.element = h("section", { class: "panel pane", "data-replica": name }, h("header", {}, h("h2", {}, visible(title)), this.said), this.list.element);
+    this.settle = framed(() => this.arrange());
+  }
+
+  close() {
+    this.list.close();
+    clearTimeout(this.looking);
+  }
+
+  clear() {
+    this.buffer.clear();
+    this.buffer.search(this.text ?? "");
+    this.waiting = [];
+    this.run = null;
+    this.settle();
+  }
+
+  /** Lines of a run; a run's first ones come after a line that says so. */
+  take({ pod, restarts, lines = [], problem }) {
+    const run = `${pod} ${restarts}`;
+    const found = [];
+    if (run !== this.run) {
+      if (this.run !== null || restarts > 0) found.push(`${MARK}${pod}, run ${restarts + 1}`);
+      this.run = run;
+    }
+    for (const line of lines) found.push(line);
+    if (problem) found.push(`${MARK}${problem}`);
+    if (this.paused) {
+      this.waiting.push(...found.splice(0, Math.max(0, this.buffer.most - this.waiting.length)));
+      this.tell();
+    } else {
+      this.buffer.add(found);
+      this.settle();
+    }
+  }
+
+  pause(paused) {
+    this.paused = paused;
+    if (!paused) this.buffer.add(this.waiting.splice(0));
+    this.settle();
+  }
+
+  search(text, only) {
+    this.only = only && text !== "";
+    if (text !== this.text) {
+      this.text = text;
+      this.buffer.search(text);
+      this.now = -1;
+    }
+    this.settle();
+  }
+
+  /** Jump to the next hit (`step` 1) or the one before (-1); whether there is one. */
+  jump(step) {
+    const { hits } = this.buffer;
+    const shown = this.only ? hits[this.list.first] ?? 0 : this.list.first;
+    // Who types and presses Enter at once is before the search: it goes on here, as far as the answer needs.
+    while ((!hits.length || hits.at(-1) < shown) && this.buffer.look());
+    if (!hits.length) return false;
+    if (this.now < 0) {
+      const first = hits.findIndex((hit) => hit >= shown);
+      this.now = step > 0 ? Math.max(0, first) : (first < 0 ? hits.length : first) - 1;
+    } else this.now += step;
+    this.now = (this.now + hits.length) % hits.length;
+    this.following = false;
+    this.list.show(this.only ? this.now : hits[this.now], "middle");
+    this.list.refresh();
+    this.tell();
+    return true;
+  }
+
+  arrange() {
+    const more = this.buffer.look();
+    clearTimeout(this.looking);
+    if (more) this.looking = setTimeout(() => this.arrange(), 0);
+    const { hits, lines } = this.buffer;
+    this.list.resize(this.only ? hits.length : lines.length);
+    if (this.following && !this.paused) {
+      this.moving = true;
+      this.list.toEnd();
+      requestAnimationFrame(() => { this.moving = false; });
+    }
+    this.tell();
+  }
+
+  tell() {
+    const { hits, lines, dropped } = this.buffer;
+    const parts = [];
+    if (this.text) parts.push(hits.length ? `${this.now >= 0 ? `${count(this.now + 1)} of ` : ""}${count(hits.length)} found` : "nothing found");
+    parts.push(`${count(lines.length)} lines${dropped ? `, ${count(dropped)} earlier ones dropped` : ""}`);
+    if (this.paused) parts.push(`paused, ${count(this.waiting.length)} new`);
+    setText(this.said, parts.join(" \u00b7 "));
+  }
+
+  draw(row, index) {
+    const at = this.only ? this.buffer.hits[index] : index;
+    const line = this.buffer.lines[at];
+    if (line === undefined) { row.replaceChildren(); return; }
+    if (line.startsWith(MARK)) {
+      row.className = "row mark";
+      row.textContent = `\u2500\u2500 ${visible(line.slice(1))}`;
+      return;
+    }
+    const found = this.text ? this.buffer.hits[this.now] === at : false;
+    row.className = found ? "row now" : "row";
+    const all = pieces(line);
+    if (all.length === 1 && !all[0].classes && !this.text) { row.textContent = all[0].text; return; }
+    row.replaceChildren(...all.flatMap(({ text, classes }) => marked(text, this.text).map((part) => piece(part, classes))));
+  }
+}
+
+function piece(part, classes) {
+  if (part.found) return h("mark", { class: classes || null }, part.text);
+  return classes ? h("span", { class: classes }, part.text) : document.createTextNode(part.text);
+}
+
+// What is searched for, apart from the rest. A hit that goes over a change of colour is not marked, but its line is found.
+function marked(text, wanted) {
+  if (!wanted) return [{ text }];
+  const found = [], lower = text.toLowerCase();
+  if (lower.length !== text.length) return [{ text }];
+  let from = 0;
+  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, from)) {
+    if (at > from) found.push({ text: text.slice(from, at) });
+    found.push({ text: text.slice(at, at + wanted.length), found: true });
+    from = at + wanted.length;
+  }
+  if (from < text.length) found.push({ text: text.slice(from) });
+  return found;
+}

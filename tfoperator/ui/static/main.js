@@ -1,0 +1,107 @@
+// The page: which view there is, by the address; and what holds for all of them.
+
+import { get, signIn, Unauthorized } from "./api.js";
+import { ArtifactView } from "./artifact.js";
+import { h, setAttribute, setText } from "./dom.js";
+import { JobView } from "./job.js";
+import { JobsView } from "./jobs.js";
+import { RunView } from "./run.js";
+import { RunsView } from "./runs.js";
+import { visible } from "./text.js";
+
+const main = document.getElementById("main");
+const live = document.getElementById("live");
+const nav = document.getElementById("parts");
+let view = null;
+let about = {};
+
+const STATE = { live: ["Live", "live on"], broken: ["Connection lost, trying again", "live off"], unauthorized: ["Signed out", "live off"] };
+
+function setState(state) {
+  const [text, name] = STATE[state];
+  setText(live, text);
+  live.className = name;
+  if (state === "unauthorized") signedOut();
+}
+
+function signedOut() {
+  view?.close();
+  view = null;
+  main.replaceChildren(h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "Open the link from the terminal"),
+    h("p", {}, "This browser has no session here, or it has ended. Each link that the command prints lets one browser in, once."),
+    h("p", {}, "For a control plane of ", h("code", {}, "tfoperator local up"), ", ", h("code", {}, "tfoperator local status"), " prints one.")));
+}
+
+function route() {
+  const hash = location.hash || "#/";
+  if (hash === "#main") return;
+  const [path, query = ""] = hash.slice(1).split("?");
+  const parts = path.split("/").filter(Boolean).map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+  const options = { setState, query: new URLSearchParams(query), about };
+  mark(parts[0]);
+  if (parts[0] === "runs" && parts.length >= 2) {
+    const [, id, step] = parts;
+    if (view instanceof RunView && view.id === id) { view.select(step); return; }
+    show(new RunView({ id, step, setState }), "Run \u00b7 tfoperator");
+  } else if (parts[0] === "artifacts" && parts.length === 2) {
+    show(new ArtifactView({ id: parts[1], setState }), "Artifact \u00b7 tfoperator");
+  } else if (parts[0] === "runs" || !about.jobs) {
+    show(new RunsView(options), "Pipeline runs \u00b7 tfoperator");
+  } else if (parts[0] === "jobs" && parts.length >= 3) {
+    const [, namespace, name, tab] = parts;
+    if (view instanceof JobView && view.namespace === namespace && view.name === name) { view.select(tab ?? "overview"); return; }
+    show(new JobView({ namespace, name, tab: tab ?? "overview", setState, about }), `${visible(name)} \u00b7 tfoperator`);
+  } else {
+    show(new JobsView(options), "Jobs \u00b7 tfoperator");
+  }
+}
+
+// Which of the parts one is in; without more than one there is nothing to choose.
+function mark(part) {
+  const pipelines = part === "runs" || part === "artifacts";
+  nav.hidden = !(about.jobs && about.pipelines);
+  const [jobs, runs] = nav.children;
+  setAttribute(jobs, "aria-current", pipelines ? null : "page");
+  setAttribute(runs, "aria-current", pipelines ? "page" : null);
+}
+
+function show(next, title) {
+  const first = view === null;
+  view?.close();
+  view = next;
+  document.title = title;
+  main.replaceChildren(view.element);
+  scrollTo(0, 0);
+  if (!first) main.querySelector("h1")?.focus({ preventScroll: true });
+}
+
+function keys(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName);
+  if (event.key === "/" && !typing) { event.preventDefault(); view?.search?.(); }
+  else if (event.key === "Escape" && typing) document.activeElement.blur();
+  else if (event.key === "Escape" && view?.up) location.hash = view.up;
+}
+
+async function start() {
+  await signIn();
+  try {
+    about = await get("/api/about");
+  } catch (error) {
+    if (error instanceof Unauthorized) { setState("unauthorized"); return; }
+    setState("broken");
+    setTimeout(start, 2000);
+    return;
+  }
+  const where = about.namespaces.length ? `, namespace ${about.namespaces.join(", ")}` : "";
+  setText(document.getElementById("source"), visible(about.source + where));
+  addEventListener("hashchange", async () => {
+    if (location.hash.startsWith("#token=")) { await signIn(); }
+    route();
+  });
+  document.addEventListener("keydown", keys);
+  document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
+  route();
+}
+
+start();

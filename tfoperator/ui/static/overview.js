@@ -1,0 +1,83 @@
+// What a person wants to know first: progress with its curves, the replicas' lives, conditions and events.
+
+import { chart } from "./chart.js";
+import { h, setText } from "./dom.js";
+import { ago, clock, count, duration, number, progressOf, tone } from "./format.js";
+import { ReplicasPanel } from "./replicas.js";
+import { visible } from "./text.js";
+
+const CHARTS = 12;
+
+export class OverviewTab {
+  constructor() {
+    this.progress = h("section", { class: "panel progress", "aria-label": "Progress", hidden: true });
+    this.replicas = new ReplicasPanel();
+    this.conditions = h("ul", { class: "feed" });
+    this.events = h("ul", { class: "feed more", tabindex: 0, "aria-label": "Events, the latest first" });
+    this.eventCount = h("span", { class: "muted num" });
+    this.element = h("div", { class: "stack" }, this.progress, this.replicas.element, h("div", { class: "two" },
+      h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Conditions")), h("div", { class: "body" }, this.conditions)),
+      h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Events"), this.eventCount), h("div", { class: "body" }, this.events))));
+  }
+
+  close() { this.replicas.close(); }
+
+  update({ job, replicas, events, curves }) {
+    if (!job) return;
+    if (this.changed("progress", [job.progress, curves])) this.drawProgress(job, curves);
+    this.replicas.update(job, replicas);
+    if (this.changed("conditions", [job.conditions, minute()])) this.conditions.replaceChildren(...none([...job.conditions].reverse().map(condition), "None: is the operator running?"));
+    if (this.changed("events", [events, minute()])) this.events.replaceChildren(...none(events.map(event), "None that the API server still has."));
+    setText(this.eventCount, events.length ? count(events.length) : "");
+  }
+
+  changed(part, value) {
+    const said = JSON.stringify(value);
+    if (this[`${part}Said`] === said) return false;
+    this[`${part}Said`] = said;
+    return true;
+  }
+
+  drawProgress(job, curves) {
+    const { progress } = job;
+    this.progress.hidden = !progress;
+    if (!progress) return;
+    const { percent, left, step, total } = progressOf(progress);
+    const when = Date.parse(progress.lastUpdatedTime ?? "") / 1000;
+    const says = [step !== null && `step ${count(step)}${total ? ` of ${count(total)}` : ""}`, left !== null && !job.completed && `${duration(left)} left`,
+      Number.isFinite(when) && `reported at ${clock(when)}`].filter(Boolean).join(" \u00b7 ");
+    const bar = h("i");
+    bar.style.width = `${percent ?? 0}%`;
+    const charts = Object.entries(curves).slice(0, CHARTS).map(([name, points]) =>
+      chart({ title: name, series: [{ name, points: points.map(([time, value]) => [time, value]) }] }));
+    this.progress.replaceChildren(h("header", {}, h("h2", {}, "Progress")), h("div", { class: "body" },
+      h("div", { class: "big" }, percent === null ? "" : h("strong", {}, `${Math.round(percent)}%`), h("span", { class: "muted num" }, says)),
+      percent === null ? "" : h("div", { class: `meter ${tone(job.state) === "run" ? "" : tone(job.state)}`, role: "progressbar", "aria-label": "Progress",
+        "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(percent) }, bar),
+      metrics(progress), behind(progress), h("div", { class: "charts" }, charts)));
+  }
+}
+
+function metrics(progress) {
+  const known = (Array.isArray(progress.metrics) ? progress.metrics : []).slice(0, 16);
+  return known.length ? h("dl", { class: "facts" }, known.map(({ name, value }) => h("div", {}, h("dt", {}, visible(name)),
+    h("dd", {}, Number.isFinite(Number(value)) ? number(Number(value)) : visible(value))))) : null;
+}
+
+// The replicas that are furthest behind, where several report.
+function behind(progress) {
+  const known = (Array.isArray(progress.behind) ? progress.behind : []).slice(0, 8);
+  return known.length ? h("p", { class: "muted" }, visible(`Behind: ${known.map(({ name, step }) => `${name}${Number.isFinite(step) ? ` at step ${count(step)}` : ""}`).join(", ")}`)) : null;
+}
+
+const minute = () => Math.floor(Date.now() / 20_000);
+
+const none = (items, text) => (items.length ? items : [h("li", { class: "muted" }, text)]);
+
+const condition = ({ type, status, since, reason, message }) => h("li", {},
+  h("strong", {}, visible(status === "True" ? type : `${type}: ${status === "False" ? "no" : status.toLowerCase()}`)),
+  h("span", { class: "when num", title: since ? clock(since) : "" }, `${ago(since)} ago`), h("p", {}, visible(message || reason)));
+
+const event = ({ type, reason, message, subject, times, seen }) => h("li", { class: type === "Warning" ? "warn" : "" },
+  h("strong", {}, visible(reason), times > 1 ? ` \u00d7${count(times)}` : ""), h("span", { class: "when num", title: clock(seen) }, `${ago(seen)} ago`),
+  h("p", {}, visible(`${subject}: ${message}`)));

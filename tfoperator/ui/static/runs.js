@@ -1,0 +1,38 @@
+// The list of pipeline runs.
+
+import { ago, capital, count, duration, tone } from "./format.js";
+import { drawParts, LiveList } from "./livelist.js";
+
+const RUNS = {
+  path: "/api/runs", part: "runs", address: "#/runs", title: "Pipeline runs", label: "runs", placeholder: "Filter by pipeline, run or message  ( / )",
+  columns: [["pipeline", "Run"], ["state", "State"], ["", "What it does"], ["", "Steps"], ["took", "Took"], ["began", "Age"]],
+  order: ["Running", "Interrupted", "Failed", "Cancelled", "Succeeded"],
+  sortedBy: "began", down: ["took", "began"],
+  noMatch: "No run matches", looking: "Looking for runs \u2026",
+  empty: ["No runs yet", "Run one: tfoperator pipeline run pipeline.py"],
+  trouble: (reasons) => `What is shown may be old or incomplete: the runs can't be read (${reasons}).`,
+  state: (run) => capital(run.state),
+  text: (run) => `${run.pipeline} ${run.key} ${run.message}`,
+  value: (by) => ({ pipeline: (run) => run.pipeline, took, began: (run) => run.began ?? 0 })[by],
+  draw(parts, run) {
+    const state = capital(run.state);
+    drawParts(parts, {
+      name: run.pipeline, place: run.key, address: addressOf(run.key), state, tone: tone(state), hint: run.message,
+      does: run.message || (run.ended ? "" : "begins"), percent: run.steps ? (100 * run.done) / run.steps : null,
+      cells: [`${count(run.done)}/${count(run.steps)}`, duration(took(run)), ago(run.began)],
+    });
+  },
+};
+
+/** Where the page shows a run, or one of its steps. */
+export const addressOf = (run, step) => `#/runs/${encodeURIComponent(run)}${step === undefined ? "" : `/${encodeURIComponent(step)}`}`;
+
+/** Seconds that a run or a step took so far. What lost its runner took nobody knows how long. */
+export function took({ began, ended, state }) {
+  if (began === null || began === undefined) return null;
+  return ended ? ended - began : state === "running" ? Date.now() / 1000 - began : null;
+}
+
+export class RunsView extends LiveList {
+  constructor(options) { super(RUNS, options); }
+}

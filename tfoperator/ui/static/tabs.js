@@ -1,0 +1,70 @@
+// The small tabs: YAML, TensorBoard, the failure report.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { visible } from "./text.js";
+
+// A text that is read when the tab is opened, and again when a person asks for it.
+class TextTab {
+  constructor(view, { path, part, title, label, wrapped = false }) {
+    this.wrapped = wrapped;
+    this.text = h("pre", { tabindex: 0, "aria-label": label });
+    this.element = h("section", { class: "panel" }, h("header", {}, h("h2", {}, title),
+      h("button", { class: "button", type: "button", onclick: () => this.load(view, path, part) }, "Read again")), h("div", { class: wrapped ? "yaml report" : "yaml" }, this.text));
+    this.load(view, path, part);
+  }
+
+  async load(view, path, part) {
+    this.text.textContent = "Reading \u2026";
+    try {
+      const text = visible((await get(path, { namespace: view.namespace, name: view.name }))[part]);
+      if (this.wrapped) this.text.replaceChildren(...text.split("\n").map(hanging));
+      else this.text.textContent = text;
+    } catch (error) {
+      this.text.textContent = visible(error.message || "The session has ended.");
+    }
+  }
+}
+
+// A line that hangs below its own beginning where it is wrapped. With its end, so that it is copied as a line.
+function hanging(line) {
+  const element = h("span", { class: "line" }, `${line}\n`);
+  element.style.setProperty("--indent", Math.min(/^[ |]*/.exec(line)[0].length, 16));
+  return element;
+}
+
+export class YamlTab extends TextTab {
+  constructor(view) { super(view, { path: "/api/yaml", part: "yaml", title: "As the API server has it", label: "The job as YAML" }); }
+}
+
+export class ReportTab extends TextTab {
+  constructor(view) { super(view, { path: "/api/report", part: "report", title: "What went wrong", label: "Failure report", wrapped: true }); }
+}
+
+export class TensorBoardTab {
+  constructor(view) {
+    this.view = view;
+    this.element = h("div", { class: "stack" });
+  }
+
+  update({ job }) {
+    const board = job?.tensorBoard;
+    const said = JSON.stringify(board ?? null);
+    if (!board || said === this.said) return;
+    this.said = said;
+    const { namespace } = this.view;
+    if (board.framed && board.ready) {
+      this.element.replaceChildren(h("p", {}, link(board.url, "Open in a tab of its own")),
+        h("iframe", { src: board.url, title: "TensorBoard", sandbox: "allow-scripts allow-same-origin allow-forms allow-downloads", referrerpolicy: "no-referrer" }));
+    } else if (board.framed) {
+      this.element.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "TensorBoard is starting"), h("p", {}, "It is shown here as soon as it answers.")));
+    } else {
+      this.element.replaceChildren(h("div", { class: "panel body" }, h("h2", {}, "TensorBoard runs in the cluster"),
+        h("p", {}, board.ready ? "" : "It does not answer yet. ", "Its address there is ", board.url ? link(board.url, board.url) : "not usable", ". To reach it from here:"),
+        h("pre", { tabindex: 0 }, visible(`kubectl port-forward --namespace ${namespace} service/${board.service} 6006:80`)),
+        h("p", {}, "and then open ", link("http://127.0.0.1:6006/", "http://127.0.0.1:6006/"), ".")));
+    }
+  }
+}
+
+const link = (url, text) => h("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, visible(text));

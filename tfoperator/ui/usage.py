@@ -1,0 +1,152 @@
+"""What pods use, over time: the metrics API, asked every few seconds while there are pages, kept for an hour.
+
+CPU is in cores, memory in bytes; whatever else the metrics API says of a container (accelerators) is kept as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.quantity import parse_quantity
+from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.kube import ForbiddenError, KubeError, NotFoundError, Resource, list_pages
+from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.verbs import ApiClient, decoder
+
+logger = logging.getLogger(__name__)
+
+POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "PodMetrics", "pods")
+PERIOD = 10.0
+"""Seconds between two samples; metrics-server itself measures every 15."""
+ABSENT_PERIOD = 60.0
+"""Seconds until the next try where there is no metrics API, or it may not be read."""
+SAMPLES = 360
+"""Per pod: an hour."""
+MAX_PODS = 5000
+"""Pods that are kept: 5,000 with two resources take 60 MB."""
+
+
+class _ContainerMetrics(msgspec.Struct, frozen=True):
+    name: str = ""
+    usage: dict[str, str | int | float] = {}
+
+
+class _PodMetrics(HasMetadata, frozen=True):
+    timestamp: datetime | None = None
+    containers: tuple[_ContainerMetrics, ...] = ()
+
+
+class Sample(msgspec.Struct, frozen=True, array_like=True):
+    """What a pod used at a time (seconds since 1970), by the resource's name."""
+
+    time: float
+    used: dict[str, float]
+
+
+class Usage:
+    """A ring of samples per pod. `start()` and `stop()` any number of times, the first stop is final. Thread-safe."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        *,
+        namespaces: Sequence[str] = ("",),
+        on_round: Callable[[], object] = lambda: None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`on_round` is called from the thread that asks, after each time."""
+        self._client = client
+        self._on_round = on_round
+        self._namespaces = namespaces
+        self._clock = clock or SystemClock()
+        self._stop = StopSignal()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()  # guards what follows, and _thread
+        self._samples: OrderedDict[str, deque[Sample]] = OrderedDict()  # by namespace/name
+        self._problem = ""
+        self._rounds = 0
+
+    def start(self) -> None:
+        """Begin to ask, if that has not begun."""
+        with self._lock:
+            if self._thread is None and not self._stop.is_set():
+                self._thread = threading.Thread(target=self._run, name="ui-usage", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; a request under way ends with the client. Idempotent."""
+        self._stop.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    @property
+    def rounds(self) -> int:
+        """How often it has asked: what was read before need not be read again until this changes."""
+        with self._lock:
+            return self._rounds
+
+    @property
+    def problem(self) -> str:
+        """Why there is nothing, for a person; empty if there is."""
+        with self._lock:
+            return self._problem
+
+    def samples(self, namespace: str, pod: str, since: float = 0.0) -> list[Sample]:
+        """What is known of a pod after a time, the oldest first."""
+        with self._lock:
+            return [sample for sample in self._samples.get(f"{namespace}/{pod}", ()) if sample.time > since]
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            problem = ""
+            try:
+                for namespace in self._namespaces:
+                    for page in list_pages(self._client, POD_METRICS, namespace, _decode):
+                        self._add(page.items)
+            except NotFoundError:
+                problem = "There is no metrics API here: in a cluster, metrics-server provides it."
+            except ForbiddenError:
+                problem = "You may not read the metrics API (list pods.metrics.k8s.io)."
+            except KubeError as error:
+                problem = f"The metrics API can't be read: {error}"
+                logger.debug("usage: %s", error)
+            with self._lock:
+                self._problem = problem
+                self._rounds += 1
+            self._on_round()
+            self._stop.wait(self._clock, ABSENT_PERIOD if problem else PERIOD)
+
+    def _add(self, pods: Sequence[_PodMetrics]) -> None:
+        now = self._clock.now().timestamp()
+        with self._lock:
+            for pod in pods:
+                at = pod.timestamp.timestamp() if pod.timestamp is not None else now
+                samples = self._samples.setdefault(pod.metadata.key, deque(maxlen=SAMPLES))
+                if not samples or samples[-1].time < at:
+                    samples.append(Sample(at, _sum(pod.containers)))
+                self._samples.move_to_end(pod.metadata.key)
+            while len(self._samples) > MAX_PODS:
+                self._samples.popitem(last=False)
+
+
+_decode = decoder(_PodMetrics)
+
+
+def _sum(containers: Sequence[_ContainerMetrics]) -> dict[str, float]:
+    """What all containers of a pod use together; what can't be read is left out."""
+    used: dict[str, float] = {}
+    for container in containers:
+        for name, value in container.usage.items():
+            try:
+                used[name] = used.get(name, 0.0) + float(parse_quantity(value))
+            except ValueError:
+                continue
+    return used

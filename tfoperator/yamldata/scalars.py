@@ -1,0 +1,98 @@
+"""What plain words in YAML mean: the rules of the library that kubectl uses, not PyYAML's.
+
+PyYAML follows YAML 1.1 to the letter, with times in base 60 and dates as objects; the values here are those that JSON
+has. `EventSource` is PyYAML's parser (libyaml's, where it is there) with these rules in place of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import yaml
+
+_MAX_BITS = 1024
+"""As a float can hold. Python refuses to print what is much larger, and no reader of JSON would take it."""
+
+
+def _int(text: str) -> int:
+    digits = text.replace("_", "")
+    sign = -1 if digits.startswith("-") else 1
+    digits = digits.lstrip("+-").lower()
+    octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xob"
+    value = int(digits, 8 if octal else 0)
+    if value.bit_length() > _MAX_BITS:
+        raise OverflowError(text)
+    return sign * value
+
+
+def _float(text: str) -> float:
+    value = float(text.replace("_", ""))
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+_BOOLS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+SCALARS: Mapping[str, Callable[[str], Any]] = {
+    "tag:yaml.org,2002:str": str,
+    "tag:yaml.org,2002:null": lambda _: None,
+    "tag:yaml.org,2002:bool": lambda text: _BOOLS[text.lower()],
+    "tag:yaml.org,2002:int": _int,
+    "tag:yaml.org,2002:float": _float,
+}
+"""Turns a scalar's text into its value, by tag; raises ValueError, KeyError or OverflowError if it isn't one."""
+
+
+class _Resolver(yaml.resolver.BaseResolver):
+    """Which plain scalars are no strings: the rules of the YAML library that kubectl uses."""
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$", "yYnNtTfFoO"),
+    ("int", r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$", "-+0123456789"),
+    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+0123456789."),
+    ("float", r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$", "-+."),
+    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+):
+    _Resolver.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first))
+
+_PLAIN = _Resolver()
+
+
+def is_plain_text(text: str) -> bool:
+    """Whether a scalar that is written without quotes is read as this very text."""
+    tag: str = _PLAIN.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return tag == "tag:yaml.org,2002:str"
+
+
+if yaml.__with_libyaml__:
+    from yaml.cyaml import CParser  # type: ignore[attr-defined]  # the stubs forget to export it
+
+    class EventSource(CParser, _Resolver):
+        """Parser events from libyaml, and tags for plain scalars."""
+
+        def __init__(self, text: str) -> None:
+            CParser.__init__(self, text)
+            _Resolver.__init__(self)
+
+else:
+    from yaml.parser import Parser
+    from yaml.reader import Reader
+    from yaml.scanner import Scanner
+
+    class EventSource(Reader, Scanner, Parser, _Resolver):  # type: ignore[no-redef]
+        """Parser events from PyYAML itself, where it was built without libyaml."""
+
+        def __init__(self, text: str) -> None:
+            Reader.__init__(self, text)
+            Scanner.__init__(self)
+            Parser.__init__(self)
+            _Resolver.__init__(self)
+
+        def dispose(self) -> None:
+            """Let go of the parser's states."""
+            Parser.dispose(self)
