@@ -90,8 +90,10 @@ def test_the_attempt_before_the_pod_was_deleted_and_all_that_a_deleted_job_leave
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 def test_the_logs_of_a_finished_job_outlive_its_deletion(local: Cli, propagation: str) -> None:
-    submit(local, tfjob("done", Worker=replica("echo", "all done", replicas=2)))
-    assert local.run("wait", "done", "--timeout", "30s").returncode == 0
+    # With another success policy the end of the first worker takes away a second one that has not begun.
+    job = tfjob("done", Worker=replica("echo", "all done", replicas=2), spec={"successPolicy": "AllWorkers"})
+    submit(local, job)
+    assert local.run("wait", "done", "--timeout", "60s").returncode == 0
     archive = Path(local.environment["TFOPERATOR_ARCHIVE_DIR"])
     eventually(lambda: len(list(archive.glob("*/*/*/pod.json"))) == 2, what="the logs are kept")
     with Client(load_config(local.environment["KUBECONFIG"])) as client:

@@ -65,11 +65,11 @@ def test_keras_reports_by_a_callback_and_nothing_else(tmp_path: Path) -> None:
 
 
 LOOP = """
-import sys, time
-from tfoperator.progress import Progress
+from tfoperator.progress import Progress, flush
 with Progress(total_steps=40) as progress:
     for step in range(40):
         progress.advance(loss=1 / (step + 1))
+assert flush(), "the last report has not arrived"
 """
 
 QUIET = """
@@ -93,7 +93,9 @@ def test_every_replica_may_report_and_who_does_not_ask_is_told_nothing(tmp_path:
     cli.run("run", cli.write(*jobs), "--logs-dir", "kept", timeout=120, code=0)
     found = final_progress(tmp_path / "kept", "loop")
     assert (found["replica"], found["completion"], found["step"]) == ("worker-0", "100%", 40)
-    assert {one["name"]: one["step"] for one in found["behind"]} == {f"worker-{i}": 40 for i in range(3)}
+    # Who has ended is not behind any more, so it depends on the order of their ends which are still named.
+    assert {one["step"] for one in found.get("behind", ())} <= {40}
+    assert {one["name"] for one in found.get("behind", ())} <= {f"worker-{index}" for index in range(3)}
     for name in ("unset", "off"):
         status = yaml.safe_load((tmp_path / "kept" / f"default.{name}.yaml").read_text())["status"]
         assert (status["phase"], status.get("progress")) == ("Succeeded", None)

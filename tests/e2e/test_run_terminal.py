@@ -44,6 +44,10 @@ class Terminal:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             os.execv(COMMAND[0], [*COMMAND, *arguments])
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 300, 0, 0))
+        # Without NOFLSH, Ctrl-C has the kernel throw away what was printed and is not read yet.
+        attributes = termios.tcgetattr(self._terminal)
+        attributes[3] |= termios.NOFLSH
+        termios.tcsetattr(self._terminal, termios.TCSANOW, attributes)
 
     def read_until(self, enough: Callable[[str], object], within: float = 150) -> None:
         """Read until the output is `enough`, or has ended."""

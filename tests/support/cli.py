@@ -159,9 +159,17 @@ def replica(*command: str, replicas: int = 1, restart: str = "Never", **containe
     return {"replicas": replicas, "restartPolicy": restart, "template": {"spec": {"containers": [tensorflow]}}}
 
 
-def tfjob(name: str, *, clean: str = "Running", run_policy: dict[str, Any] | None = None, **replicas: Any) -> str:
-    """A manifest (JSON is YAML); an empty `clean` leaves the clean-up policy unset."""
-    return json.dumps(manifests.job(name, replicas, runPolicy={"cleanPodPolicy": clean, **(run_policy or {})}))
+def tfjob(
+    name: str,
+    *,
+    clean: str = "Running",
+    run_policy: dict[str, Any] | None = None,
+    spec: dict[str, Any] | None = None,
+    **replicas: Any,
+) -> str:
+    """A manifest (JSON is YAML); an empty `clean` leaves the clean-up policy unset. `spec` is added to the job's spec."""
+    policy = {"cleanPodPolicy": clean, **(run_policy or {})}
+    return json.dumps(manifests.job(name, replicas, runPolicy=policy, **(spec or {})))
 
 
 def container_process(run_dir: Path, pod: str) -> int:
