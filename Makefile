@@ -6,6 +6,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 2
+# Tests start hundreds of Python programs: without bytecode each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test check lint types imports unit contract e2e controlplane generate lock constraints base-image audit sbom release docs bench microbench terminalbench clean help
