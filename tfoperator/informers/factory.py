@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.informers.group import InformerGroup, Together
 from tfoperator.informers.metrics import InformerMetrics
+from tfoperator.informers.protocols import Keep
 from tfoperator.informers.shared_informer import SharedInformer
 from tfoperator.informers.store.indexes import IndexFunction
 from tfoperator.kube.objects import HasMetadata
@@ -28,14 +29,19 @@ class SharedInformerFactory(Together):
         client: ApiClient,
         *,
         namespaces: Sequence[str] = ("",),
+        keep: Keep | None = None,
         clock: Clock | None = None,
         metrics: InformerMetrics | None = None,
     ) -> None:
-        """`namespaces` are watched one by one; "" is all. What has no namespace is watched once."""
+        """`namespaces` are watched one by one; "" is all. What has no namespace is watched once.
+
+        Of what is watched, with `keep` objects of those namespaces only are in the caches.
+        """
         if not namespaces or (len(namespaces) > 1 and "" in namespaces):
             raise ValueError(f'namespaces must be ("",) for all, or names; is {tuple(namespaces)!r}')
         self._client = client
         self._namespaces = tuple(dict.fromkeys(namespaces))
+        self._keep = keep
         self._clock = clock or SystemClock()
         self._rng = random.Random()
         self._metrics = metrics or InformerMetrics()
@@ -72,6 +78,7 @@ class SharedInformerFactory(Together):
                     self._client.list_watch(resource, namespace, decode, selection),
                     name=f"{name}/{namespace}" if namespace else name,
                     indexers=indexers,
+                    keep=self._keep if resource.namespaced else None,
                     clock=self._clock,
                     rng=self._rng,
                     metrics=self._metrics,

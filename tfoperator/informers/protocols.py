@@ -39,6 +39,10 @@ class ResourceEventHandler(Protocol[T_contra]):
         ...
 
 
+Keep = Callable[[str], bool]
+"""Whether objects of a namespace are of interest; the others are dropped as soon as they are decoded."""
+
+
 class Sink(Protocol[T_contra]):
     """Where a reflector delivers, from its one thread. A `DeltaFifo` is one."""
 

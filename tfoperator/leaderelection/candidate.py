@@ -19,14 +19,18 @@ from tfoperator.leaderelection.lease import Lease, LeaseLock, LeaseRecord
 logger = logging.getLogger(__name__)
 
 _RELEASE_TRIES = 5
-_FAILURES = (KubeError, msgspec.MsgspecError)  # no answer, a refusal, or a Lease that can't be read
+FAILURES = (KubeError, msgspec.MsgspecError)  # no answer, a refusal, or a Lease that can't be read
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The lease as last seen, and since when (locally, monotonic) its record has been so."""
+    """The lease as last seen, and since when (locally, monotonic) its record has been so.
+
+    `looked` is when the request began that showed it; only shared leases need to know.
+    """
 
     lease: Lease | None = None
     since: float = -math.inf
+    looked: float = -math.inf
 
     @property
     def holder(self) -> str:
@@ -57,13 +61,13 @@ class Candidate:
             # Most renewals find nothing changed, so one request is enough.
             try:
                 return True, self._write(seen.lease, started)
-            except _FAILURES as error:
+            except FAILURES as error:
                 logger.debug("lease %s has to be fetched before it can be renewed: %s", self._lock, error)
         try:
             lease = self._lock.get()
         except NotFoundError:
             return self._create(seen, started)
-        except _FAILURES as error:
+        except FAILURES as error:
             logger.warning("lease %s can't be read: %s", self._lock, error)
             return False, seen
         seen = self._look(lease, seen)
@@ -73,7 +77,7 @@ class Candidate:
             return True, self._write(lease, started)
         except ConflictError:
             logger.debug("lease %s was written by somebody else", self._lock)
-        except _FAILURES as error:
+        except FAILURES as error:
             logger.warning("lease %s can't be written: %s", self._lock, error)
         return False, seen
 
@@ -95,7 +99,7 @@ class Candidate:
             except ConflictError:
                 # Fetching again is all that this asks for: nobody competes for a lease that is held.
                 continue
-            except _FAILURES as error:
+            except FAILURES as error:
                 logger.warning("lease %s is not released and will expire: %s", self._lock, error)
                 return False
             logger.info("released lease %s", self._lock)
@@ -113,7 +117,7 @@ class Candidate:
     def _create(self, seen: Seen, started: float) -> tuple[bool, Seen]:
         try:
             return True, Seen(self._lock.create(self._record(LeaseRecord(acquired=self._clock.now()))), started)
-        except _FAILURES as error:
+        except FAILURES as error:
             logger.warning("lease %s can't be created: %s", self._lock, error)
             return False, seen
 

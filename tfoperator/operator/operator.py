@@ -8,7 +8,6 @@ workers start. Stopping: no new key is taken, running syncs finish, the lease is
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import threading
 import uuid
@@ -41,7 +40,7 @@ from tfoperator.expectations import Expectations
 from tfoperator.informers import ObjectNotFound, SharedInformerFactory
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.leaderelection import LeaderElector, LeaseLock
+from tfoperator.operator.election import Election
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.log_looks import LogLooker, NewestLineOf
 from tfoperator.operator.metrics import OperatorMetrics
@@ -118,11 +117,13 @@ class Operator:
         self._working = False
         self._drained = True
         self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
-        self._namespaces = self._options.namespace or ("",)
+        shard = self._options.shard
+        self._keep: Callable[[str], bool] | None = None if shard is None else shard.serves
+        self._namespaces = _watched(self._options)
         host = socket.gethostname()
         self.identity = f"{host}_{uuid.uuid4()}"
         self._factory = SharedInformerFactory(
-            client, namespaces=self._namespaces, clock=self._clock, metrics=self.metrics.informers
+            client, namespaces=self._namespaces, keep=self._keep, clock=self._clock, metrics=self.metrics.informers
         )
         self._recorder = EventRecorder(client, component=OPERATOR_NAME, host=host, clock=self._clock)
         self._plan_lock = threading.Lock()  # guards _plan_options
@@ -144,7 +145,7 @@ class Operator:
         self._stack_taker = None if stacks is not None else self._make_stack_taker(commands)
         self._witnesses = PodWitnesses(logs=self._log_looker, stacks=stacks or self._stack_taker)
         self._controller, self._reconciler = self._wire()
-        self._elector = self._make_elector() if self._options.leader_elect else None
+        self._election = self._make_election() if self._options.leader_elect else None
         self.metrics.watch_leadership(lambda: self.is_leader)
         self.metrics.watch_stalls(self._stalled_jobs)
 
@@ -175,7 +176,7 @@ class Operator:
     @property
     def is_leader(self) -> bool:
         """Whether this replica works on jobs now."""
-        return self._working and (self._elector is None or self._elector.is_leader)
+        return self._working and (self._election is None or self._election.is_leader)
 
     @property
     def failure(self) -> str:
@@ -257,12 +258,10 @@ class Operator:
         if self._progress is not None:
             self._progress.start()
             self._await_certificate()
-        if self._elector is None:
+        if self._election is None:
             self._work(self._stop)
-            return
-        self._elector.run(self._stop)
-        if not self._stop.is_set():
-            self._fail("the lease was lost: another replica may lead by now")
+        else:
+            self._election.run(self._stop)
 
     def _await_certificate(self) -> None:
         deadline = self._clock.monotonic() + _CERTIFICATE_SECONDS
@@ -339,6 +338,7 @@ class Operator:
             controller,
             expectations=expectations,
             namespaces=self._namespaces,
+            keep=self._keep or (lambda _: True),
             base=options.resync_period,
             cap=options.reconcile_max_period,
             clock=self._clock,
@@ -391,19 +391,21 @@ class Operator:
     def _tell(self, job: ObjectMeta, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         self._recorder.event(ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job), kind, reason, message)
 
-    def _make_elector(self) -> LeaderElector:
-        options = self._options
-        namespace = options.leader_elect_namespace or os.environ.get("POD_NAMESPACE", "") or "default"
-        return LeaderElector(
-            LeaseLock(self._lease_client, namespace=namespace, name=options.leader_elect_id, identity=self.identity),
-            on_started_leading=self._work,
-            on_stopped_leading=lambda: None,
-            on_new_leader=lambda leader: logger.info("the leader is %s", leader),
-            lease_duration=options.leader_elect_lease_duration,
-            renew_deadline=options.leader_elect_renew_deadline,
-            retry_period=options.leader_elect_retry_period,
+    def _make_election(self) -> Election:
+        return Election(
+            self._lease_client,
+            self._options,
+            identity=self.identity,
+            lead=self._work,
+            fail=self._fail,
             clock=self._clock,
         )
+
+
+def _watched(options: Options) -> tuple[str, ...]:
+    """The namespaces to watch one by one, "" for all. Those of other shards are left out, unless none is left."""
+    named = options.namespace or ("",)
+    return tuple(one for one in named if options.shard is None or options.shard.serves(one)) or named
 
 
 def _plan_options(options: Options) -> PlanOptions:

@@ -26,6 +26,7 @@ from tfoperator.operator import option_parsers as parse
 from tfoperator.operator.accelerators import parse_accelerators
 from tfoperator.operator.option_parsers import Address
 from tfoperator.operator.scheduling import parse_scheduling
+from tfoperator.operator.shards import Shard, parse_shard
 
 
 class OptionsError(ValueError):
@@ -54,6 +55,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     leader_elect: bool = False
     leader_elect_namespace: str = ""
     leader_elect_id: str = "tfoperator"
+    shard: Shard | None = None
     leader_elect_lease_duration: float = 15.0
     leader_elect_renew_deadline: float = 10.0
     leader_elect_retry_period: float = 1.0
@@ -127,6 +129,7 @@ _SETTINGS = (
     _Setting("leader-elect", parse.boolean, "BOOL", "run several replicas, of which one leads"),
     _Setting("leader-elect-namespace", parse.text, "NS", "namespace of the lease (default: our own)"),
     _Setting("leader-elect-id", parse.text, "NAME", "name of the lease"),
+    _Setting("shard", parse_shard, "N/M", "serve one part of the namespaces of M; auto/M in a StatefulSet's pods"),
     _Setting("leader-elect-lease-duration", parse.duration, "TIME", "when a silent leader may be replaced"),
     _Setting("leader-elect-renew-deadline", parse.duration, "TIME", "when a leader that can't renew gives up"),
     _Setting("leader-elect-retry-period", parse.duration, "TIME", "between two tries to get or renew the lease"),
@@ -295,9 +298,24 @@ def _check(options: Options) -> None:
         raise OptionsError("--default-tensorboard-image must not be empty")
     if options.leader_elect:
         _check_election(options)
+    _check_shard(options)
     _check_webhook(options)
     _check_metrics(options)
     _check_progress(options)
+
+
+def _check_shard(options: Options) -> None:
+    if options.shard is None:
+        return
+    if not options.leader_elect:
+        raise OptionsError("--shard needs --leader-elect: leases keep two processes from serving the same namespaces")
+    if options.archive_dir:
+        raise OptionsError("--shard and --archive-dir exclude each other: an archive has one writer")
+    if options.progress_bind_address is not None:
+        raise OptionsError(
+            "--shard and --progress-bind-address exclude each other: a report may come to any replica, and only one "
+            "shard knows its job"
+        )
 
 
 def _check_metrics(options: Options) -> None:

@@ -11,6 +11,7 @@ import logging
 import os
 import queue
 import signal
+import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -33,6 +34,7 @@ from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
 from tfoperator.operator.options import Options, OptionsError, parse_options
+from tfoperator.operator.shards import settled
 from tfoperator.operator.signal_queue import next_item
 from tfoperator.operator.webhook import ServedWebhook, make_webhook
 
@@ -114,7 +116,13 @@ def _assemble(
     """Make everything that can be wrong from the start. Raises KubeError, OptionsError and OSError (ports)."""
     config = load_config(options.kubeconfig or None, options.context or None, environ=environ)
     config.check()
-    metrics = OperatorMetrics()
+    if options.shard is not None:
+        try:
+            shard = settled(options.shard, environ.get("POD_NAME", "") or socket.gethostname())
+        except ValueError as error:
+            raise OptionsError(f"--shard {options.shard} {error}") from None
+        options = msgspec.structs.replace(options, shard=shard)
+    metrics = OperatorMetrics(str(options.shard or ""))
     agent = f"tfoperator/{tfoperator.__version__}"
     client = Client(
         config,

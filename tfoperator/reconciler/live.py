@@ -43,18 +43,24 @@ class LiveState(msgspec.Struct, frozen=True):
 
 
 def look(
-    client: ApiClient, namespaces: Sequence[str], owned: Sequence[Resource], *, stopped: Callable[[], bool]
+    client: ApiClient,
+    namespaces: Sequence[str],
+    owned: Sequence[Resource],
+    *,
+    stopped: Callable[[], bool],
+    keep: Callable[[str], bool] = lambda _: True,
 ) -> LiveState | None:
     """Read the live state of these namespaces ("" is all of them). None if stopped meanwhile. Raises KubeError.
 
     A namespace that we may not read, because it was deleted with our role in it perhaps, keeps no other from being
-    looked at; ForbiddenError is raised if there is no other.
+    looked at; ForbiddenError is raised if there is no other. Of the objects only those count whose namespaces `keep`
+    wants, as in the caches.
     """
     looks: list[tuple[LiveObjects, dict[str, LiveObjects]]] = []
     closed: set[str] = set()
     for namespace in namespaces:
         try:
-            one = _look_into(client, namespace, owned, stopped)
+            one = _look_into(client, namespace, owned, stopped, keep)
         except ForbiddenError:
             closed.add(namespace)
             if len(closed) == len(namespaces):
@@ -69,14 +75,18 @@ def look(
 
 
 def _look_into(
-    client: ApiClient, namespace: str, owned: Sequence[Resource], stopped: Callable[[], bool]
+    client: ApiClient,
+    namespace: str,
+    owned: Sequence[Resource],
+    stopped: Callable[[], bool],
+    keep: Callable[[str], bool],
 ) -> tuple[LiveObjects, dict[str, LiveObjects]] | None:
-    jobs = _list(client, TFJOBS, namespace, "")
+    jobs = _list(client, TFJOBS, namespace, "", keep)
     found: dict[str, LiveObjects] = {}
     for resource in owned:
         if stopped():
             return None
-        found[resource.plural] = _list(client, resource, namespace, MANAGED_SELECTOR)
+        found[resource.plural] = _list(client, resource, namespace, MANAGED_SELECTOR, keep)
     return jobs, found
 
 
@@ -91,7 +101,9 @@ def _joined(parts: Sequence[LiveObjects]) -> LiveObjects:
     return LiveObjects(parts[0].resource_version, by_owner)
 
 
-def _list(client: ApiClient, resource: Resource, namespace: str, selector: str) -> LiveObjects:
+def _list(
+    client: ApiClient, resource: Resource, namespace: str, selector: str, keep: Callable[[str], bool]
+) -> LiveObjects:
     by_owner: dict[str, dict[str, Version]] = {}
     version = ""
     selection = Selection(label_selector=selector)
@@ -99,6 +111,8 @@ def _list(client: ApiClient, resource: Resource, namespace: str, selector: str) 
         version = version or page.resource_version
         for item in page.items:
             meta = item.metadata
+            if not keep(meta.namespace):
+                continue
             owner = meta.controller if resource is not TFJOBS else None
             group = by_owner.setdefault(owner.uid if owner is not None else "", {})
             group[meta.key] = Version(meta.uid, meta.resource_version)

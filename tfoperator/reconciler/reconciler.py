@@ -25,7 +25,7 @@ import logging
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -97,12 +97,16 @@ class Reconciler:
         *,
         expectations: Expectations,
         namespaces: Sequence[str] = ("",),
+        keep: Callable[[str], bool] = lambda _: True,
         base: float = BASE_INTERVAL,
         cap: float = MAX_INTERVAL,
         clock: Clock | None = None,
         metrics: ReconcilerMetrics | None = None,
     ) -> None:
-        """`base` (seconds) is also the informer's resync period and the shortest time between two looks."""
+        """`base` (seconds) is also the informer's resync period and the shortest time between two looks.
+
+        `keep` says of which namespaces the caches have objects.
+        """
         self._client = client
         self._informers = informers
         self._owned: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
@@ -112,6 +116,7 @@ class Reconciler:
         self._controller = controller
         self._expectations = expectations
         self._namespaces = tuple(namespaces)
+        self._keep = keep
         self._base = base
         self._cap = cap
         self._clock = clock or SystemClock()
@@ -227,7 +232,7 @@ class Reconciler:
         if not due:
             return 0
         owned = self._caches_to_compare() if due != {_JOBS} else {}
-        live = look(self._client, self._namespaces, tuple(owned), stopped=self._stop.is_set)
+        live = look(self._client, self._namespaces, tuple(owned), stopped=self._stop.is_set, keep=self._keep)
         if live is None:
             return 0
         jobs = self._jobs.list()

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.informers.metrics import InformerMetrics
-from tfoperator.informers.protocols import Cancellable, Sink, Transform
+from tfoperator.informers.protocols import Cancellable, Keep, Sink, Transform
 from tfoperator.informers.reflector.backoff import ANSWERED_CAP, LONGEST_WISH, OUTAGE_CAP, Backoff
 from tfoperator.informers.reflector.pager import list_all
 from tfoperator.informers.reflector.refusals import is_expired, is_outage, is_too_large_resource_version, is_unsupported
@@ -53,17 +53,22 @@ class Reflector(Generic[T]):
         *,
         name: str,
         transform: Transform[T] | None = None,
+        keep: Keep | None = None,
         page_size: int = PAGE_SIZE,
         use_watch_list: bool = True,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         metrics: InformerMetrics | None = None,
     ) -> None:
-        """`page_size` 0 never pages. `use_watch_list` False goes straight to LIST."""
+        """`page_size` 0 never pages. `use_watch_list` False goes straight to LIST.
+
+        With `keep` the sink gets objects of those namespaces only.
+        """
         self._list_watch = list_watch
         self._sink = sink
         self._name = name
         self._transform = transform
+        self._keep = keep
         self._page_size = page_size
         self._use_watch_list = use_watch_list
         self._clock = clock or SystemClock()
@@ -181,12 +186,13 @@ class Reflector(Generic[T]):
             logger.warning("%s: skipped a %s event with %s for an object", self._name, event.type, type(obj).__name__)
             return
         version = obj.metadata.resource_version
-        if self._transform is not None:
-            obj = self._transform(obj)
-        if event.type is WatchEventType.DELETED:
-            self._sink.delete(obj)
-        else:
-            self._sink.upsert(obj)
+        if self._keep is None or self._keep(obj.metadata.namespace):
+            if self._transform is not None:
+                obj = self._transform(obj)
+            if event.type is WatchEventType.DELETED:
+                self._sink.delete(obj)
+            else:
+                self._sink.upsert(obj)
         self._last_version = version or self._last_version
 
     # --- filling
@@ -208,6 +214,7 @@ class Reflector(Generic[T]):
                 resource_version=version,
                 limit=self._page_size_for(version),
                 stopped=self._stop.is_set,
+                keep=self._keep,
             )
         except ApiError as error:
             self._metrics.list_failed(self._name, _reason(error))
@@ -281,6 +288,8 @@ class Reflector(Generic[T]):
                     self._fill(list(state.values()), event.resource_version, started)
                     return True
             elif isinstance(obj := event.object, HasMetadata):
+                if self._keep is not None and not self._keep(obj.metadata.namespace):
+                    continue
                 if self._transform is not None:
                     obj = self._transform(obj)
                 if event.type is WatchEventType.DELETED:

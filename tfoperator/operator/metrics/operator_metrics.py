@@ -154,7 +154,8 @@ class _StalledJobs(Collector):
 class OperatorMetrics:
     """All metrics of one operator. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, shard: str = "") -> None:
+        """`shard` is the label of the gauge of leaders, if this operator has only a part of the namespaces."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.queues = QueueMetrics(self.registry)
@@ -167,7 +168,9 @@ class OperatorMetrics:
             "tfoperator_build_info", "Always 1; the version is the label.", ("version",), registry=self.registry
         )
         build.labels(tfoperator.__version__).set(1)
-        self._leader = Gauge("tfoperator_leader", "1 while this process leads, else 0.", registry=self.registry)
+        about = "1 while this process leads, else 0."
+        leader = Gauge("tfoperator_leader", about, ("shard",) if shard else (), registry=self.registry)
+        self._leader = leader.labels(shard) if shard else leader
 
     def watch_leadership(self, read: Callable[[], bool]) -> None:
         """Ask `read` at each scrape whether this process leads."""
