@@ -131,6 +131,28 @@ def test_who_joins_while_others_renew_counts_from_its_own_look(api: FakeApi, clo
     assert late.seen.since == 5
 
 
+def test_who_was_paused_and_finds_it_lost_waits_as_long_as_anybody(api: FakeApi, clock: FakeClock) -> None:
+    one, other = One(api, clock, "us"), One(api, clock, "them")
+    assert one.attempt()
+    assert not other.attempt()
+
+    def pause(call: Call) -> None:
+        """Before the server reads the lease: the other takes it over."""
+        if call.verb == "get" and not other.held:
+            clock.advance(DURATION)
+            other.held = True
+            assert other.attempt()
+
+    api.react(pause)
+    assert not one.attempt()
+    clock.advance(DURATION - 1)
+    assert not one.attempt()
+    assert other.valid
+    clock.advance(1)
+    assert one.attempt()
+    assert not other.valid
+
+
 def test_a_lease_that_somebody_deleted_is_made_again(api: FakeApi, clock: FakeClock) -> None:
     one = One(api, clock, "us")
     assert one.attempt()

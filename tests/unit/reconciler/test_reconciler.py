@@ -20,6 +20,8 @@ from tfoperator.kube.objects import timestamp
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES
 from tfoperator.reconciler import Reconciler
 
+OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}
+
 
 class World(Harness):
     """A controller that works, and a reconciler that a test drives."""
@@ -121,6 +123,29 @@ def test_one_look_serves_every_job(world: World) -> None:
     world.forget_calls()
     assert world.look() == 5
     assert world.calls("list") == [("list", "tfjobs"), ("list", "pods"), ("list", "services")]
+
+
+def test_what_the_caches_leave_out_is_not_taken_for_something_that_they_missed(world: World) -> None:
+    world.run_job(Worker=1)
+    world.reconciler = Reconciler(
+        world.api,
+        world.informers,
+        world.controller,
+        expectations=world.expectations,
+        keep=lambda namespace: namespace == "ns",
+        clock=world.clock,
+    )
+    eventually(lambda: len(world.reconciler._schedule) == 2, what="the reconciler knows the job")
+    with world.unwatched("tfjobs"), world.unwatched("pods"):
+        foreign = tfjob("foreign", Worker=1)
+        foreign["metadata"]["namespace"] = "theirs"
+        world.api.put(TFJOBS, foreign)
+        world.api.put(PODS, {"metadata": {"name": "x", "namespace": "theirs", "labels": OURS}})
+    world.forget_calls()
+    for _ in range(3):
+        assert world.look(60) == 1
+    assert {verb for verb, _ in world.calls()} == {"list"}, "nothing is watched anew"
+    assert len(world.calls("list")) == 9
 
 
 def test_a_pod_group_whose_end_the_watch_lost_is_noticed_and_made_anew() -> None:
