@@ -18,13 +18,15 @@ import msgspec
 
 from hack.faults.injection.clock import ScaledClock
 from hack.faults.injection.injector import FaultInjector
-from hack.faults.injection.operators import OperatorProcesses
+from hack.faults.injection.operators import OperatorProcesses, written_by
 from hack.faults.injection.proxy import FaultProxy
 from hack.faults.injection.servers import Server
 from hack.faults.journal import Entry, JournalRecorder
 from hack.faults.oracle.history import Violation
 from hack.faults.oracle.judge import judge
+from hack.faults.oracle.shards import Write, judge_writes
 from hack.faults.plan.scenario import Scenario, make_scenario
+from hack.faults.plan.shards import LAYOUTS
 from hack.faults.plan.steps import Act, Step
 from hack.faults.simulation.attachments import watched_kinds
 from hack.faults.simulation.cluster import ClusterSimulator
@@ -65,11 +67,12 @@ def play(
     *,
     patience: float = PATIENCE,
     plain: bool = False,
+    shards: bool = False,
     end: threading.Event | None = None,
 ) -> Result:
     """Play the plan of a seed in a namespace of its own. Raises Stopped soon after `end` is set, with all tidied up."""
     began = time.monotonic()
-    scenario = make_scenario(seed, server.profile, plain=plain)
+    scenario = make_scenario(seed, server.profile, plain=plain, shards=shards)
     injector = FaultInjector(
         str(seed), scenario.request_faults, scenario.event_faults, no_watch_list=scenario.no_watch_list
     )
@@ -82,7 +85,7 @@ def play(
         recorder = stack.enter_context(JournalRecorder(client, namespace, watched_kinds(scenario.attachments)))
         operators = OperatorProcesses(
             scenario.operators, proxy.url, server.origin, folder, _options(scenario, server, namespace),
-            read_deadline=server.read_deadline,
+            read_deadline=server.read_deadline, layouts=LAYOUTS if shards else (),
         )  # fmt: skip
         stack.enter_context(operators)
         now = ScaledClock(server.origin).now
@@ -91,6 +94,7 @@ def play(
             scenario, server, injector, proxy, recorder, operators, simulator, patience, end or threading.Event(),
             scenario.describe(),
         )  # fmt: skip
+        proxy.on_write = plan.note_write
         violations = plan.run()
         history = plan.history if violations else []
         if violations:
@@ -140,6 +144,13 @@ class _Plan:
     history: list[str]
     _paused: dict[int, float] = field(default_factory=dict)
     _stepped: float = 0.0
+    _writes: list[Write] = field(default_factory=list)
+    _were_paused: set[str] = field(default_factory=set)
+
+    def note_write(self, agent: str, namespace: str, plural: str) -> None:
+        """An operator asks for a change; leases and events say nothing about whom it serves."""
+        if plural not in ("leases", "events") and (write := written_by(agent, namespace, time.monotonic())):
+            self._writes.append(write)
 
     def run(self) -> list[Violation]:
         for step in self.scenario.steps:
@@ -152,7 +163,10 @@ class _Plan:
             return found
         self.history.append("at rest; now every job is let run to its end")
         self.simulator.resume_all()
-        return self._come_to_rest(finished=True)
+        return self._come_to_rest(finished=True) or self._judge_shards()
+
+    def _judge_shards(self) -> list[Violation]:
+        return judge_writes(list(self._writes), self._were_paused) if self.scenario.sharded else []
 
     # While faults are injected.
 
@@ -169,8 +183,13 @@ class _Plan:
                 if number in self._paused:
                     return "it is paused already"
                 members[number].pause()
+                self._were_paused.add(f"{number}.{members[number].starts - 1}")
                 self._paused[number] = time.monotonic() + seconds
                 return f"paused for {seconds} s"
+            case Act.ROLL_OUT:
+                self._paused.pop(step.value, None)
+                members[step.value].roll_out()
+                return f"killed and started in layout {members[step.value].layout}"
             case Act.CUT_NETWORK:
                 self.proxy.cut()
                 self._sleep(step.value)
@@ -214,6 +233,10 @@ class _Plan:
         while self._paused:
             self._sleep(0.05)
         self.injector.stop()
+        newest = max(member.layout for member in self.operators.members)
+        for member in self.operators.members:
+            while member.layout < newest:
+                member.roll_out()
         # The clocks are set right again.
         self.operators.step_clock(-self._stepped)
         self.history.append("faults have stopped")
