@@ -107,12 +107,13 @@ def _options(scenario: Scenario, server: Server, namespace: str) -> list[dict[st
     options: dict[str, object] = {"namespace": [namespace], "unique_names": scenario.unique_names}
     options["gang_scheduler_name"] = scenario.attachments.gang
     if scenario.operators > 1:
-        # One and a half real seconds: enough for a busy machine.
+        # One and a half real seconds: enough for a busy machine. Three operators with two leases each need more.
+        scale = 2 if scenario.sharded else 1
         options |= {
             "leader_elect": True,
             "leader_elect_namespace": namespace,
-            "leader_elect_lease_duration": 30.0,
-            "leader_elect_renew_deadline": 20.0,
+            "leader_elect_lease_duration": 30.0 * scale,
+            "leader_elect_renew_deadline": 20.0 * scale,
             "leader_elect_retry_period": 2.0,
         }
     if server.profile.wall_speed == 1:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from hack.faults.oracle.history import Violation
 
 _APART = 0.25
-"""Real seconds, five of the operators'. Who takes over waits until the lease of 30 s is over, and who can't renew it
-gives up after 20 s: so between the last write of one layout and the first of another are 10 s, less what is on its way.
+"""Real seconds, five of the operators'. Who takes over waits until the lease of 60 s is over, and who can't renew it
+gives up after 40 s: so between the last write of one layout and the first of another are 20 s, less what is on its way.
 """
 
 

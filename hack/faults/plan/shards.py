@@ -13,6 +13,9 @@ LAYOUTS = (3, 2)
 
 MEMBERS = 3
 
+_PAUSES = (0.2, 0.8, 3.6)
+"""Real seconds. A lease lasts three: some pauses are longer."""
+
 
 def with_shards(seed: int, steps: Sequence[Step]) -> list[Step]:
     """The steps, of three operators instead of one or two, and up to two roll-outs, whose steps may lie far apart."""
@@ -20,7 +23,7 @@ def with_shards(seed: int, steps: Sequence[Step]) -> list[Step]:
     steps = [_retargeted(rng, step) for step in steps]
     for _ in range(rng.randint(2, 6)):
         what = rng.choice((Act.KILL_OPERATOR, Act.PAUSE_OPERATOR))
-        step = _retargeted(rng, Step(rng.uniform(0, 0.2), what, value=(0, rng.choice((0.2, 0.8, 2.2)))))
+        step = _retargeted(rng, Step(rng.uniform(0, 0.2), what, value=(0, rng.choice(_PAUSES))))
         steps.insert(rng.randint(0, len(steps)), step)
     for _ in range(rng.choice((0, 1, 1, 2))):
         places = sorted(rng.randint(0, len(steps)) for _ in range(MEMBERS))
