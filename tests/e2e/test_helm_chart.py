@@ -358,6 +358,9 @@ def test_an_api_server_takes_every_object_of_the_chart(
     assert {"Deployment", "NetworkPolicy", "PersistentVolumeClaim", "CustomResourceDefinition"} <= {
         k for k, *_ in objects
     }
+    shards = render({"shards": 2, "crds": {"install": False}}, "dry-run-shards", cluster.namespace)
+    assert "StatefulSet" in {k for k, *_ in shards}
+    objects |= shards
     (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(list(objects.values())))
     Kubectl(plane.kubeconfig)(
         "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict",
