@@ -29,7 +29,7 @@ def with_shards(seed: int, steps: Sequence[Step]) -> list[Step]:
         places = sorted(rng.randint(0, len(steps)) for _ in range(MEMBERS))
         # As a StatefulSet's pods are replaced: the last one first.
         for shift, (place, member) in enumerate(zip(places, reversed(range(MEMBERS)), strict=True)):
-            steps.insert(place + shift, Step(rng.choice((0.0, 0.1, 0.8)), Act.ROLL_OUT, value=member))
+            steps.insert(place + shift, Step(rng.choice((0.1, 0.8, 1.6)), Act.ROLL_OUT, value=member))
     return steps
 
 
