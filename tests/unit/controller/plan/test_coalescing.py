@@ -106,8 +106,7 @@ class Life:
 
     def wait_until(self, moment: float) -> None:
         """Let time pass without looking."""
-        # A little more than is due, or rounding would have the same sync come again.
-        self.world.tick(max(moment - self.at, 0.0) + 1e-6)
+        self.world.tick(moment - self.at)
         self.at = moment
 
     def look_if_due(self) -> bool:
@@ -180,11 +179,13 @@ HAPPENINGS = st.lists(
             ["run"] * 9 + ["exit-0", "exit-1", "exit-137", "kill", "gone", "evict", "vanish", "scale", "suspend"]
         ),
         st.integers(0, 20),
-        st.sampled_from([0.0, 0.05, 0.3, 0.9, 2.5]),
-        st.sampled_from([None, None, 0.0, 0.06, 0.5, 1.0]),
+        st.sampled_from([0.0, 0.0625, 0.25, 1.0, 2.5]),
+        st.sampled_from([None, None, 0.0, 0.0625, 0.5, 1.0]),
     ),
     max_size=40,
 )
+"""What happens to which pod, how long nothing does then, and how busy the server is from now on. Sums of these times
+are exact, so that what is due at one time in both lives happens at one time."""
 
 
 @settings(max_examples=200, deadline=None)
@@ -201,9 +202,9 @@ def test_whatever_happens_only_counts_are_late_and_never_by_more_than_the_bound(
             one.happen(what, pick)
         twins.sync()
         twins.pass_time(seconds)
-    assert twins.coalesced.writes <= twins.at_once.writes
     twins.pass_time(BOUND)
     assert twins.coalesced.status == twins.at_once.status
+    assert twins.coalesced.writes <= twins.at_once.writes
 
 
 def test_the_pods_of_a_large_job_that_come_one_by_one_cost_a_few_writes_on_a_busy_server() -> None:
@@ -214,8 +215,8 @@ def test_the_pods_of_a_large_job_that_come_one_by_one_cost_a_few_writes_on_a_bus
         for one in twins.both:
             one.world.run(name)
         twins.sync()
-        twins.pass_time(0.1)
+        twins.pass_time(0.125)
     assert twins.at_once.writes == 101
-    # Created, PS, the first worker, every two of ten seconds, and that all are ready.
-    assert twins.coalesced.writes <= 9
+    # Created, the first worker, every two of 12.5 seconds, that all workers are active, and that all are ready.
+    assert twins.coalesced.writes <= 10
     assert twins.coalesced.status == twins.at_once.status
