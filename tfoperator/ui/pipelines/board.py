@@ -6,7 +6,6 @@ store is read when the counter has changed.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from tfoperator.clock import Repetition, SystemClock
 from tfoperator.pipeline import Home, StoreError
 from tfoperator.pipeline.store import ExecutionState, RunRecord, change_counter
-from tfoperator.ui.board import Listener
+from tfoperator.ui.listening import Listeners
 from tfoperator.ui.pipelines.views import run_row
 
 MAX_RUNS = 1000
@@ -29,8 +28,9 @@ class RunBoard:
     def __init__(self, home: Home, *, period: float = PERIOD) -> None:
         self._home = home
         self._looks = Repetition(self._look, seconds=period, clock=SystemClock(), name="ui-pipeline-runs")
+        self.listeners = Listeners()
+        """Are told the ids of runs that change, and "" when it is something else."""
         self._lock = threading.Lock()  # guards what follows
-        self._listeners: set[Listener] = set()
         self._rows: dict[str, dict[str, Any]] = {}
         self._problem = ""
         self._synced = False
@@ -59,24 +59,11 @@ class RunBoard:
         with self._lock:
             return {"synced": self._synced, "problems": {"pipelines": self._problem} if self._problem else {}}
 
-    def listen(self, loop: asyncio.AbstractEventLoop) -> Listener:
-        """Be told the ids of runs that change, and "" when it is something else, until `unlisten`."""
-        listener = Listener(loop)
-        with self._lock:
-            self._listeners.add(listener)
-        return listener
-
-    def unlisten(self, listener: Listener) -> None:
-        """Be told no more."""
-        with self._lock:
-            self._listeners.discard(listener)
-
     # In the thread.
 
     def _look(self) -> None:
-        with self._lock:
-            if not self._listeners:
-                return
+        if not self.listeners:
+            return
         counter = self._counter
         problem = self._read()
         before = self.rows
@@ -93,10 +80,7 @@ class RunBoard:
             news = {key for key in before.keys() | rows.keys() if before.get(key) != rows.get(key)}
             if status != (self._problem, self._synced):
                 news.add("")
-            listeners = tuple(self._listeners)
-        for listener in listeners:
-            for key in news:
-                listener.tell(key)
+        self.listeners.tell(*news)
 
     def _read(self) -> str:
         """Read the store if it has changed; why that can't be done, or ""."""

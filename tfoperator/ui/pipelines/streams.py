@@ -24,7 +24,7 @@ InThread = Callable[[Callable[[], T]], Awaitable[T]]
 
 async def run_list(board: RunBoard) -> AsyncGenerator[bytes, None]:
     """Every run, and on: `{"runs": [...]}`, then `{"synced": true}`, `{"runs": [...], "gone": [...]}`."""
-    listener = board.listen(asyncio.get_running_loop())
+    listener = board.listeners.listen(asyncio.get_running_loop())
     try:
         known: dict[str, Any] = {}
         while True:
@@ -37,12 +37,12 @@ async def run_list(board: RunBoard) -> AsyncGenerator[bytes, None]:
             yield encode_status(status)
             await next_changes(listener)
     finally:
-        board.unlisten(listener)
+        board.listeners.unlisten(listener)
 
 
 async def run_parts(board: RunBoard, key: str, read: Callable[[], Awaitable[Mapping[str, Any]]], put: Put) -> None:
     """A run, each part when it has changed. `read` gives the parts, among them `goesOn`, which is not sent."""
-    listener = board.listen(asyncio.get_running_loop())
+    listener = board.listeners.listen(asyncio.get_running_loop())
     sent: dict[str, bytes] = {}
     try:
         while True:
@@ -66,7 +66,7 @@ async def run_parts(board: RunBoard, key: str, read: Callable[[], Awaitable[Mapp
                 if not changed or changed & {key, ""}:
                     break
     finally:
-        board.unlisten(listener)
+        board.listeners.unlisten(listener)
 
 
 async def log_lines(step: str, tail: StepLogTail, in_thread: InThread[LogPiece], put: Put) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.threads import InThread
-from tests.support.visitor import World, until
+from tests.support.visitor import World, until, until_all
 from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
 from tfoperator.launcher import PermanentFailure
 from tfoperator.launcher.core import LaunchRecord, WorkDirectory
@@ -94,12 +94,10 @@ def test_a_run_shows_its_steps_as_they_go_on_and_their_logs(tmp_path: Path) -> N
         call = InThread(lambda: runner(tmp_path, parallel=1).run(diamond(tmp_path)))
         key = until(listed, "runs")[0]["key"]
         with world.visitor.stream(f"/api/run?id={key}&step=left") as stream:
-            first = until(stream, "run")
+            first, steps, log = until_all(stream, "run", "steps", "log")
             assert (first["state"], first["pipeline"]) == ("running", "diamond")
-            assert [box["name"] for box in first["picture"]["boxes"]] == list(
-                dict.fromkeys(states(until(stream, "steps")))
-            )
-            assert until(stream, "log") == {"step": "left", "lines": ["half-way"], "afresh": False}
+            assert [box["name"] for box in first["picture"]["boxes"]] == list(dict.fromkeys(states(steps)))
+            assert log == {"step": "left", "lines": ["half-way"], "afresh": False}
             go.set()
             assert until(stream, "log")["lines"] == ["through"]
             run, steps = first, []
