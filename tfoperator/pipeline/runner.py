@@ -187,7 +187,11 @@ class PipelineRunner:
             home = open_home(self._place)
             stack.callback(home.close)
             if isinstance(home, ObjectHome):
-                raise ComponentError(f"{home}: launchers that an orchestrator starts keep their records in a directory")
+                raise ComponentError(
+                    f"{home}: each launcher that an orchestrator starts has one step of a run, and a lease in an "
+                    "object store is of a whole run: two tries of a step could both launch it. Keep their records in a "
+                    "directory that all of them mount, on NFSv4, EFS, Filestore or CephFS"
+                )
             store = home.store()
             stack.callback(store.close)
             begun = store.run(run_id)

@@ -1,7 +1,7 @@
 """The list of runs, and who wants to hear of changes: one thread looks, for all pages together, while there are any.
 
-It asks SQLite's own counter of changes and the runners' locks, which costs two system calls a run that goes on; the
-store is read when the counter has changed.
+It asks for the number of the last change and for the runners of runs that go on, which costs two system calls a run, in
+an object store a request each; the store is read when the number has changed.
 """
 
 from __future__ import annotations
@@ -11,23 +11,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfoperator.clock import Repetition, SystemClock
-from tfoperator.pipeline import Home, StoreError
-from tfoperator.pipeline.store import ExecutionState, RunRecord, change_counter
+from tfoperator.pipeline import Home, ObjectStoreError, StoreError
+from tfoperator.pipeline.store import ExecutionState, RunRecord
 from tfoperator.ui.listening import Listeners
 from tfoperator.ui.pipelines.views import run_row
 
 MAX_RUNS = 1000
 """Runs in the list: the newest."""
-PERIOD = 1.0
-"""Seconds between two looks."""
 
 
 class RunBoard:
     """`start()` any number of times, then `stop()`. Thread-safe."""
 
-    def __init__(self, home: Home, *, period: float = PERIOD) -> None:
+    def __init__(self, home: Home) -> None:
         self._home = home
-        self._looks = Repetition(self._look, seconds=period, clock=SystemClock(), name="ui-pipeline-runs")
+        self._looks = Repetition(self._look, seconds=home.look_seconds, clock=SystemClock(), name="ui-pipeline-runs")
         self.listeners = Listeners()
         """Are told the ids of runs that change, and "" when it is something else."""
         self._lock = threading.Lock()  # guards what follows
@@ -72,7 +70,12 @@ class RunBoard:
         rows = {}
         for run in self._records:
             same = run.id in known and run.state != "running"
-            rows[run.id] = known[run.id] if same else run_row(self._home.seen(run), self._states.get(run.id, {}))
+            try:
+                rows[run.id] = known[run.id] if same else run_row(self._home.seen(run), self._states.get(run.id, {}))
+            except ObjectStoreError as error:
+                problem = problem or str(error)
+                if run.id in before:
+                    rows[run.id] = before[run.id]
         with self._lock:
             self._rows = rows
             status = (self._problem, self._synced)
@@ -84,17 +87,17 @@ class RunBoard:
 
     def _read(self) -> str:
         """Read the store if it has changed; why that can't be done, or ""."""
-        counter = change_counter(self._home.database)
-        if counter == self._counter:
-            return ""
         try:
+            counter = self._home.changes()
+            if counter == self._counter:
+                return ""
             if counter < 0:  # nothing was run here yet
                 self._records, self._states = [], {}
             else:
-                with self._home.store(read_only=True) as store:
+                with self._home.reading() as store:
                     self._records = store.runs(most=MAX_RUNS)
                     self._states = store.execution_states([run.id for run in self._records])
-        except StoreError as error:
+        except (StoreError, ObjectStoreError) as error:
             self._counter = None
             return str(error)
         self._counter = counter
