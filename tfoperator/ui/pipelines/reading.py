@@ -48,7 +48,9 @@ def read_run(home: Home, run_id: str) -> RunFacts:
             makers = store.makers(sorted(numbers))
         except StoreError as error:
             raise CannotRead(str(error)) from error
-    launches = {step: found for step in executions if (found := _launch(home, run.id, step)) is not None}
+    # In an object store each is a request, and a step without an execution mostly has none.
+    begun = executions if isinstance(home, ObjectHome) else run.steps
+    launches = {step: found for step in begun if (found := _launch(home, run.id, step)) is not None}
     try:
         return RunFacts(home.seen(run), executions, launches, makers)
     except ObjectStoreError as error:
