@@ -24,6 +24,8 @@ from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 
+pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
+
 ROOT = Path(__file__).parents[2]
 LIMIT = 120.0  # seconds for a training of two workers; it takes some 15 on an idle machine of 2 cores
 

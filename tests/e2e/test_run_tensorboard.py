@@ -26,7 +26,7 @@ from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(600)]  # the sum of what it waits for at most
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 90  # seconds until TensorBoard serves; it takes 6 on an idle machine of 2 cores
