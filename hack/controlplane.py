@@ -252,7 +252,7 @@ def control_plane(**options: Any) -> Iterator[ControlPlane]:
         try:
             yield plane
         finally:
-            plane.stop()
+            plane.kill()  # which waits for no watch: nobody reads what it kept
 
 
 def _up(folder: Path, state: Path) -> int:
