@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 
 
 @contextmanager
-def no_threads_left(within: float = 30.0) -> Iterator[None]:
+def no_threads_left(within: float = 60.0) -> Iterator[None]:
     """Fail if threads that were started inside the block are still alive `within` seconds after it."""
     before = set(threading.enumerate())
     yield
