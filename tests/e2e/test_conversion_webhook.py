@@ -20,6 +20,7 @@ import pytest
 
 from hack.controlplane import ControlPlane, control_plane
 from tests.e2e.conftest import OPERATOR_GROUPS, OPERATOR_USER
+from tests.support.audit import Right, wait_allowed
 from tests.support.cluster import Cluster, decode, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
@@ -31,7 +32,7 @@ from tfoperator.api.schema import crd
 from tfoperator.api.webhook_names import CRD_NAME
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.kube.errors import InvalidError, KubeError, ServerError
+from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, ServerError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 
 pytestmark = pytest.mark.controlplane
@@ -105,6 +106,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ControlPlane
     users = {OPERATOR_USER: OPERATOR_GROUPS}
     with control_plane(users=users) as plane, Client(load_config(str(plane.kubeconfig))) as client:
         Kubectl(plane.kubeconfig)("apply", "--server-side", "-k", str(OVERLAY))
+        wait_allowed(client, OPERATOR_USER, Right("kubeflow.org", "tfjobs", "list"))
+        wait_allowed(client, OPERATOR_USER, Right("", "secrets", "create"), namespace=NAMESPACE)
         yield plane, client
 
 
@@ -203,11 +206,10 @@ def test_a_certificate_is_renewed_again_and_again_without_a_failed_request(deplo
     with Requests(deployed, "busy") as requests:
         begun = first.metrics()[EXPIRY]
         eventually(lambda: first.metrics()[EXPIRY] >= begun + 15, within=60, every=0.2, what="three certificates")
-        eventually(lambda: second.metrics()[EXPIRY] == first.metrics()[EXPIRY], within=10, what="they agree")
-        more = requests.answered + 50
+        eventually(lambda: second.metrics()[EXPIRY] == first.metrics()[EXPIRY], what="they agree")
+        more = max(requests.answered + 50, 101)
         eventually(lambda: requests.answered >= more, what="requests go on")
     assert requests.failures == []
-    assert requests.answered > 100
     assert deployed.trusted().count(b"BEGIN CERTIFICATE") >= 3
 
 
@@ -222,7 +224,7 @@ def test_a_secret_that_is_deleted_is_replaced_without_a_failed_request(deployed:
         label = {"metadata": {"labels": {"touched": "yes"}}}
         deployed.client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, label, decode)
         eventually(lambda: deployed.secret() is not None, what="a new Secret")
-        eventually(lambda: operator.metrics()[EXPIRY] != before, within=45, what="its certificate is shown")
+        eventually(lambda: operator.metrics()[EXPIRY] != before, what="its certificate is shown")
         more = requests.answered + 50
         eventually(lambda: requests.answered >= more, what="requests go on")
     assert requests.failures == []
@@ -261,12 +263,20 @@ def test_a_crd_that_is_applied_anew_is_told_the_authority_again(deployed: Deploy
     trusted = deployed.trusted()
     assert trusted
     fresh = crd(all_versions=True)
-    fresh["metadata"]["resourceVersion"] = deployed.crd()["metadata"]["resourceVersion"]
-    deployed.client.replace(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, fresh, decode)
-    eventually(lambda: deployed.trusted() == trusted, within=20, what="the authority is back")
+
+    def replaced() -> bool:
+        fresh["metadata"]["resourceVersion"] = deployed.crd()["metadata"]["resourceVersion"]
+        try:
+            deployed.client.replace(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, fresh, decode)
+        except ConflictError:  # the API server writes to a CRD's status when it likes
+            return False
+        return True
+
+    eventually(replaced, what="the CRD is applied anew")
+    eventually(lambda: deployed.trusted() == trusted, what="the authority is back")
     wait_served(deployed.client)
     assert deployed.older("kept")["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"] == "OnFailure"
-    assert operator.metrics()[REGISTRATIONS] >= 2
+    eventually(lambda: operator.metrics()[REGISTRATIONS] >= 2, what="it is counted")
     config = deployed.crd()["spec"]["conversion"]["webhook"]["clientConfig"]
     assert set(config) == {"url", "caBundle"}
 
@@ -278,8 +288,7 @@ def test_operators_that_start_together_agree_on_one_certificate(deployed: Deploy
     wait_served(deployed.client)
     secret = deployed.secret()
     assert secret is not None
-    expiries = {one.metrics()[EXPIRY] for one in operators}
-    assert len(expiries) == 1
+    eventually(lambda: len({one.metrics()[EXPIRY] for one in operators}) == 1, what="all show the same certificate")
     assert base64.b64decode(secret["data"]["ca.crt"]) == deployed.trusted()
     assert sum(one.log.read_text().count("made a certificate") for one in operators) == 1
     deployed.submit_older("agreed", Worker=1)
