@@ -21,8 +21,8 @@ HOUR = 3600
 
 @pytest.fixture(scope="module")
 def operator_flags() -> tuple[str, ...]:
-    """No comparison with the live state: what is in time here is so by the job's own timer."""
-    return ("--restart-delay-base=100ms", "--resync-period=1h")
+    """No comparison with the live state in time: what is in time here is so by the job's own timer."""
+    return ("--restart-delay-base=100ms", "--resync-period=5m")
 
 
 def set_back(job: JobOnCluster, field: str) -> float:
