@@ -49,7 +49,7 @@ def test_it_ends_with_its_containers_networks_and_groups() -> None:
         engine.stop()
         engine.stop()
         assert list(Path(folder).iterdir()) == []
-    assert traces() <= before
+    eventually(lambda: traces() <= before, what="nothing is left")
     assert "sleep 4711" not in processes()
 
 
