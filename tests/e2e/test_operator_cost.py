@@ -28,8 +28,8 @@ Start = Callable[..., OperatorProcess]
 
 def calls(plane: ControlPlane, namespace: str) -> Counter[tuple[str, str]]:
     """How often each verb and resource was asked for in the namespace by the counted user, watches left out."""
-    lines = plane.audit_log.read_text().splitlines() if plane.audit_log.exists() else []
-    entries = [json.loads(line) for line in lines]
+    lines = plane.audit_log.read_text().splitlines(keepends=True) if plane.audit_log.exists() else []
+    entries = [json.loads(line) for line in lines if line.endswith("\n")]  # the last may still be being written
     return Counter(
         (entry["verb"], "/".join(filter(None, (ref.get("resource"), ref.get("subresource")))))
         for entry in entries
