@@ -6,7 +6,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 2
-PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+# Tests start hundreds of Python programs: without bytecode each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+# One more than there are cores: a test that talks with other programs waits a part of its time.
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder -n $$(($(JOBS) + 1))
 
 .PHONY: run test check lint types imports unit contract e2e controlplane generate lock constraints base-image audit sbom release docs bench microbench terminalbench clean help
 
@@ -18,9 +21,8 @@ run: $(VENV)/run.stamp  ## train the digits example on this machine, without a c
 
 test: $(VENV)/dev.stamp  ## every check and every test, with a real kube-apiserver and TensorFlow
 	@$(MAKE) --jobs=2 --output-sync check controlplane
-	$(PYTEST) -n $(JOBS) tests/unit
-	@# One more: tests in the cluster wait most of their time.
-	$(PYTEST) -n $$(($(JOBS) + 1)) tests/cluster tests/contract tests/e2e
+	$(PYTEST) tests/unit
+	$(PYTEST) tests/cluster tests/contract tests/e2e
 
 check: lint types imports  ## static checks
 
@@ -36,13 +38,13 @@ imports: $(VENV)/dev.stamp  ## import-linter: imports point down only
 	$(BIN)/lint-imports
 
 unit: $(VENV)/dev.stamp  ## unit tests only
-	$(PYTEST) -n $(JOBS) tests/unit
+	$(PYTEST) tests/unit
 
 contract: $(VENV)/dev.stamp controlplane  ## one suite on the embedded and on the real API server
-	$(PYTEST) -n $(JOBS) tests/contract
+	$(PYTEST) tests/contract
 
 e2e: $(VENV)/dev.stamp controlplane  ## the operator on a real API server and in a cluster with a node; real TensorFlow
-	$(PYTEST) -n $$(($(JOBS) + 1)) tests/cluster tests/e2e
+	$(PYTEST) tests/cluster tests/e2e
 
 controlplane: $(VENV)/dev.stamp  ## build every program that tests need: kube-apiserver, etcd, ... (once; cached outside the checkout)
 	@$(BIN)/python hack/controlplane.py build >/dev/null

@@ -133,8 +133,8 @@ def build(*names: str) -> list[Path]:
     for module, programs in missing.items():
         if len(programs) > 1:
             _say(f"compiling {', '.join(one.name for one in programs)} (once; some minutes on two cores) ...")
-            # With several packages nothing is linked or written.
-            _go("build", *_FLAGS, *(one.package for one in programs), module=module)
+            # This compiles them and all that they import; `go build` would link each, too, and throw that away.
+            _go("list", "-export", *_FLAGS, *(one.package for one in programs), module=module)
     with ThreadPoolExecutor(os.cpu_count()) as linkers:
         return list(linkers.map(_build, names))
 
@@ -180,7 +180,8 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-_FLAGS = ("-trimpath", "-mod=readonly")
+# What a debugger needs is not linked, so it need not be compiled: an eighth of the CPU.
+_FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
 
 def _build(name: str) -> Path:
@@ -203,13 +204,17 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+# Compilers are short-lived: their garbage collection costs more than the memory that it gives back.
+_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOGC": "400"}
+
+
 def _go(*arguments: str, module: str, **environment: str) -> str:
     """Run `go` in a folder of hack/gomod; what it prints. Raises BuildError."""
     try:
         done = subprocess.run(
             [str(find_go()), *arguments],
             cwd=GOMOD / module,
-            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", **environment},
+            env={**os.environ, **_ENVIRONMENT, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -167,7 +167,7 @@ def tfjob(
     spec: dict[str, Any] | None = None,
     **replicas: Any,
 ) -> str:
-    """A manifest (JSON is YAML); an empty `clean` leaves the clean-up policy unset. `spec` is added to the job's spec."""
+    """A manifest (JSON is YAML); an empty `clean` leaves the clean-up policy unset. `spec` is added to its spec."""
     policy = {"cleanPodPolicy": clean, **(run_policy or {})}
     return json.dumps(manifests.job(name, replicas, runPolicy=policy, **(spec or {})))
 

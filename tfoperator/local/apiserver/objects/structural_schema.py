@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from jsonschema import Draft4Validator, FormatChecker, ValidationError
-
 from tfoperator.local.apiserver.errors import FieldProblem, invalid_value, not_supported, required
+from tfoperator.local.apiserver.objects.quick_jsonschema import Draft4Validator, FormatChecker, ValidationError
 
 _Schema = Mapping[str, Any]
 _ALWAYS_KNOWN = frozenset({"apiVersion", "kind", "metadata"})
