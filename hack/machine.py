@@ -24,7 +24,7 @@ HOST_ADDRESS = "198.18.0.1"  # 198.18.0.0/15 is set aside for tests of networks 
 NODE_ADDRESS = "198.18.0.2"
 POD_CIDR = "198.18.1.0/24"
 SERVICE_CIDR = "198.18.16.0/20"
-START_SECONDS = 10.0
+START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 NAMESPACES = ("--mount", "--net", "--pid", "--uts", "--ipc")
 

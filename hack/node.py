@@ -21,7 +21,7 @@ SYSCTLS = (
     "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
     "kernel/keys/root_maxbytes",
 )  # fmt: skip
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 SOCKET = "/run/containerd.sock"
 """Inside the machine, where /run is its own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import signal
@@ -22,6 +21,9 @@ STOP_SECONDS = 10.0
 
 _LISTENING = (10240, 32768)
 """Where Linux by default begins to take ports for outgoing connections (net.ipv4.ip_local_port_range), this ends."""
+
+_kept: list[socket.socket] = []
+"""Of `free_ports`: bound, and not listening. Connections to them are refused until somebody else listens there."""
 
 
 def spawn(command: Sequence[str | Path], log: Path, **options: Any) -> subprocess.Popen[bytes]:
@@ -91,16 +93,23 @@ def remove_cgroups(tops: Iterable[Path]) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on at this moment.
+    """Ports of loopback that nobody listens on, and that this function gives to nobody else while this process lives.
 
     Not those that port 0 would give: the kernel gives them to outgoing connections, too, also before they are used.
     """
-    ports: set[int] = set()
+    ports = []
     while len(ports) < count:
-        port = random.randrange(*_LISTENING)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            ports.add(port)
-    return list(ports)
+        one = socket.socket()
+        try:
+            one.bind(("127.0.0.1", random.randrange(*_LISTENING)))
+        except OSError:  # somebody listens there, or keeps it for somebody
+            one.close()
+            continue
+        # Only from here on, so that the next `bind` above is refused; a server sets it, too, and may listen.
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _kept.append(one)
+        ports.append(one.getsockname()[1])
+    return ports
 
 
 def free_port() -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+
+_REAL = re.compile(r"[\[-]real[\]-]")
+"""In the name of a test of the contract: the parameter that is a real API server, which takes some 10 s to start."""
 
 
 def pytest_configure() -> None:
@@ -39,11 +43,13 @@ class _GroupScheduling(LoadFileScheduling):
 
 def _group(nodeid: str) -> str:
     """Tests of one group follow each other in one worker: a file's, whose fixtures are made once, and those of all
-    files that share the one cluster, or the one Docker engine.
+    files that share the one cluster, the one Docker engine, or the control plane of the contract.
     """
     file = nodeid.partition("::")[0]
     if file.startswith("tests/cluster/"):
         return "cluster"
+    if file.startswith("tests/contract/") and _REAL.search(nodeid):
+        return "contract"
     return "docker" if "docker" in file.rpartition("/")[2] else file
 
 

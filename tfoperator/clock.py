@@ -96,8 +96,11 @@ class Repetition:
     `start` and `stop` any number of times; the first stop is final. Thread-safe.
     """
 
-    def __init__(self, call: Callable[[], None], *, seconds: float, clock: Clock, name: str) -> None:
-        """`name` is the thread's. What the function raises is logged, and changes nothing."""
+    def __init__(self, call: Callable[[], float | None], *, seconds: float, clock: Clock, name: str) -> None:
+        """`name` is the thread's. What the function raises is logged, and changes nothing.
+
+        It may return how many seconds to wait for the next call instead of `seconds`.
+        """
         self._call = call
         self._seconds = seconds
         self._clock = clock
@@ -121,9 +124,10 @@ class Repetition:
 
     def _run(self) -> None:
         while True:
+            pause = None
             try:
-                self._call()
+                pause = self._call()
             except Exception:
                 logger.exception("%s failed unexpectedly", self._thread.name)
-            if self._stop.wait(self._clock, self._seconds):
+            if self._stop.wait(self._clock, self._seconds if pause is None else pause):
                 return

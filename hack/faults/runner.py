@@ -41,7 +41,7 @@ may be busy; a plan that needs none of it is over in a second or two."""
 _QUIET = 0.15  # real seconds in which a plan at rest must stay so: three of the operators'
 _QUIET_WRITES = 3  # the record of a comparison may fall into it
 _POLL = 0.02
-_COMPLETE_SECONDS = 10.0
+_COMPLETE_SECONDS = 60.0
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 

@@ -71,7 +71,7 @@ def deployed(node_cluster: Cluster, archive: Path, tmp_path_factory: pytest.Temp
     claim = next(one for one in system.kustomized(folder) if one["kind"] == "PersistentVolumeClaim")
     system.apply(volume_of(claim, archive))
     system.kubectl("apply", "-k", str(folder))
-    system.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=100s", timeout=120)
+    system.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=200s", timeout=220)
     return system
 
 

@@ -14,7 +14,7 @@ from hack import gobuild
 from hack.chart import CHART
 from hack.cluster import Cluster
 from tests.support.eventually import eventually
-from tests.support.in_cluster import InCluster, Json, shell_job
+from tests.support.in_cluster import LIMIT, InCluster, Json, shell_job
 
 RELEASE = "tfoperator"
 CRD = "tfjobs.kubeflow.org"
@@ -30,7 +30,7 @@ class Helm:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [str(gobuild.find("helm")), *arguments, *self._common]
         home = {**os.environ, "HOME": str(self._folder)}  # it has caches and settings below its home
-        return subprocess.run(command, capture_output=True, text=True, timeout=150, env=home, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=230, env=home, check=False)
 
     def __call__(self, *arguments: str) -> str:
         """What it prints; its failure fails the test with what it says."""
@@ -39,12 +39,12 @@ class Helm:
         return done.stdout
 
     def install(self, *flags: str, release: str = RELEASE) -> str:
-        return self("install", release, str(CHART), "--wait", "--timeout=100s", *flags)
+        return self("install", release, str(CHART), "--wait", "--timeout=200s", *flags)
 
     def upgrade(self, values: Json) -> str:
         file = self._folder / "values.yaml"
         file.write_text(yaml.safe_dump(values))
-        return self("upgrade", RELEASE, str(CHART), "--wait", "--timeout=100s", f"--values={file}")
+        return self("upgrade", RELEASE, str(CHART), "--wait", "--timeout=200s", f"--values={file}")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def system(node_cluster: Cluster, tmp_path: Path) -> Iterator[InCluster]:
     one.kubectl("label", "namespace", one.namespace, "pod-security.kubernetes.io/enforce=restricted")
     yield one
     print(one.kubectl("get", "pods", "-o", "wide"))
-    one.kubectl("delete", "namespace", one.namespace, "--timeout=50s")
+    one.kubectl("delete", "namespace", one.namespace, "--timeout=100s", timeout=120)
 
 
 @pytest.fixture
@@ -73,11 +73,18 @@ def trains(team: InCluster, name: str) -> None:
     team.wait(name, "Succeeded")
 
 
+def running(team: InCluster, name: str) -> Json:
+    """The status of a job with one replica, once nothing more is to come."""
+    status: Json = team.get("tfjob", name).get("status", {})
+    assert (status.get("phase"), status.get("ready")) == ("Running", "1/1"), status
+    return status
+
+
 def versions(system: InCluster) -> list[str]:
     return [version["name"] for version in system.get("crd", CRD)["spec"]["versions"]]
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 def test_a_release_from_its_installation_to_its_end(system: InCluster, team: InCluster, tmp_path: Path) -> None:
     helm = Helm(system, tmp_path)
 
@@ -93,15 +100,16 @@ def test_a_release_from_its_installation_to_its_end(system: InCluster, team: InC
 
     trains(team, "after-install")
     team.apply(shell_job("long", "trap 'exit 0' TERM; sleep 1000 & wait"))
-    team.wait("long", "Running")
-    pods, status = team.pod_uids("long"), team.get("tfjob", "long")["status"]
+    status = eventually(lambda: running(team, "long"), within=LIMIT, every=0.3, what="its status is complete")
+    pods = team.pod_uids("long")
 
     # An upgrade reaches CRD, configuration and rights, and disturbs no job.
     values = {"webhook": {"enabled": True}, "config": {"restart-delay-cap": "10m"}}
     helm.upgrade(values)
     assert versions(system) == ["v1", "v1alpha2"]
-    read = team.kubectl("get", "tfjobs.v1alpha2.kubeflow.org", "long", "-o", "jsonpath={.spec.tfReplicaSpecs}")
-    assert "sleep 1000" in read
+    # It is served once the operator has told the CRD of the webhook, and API server and kube-proxy have heard of that.
+    get = ("get", "tfjobs.v1alpha2.kubeflow.org", "long", "-o", "jsonpath={.spec.tfReplicaSpecs}")
+    eventually(lambda: "sleep 1000" in team.kubectl(*get), within=LIMIT, every=0.5, what="v1alpha2 is served")
     authority = system.get("crd", CRD)["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
     helm.upgrade({**values, "logFormat": "text"})
     # What the operator has written into the CRD isn't Helm's to take away.
@@ -109,7 +117,7 @@ def test_a_release_from_its_installation_to_its_end(system: InCluster, team: InC
     trains(team, "after-upgrade")
 
     # Back to v1 alone, as it was.
-    helm("rollback", RELEASE, "1", "--wait", "--timeout=100s")
+    helm("rollback", RELEASE, "1", "--wait", "--timeout=200s")
     assert versions(system) == ["v1"]
     assert system.get("crd", CRD)["spec"]["conversion"] == {"strategy": "None"}
     trains(team, "after-rollback")
@@ -118,8 +126,8 @@ def test_a_release_from_its_installation_to_its_end(system: InCluster, team: InC
     assert {**after, "lastReconcileTime": ""} == {**status, "lastReconcileTime": ""}
 
     # The jobs outlive the operator; what it has made itself stays in its namespace.
-    helm("uninstall", RELEASE, "--wait", "--timeout=100s")
-    eventually(lambda: not system.list("pods"), within=60, every=0.3, what="the operator's pods have ended")
+    helm("uninstall", RELEASE, "--wait", "--timeout=200s")
+    eventually(lambda: not system.list("pods"), within=LIMIT, every=0.3, what="the operator's pods have ended")
     left = system.kubectl("get", "all,secrets,leases,configmaps,serviceaccounts,roles,rolebindings", "-o", "name")
     assert set(left.split()) == {
         "configmap/kube-root-ca.crt",
@@ -134,5 +142,5 @@ def test_a_release_from_its_installation_to_its_end(system: InCluster, team: InC
     # Another release finds the CRD of the first, and goes on with its jobs.
     helm.install("--set=crds.install=false", release="other")
     trains(team, "after-all")
-    team.kubectl("delete", "tfjob", "long", "--wait", "--timeout=50s")
-    helm("uninstall", "other", "--wait", "--timeout=100s")
+    team.kubectl("delete", "tfjob", "long", "--wait", "--timeout=100s", timeout=120)
+    helm("uninstall", "other", "--wait", "--timeout=200s")

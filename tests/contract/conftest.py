@@ -48,6 +48,9 @@ def _real() -> Iterator[ApiServer]:
     with control_plane() as plane, _connected("real", plane.kubeconfig) as connected:
         Cluster(connected.client).install_crd(crd(all_versions=True))
         with conversion_webhook(connected.client):
+            # Its garbage collector looks for new kinds, such as ours, when it starts, and then every 30 s.
+            plane.stop_controller_manager()
+            plane.start_controller_manager()
             yield connected
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import ApiServer
-from tests.contract.support import Space
+from tests.contract.support import Space, nothing_left
 from tests.support.launching import QUICK, Background, PodPlayer, in_background, step
-from tests.support.threads import no_threads_left
 from tfoperator.launcher import Component, KubernetesPodComponentLauncher, LaunchContext, PlatformConfig
 
 Start = Callable[..., Background]
@@ -49,5 +48,5 @@ def start(api_server: ApiServer, space: Space, tmp_path: Path) -> Iterator[Start
     """Launches in the background, with the working directory `tmp_path/work` unless told otherwise."""
     if api_server.embedded is not None:
         api_server.embedded.set_log_reader(_no_logs)
-    with no_threads_left(), pod_launches(space, tmp_path, api_retry=QUICK) as launch:
+    with nothing_left(), pod_launches(space, tmp_path, api_retry=QUICK) as launch:
         yield launch

@@ -7,7 +7,7 @@ import json
 import ssl
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tests.support import manifests
 from tests.support.cluster import decode
 from tests.support.kubectl import Kubectl
 from tests.support.manifests import config_map, owner_reference
+from tests.support.threads import no_threads_left
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import ListOptions, WatchOptions
 from tfoperator.kube.client import Client
@@ -30,7 +31,8 @@ from tfoperator.kube.verbs import PatchType, WatchEvent, WatchEventType
 
 __all__ = [
     "CONFIG_MAPS", "NAMESPACES", "PODS", "TFJOBS", "Http", "Json", "Space", "changes", "config_map", "decode",
-    "is_bookmark", "load_config", "owned_by", "pod", "refused", "revision", "seen", "tfjob",
+    "happenings", "is_bookmark", "load_config", "nothing_left", "owned_by", "pod", "refused", "revision", "seen",
+    "tfjob",
 ]  # fmt: skip
 
 Json = dict[str, Any]
@@ -68,7 +70,7 @@ class Http:
         content_type: str = "application/json",
         token: str | None = None,
     ) -> Answer:
-        connection = http.client.HTTPSConnection(self._address, context=self._context, timeout=30)
+        connection = http.client.HTTPSConnection(self._address, context=self._context, timeout=100)
         try:
             data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
             headers = {"Accept": accept, "Authorization": f"Bearer {self._token if token is None else token}"}
@@ -130,8 +132,10 @@ class Space:
 
     @contextmanager
     def watch(self, resource: Resource, **options: Any) -> Iterator[Iterator[WatchEvent[Json]]]:
-        """Events of a running watch; it ends by itself after 20 s, so that a missing event fails a test."""
-        stream = self.client.watch(resource, self.namespace, decode, WatchOptions(**{"timeout_seconds": 20, **options}))
+        """Events of a running watch; it ends by itself after 100 s, so that a missing event fails a test."""
+        stream = self.client.watch(
+            resource, self.namespace, decode, WatchOptions(**{"timeout_seconds": 100, **options})
+        )
         try:
             yield iter(stream)
         finally:
@@ -152,15 +156,25 @@ def revision(event: WatchEvent[Json]) -> int:
     return int(event.object["metadata"]["resourceVersion"])
 
 
-def changes(events: Iterator[WatchEvent[Json]], count: int) -> list[tuple[str, str]]:
-    """The next changes of a watch, as (type, name); bookmarks are skipped."""
-    found: list[tuple[str, str]] = []
+def happenings(events: Iterator[WatchEvent[Json]], count: int) -> list[WatchEvent[Json]]:
+    """The next events of a watch without bookmarks, which come with time."""
+    found: list[WatchEvent[Json]] = []
     for event in events:
         if not is_bookmark(event):
-            found.append(seen(event))
+            found.append(event)
         if len(found) == count:
             return found
     raise AssertionError(f"the watch ended after {found}")
+
+
+def changes(events: Iterator[WatchEvent[Json]], count: int) -> list[tuple[str, str]]:
+    """The next changes of a watch, as (type, name)."""
+    return [seen(event) for event in happenings(events, count)]
+
+
+def nothing_left() -> AbstractContextManager[None]:
+    """Whatever a test starts has ended. The conversion webhook is the session's: busy, it begins one more thread."""
+    return no_threads_left(but=("webhook-conversion",))
 
 
 @contextmanager

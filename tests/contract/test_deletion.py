@@ -141,7 +141,7 @@ def test_an_owner_that_never_was_is_no_owner_also_if_another_one_has_its_name(sp
 def wait_for_the_collector(space: Space) -> None:
     """Until the garbage collector knows every pod made so far: it sees pods in order, and it has seen a later one.
 
-    The real one takes a pod that it has not seen for no dependent, and would not make an orphan of it.
+    The real one takes a pod that it has not seen for no dependent: it would not make an orphan of it, nor wait for it.
     """
     owner = space.create(TFJOBS, tfjob("seen"))
     space.create(PODS, owned_by(owner, pod("seen"), controller=True))
@@ -163,6 +163,7 @@ def test_orphans_lose_their_owner_and_live(space: Space) -> None:
 def test_a_foreground_deletion_waits_for_the_dependents_that_block_it(space: Space) -> None:
     owner = space.create(TFJOBS, tfjob("owner"))
     space.create(PODS, owned_by(owner, pod("a", nodeName="node-1"), controller=True, blockOwnerDeletion=True))
+    wait_for_the_collector(space)
 
     space.delete(TFJOBS, "owner", propagation_policy="Foreground")
     held = space.get(TFJOBS, "owner")["metadata"]

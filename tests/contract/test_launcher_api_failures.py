@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,19 +104,20 @@ def test_watches_that_fail_and_tokens_that_expire_do_no_harm(
     token = tmp_path / "token"
     good = load_config(str(space.kubeconfig)).credentials.authorization()
     token.write_text("old")
+    # It is renewed just after it was used, and before the second try, which comes soon.
+    renewal = partial(token.write_text, good.removeprefix("Bearer "))
     proxy.script(
-        Rule("POST .*/pods", code=401, authorization="Bearer old", times=99),
+        Rule("POST .*/pods", code=401, authorization="Bearer old", times=99, first=renewal),
         Rule("GET .*/pods.*watch=true", code=500),
         Rule("GET .*/pods.*watch=true", code=401),
         Rule("GET .*/pods.*watch=true", code=410),
         Rule("GET .*/pods.*watch=true", cut_after=10),
     )
     launch = start(kube=through(proxy, space, credentials=TokenFile(token)))
-    eventually(lambda: proxy.count("POST .*/pods") >= 1)
-    token.write_text(good.removeprefix("Bearer "))
     name = player.the_pod()
-    eventually(lambda: proxy.count("watch=true") >= 4, within=25)
+    assert proxy.count("POST .*/pods") == 2
+    eventually(lambda: proxy.count("watch=true") >= 4)
     player.runs(name)  # its event is cut off
-    eventually(lambda: proxy.count("watch=true") >= 5, within=25)
+    eventually(lambda: proxy.count("watch=true") >= 5)
     player.ends(name)
     assert launch.done().attempts == 1

@@ -10,6 +10,7 @@ import pytest
 
 from tests.contract.launches import Start, player, start
 from tests.contract.support import PODS, Space
+from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.launching import Background, Killed, PodPlayer, dies_at, step
 from tfoperator.launcher import (
@@ -197,17 +198,20 @@ def test_a_name_that_is_no_image_fails_at_once(start: Start, player: PodPlayer) 
 
 
 def test_a_pod_that_no_node_takes_fails_in_time(start: Start, player: PodPlayer) -> None:
-    launch = start(pending=PendingLimits(schedule=0.2))
+    clock = FakeClock()
+    launch = start(pending=PendingLimits(schedule=600), clock=clock)
     name = player.the_pod()
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes fit"}
     player.status(name, "Pending", conditions=[condition])
-    with pytest.raises(PermanentFailure, match=r"has not been scheduled after .* 0/3 nodes fit"):
+    eventually(lambda: any("0/3 nodes fit" in told for told in launch.told))
+    clock.advance(600)
+    with pytest.raises(PermanentFailure, match=r"has not been scheduled after 600 s: .* 0/3 nodes fit"):
         launch.done()
     player.is_gone(name)
 
 
 def test_a_pull_that_succeeds_in_time_is_no_failure(start: Start, player: PodPlayer) -> None:
-    launch = start(config=AT_ONCE, pending=PendingLimits(image=20))
+    launch = start(config=AT_ONCE, pending=PendingLimits(image=600))
     name = player.the_pod()
     player.bind(name)
     player.waits(name, "ErrImagePull", "registry is down")

@@ -16,11 +16,10 @@ import pytest
 from tests.contract.conftest import ApiServer
 from tests.contract.launches import Start, player, pod_launches
 from tests.contract.nodes import Node
-from tests.contract.support import Space
+from tests.contract.support import Space, nothing_left
 from tests.support.eventually import eventually
 from tests.support.launching import PodPlayer, step, text_in
 from tests.support.scripted_proxy import Rule, ScriptedProxy
-from tests.support.threads import no_threads_left
 from tfoperator.kube import Client, ClusterConfig
 from tfoperator.kube.config import load_config
 from tfoperator.launcher import (
@@ -36,13 +35,13 @@ __all__ = ["player"]
 
 @pytest.fixture
 def node(api_server: ApiServer, space: Space, tmp_path: Path) -> Iterator[Node]:
-    with no_threads_left(), Node(api_server, space, tmp_path) as one:
+    with nothing_left(), Node(api_server, space, tmp_path) as one:
         yield one
 
 
 @pytest.fixture
 def start(node: Node, space: Space, tmp_path: Path) -> Iterator[Start]:
-    with pod_launches(space, tmp_path, KubernetesPodPlatformConfig({"terminationGracePeriodSeconds": 5})) as launch:
+    with pod_launches(space, tmp_path, KubernetesPodPlatformConfig({"terminationGracePeriodSeconds": 60})) as launch:
         yield launch
 
 
@@ -133,7 +132,7 @@ def test_a_log_that_is_cut_is_read_on_without_a_lost_or_doubled_line(
             return Client(ClusterConfig(server=proxy.url, credentials=config.credentials))
 
         launch = start(script(f"{text}; while ! test -e {go}; do sleep 0.02; done; echo the end"), kube=connect)
-        eventually(lambda: proxy.count("GET .*/log") >= 4, within=20)
+        eventually(lambda: proxy.count("GET .*/log") >= 4)
         eventually(lambda: len(launch.lines) == 300)
         go.touch()
         launch.done()
@@ -163,13 +162,13 @@ def test_a_launcher_that_is_killed_goes_on_with_the_same_pod(node: Node, space: 
     assert first.stdout.readline() == "first\n"
     uid = player.pods()[player.the_pod()]["metadata"]["uid"]
     first.send_signal(signal.SIGKILL)
-    first.wait(10)
+    first.wait(60)
     first.stdout.close()
     assert player.pods()[player.the_pod()]["metadata"]["uid"] == uid
 
     second = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env={**os.environ})
     go.touch()
-    said, _ = second.communicate(timeout=30)
+    said, _ = second.communicate(timeout=100)
     assert second.returncode == 0
     assert said.splitlines()[-2:] == ["second", "outcome: 1"]
     assert player.pods() == {}

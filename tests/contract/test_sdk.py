@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from tests.contract.support import Space, pod, tfjob
+from tests.contract.support import Space, nothing_left, pod, tfjob
+from tests.support.eventually import eventually
 from tests.support.jobs import JobWorld, soon
-from tests.support.threads import no_threads_left
 from tfoperator.kube import PODS, Resource
 from tfoperator.sdk import (
     JobAlreadyExists,
@@ -31,7 +34,7 @@ def world(space: Space) -> JobWorld:
 
 @pytest.fixture
 def sdk(space: Space) -> Iterator[TFJobClient]:
-    with no_threads_left(), TFJobClient(str(space.kubeconfig), namespace=space.namespace) as client:
+    with nothing_left(), TFJobClient(str(space.kubeconfig), namespace=space.namespace) as client:
         yield client
 
 
@@ -49,7 +52,7 @@ def test_a_job_lives_and_is_deleted(sdk: TFJobClient, space: Space) -> None:
     assert {kind: spec.replicas for kind, spec in job.spec.tf_replica_specs.items() if spec} == {"PS": 2, "Worker": 5}
     assert [found.metadata.name for found in sdk.list_jobs(label_selector="a=1")] == ["mnist"]
     sdk.delete_job("mnist")
-    sdk.wait_for_job_deletion("mnist", wait_timeout=10)
+    sdk.wait_for_job_deletion("mnist", wait_timeout=100)
     with pytest.raises(JobNotFound):
         sdk.get_job("mnist")
 
@@ -102,23 +105,30 @@ def test_a_resource_that_the_server_does_not_have_is_not_a_missing_object(
 def test_waiting_follows_the_job_to_its_end(sdk: TFJobClient, world: JobWorld) -> None:
     world.submit()
     states: list[str] = []
-    with soon(*[lambda c=c: world.becomes(c) for c in ("Created", "Running", "Succeeded")]):
-        sdk.wait_for_job_conditions("mnist", callback=lambda job: states.append(job_state(job)), wait_timeout=20)
+
+    def goes_on(condition: str, after: str) -> None:
+        eventually(lambda: states[-1:] == [after], what=f"{after} was seen")
+        world.becomes(condition)
+
+    steps = itertools.pairwise(("Pending", "Created", "Running", "Succeeded"))
+    with soon(*[partial(goes_on, condition, after) for after, condition in steps], after=0.0):
+        sdk.wait_for_job_conditions("mnist", callback=lambda job: states.append(job_state(job)), wait_timeout=100)
     assert states == ["Pending", "Created", "Running", "Succeeded"]
 
 
 def test_waiting_ends_with_failure_deletion_and_time(sdk: TFJobClient, world: JobWorld) -> None:
     world.submit("fails")
     with soon(lambda: world.becomes("Failed", "fails", message="no luck")), pytest.raises(JobFailed, match="no luck"):
-        sdk.wait_for_job_conditions("fails", wait_timeout=20)
+        sdk.wait_for_job_conditions("fails", wait_timeout=100)
     world.submit("deleted")
-    with soon(lambda: sdk.delete_job("deleted")), pytest.raises(JobDeleted):
-        sdk.wait_for_job_conditions("deleted", wait_timeout=20)
+    seen = threading.Event()  # one that is gone before was never there
+    with soon(lambda: seen.wait(60) and sdk.delete_job("deleted")), pytest.raises(JobDeleted):
+        sdk.wait_for_job_conditions("deleted", callback=lambda _: seen.set(), wait_timeout=100)
     world.submit("late")
     with pytest.raises(WaitTimeout):
         sdk.wait_for_job_conditions("late", wait_timeout=0.2)
     with pytest.raises(JobNotFound):
-        sdk.wait_for_job_conditions("never", wait_timeout=20)
+        sdk.wait_for_job_conditions("never", wait_timeout=100)
 
 
 def test_pods_are_those_of_this_very_job(sdk: TFJobClient, world: JobWorld, space: Space) -> None:

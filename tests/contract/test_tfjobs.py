@@ -235,7 +235,7 @@ def test_kubectl_describes_waits_labels_and_explains(space: Space) -> None:
     space.patch(TFJOBS, "a", {"status": {"conditions": [condition]}}, subresource="status")
 
     assert "Kind:         TFJob" in space.kubectl("describe", "tfjob", "a")
-    assert "condition met" in space.kubectl("wait", "tfjob/a", "--for=condition=Running", "--timeout=10s")
+    assert "condition met" in space.kubectl("wait", "tfjob/a", "--for=condition=Running", "--timeout=100s")
     assert "labeled" in space.kubectl("label", "tfjob", "a", "x=y")
     assert "patched" in space.kubectl(
         "patch", "tfjob", "a", "--type=merge", "-p", '{"spec":{"runPolicy":{"suspend":true}}}'

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.contract.support import TFJOBS, Json, Space, changes, is_bookmark, refused, seen, tfjob
+from tests.contract.support import TFJOBS, Json, Space, changes, happenings, refused, seen, tfjob
 from tests.support.webhook import V1ALPHA2
 from tests.unit.api.conversion.versions import valid_v1_specs, valid_v1alpha2_specs
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, TEMPLATE
@@ -128,7 +127,7 @@ def test_a_watch_in_either_version_sees_the_same_changes(space: Space) -> None:
         space.delete(V1ALPHA2, "watched")
         kinds = [("ADDED", "watched"), ("MODIFIED", "watched"), ("DELETED", "watched")]
         assert changes(new_events, 3) == kinds
-        found = list(itertools.islice((event for event in old_events if not is_bookmark(event)), 3))
+        found = happenings(old_events, 3)
     assert [seen(event) for event in found] == kinds
     for event in found:
         assert event.object is not None
@@ -287,6 +286,10 @@ def explicit(spec: Json, policy: str) -> Json:
     return filled
 
 
+UNCHECKED = [*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture]
+"""What the profile of all tests leaves unchecked (how fast examples come), and that they share a namespace."""
+
+
 def _round_trip(space: Space, version: Any, other: Any, spec: Json, policy: str) -> None:
     body = {"apiVersion": version.api_version, "kind": "TFJob", "metadata": {"generateName": "round-"}, "spec": spec}
     made = space.create(version, body)
@@ -301,13 +304,13 @@ def _round_trip(space: Space, version: Any, other: Any, spec: Json, policy: str)
     space.delete(version, name)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=UNCHECKED)
 @given(spec=valid_v1_specs)
 def test_v1_survives_v1alpha2_through_the_server(space: Space, spec: Json) -> None:
     _round_trip(space, TFJOBS, V1ALPHA2, spec, "Never")
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=UNCHECKED)
 @given(spec=valid_v1alpha2_specs)
 def test_v1alpha2_survives_v1_through_the_server(space: Space, spec: Json) -> None:
     _round_trip(space, V1ALPHA2, TFJOBS, spec, "Always")

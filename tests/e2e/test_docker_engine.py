@@ -25,6 +25,10 @@ def traces() -> set[str]:
     return mounts | groups | interfaces
 
 
+def processes() -> str:
+    return subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
+
+
 @pytest.fixture
 def no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
@@ -40,13 +44,13 @@ def test_it_ends_with_its_containers_networks_and_groups() -> None:
         client = docker.DockerClient(base_url=engine.url)
         client.networks.create("net")
         client.containers.run(BUSYBOX_IMAGE, ["sleep", "4711"], detach=True, network="net", mem_limit="32m")
-        assert "sleep 4711" in subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
+        eventually(lambda: "sleep 4711" in processes(), what="the container's program runs")
         client.close()
         engine.stop()
         engine.stop()
         assert list(Path(folder).iterdir()) == []
-    assert traces() <= before
-    assert "sleep 4711" not in subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
+    eventually(lambda: traces() <= before, what="nothing is left")
+    assert "sleep 4711" not in processes()
 
 
 @pytest.mark.usefixtures("no_other")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -231,10 +230,11 @@ def test_the_command_line_launches_stops_and_resumes(docker_url: str, containers
         process.until("ready")
         process.end(signal.SIGKILL)
     (running,) = containers()
-    threading.Timer(0.5, (tmp_path / "go").touch).start()
-    said = cli.run("launch", "component.yaml", "--resume")
-    assert (said.returncode, said.stdout.splitlines()[-1]) == (0, "finished"), said.stderr
-    assert running.name in said.stderr
+    with cli.start("launch", "component.yaml", "--resume") as process:
+        process.until(f"going on with {running.name}")
+        (tmp_path / "go").touch()
+        assert process.wait() == 0, process.output
+        assert "finished" in process.output.splitlines()
     assert containers() == []
 
 

@@ -61,7 +61,7 @@ def test_two_workers_that_are_started_again_on_failure(operated: Operated, user:
     job.play("Running", "worker-0", "worker-1", leads_to="Running")
     assert user.kubectl("get", "tfjobs", "tfjob-simple", "--no-headers").split()[:2] == ["tfjob-simple", "Running"]
     job.play("Succeeded", "worker-0", "worker-1")
-    user.kubectl("wait", "--for=condition=Succeeded", "tfjob/tfjob-simple", "--timeout=20s")
+    user.kubectl("wait", "--for=condition=Succeeded", "tfjob/tfjob-simple", "--timeout=60s")
 
 
 def test_a_chief_a_parameter_server_and_two_workers(operated: Operated, user: User) -> None:

@@ -14,21 +14,24 @@ import yaml
 
 from hack.controlplane import ControlPlane
 from tests.e2e.conftest import OPERATOR_USER
-from tests.support.audit import AuditTrail, granted
+from tests.support.audit import AuditTrail, Right, granted, wait_allowed
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import OperatorProcess
+from tfoperator.kube.client import Client
 from tfoperator.operator.endpoints.access_reviews import SOURCE_AT_ONCE, SOURCE_PER_SECOND
 
 pytestmark = pytest.mark.controlplane
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 ROLE, READER = "tfoperator-metrics-auth", "tfoperator-metrics-reader"
+OPERATORS_RIGHTS = (Right("kubeflow.org", "tfjobs", "list"), Right("authentication.k8s.io", "tokenreviews", "create"))
+"""One of each role."""
 
 
 @pytest.fixture(scope="module")
-def kubectl(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+def kubectl(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
     """The base with the component is applied, and the operator has its rights."""
     folder = tmp_path_factory.mktemp("overlay")
     root = os.path.relpath(MANIFESTS, folder)  # kustomize takes no absolute paths
@@ -36,6 +39,7 @@ def kubectl(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ku
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     one = Kubectl(plane.kubeconfig)
     one("apply", "--server-side", "--force-conflicts", "-k", str(folder))
+    wait_allowed(admin, OPERATOR_USER, *OPERATORS_RIGHTS)
     return one
 
 
@@ -66,6 +70,17 @@ def scrape(operator: OperatorProcess, token: str = "") -> tuple[int, str]:
         connection.close()
 
 
+def answered(operator: OperatorProcess, token: str) -> tuple[int, str]:
+    """As `scrape`, once the API server has said something about the token, which may take it longer than is waited."""
+
+    def found() -> tuple[int, str]:
+        status, text = scrape(operator, token)
+        assert status != 503, text
+        return status, text
+
+    return eventually(found, every=3.0, what="an answer about a token")
+
+
 def account(kubectl: Kubectl, cluster: Cluster, name: str) -> str:
     """A new service account's token."""
     kubectl("create", "serviceaccount", name, "-n", cluster.namespace)
@@ -82,7 +97,7 @@ def test_a_service_account_with_the_right_reads_metrics_and_one_without_does_not
     prometheus, curious = (account(kubectl, cluster, name) for name in ("prometheus", "curious"))
     subject = f"{cluster.namespace}:prometheus"
     kubectl("create", "clusterrolebinding", cluster.namespace, f"--clusterrole={READER}", f"--serviceaccount={subject}")
-    status, text = scrape(operator, curious)
+    status, text = answered(operator, curious)
     assert status == 403
     assert f"system:serviceaccount:{cluster.namespace}:curious may not get /metrics" in text
 
@@ -108,8 +123,8 @@ def test_tokens_of_nobody_are_refused(operator: OperatorProcess, kubectl: Kubect
     token = account(kubectl, cluster, "gone")
     head, claims, signature = token.split(".")
     spoilt = f"{head}.{claims}.{'A' * len(signature)}"
-    assert scrape(operator, spoilt)[0] == 401
-    assert scrape(operator, "garbage")[0] == 401
+    assert answered(operator, spoilt)[0] == 401
+    assert answered(operator, "garbage")[0] == 401
     kubectl("delete", "serviceaccount", "gone", "-n", cluster.namespace)
     # A token ends with its account, as with its time: the API server says so, not we.
     eventually(lambda: scrape(operator, token)[0] == 401, within=60, every=3.0, what="the token of nobody is refused")

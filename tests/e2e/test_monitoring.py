@@ -69,7 +69,7 @@ def ask_for_a_conversion(port: int, version: str) -> None:
     review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
     unchecked = ssl._create_unverified_context()
     url = f"https://127.0.0.1:{port}/convert"
-    with urllib.request.urlopen(url, json.dumps(review).encode(), timeout=10, context=unchecked) as answer:
+    with urllib.request.urlopen(url, json.dumps(review).encode(), timeout=60, context=unchecked) as answer:
         assert answer.status == 200
 
 
@@ -86,13 +86,13 @@ def prometheus(operated: Operated, webhook_port: int, tmp_path_factory: pytest.T
         job.play("Running", "worker-0")
         job.play("Succeeded", "worker-0", leads_to="Succeeded")
         series = "training_operator_jobs_successful_total"
-        eventually(lambda: one.query(series), within=20, every=0.1, what="the scrape shows the job's end")
+        eventually(lambda: one.query(series), every=0.1, what="the scrape shows the job's end")
         since = {name: rule["lastEvaluation"] for name, rule in one.rules().items()}
 
         def evaluated() -> bool:
             return all(rule["lastEvaluation"] > since[name] for name, rule in one.rules().items())
 
-        eventually(evaluated, within=20, every=0.1, what="the rules are evaluated")
+        eventually(evaluated, every=0.1, what="the rules are evaluated")
         yield one
     finally:
         one.stop()
@@ -105,7 +105,14 @@ def test_every_rule_is_healthy_and_nothing_critical_fires_while_all_is_well(prom
     assert {name: rule.get("lastError") for name, rule in rules.items() if rule["health"] != "ok"} == {}
     critical = {name for name, rule in rules.items() if rule["labels"]["severity"] == "critical"}
     assert len(critical) >= 5
-    assert not critical & set(prometheus.firing())
+
+    def nothing_critical() -> bool:
+        # A scrape that took longer than a second is one that an operator has not answered, until the next one.
+        firing = critical & set(prometheus.firing())
+        assert not firing, firing
+        return True
+
+    eventually(nothing_critical, every=0.2, what="nothing critical fires")
 
 
 def test_every_metric_of_rules_and_dashboard_is_exported(prometheus: Prometheus) -> None:
@@ -127,7 +134,7 @@ def test_every_matcher_of_rules_and_dashboard_finds_samples_of_a_metric_that_has
     names = set(prometheus.get("label/__name__/values"))
     for name, matchers in sorted(selectors):
         if name in names and "code=" not in matchers:  # a healthy operator has no answers 403 or 500
-            assert prometheus.query(f"{name}{matchers}"), f"{name}{matchers}"
+            eventually(lambda one=f"{name}{matchers}": prometheus.query(one), every=0.2, what=f"{name}{matchers}")
 
 
 def test_prometheus_understands_every_expression_of_the_dashboard_and_most_show_something(
@@ -142,7 +149,7 @@ def test_prometheus_understands_every_expression_of_the_dashboard_and_most_show_
         assert len(empty) < len(expressions) / 4, empty
         return True
 
-    eventually(most_show_something, within=20, every=0.2, what="panels show something")
+    eventually(most_show_something, every=0.2, what="panels show something")
 
 
 def test_alerts_fire_when_what_they_tell_of_happens(
@@ -179,11 +186,11 @@ def test_alerts_fire_when_what_they_tell_of_happens(
 
     of_jobs = ("TFJobsFail", "TFJobPodsNotCreated", "TFOperatorForbidden")
     expected = (*of_jobs, "TFOperatorLogsLost", "TFOperatorWebhookCertificateExpires", "TFOperatorWebhookFails")
-    eventually(lambda: fires_while_conversions_fail(*expected), within=30, every=0.1, what="alerts fire")
+    eventually(lambda: fires_while_conversions_fail(*expected), every=0.1, what="alerts fire")
     told = prometheus.firing()
     assert operated.cluster.namespace in told["TFJobsFail"]["description"]
     operated.operator.kill()
-    eventually(lambda: fires("TFOperatorDown", "TFOperatorReplicaDown"), within=30, every=0.1, what="alerts fire")
+    eventually(lambda: fires("TFOperatorDown", "TFOperatorReplicaDown"), every=0.1, what="alerts fire")
     told |= prometheus.firing()
     assert not [text for texts in told.values() for text in texts.values() if "error expanding" in text]
 

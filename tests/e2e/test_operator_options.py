@@ -49,7 +49,7 @@ def test_unique_names_stay_a_jobs_own_when_the_option_is_gone(cluster: Cluster, 
         pod = cluster.pods().get(lost)
         return pod is not None and pod["metadata"]["uid"] != pods[lost]["metadata"]["uid"]
 
-    eventually(replaced, within=20, what="worker 0 is made again")
+    eventually(replaced, what="worker 0 is made again")
     assert set(cluster.pods()) == names == set(cluster.services())
 
 
@@ -73,7 +73,6 @@ def test_accelerators_equip_pods_and_a_changed_file_those_that_come_later(
     config.write_text(CONFIG % "22")
     eventually(
         lambda: "new pods are made with the accelerators: example.com/gpu" in operator.tail(),
-        within=20,
         what="a reload",
     )
     assert driver_of("after") == "22"
@@ -110,6 +109,5 @@ def test_what_runs_when_its_job_has_ended_may_be_left_alone_by_default(cluster: 
     start_operator()
     eventually(
         lambda: sum("activeDeadlineSeconds" in pod["spec"] for pod in cluster.pods().values()) == 2,
-        within=20,
         what="without the option, the others are stopped",
     )

@@ -105,11 +105,11 @@ def test_a_pod_whose_labels_are_taken_off_is_released_and_replaced_once_it_is_ou
     job = operated.running(f"releases-{label.rpartition('/')[2]}", restart_policy="ExitCode", Worker=2)
     freed, pod = job.pod_uid("worker-1"), job.pod_name("worker-1")
     relabel(operated.cluster, pod, {label: None})
-    eventually(lambda: not owners(operated.cluster, pod), within=20, every=0.05, what="it is released")
+    eventually(lambda: not owners(operated.cluster, pod), every=0.05, what="it is released")
     job.wait_reasons("FailedCreatePod")
     assert not job.cluster.has_condition(job.name, "Failed")
     operated.cluster.delete_pod(pod)
-    job.wait_successor("worker-1", of=freed, within=30)
+    job.wait_successor("worker-1", of=freed)
 
 
 @pytest.mark.parametrize("index", ["none", "0"])
@@ -122,7 +122,7 @@ def test_a_pod_whose_replica_label_is_changed_breaks_nothing_and_is_told_of(oper
         job.wait_reasons("FailedCreatePod")
         assert job.pod_uid("worker-1") == changed
         operated.cluster.delete_pod(pod)
-    job.wait_successor("worker-1", of=changed, within=30)
+    job.wait_successor("worker-1", of=changed)
     assert not job.cluster.has_condition(job.name, "Failed")
 
 
@@ -135,7 +135,7 @@ def test_a_foreign_pod_in_the_way_is_told_of_once_and_the_replica_comes_when_it_
     assert "blocked-worker-1 is in the way" in event["message"]
     assert not owners(operated.cluster, "blocked-worker-1")
     operated.cluster.delete_pod("blocked-worker-1")
-    job.wait_pods("ps-0", "worker-0", "worker-1", within=30)
+    job.wait_pods("ps-0", "worker-0", "worker-1")
     [event] = [event for event in job.events() if event["reason"] == "FailedCreatePod"]
     assert event.get("count", 1) == 1
 

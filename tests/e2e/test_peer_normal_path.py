@@ -30,13 +30,14 @@ def wait_counts(job: JobOnCluster, **expected: tuple[int, int, int]) -> None:
         assert counts(job) == expected, counts(job)
         return True
 
-    eventually(reached, within=20, every=0.05, what=f"the counts of {job.name}")
+    eventually(reached, every=0.05, what=f"the counts of {job.name}")
 
 
 def test_a_local_job_has_one_pod_and_one_service(operated: Operated) -> None:
     job = operated.job("local", Worker=1)
     [pod] = job.wait_pods("worker-0").values()
     job.wait("Created")
+    job.wait_services("worker-0")
     [service] = job.services().values()
     assert pod["metadata"]["name"] == service["metadata"]["name"] == "local-worker-0"
     assert service["spec"]["clusterIP"] == "None"
@@ -51,7 +52,7 @@ def test_four_workers_and_two_servers_from_created_to_succeeded(operated: Operat
     job = operated.job("big", PS=2, Worker=4)
     job.wait_pods(*BIG)
     job.wait("Created")
-    assert set(job.services()) == set(BIG)
+    job.wait_services(*BIG)
     wait_counts(job, PS=(0, 0, 0), Worker=(0, 0, 0))
     assert (job.state(), job.status()["phase"]) == ("Created", "Pending")
 
@@ -122,7 +123,7 @@ def test_the_sdk_follows_one_worker_to_success(operated: Operated) -> None:
     job = JobOnCluster(cluster, cluster.job("sdk"))
     job.wait_pods("worker-0")
     job.play("Running", "worker-0")
-    sdk.wait_for_job_conditions("sdk", expected_conditions={"Running"}, wait_timeout=20)
+    sdk.wait_for_job_conditions("sdk", expected_conditions={"Running"}, wait_timeout=60)
     job.play("Succeeded", "worker-0")
-    sdk.wait_for_job_conditions("sdk", wait_timeout=20)
+    sdk.wait_for_job_conditions("sdk", wait_timeout=60)
     assert sdk.is_job_succeeded("sdk")

@@ -179,7 +179,7 @@ def test_scaling_up_adds_workers_and_leaves_the_others_alone(operated: Operated)
     job.wait_pods("worker-0", "worker-1", "worker-2")
     job.wait_services("worker-0", "worker-1", "worker-2")
     assert job.pod_uid("worker-0") == first
-    assert job.status()["ready"] == "1/3"
+    eventually(lambda: job.status()["ready"] == "1/3", every=0.05, what="one of three")
 
 
 def test_only_worker_0_decides_unless_all_workers_must_succeed(operated: Operated) -> None:

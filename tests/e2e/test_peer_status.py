@@ -85,7 +85,7 @@ def statuses(operated: Operated) -> dict[str, Json]:
     with ThreadPoolExecutor(4, thread_name_prefix="kubelet") as pool:
         jobs = dict(zip(CASES, pool.map(lambda case: submitted(operated, case), CASES.values()), strict=True))
         total = sum(len(case.phases) for case in CASES.values())
-        eventually(lambda: len(operated.cluster.pods()) == total, within=60, every=0.2, what=f"{total} pods")
+        eventually(lambda: len(operated.cluster.pods()) == total, within=120, every=0.2, what=f"{total} pods")
 
         def report(name: str) -> None:
             for replica, phase in CASES[name].phases.items():

@@ -37,7 +37,9 @@ def test_suspending_takes_pods_and_services_away_and_resuming_starts_anew(operat
     job.wait_pods()
     job.wait_services()
     assert job.conditions()["Running"]["status"] == "False"
-    assert job.status()["replicaStatuses"]["Worker"].get("active", 0) == 0
+    eventually(
+        lambda: job.status()["replicaStatuses"]["Worker"].get("active", 0) == 0, every=0.05, what="none is active"
+    )
 
     wait_until_clock(parse_time(started) + 1)
     job.suspend(False)
@@ -93,7 +95,7 @@ def test_a_job_that_is_suspended_and_resumed_while_there_is_no_operator_goes_on_
         assert {name: worker.get(name) for name in kept} == kept
         return True
 
-    eventually(remembers, within=20, every=0.05, what="what has ended is recorded")
+    eventually(remembers, every=0.05, what="what has ended is recorded")
     operated.restart_operator(meanwhile=job.suspend)
     job.wait("Suspended")
     job.wait_pods()

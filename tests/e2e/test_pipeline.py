@@ -21,6 +21,8 @@ from tfoperator.local.controlplane import ControlPlane
 
 __all__ = ["cli", "cluster"]
 
+pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
+
 ROOT = Path(__file__).parents[2]
 DIGITS = str(ROOT / "examples/pipeline/digits.py")
 

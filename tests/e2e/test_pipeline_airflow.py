@@ -8,9 +8,13 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from hack import strangers
 from tests.support.cli import Cli
 from tfoperator.pipeline.home import check_run_id
+
+pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tests/contract/strangers/airflow_dag.py"

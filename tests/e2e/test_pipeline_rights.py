@@ -11,7 +11,7 @@ import yaml
 
 from hack import gobuild
 from hack.controlplane import ControlPlane, control_plane
-from tests.support.audit import AuditTrail, granted, roles_of
+from tests.support.audit import AuditTrail, Right, granted, roles_of, wait_allowed
 from tests.support.cli import Cli
 from tests.support.cluster import Cluster, decode
 from tests.support.eventually import eventually
@@ -67,6 +67,7 @@ def test_the_rights_of_the_manifest_suffice_and_each_of_them_is_used(
     with Client(load_config(str(plane.kubeconfig))) as admin:
         Cluster(admin).install_crd(crd())
         Kubectl(plane.kubeconfig)("apply", "-f", str(MANIFEST))
+        wait_allowed(admin, USER, Right("", "pods", "create"), namespace="default")
         player = PodPlayer(admin, "default")
 
         pod = KubernetesPodPlatformConfig(AT_ONCE)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import docker
+import pytest
 import yaml
 
 from hack import strangers
@@ -18,6 +19,8 @@ from tests.support.docker_engine import traces, with_this_python
 from tests.support.eventually import eventually
 from tests.support.manifests import job
 from tfoperator.api.progress_names import URL_VARIABLE
+
+pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 
 LIMIT = 120.0
 

@@ -13,6 +13,8 @@ from hack import strangers
 from tests.e2e.programs_that_report import KUBEFLOW, TRANSFORMERS
 from tests.support.cli import Cli
 
+pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from hack.controlplane import ControlPlane
 from tests.e2e.conftest import OPERATOR_USER, UNFINALIZING_USER
-from tests.support.audit import AuditTrail, Right, granted, roles_of
+from tests.support.audit import AuditTrail, Right, granted, roles_of, wait_allowed
 from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
@@ -40,10 +40,13 @@ Start = Callable[..., OperatorProcess]
 
 
 @pytest.fixture(scope="module")
-def rights(plane: ControlPlane, admin: object) -> set[Right]:
+def rights(plane: ControlPlane, admin: Client) -> set[Right]:
     """Everything of the manifests is applied (nothing here runs the Deployment's pods); the operator's rights."""
     kubectl = Kubectl(plane.kubeconfig)
     kubectl("apply", "--server-side", "--force-conflicts", "-k", str(OVERLAY))
+    wait_allowed(admin, OPERATOR_USER, Right("kubeflow.org", "tfjobs", "list"), Right("", "pods/log", "get"))
+    lease = Right("coordination.k8s.io", "leases", "create")
+    wait_allowed(admin, OPERATOR_USER, lease, namespace="tfoperator-system")
     roles = roles_of(kubectl("kustomize", str(OVERLAY)))
     return granted(roles["ClusterRole", "tfoperator"]) | granted(roles["Role", "tfoperator-leader-election"])
 
@@ -66,7 +69,7 @@ def test_the_rights_of_the_manifests_suffice_and_each_of_them_is_used(
     lose_owners_and_find_them_again(operated)
     find_names_taken(operated)
     have_a_board_changed_and_removed(operated, trail)
-    eventually(finished.is_gone, within=20, what="the job is deleted when its time has come")
+    eventually(finished.is_gone, what="the job is deleted when its time has come")
     lease = cluster.client.get(LEASES, "tfoperator-system", "tfoperator", decode)
     assert lease["spec"]["holderIdentity"]
 
@@ -74,7 +77,7 @@ def test_the_rights_of_the_manifests_suffice_and_each_of_them_is_used(
         assert rights - trail.used() == {FINALIZERS}
         return True
 
-    eventually(all_used, within=20, every=0.2, what="every right is used")
+    eventually(all_used, every=0.2, what="every right is used")
     assert operator.stop() == 0
     assert trail.used() - rights == set()
     assert trail.refused() == []
@@ -102,7 +105,6 @@ def lose_owners_and_find_them_again(operated: Operated) -> None:
         operated.cluster.client.patch(resource, operated.cluster.namespace, "orphans-worker-0", change, decode)
         eventually(
             lambda r=resource: owner_of(operated, r, "orphans-worker-0") == job.uid,
-            within=20,
             every=0.05,
             what=f"{resource.plural} are adopted",
         )
@@ -144,11 +146,11 @@ def have_a_board_changed_and_removed(operated: Operated, trail: AuditTrail) -> N
         found = client.get(DEPLOYMENTS, namespace, "board-tensorboard", decode)
         return bool(found["spec"]["template"]["spec"]["containers"][0]["image"] == "boards:2")
 
-    eventually(changed, within=20, every=0.05, what="its change")
+    eventually(changed, every=0.05, what="its change")
     compared = Right("apps", "deployments", "list")
-    eventually(lambda: compared in trail.used(), within=20, every=0.2, what="its comparison with the live state")
+    eventually(lambda: compared in trail.used(), every=0.2, what="its comparison with the live state")
     job.patch_spec(tensorBoard=None)
-    eventually(lambda: not boards(operated), within=20, every=0.05, what="its end")
+    eventually(lambda: not boards(operated), every=0.05, what="its end")
 
 
 def boards(operated: Operated) -> list[Json]:
@@ -184,7 +186,7 @@ def test_without_the_right_to_finalizers_no_pod_of_a_job_can_be_made_where_owner
             if may:
                 client.create(PODS, cluster.namespace, pod, decode)
             else:
-                eventually(lambda c=client: may_list(c, cluster.namespace), within=20, what="RBAC has heard of it")
+                eventually(lambda c=client: may_list(c, cluster.namespace), what="RBAC has heard of it")
                 with pytest.raises(ForbiddenError, match="blockOwnerDeletion"):
                     client.create(PODS, cluster.namespace, pod, decode)
 

@@ -17,7 +17,7 @@ import yaml
 from hack.chart import roles
 from hack.controlplane import ControlPlane, control_plane
 from tests.e2e.conftest import AUDIT_POLICY, OPERATOR_GROUPS, OPERATOR_USER
-from tests.support.audit import AuditTrail, Right, granted, roles_of
+from tests.support.audit import AuditTrail, Right, granted, roles_of, wait_allowed
 from tests.support.cluster import Cluster, decode, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import install_coscheduling_crds, install_volcano_crds
@@ -76,6 +76,10 @@ def rights(kubectl: RunKubectl, admin: Client, tmp_path_factory: pytest.TempPath
     overlay = {"resources": [f"{root}/overlays/webhook"], "components": components}
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     kubectl("apply", "--server-side", "-k", str(folder))
+    wait_allowed(admin, OPERATOR_USER, Right("kubeflow.org", "tfjobs", "list"))
+    for pod_groups in (VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS):
+        wait_allowed(admin, OPERATOR_USER, Right(pod_groups.group, pod_groups.plural, "list"))
+    wait_allowed(admin, OPERATOR_USER, Right("", "secrets", "create"), namespace=NAMESPACE)
     found: dict[str, set[Right]] = {}
     for (_, name), rules in roles_of(kubectl("kustomize", str(folder))).items():
         found.setdefault(name, set()).update(granted(rules))
@@ -99,7 +103,7 @@ def wait_used(trail: AuditTrail, rights: set[Right]) -> None:
         assert rights - trail.used() == set()
         return True
 
-    eventually(all_used, within=30, every=0.2, what="every right is used")
+    eventually(all_used, every=0.2, what="every right is used")
     assert trail.refused() == []
 
 
@@ -182,7 +186,8 @@ def test_stacks_are_taken_by_the_right_of_their_component_and_without_it_an_even
 
     def told(name: str) -> str:
         """The event about the stacks of a job whose time is over."""
-        job = operated.running(name, run_policy={"activeDeadlineSeconds": 1}, Worker=1)
+        job = operated.running(name, Worker=1)
+        job.patch_spec(runPolicy={"activeDeadlineSeconds": 1})
         job.wait("Failed")
         job.wait_reasons("StacksNotTaken")
         [message] = [event["message"] for event in job.events() if event["reason"] == "StacksNotTaken"]
@@ -198,7 +203,7 @@ def test_stacks_are_taken_by_the_right_of_their_component_and_without_it_an_even
     kubectl("apply", "--server-side", "-f", str(tmp_path / "role.yaml"))
     kubectl("create", "clusterrolebinding", "stall-stacks", "--clusterrole=stall-stacks", f"--user={OPERATOR_USER}")
     question = ("auth", "can-i", "get", "pods", "--subresource=exec", f"--namespace={cluster.namespace}")
-    eventually(lambda: kubectl(*question, user=OPERATOR_USER) == "yes", within=30, what="the right is there")
+    eventually(lambda: kubectl(*question, user=OPERATOR_USER) == "yes", what="the right is there")
     assert "worker-0: its container can't be asked" in told("allowed")
     wait_used(trail, {Right("", "pods/exec", "get")})
 
@@ -215,8 +220,8 @@ def test_who_may_edit_or_view_a_namespace_may_do_so_with_its_tfjobs(
         question = ("auth", "can-i", verb, "tfjobs.kubeflow.org", f"--subresource={subresource}")
         return kubectl(*question, *here, user=user) == "yes"
 
-    eventually(lambda: may("editor", "create"), within=20, what="the roles are aggregated")
-    eventually(lambda: may("viewer", "list"), within=20, what="the roles are aggregated")
+    eventually(lambda: may("editor", "create"), what="the roles are aggregated")
+    eventually(lambda: may("viewer", "list"), what="the roles are aggregated")
     assert may("editor", "patch", "scale")
     assert not may("viewer", "create")
     assert not may("editor", "patch", "status")
@@ -235,6 +240,7 @@ def test_rights_in_one_namespace_suffice_for_its_jobs(
     namespaced = [one for one in yaml.safe_load_all(manifests) if one["kind"] in ("Role", "RoleBinding")]
     (tmp_path / "roles.yaml").write_text(yaml.safe_dump_all(namespaced))
     kubectl("apply", "--server-side", "-f", str(tmp_path / "roles.yaml"))
+    wait_allowed(admin, OPERATOR_USER, Right("kubeflow.org", "tfjobs", "list"), namespace="training")
     trail = AuditTrail(plane.audit_log, OPERATOR_USER)
     elect = ("--leader-elect", f"--leader-elect-namespace={NAMESPACE}")
     operator = start(*elect, namespace="training")

@@ -14,7 +14,7 @@ import yaml
 
 from tests.support.cli import Cli, container_process
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(600)]  # the sum of what it waits for at most
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "digits"

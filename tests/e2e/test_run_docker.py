@@ -24,6 +24,8 @@ from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 
+pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
+
 ROOT = Path(__file__).parents[2]
 LIMIT = 120.0  # seconds for a training of two workers; it takes some 15 on an idle machine of 2 cores
 
@@ -79,7 +81,7 @@ def test_two_workers_train_under_their_services_names_beside_a_tensorboard(
     with CliProcess(command, cli.folder, cli.environment) as process:
         process.until("TensorBoard is ready at http://127.0.0.1:", within=LIMIT)
         url = process.output.partition("TensorBoard is ready at ")[2].split()[0]
-        look = f"import urllib.request; print(urllib.request.urlopen({url!r}, timeout=10).read().decode())"
+        look = f"import urllib.request; print(urllib.request.urlopen({url!r}, timeout=60).read().decode())"
         page = subprocess.run(
             [*docker_engine.enter, sys.executable, "-c", look], capture_output=True, text=True, check=True
         )
@@ -140,7 +142,7 @@ def test_nothing_outlives_a_run_that_is_killed(cli: Cli, engine: Any) -> None:
     with cli.start("run", "--runtime", "docker", cli.write(job)) as process:
         process.until("[worker-0] serving")
         process.end(signal.SIGKILL)
-    eventually(lambda: traces(engine) == [], within=20, what="what the run had made is gone")
+    eventually(lambda: traces(engine) == [], what="what the run had made is gone")
 
 
 def test_a_failure_is_explained(cli: Cli, engine: Any) -> None:
@@ -186,7 +188,7 @@ def log(cli: Cli, engine: Any) -> Iterator[Path]:
     with Client(load_config(cli.local_up("--runtime", "docker", "--allow-privileged")["KUBECONFIG"])) as client:
         client.create(TFJOBS, "default", job.encode(), decode_tfjob)
     log = cli.folder / "state/tfoperator/local/run/logs/default/long-worker-0/tensorflow/0.log"
-    eventually(lambda: log.exists() and log.read_text() == "serving\n", within=20, what="the container runs")
+    eventually(lambda: log.exists() and log.read_text() == "serving\n", what="the container runs")
     yield log
     cli.run("local", "down", "--now")
 

@@ -68,7 +68,7 @@ def test_a_program_can_read_the_result(cli: Cli) -> None:
 
 def test_the_first_line_comes_at_once(cli: Cli) -> None:
     with cli.start("run", cli.write(tfjob("quick", Worker=replica("echo", "hello")))) as process:
-        process.until("[worker-0] hello", within=20)  # 1.2 s on an idle machine of 2 cores; this one may be busy
+        process.until("[worker-0] hello")
         assert process.wait() == 0
 
 
@@ -77,7 +77,7 @@ def test_replicas_find_each_other_through_tf_config(cli: Cli, network: str) -> N
     parse = "import json, os, socket, time\nconfig = json.loads(os.environ['TF_CONFIG'])\n"
     parse += "address = lambda kind: (lambda host: (host[0], int(host[1])))(config['cluster'][kind][0].split(':'))\n"
     server = "listener = socket.create_server(address('ps'))\nwhile True: listener.accept()[0].sendall(b'weights')"
-    client = "for _ in range(200):\n try: print(socket.create_connection(address('ps')).recv(20).decode()); break\n"
+    client = "while True:\n try: print(socket.create_connection(address('ps')).recv(20).decode()); break\n"
     client += " except OSError: time.sleep(0.05)"
     chief, ps = replica(*python(parse + client)), replica(*python(parse + server))
     job = json.loads(tfjob("pair", Chief=chief, PS=ps))
@@ -127,11 +127,18 @@ def test_who_is_stopped_by_the_failure_of_another_is_not_to_blame(cli: Cli) -> N
 
 
 def test_enough_workers_are_a_success_though_one_fails_and_one_never_ends(cli: Cli) -> None:
-    act = 'case "$TF_CONFIG" in *\'"index":0\'*) exit 3;; *\'"index":3\'*) exec sleep 60;; *) sleep 0.3;; esac'
+    wait = "until [ -e go ]; do sleep 0.05; done"
+    act = 'case "$TF_CONFIG" in *\'"index":0\'*) exit 3;; *\'"index":3\'*) echo up; exec sleep 600;; '
+    act += f"*) {wait};; esac"
     manifest = json.loads(tfjob("most", Worker=replica("sh", "-c", act, replicas=4)))
     manifest["spec"] |= {"minSucceededWorkers": "50%", "maxFailedWorkers": "25%"}
-    done = cli.run("run", cli.write(json.dumps(manifest)), code=0)
-    assert re.findall(r"worker-\d  (\w+)", done.stdout) == ["Failed", "Succeeded", "Succeeded", "Stopped"]
+    with cli.start("run", cli.write(json.dumps(manifest))) as process:
+        process.until("warning: ReplicaFailed: Worker-0")
+        process.until("[worker-3] up")
+        (cli.folder / "go").touch()
+        assert process.wait() == 0, process.output
+    states = re.findall(r"^  worker-\d  (\w+)", process.output, re.MULTILINE)
+    assert states == ["Failed", "Succeeded", "Succeeded", "Stopped"]
 
 
 @pytest.mark.parametrize("policy", ["ExitCode", "OnFailure"])
@@ -179,7 +186,8 @@ def test_a_container_without_command_says_what_is_missing(cli: Cli) -> None:
 
 def test_a_job_that_takes_too_long_is_stopped(cli: Cli) -> None:
     worker = replica("sh", "-c", SERVE)
-    done = cli.run("run", cli.write(tfjob("slow", Worker=worker)), "--timeout", "3s", code=124)
+    # Long enough for the busiest machine to start the worker before.
+    done = cli.run("run", cli.write(tfjob("slow", Worker=worker)), "--timeout", "15s", code=124)
     assert "[worker-0] asked to stop" in done.stdout
     assert "did not end within the time limit" in done.stdout
 
@@ -202,12 +210,13 @@ def test_a_second_interrupt_does_not_wait(cli: Cli) -> None:
     stubborn = replica(
         "sh", "-c", "trap 'echo no' TERM; echo $$$$ > pid-1; echo serving; while true; do sleep 0.1; done"
     )
+    stubborn["template"]["spec"]["terminationGracePeriodSeconds"] = 3600
     with cli.start("run", cli.write(tfjob("long", Worker=stubborn))) as process:
         process.until("[worker-0] serving")
         process.signal(signal.SIGINT)
         process.until("[worker-0] no")
         process.signal(signal.SIGINT)
-        assert process.wait(15) == 130
+        assert process.wait() == 130
     assert identify(pids_in(cli)[0]) is None
 
 
@@ -216,7 +225,7 @@ def test_nothing_outlives_a_run_that_is_killed(cli: Cli) -> None:
     with cli.start("run", cli.write(tfjob("long", Worker=worker))) as process:
         process.until("[worker-0] serving")
         process.end(signal.SIGKILL)
-    eventually(lambda: identify(pids_in(cli)[0]) is None, within=15)
+    eventually(lambda: identify(pids_in(cli)[0]) is None)
     for record in cli.folder.glob("**/processes/*.json"):
         record.unlink()  # a crashed run can't clean its records up
 
@@ -267,7 +276,8 @@ def test_a_mistake_on_the_command_line_is_explained(cli: Cli, arguments: tuple[s
 
 
 def test_pods_that_the_job_leaves_behind_are_stopped_with_the_run(cli: Cli) -> None:
-    chief, ps = replica("sh", "-c", "sleep 1"), replica("sh", "-c", SERVE)
+    chief = replica("sh", "-c", "until [ -e up ]; do sleep 0.05; done")
+    ps = replica("sh", "-c", SERVE.replace("echo serving", "touch up"))
     done = cli.run("run", cli.write(tfjob("left", clean="None", Chief=chief, PS=ps)), code=0)
     assert "[ps-0] asked to stop" in done.stdout
 
@@ -288,8 +298,12 @@ def test_several_jobs_run_together_and_each_line_says_whose_it_is(cli: Cli) -> N
 
 
 def test_a_program_needs_no_manifest(cli: Cli) -> None:
-    say = "import json, os, sys\nprint(json.loads(os.environ['TF_CONFIG'])['task'], sys.argv[1:], os.getcwd())\n"
-    (cli.folder / "train.py").write_text(say + "sys.exit(int(sys.argv[1]))\n")
+    say = "import glob, json, os, sys, time\ntask = json.loads(os.environ['TF_CONFIG'])['task']\n"
+    say += "print(task, sys.argv[1:], os.getcwd(), flush=True)\n"
+    # Who has not begun when worker 0 has ended would not begin any more.
+    meet = "open(f'{sys.argv[1]}-{task}', 'w').close()\n"
+    meet += "while len(glob.glob(f'{sys.argv[1]}-*')) < {'0': 3, '3': 1}[sys.argv[1]]: time.sleep(0.05)\n"
+    (cli.folder / "train.py").write_text(say + meet + "sys.exit(int(sys.argv[1]))\n")
     done = cli.run("run", "train.py", "--workers", "2", "--ps", "1", "--", "0", "$(HOME)", "--x", code=0)
     for index in range(2):
         task = {"type": "worker", "index": index}

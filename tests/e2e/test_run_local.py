@@ -88,7 +88,7 @@ def test_under_never_a_pod_that_somebody_deletes_is_made_again(cli: Cli) -> None
     kubeconfig = cli.local_up()["KUBECONFIG"]
     serve = "trap 'exit 1' TERM; echo serving; while true; do sleep 0.1; done"
     submit(kubeconfig, tfjob("taken", Worker=replica("sh", "-c", serve, restart="Never")))
-    eventually(lambda: log_of(cli, "taken-worker-0") == "serving\n", within=20, what="the process runs")
+    eventually(lambda: log_of(cli, "taken-worker-0") == "serving\n", what="the process runs")
     cli.makes_again_what_is_deleted(kubeconfig, "taken")
 
 
@@ -110,10 +110,10 @@ def test_a_job_that_has_failed_lets_go_of_its_processes_and_keeps_its_pods_and_l
 def test_after_a_crash_nothing_is_left_and_it_can_be_started_again(cli: Cli) -> None:
     kubeconfig = cli.local_up()["KUBECONFIG"]
     submit(kubeconfig, tfjob("long", Worker=replica("sh", "-c", "echo $$$$; sleep 60")))
-    pid = int(eventually(lambda: log_of(cli, "long-worker-0"), within=20))
+    pid = int(eventually(lambda: log_of(cli, "long-worker-0")))
     os.kill(int(str(status(cli)["pid"])), signal.SIGKILL)
     eventually(lambda: status(cli)["crashed"])
-    eventually(lambda: identify(pid) is None, within=15)
+    eventually(lambda: identify(pid) is None)
     cli.local_up()
     assert status(cli)["running"] is True
     assert status(cli)["jobs"] == []
@@ -131,10 +131,10 @@ def test_up_waits_for_one_that_is_being_stopped(cli: Cli, tmp_path: Path) -> Non
     end = "until [ -e may-end ]; do sleep 0.1; done; exit 0"
     slow = f"trap '{end}' TERM; echo serving; while true; do sleep 0.1; done"
     submit(kubeconfig, tfjob("slow", Worker=replica("sh", "-c", slow)))
-    eventually(lambda: "serving" in log_of(cli, "slow-worker-0"), within=20)
+    eventually(lambda: "serving" in log_of(cli, "slow-worker-0"))
     first = status(cli)["pid"]
     os.kill(int(str(first)), signal.SIGTERM)
-    eventually(lambda: status(cli)["stopping"], within=5)
+    eventually(lambda: status(cli)["stopping"])
     assert "is being stopped" in cli.run("local", "status").stdout
     with cli.start("local", "up") as second:
         second.until("waiting for its end")
@@ -151,7 +151,7 @@ def test_in_the_foreground_an_interrupt_stops_pods_in_order(cli: Cli) -> None:
         process.until("ready at")
         kubeconfig = shlex.split(process.output.partition("export KUBECONFIG=")[2])[0]
         submit(kubeconfig, tfjob("long", Worker=replica("sh", "-c", serve)))
-        eventually(lambda: "serving" in log_of(cli, "long-worker-0"), within=20)
+        eventually(lambda: "serving" in log_of(cli, "long-worker-0"))
         process.signal(signal.SIGINT)
         assert process.wait() == 0
     assert "asked to stop" in log_of(cli, "long-worker-0")
@@ -164,13 +164,13 @@ def test_silent_connections_of_anybody_keep_nobody_waiting_and_fill_no_disk(cli:
     log = cli.folder / "state/tfoperator/local/daemon.log"
     before = log.stat().st_size
     with open_files(4096), ExitStack() as stack, Client(load_config(kubeconfig)) as client:
-        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 10)) for _ in range(1300)]
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 60)) for _ in range(1300)]
         began = time.monotonic()
         for _ in range(10):
             with Client(load_config(kubeconfig)) as newcomer:
                 for one in (client, newcomer):
                     one.list(TFJOBS, "", decode_tfjob)
-        assert time.monotonic() - began < 30, "twenty requests; before, one waited for two minutes"
+        assert time.monotonic() - began < 100, "twenty requests; before, one waited for two minutes"
 
         def most_are_gone() -> bool:
             poll = select.poll()

@@ -16,9 +16,15 @@ from tfoperator.sdk import FunctionSourceError, JobFailed, TFJobClient
 def train(parameters: dict[str, Any]) -> None:
     import json
     import os
+    import pathlib
+    import time
 
     task = json.loads(os.environ["TF_CONFIG"])["task"]
-    print("task", task["type"], task["index"], parameters["word"], os.environ["EXTRA"], os.getcwd())
+    print("task", task["type"], task["index"], parameters["word"], os.environ["EXTRA"], os.getcwd(), flush=True)
+    # Who has not begun when worker 0 has ended would not begin any more.
+    pathlib.Path(f"begun-{task['type']}-{task['index']}").touch()
+    while len(list(pathlib.Path().glob("begun-*"))) < parameters["replicas"]:
+        time.sleep(0.05)
 
 
 def fail() -> None:
@@ -48,7 +54,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_function_runs_on_several_processes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with no_threads_left():
         result = run_locally(
-            train, parameters={"word": "$(HOME)"}, num_workers=2, num_ps_replicas=1, env_vars={"EXTRA": "$$"}
+            train,
+            parameters={"word": "$(HOME)", "replicas": 3},
+            num_workers=2,
+            num_ps_replicas=1,
+            env_vars={"EXTRA": "$$"},
         )
     said = capsys.readouterr().out
     for kind, index in (("worker", 0), ("worker", 1), ("ps", 0)):
@@ -103,7 +113,11 @@ def test_a_client_needs_no_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("KUBECONFIG", str(folder / "none"))
     with no_threads_left(), TFJobClient.local() as client:
         client.create_job(
-            name="pair", train_func=train, parameters={"word": "x"}, num_workers=2, env_vars={"EXTRA": ""}
+            name="pair",
+            train_func=train,
+            parameters={"word": "x", "replicas": 2},
+            num_workers=2,
+            env_vars={"EXTRA": ""},
         )
         client.wait_for_job_conditions("pair", wait_timeout=60)
         assert f"task worker 1 x  {folder}" in client.get_job_logs("pair", is_master=False)["pair-worker-1"]

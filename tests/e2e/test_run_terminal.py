@@ -42,12 +42,13 @@ class Terminal:
             os.chdir(folder)
             os.environ["TERM"] = "xterm"
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            # Before the command looks at its terminal.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 300, 0, 0))
+            # Without NOFLSH, Ctrl-C has the kernel throw away what was printed and is not read yet.
+            attributes = termios.tcgetattr(0)
+            attributes[3] |= termios.NOFLSH
+            termios.tcsetattr(0, termios.TCSANOW, attributes)
             os.execv(COMMAND[0], [*COMMAND, *arguments])
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 300, 0, 0))
-        # Without NOFLSH, Ctrl-C has the kernel throw away what was printed and is not read yet.
-        attributes = termios.tcgetattr(self._terminal)
-        attributes[3] |= termios.NOFLSH
-        termios.tcsetattr(self._terminal, termios.TCSANOW, attributes)
 
     def read_until(self, enough: Callable[[str], object], within: float = 150) -> None:
         """Read until the output is `enough`, or has ended."""
@@ -117,7 +118,8 @@ def test_a_progress_bar_moves_in_the_table(cli: Cli) -> None:
     (cli.folder / "train.py").write_text("\n".join([*steps, "time.sleep(600)"]))
     cli.write(tfjob("steps", Worker=replica("python", "train.py")))
     terminal = Terminal(cli.folder, "run", "job.yaml")
-    terminal.read_until(lambda output: "step 2/9" in output)
+    # The row may show the bar before it shows that the replica runs.
+    terminal.read_until(lambda _: [line for line in terminal.lines if "Running" in line and "step 2/9" in line])
     terminal.type("\x03")
     assert terminal.wait() == 130
     assert [line for line in terminal.lines if "Running" in line and "step 2/9" in line]

@@ -67,7 +67,7 @@ class Life:
         """Remember how many threads wait for the clock when there is nothing to do."""
         self.until(lambda: self.operator.is_leader, "the operator works")
         self.pass_by(STEP_SECONDS, settle=False)
-        self._resting = eventually(self._stable, within=20, what="the operator rests")
+        self._resting = eventually(self._stable, what="the operator rests")
 
     def _stable(self) -> int:
         before = len(self._clock._at_rest())
@@ -92,7 +92,7 @@ class Life:
             self._clock.advance(0.1)
             return condition()
 
-        eventually(probe, within=30, every=0.002, what=what)
+        eventually(probe, every=0.002, what=what)
 
     @property
     def now(self) -> datetime:
@@ -127,7 +127,7 @@ def life() -> Iterator[Life]:
                     clock.advance(1)
                     return not stopping.is_alive()
 
-                eventually(stopped, within=20, what="the operator stops")
+                eventually(stopped, what="the operator stops")
 
 
 def one_job(life: Life, name: str) -> None:

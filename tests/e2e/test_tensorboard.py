@@ -35,7 +35,7 @@ def board_of(job: JobOnCluster, resource: Resource) -> Json | None:
 
 def wait_for(job: JobOnCluster, resource: Resource) -> Json:
     what = f"{resource.plural} of {job.name}"
-    return eventually(lambda: board_of(job, resource), within=20, every=0.05, what=what) or {}
+    return eventually(lambda: board_of(job, resource), every=0.05, what=what) or {}
 
 
 def board_status(job: JobOnCluster) -> Json:
@@ -52,13 +52,13 @@ def test_it_runs_beside_the_job_survives_its_end_and_goes_with_it(operated: Oper
     assert [(port["port"], port["targetPort"]) for port in service["spec"]["ports"]] == [(80, "http")]
     assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
     url = f"http://board-life-tensorboard.{operated.cluster.namespace}.svc"
-    eventually(lambda: board_status(job) == {"url": url}, within=20, every=0.05, what="its address")
+    eventually(lambda: board_status(job) == {"url": url}, every=0.05, what="its address")
 
     available = {"status": {"availableReplicas": 1, "readyReplicas": 1, "replicas": 1}}
     job.cluster.client.patch(
         DEPLOYMENTS, job.cluster.namespace, "board-life-tensorboard", available, decode, subresource="status"
     )
-    eventually(lambda: board_status(job).get("ready") is True, within=20, every=0.05, what="it is ready")
+    eventually(lambda: board_status(job).get("ready") is True, every=0.05, what="it is ready")
 
     job.wait_pods("worker-0")
     job.play("Succeeded", "worker-0", leads_to="Succeeded")
@@ -94,7 +94,7 @@ def test_a_pod_of_its_deployment_is_none_of_the_jobs(operated: Operated) -> None
     job.wait_pods("worker-0")
     job.play("Running", "worker-0")
     job.cluster.set_phase("a-board", "Failed")
-    eventually(lambda: job.status().get("ready") == "1/1", within=20, every=0.05, what="the worker runs")
+    eventually(lambda: job.status().get("ready") == "1/1", every=0.05, what="the worker runs")
     operated.settle()
     again = job.cluster.client.get(PODS, job.cluster.namespace, "a-board", decode)
     assert again["metadata"]["uid"] == pod["metadata"]["uid"]
@@ -117,15 +117,15 @@ def test_changes_of_the_spec_arrive_and_its_removal_removes_both(operated: Opera
         assert wait_for(job, SERVICES)["spec"]["type"] == "NodePort"
         return True
 
-    eventually(changed, within=20, every=0.05, what="the change arrives")
+    eventually(changed, every=0.05, what="the change arrives")
     assert wait_for(job, DEPLOYMENTS)["metadata"]["uid"] == before["metadata"]["uid"]
     job.patch_spec(tensorBoard={"serviceType": "ClusterIP"})
-    eventually(lambda: wait_for(job, SERVICES)["spec"]["type"] == "ClusterIP", within=20, what="the type changes back")
+    eventually(lambda: wait_for(job, SERVICES)["spec"]["type"] == "ClusterIP", what="the type changes back")
 
     job.patch_spec(tensorBoard=None)
     for resource in (DEPLOYMENTS, SERVICES):
-        eventually(lambda r=resource: board_of(job, r) is None, within=20, what=f"no more {resource.plural}")
-    eventually(lambda: board_status(job) == {}, within=20, what="the status forgets it")
+        eventually(lambda r=resource: board_of(job, r) is None, what=f"no more {resource.plural}")
+    eventually(lambda: board_status(job) == {}, what="the status forgets it")
     job.wait_pods("worker-0")
 
 
@@ -145,7 +145,7 @@ def test_its_pod_is_admitted_where_pod_security_is_restricted(operated: Operated
             return "runAsNonRoot" in str(error)
         return False
 
-    eventually(refused, within=20, every=0.05, what="the level holds")
+    eventually(refused, every=0.05, what="the level holds")
     space.client.create(PODS, space.namespace, pod, decode, dry_run=True)
 
 
@@ -182,7 +182,7 @@ def test_what_its_pod_no_longer_needs_goes_from_the_deployment(operated: Operate
         assert now["nodeSelector"] == {"zone": "a"}, now
         return "fsGroup" not in now["securityContext"]
 
-    eventually(changed, within=20, every=0.05, what="the change arrives")
+    eventually(changed, every=0.05, what="the change arrives")
     pod = wait_for(job, DEPLOYMENTS)["spec"]["template"]["spec"]
     assert not {"serviceAccountName", "serviceAccount", "imagePullSecrets"} & set(pod)
     assert [one["name"] for one in pod["containers"][0]["env"]] == ["TENSORBOARD_HOST", "TENSORBOARD_PORT"]

@@ -15,7 +15,6 @@ STOPS = {"cleanPodPolicy": "Running"}
 def remembers(job: JobOnCluster, name: str, indexes: str) -> None:
     eventually(
         lambda: job.status()["replicaStatuses"]["Worker"].get(name) == indexes,
-        within=20,
         every=0.05,
         what=f"{name} {indexes} of {job.name}",
     )

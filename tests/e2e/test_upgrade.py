@@ -40,7 +40,7 @@ def test_counts_go_on_and_the_limit_allows_one_more_than_before(operated: Operat
     operated.operator.start().wait_ready()
     job.wait_successor("worker-1", of=uid)
     job.play("Running", "worker-1", leads_to="Running")
-    assert counts(job) == {"0": 2, "1": 1}
+    eventually(lambda: counts(job) == {"0": 2, "1": 1}, every=0.05, what="the restart is counted")
     job.play("Failed", "worker-1", exit_code=137)
     assert "backoff limit" in job.wait("Failed")["message"]
     assert job.restarts() == 3
@@ -53,5 +53,5 @@ def test_a_pod_that_was_taken_during_the_upgrade_is_made_again_under_never(opera
     operated.operator.start().wait_ready()
     job.wait_successor("worker-1", of=uid)
     job.play("Running", "worker-1")
-    eventually(lambda: counts(job) == {"0": 2, "1": 1}, within=20, every=0.05, what="the loss is counted")
+    eventually(lambda: counts(job) == {"0": 2, "1": 1}, every=0.05, what="the loss is counted")
     assert "Failed" not in job.conditions()

@@ -37,7 +37,7 @@ def argo(manifest: str, *parameters: str, uid: str = "0f0e0d0c-0000-4000-8000-00
         [gobuild.find("argo"), "-uid", uid, *given],
         input=manifest.encode(),
         capture_output=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     return msgspec.json.decode(done.stdout, type=Answer)

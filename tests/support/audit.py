@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
 
-from tests.support.cluster import Json
+from tests.support.cluster import Json, decode
+from tests.support.eventually import eventually
+from tfoperator.kube.resources import SUBJECT_ACCESS_REVIEWS
+from tfoperator.kube.verbs import ApiClient
 
 
 class Right(NamedTuple):
@@ -28,6 +32,7 @@ class AuditTrail:
         self._log = log
         self._user = user
         self._start = log.stat().st_size if log.exists() else 0
+        self._began = datetime.now(UTC)
 
     def entries(self) -> list[Json]:
         """All requests that have been answered, or whose answer has begun."""
@@ -36,7 +41,11 @@ class AuditTrail:
             lines = file.read().splitlines(keepends=True)
         # The last line may still be being written.
         found = [json.loads(line) for line in lines if line.endswith(b"\n")]
-        return [entry for entry in found if entry["user"]["username"] == self._user]
+        return [entry for entry in found if entry["user"]["username"] == self._user and self._is_new(entry)]
+
+    def _is_new(self, entry: Json) -> bool:
+        """A watch of somebody who has ended is written down at its own end, which may come later."""
+        return datetime.fromisoformat(entry["requestReceivedTimestamp"]) >= self._began
 
     def used(self) -> set[Right]:
         paths = {Right("", urlsplit(e["requestURI"]).path, e["verb"]) for e in self.entries() if not e.get("objectRef")}
@@ -53,6 +62,28 @@ class AuditTrail:
             for entry in self.entries()
             if entry.get("responseStatus", {}).get("code") == 403
         ]
+
+
+def wait_allowed(client: ApiClient, user: str, *rights: Right, namespace: str = "") -> None:
+    """Return when the user has these rights, in all namespaces or in one: API servers hear of roles and bindings a
+    moment after they were made.
+    """
+
+    def allowed(right: Right) -> bool:
+        resource, _, subresource = right.resource.partition("/")
+        attributes = {
+            "group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb,
+            "namespace": namespace,
+        }  # fmt: skip
+        review = {
+            "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
+            "kind": SUBJECT_ACCESS_REVIEWS.kind,
+            "spec": {"user": user, "resourceAttributes": attributes},
+        }
+        return bool(client.create(SUBJECT_ACCESS_REVIEWS, "", review, decode)["status"].get("allowed"))
+
+    for right in rights:
+        eventually(lambda wanted=right: allowed(wanted), every=0.05, what=f"{user} may {right}")
 
 
 def granted(rules: Sequence[dict[str, Any]]) -> set[Right]:

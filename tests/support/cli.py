@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tests.support import manifests
-from tests.support.cluster import decode
+from tests.support.cluster import decode, find
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
@@ -30,7 +31,7 @@ class Cli:
         self.folder = folder
         self.environment = {**os.environ, **environment}
 
-    def run(self, *arguments: str, code: int | None = None, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, code: int | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Run to the end, with this exit code if one is given, and without a traceback."""
         done = subprocess.run(
             [*COMMAND, *arguments],
@@ -62,16 +63,19 @@ class Cli:
         name = f"{job}-worker-0"
         with Client(load_config(kubeconfig)) as client:
 
-            def running(restarts: int) -> str:
+            def running(restarts: int, before: str = "") -> str:
+                """The pod's UID. What is counted may be so before the old pod is seen to stop."""
+                pod = find(client, PODS, "default", name)
+                assert pod is not None
+                assert pod["metadata"]["uid"] != before
                 status = client.get(TFJOBS, "default", job, decode).get("status", {})
                 found = (status.get("phase"), status.get("ready"), status.get("restarts", 0))
                 assert found == ("Running", "1/1", restarts), status
-                return str(client.get(PODS, "default", name, decode)["metadata"]["uid"])
+                return str(pod["metadata"]["uid"])
 
-            before = eventually(lambda: running(0), within=30, every=0.1, what=f"{job} runs")
+            first = eventually(lambda: running(0), every=0.1, what=f"{job} runs")
             client.delete(PODS, "default", name)
-            after = eventually(lambda: running(1), within=30, every=0.1, what=f"{job} runs again")
-            assert after != before
+            eventually(lambda: running(1, before=first), every=0.1, what=f"{job} runs again")
 
     def stopped_by_its_end(self, kubeconfig: str, job: str) -> dict[str, Any]:
         """Let the running job's time be up, and wait until its only pod has ended; the pod's status."""
@@ -83,7 +87,7 @@ class Cli:
                 stopped = pod["metadata"].get("annotations", {}).get("training.kubeflow.org/stopped")
                 return pod["status"] if (pod["status"]["phase"], stopped) == ("Failed", "job-failed") else None
 
-            return eventually(ended, within=30, what=f"the pod of {job} is stopped") or {}
+            return eventually(ended, every=0.05, what=f"the pod of {job} is stopped") or {}
 
     def start(self, *arguments: str) -> CliProcess:
         """Start, and go on with the test."""
@@ -112,7 +116,7 @@ class CliProcess:
         """Everything so far, standard error included."""
         return "".join(self._output)
 
-    def until(self, text: str, within: float = 30) -> None:
+    def until(self, text: str, within: float = 60) -> None:
         """Wait until the output has some text."""
 
         def said() -> bool:
@@ -130,7 +134,7 @@ class CliProcess:
         self.signal(number)
         return self.wait()
 
-    def wait(self, timeout: float = 30) -> int:
+    def wait(self, timeout: float = 60) -> int:
         """Its exit code."""
         code = self.process.wait(timeout)
         self._reader.join(timeout)
@@ -175,10 +179,11 @@ def tfjob(
 def container_process(run_dir: Path, pod: str) -> int:
     """The process id of a pod's container under `tfoperator run`, from the agent's records."""
 
-    def find() -> int:
+    def recorded() -> int:
         for record in (run_dir / "processes").glob("*.json"):
-            if f"/{pod}/" in record.read_text():
-                return int(record.stem)
+            with suppress(FileNotFoundError):  # its process has ended meanwhile
+                if f"/{pod}/" in record.read_text():
+                    return int(record.stem)
         return 0
 
-    return eventually(find, what=f"the process of {pod}")
+    return eventually(recorded, what=f"the process of {pod}")

@@ -58,7 +58,7 @@ class Cluster:
                 return False
             return True
 
-        eventually(served, within=30, what=f"{names['plural']} are served")
+        eventually(served, what=f"{names['plural']} are served")
 
     def submit(self, job: Json) -> Json:
         return self.client.create(TFJOBS, self.namespace, job, decode)
@@ -72,7 +72,7 @@ class Cluster:
     def has_condition(self, name: str, kind: str) -> bool:
         return self.conditions(name).get(kind, {}).get("status") == "True"
 
-    def wait_condition(self, name: str, kind: str, within: float = 20) -> Json:
+    def wait_condition(self, name: str, kind: str, within: float = 60) -> Json:
         def reached() -> Json | None:
             condition = self.conditions(name).get(kind, {})
             assert condition.get("status") == "True", self.job(name).get("status")
@@ -96,7 +96,7 @@ class Cluster:
             self.set_phase(name, "Running")
         return pods
 
-    def wait_pods(self, count: int, within: float = 20) -> dict[str, Json]:
+    def wait_pods(self, count: int, within: float = 60) -> dict[str, Json]:
         def there() -> dict[str, Json] | None:
             pods = self.pods()
             assert len(pods) == count, sorted(pods)

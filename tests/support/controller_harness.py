@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.support.cluster import tfjob
@@ -57,6 +57,7 @@ class Harness:
         metrics: ControllerMetrics | None = None,
         gang: GangScheduler | None = None,
         archive: PodArchive | None = None,
+        server_load: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.api = api or FakeApi(clock.now if clock is not None else None)
         self.recorder = EventList()
@@ -74,6 +75,7 @@ class Harness:
             options=options or ControllerOptions(batch_period=0, plan=PlanOptions(gang=gang)),
             metrics=metrics,
             archive=archive,
+            server_load=server_load,
         )
 
     def __enter__(self) -> Harness:

@@ -8,6 +8,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 
 from hack import debian, images
@@ -23,7 +24,7 @@ SHELL_IMAGE = "docker.io/local/shell:1"
 TRAINING_IMAGE = "docker.io/local/training:1"
 """Python and what of this machine's TensorFlow installation needs to be in the image; its packages are mounted."""
 PROMETHEUS_IMAGE = "docker.io/local/prometheus:1"
-LIMIT = 120.0  # seconds; a pod takes one or two, TensorFlow on two cores thirty
+LIMIT = 240.0  # seconds; a pod takes one or two, TensorFlow on two cores thirty, and both more beside other tests
 
 
 class InCluster:
@@ -60,6 +61,16 @@ class InCluster:
             )
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.tfoperator('describe', job).stdout}") from error
+
+    def wait_event(self, job: str, reason: str) -> None:
+        """Wait for an event of a job, which is written after what it is about."""
+
+        def told() -> bool:
+            said = self.tfoperator("events", job).stdout
+            assert reason in said, said
+            return True
+
+        eventually(told, within=LIMIT, every=0.5, what=f"event {reason} of {job}")
 
     def pod_uids(self, job: str) -> dict[str, str]:
         pods = self.list("pods", "-l", f"training.kubeflow.org/job-name={job}")
@@ -107,6 +118,8 @@ def with_packages(job: Json) -> Json:
     mount = {"name": "packages", "mountPath": "/packages", "readOnly": True}
     for spec in job["spec"]["tfReplicaSpecs"].values():
         pod = spec["template"]["spec"]
+        # The programs don't handle SIGTERM, which process 1 of a container then ignores: nothing comes of more time.
+        pod["terminationGracePeriodSeconds"] = 1
         [container] = pod["containers"]
         container["image"] = TRAINING_IMAGE
         container["volumeMounts"] = [*container.get("volumeMounts", []), mount]
@@ -115,6 +128,23 @@ def with_packages(job: Json) -> Json:
         tensorboard["image"] = TRAINING_IMAGE
         tensorboard["volumeMounts"] = [*tensorboard["volumeMounts"], mount]
         tensorboard["volumes"] = [*tensorboard["volumes"], packages]
+    return job
+
+
+RESTING = """
+import os, runpy, sys
+resumes = os.path.exists(os.environ["TFOPERATOR_CHECKPOINT_DIR"] + "/checkpoint")
+sys.argv = [*sys.argv[1:], "--pause", "0" if resumes else "1000"]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def with_rest(job: Json) -> Json:
+    """An example's job that rests at its first checkpoint until it is made anew: then it goes on to its end."""
+    for spec in job["spec"]["tfReplicaSpecs"].values():
+        [container] = spec["template"]["spec"]["containers"]
+        python, program = container["command"]
+        container["command"] = [python, "-c", RESTING, program]
     return job
 
 
@@ -141,6 +171,13 @@ def volume_of(claim: Json, folder: Path) -> Json:
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": name, "spec": spec}
 
 
+def process_of(marker: str) -> int:
+    """The process whose command has this word. What it has just forked is called so, too, until it runs its own."""
+    found = [one for one in psutil.process_iter(["cmdline", "ppid"]) if marker in " ".join(one.info["cmdline"] or ())]
+    [first] = [one for one in found if one.info["ppid"] not in {other.pid for other in found}]
+    return int(first.pid)
+
+
 def example(path: str) -> Json:
     [manifest] = examples(path)
     return manifest
@@ -152,12 +189,14 @@ def examples(path: str) -> list[Json]:
     return list(json.loads(json.dumps(manifests)))  # what YAML's anchors share would be changed together
 
 
-def shell_job(name: str, script: str, *, restart_policy: str = "Never", replicas: int = 1, **spec: Any) -> Json:
-    """A job whose workers run a shell script; `spec` is added to its spec."""
+def shell_job(
+    name: str, script: str, *, restart_policy: str = "Never", replicas: int = 1, grace: int = 1, **spec: Any
+) -> Json:
+    """A job whose workers run a shell script, with so many seconds to end; `spec` is added to the job's spec."""
     container = {
         "name": "tensorflow", "image": SHELL_IMAGE, "command": ["sh", "-c", script],
         "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
     }  # fmt: skip
-    template = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}
+    template = {"spec": {"terminationGracePeriodSeconds": grace, "containers": [container]}}
     worker = {"replicas": replicas, "restartPolicy": restart_policy, "template": template}
     return manifests.job(name, {"Worker": worker}, **spec)

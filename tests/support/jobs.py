@@ -181,4 +181,4 @@ def soon(*actions: Callable[[], object], after: float = 0.15) -> Iterator[None]:
     with ThreadPoolExecutor(1, thread_name_prefix="soon") as pool:
         doing = pool.submit(act)
         yield
-        doing.result(30)
+        doing.result(60)

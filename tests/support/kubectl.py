@@ -21,7 +21,7 @@ class Kubectl:
         self._environment = {**os.environ, "HOME": str(kubeconfig.parent)}
 
     def run(
-        self, *arguments: str, stdin: str = "", timeout: float = 60, editor: str = ""
+        self, *arguments: str, stdin: str = "", timeout: float = 120, editor: str = ""
     ) -> subprocess.CompletedProcess[str]:
         """What became of it, also if it failed. `editor` is the command that `kubectl edit` calls."""
         return subprocess.run(
@@ -29,7 +29,7 @@ class Kubectl:
             env={**self._environment, **({"KUBE_EDITOR": editor} if editor else {})}, check=False,
         )  # fmt: skip
 
-    def __call__(self, *arguments: str, stdin: str = "", timeout: float = 60) -> str:
+    def __call__(self, *arguments: str, stdin: str = "", timeout: float = 120) -> str:
         """What it prints; its failure fails the test with what it says."""
         done = self.run(*arguments, stdin=stdin, timeout=timeout)
         assert done.returncode == 0, done.stderr + done.stdout
@@ -37,8 +37,8 @@ class Kubectl:
 
     @contextmanager
     def lines(self, *arguments: str) -> Iterator[Iterator[str]]:
-        """The lines of a kubectl that does not end by itself; it is ended after 30 s, or with the context."""
-        command = self._command("--request-timeout=30s", *arguments)
+        """The lines of a kubectl that does not end by itself; it is ended after 90 s, or with the context."""
+        command = self._command("--request-timeout=90s", *arguments)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self._environment) as process:
             assert process.stdout is not None
             try:

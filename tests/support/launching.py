@@ -84,20 +84,20 @@ class Background:
     def running(self) -> bool:
         return self._call.running
 
-    def done(self, within: float = 30) -> LaunchResult:
+    def done(self, within: float = 60) -> LaunchResult:
         """Its result; raises what it raised."""
         return self._call.result(within)
 
     def end(self) -> None:
         """Cancel it if it still runs."""
         self.launcher.cancel()
-        self._call.join(30)
+        self._call.join(60)
 
 
 class PodPlayer(Cluster):
     """Plays scheduler and kubelet for the launches' pods of one namespace."""
 
-    def the_pod(self, attempt: int = 1, within: float = 15) -> str:
+    def the_pod(self, attempt: int = 1, within: float = 60) -> str:
         """The name of the pod of an attempt, once it is there."""
 
         def there() -> str | None:
@@ -129,7 +129,7 @@ class PodPlayer(Cluster):
         about = {"apiVersion": "v1", "kind": "Pod", "namespace": self.namespace, "name": name, "uid": uid}
         self.client.create(EVENTS, self.namespace, manifests.event(about, reason, message, warning=True), decode)
 
-    def is_gone(self, name: str, within: float = 10) -> None:
+    def is_gone(self, name: str, within: float = 60) -> None:
         def gone() -> bool:
             pod = find(self.client, PODS, self.namespace, name)
             assert pod is None, f"{name} is still there: {pod['metadata'].get('deletionTimestamp')}"

@@ -134,11 +134,11 @@ class JobOnCluster:
             assert {name for name in pods if pods[name]["spec"].get("activeDeadlineSeconds") == 1} == set(replicas)
             return True
 
-        eventually(stopped, within=20, every=0.05, what=f"stopped: {replicas}")
+        eventually(stopped, every=0.05, what=f"stopped: {replicas}")
         return self.pods()
 
     def wait_services(self, *replicas: str) -> None:
-        eventually(lambda: set(self.services()) == set(replicas), within=20, every=0.05, what=f"services {replicas}")
+        eventually(lambda: set(self.services()) == set(replicas), every=0.05, what=f"services {replicas}")
 
     def wait_successor(self, replica: str, of: str, within: float = 60) -> Json:
         """Wait until the replica has another pod than that with the UID `of`."""
@@ -254,7 +254,7 @@ class Operated:
             generation = self._canary.patch_spec(runPolicy={"backoffLimit": 1000 + number})["metadata"]["generation"]
             self._await_canary(f"{ready}/1", generation)
         if first_statuses:
-            eventually(self._all_have_a_status, within=20, every=0.02, what="every job's first status")
+            eventually(self._all_have_a_status, every=0.02, what="every job's first status")
 
     def _all_have_a_status(self) -> bool:
         jobs = self.cluster.client.list(TFJOBS, self.cluster.namespace, decode).items
@@ -271,9 +271,9 @@ class Operated:
             status = self._canary.status()
             return status.get("ready") == ready and status.get("observedGeneration") == generation
 
-        eventually(answered, within=20, every=0.02, what="the operator answers to the canary")
+        eventually(answered, every=0.02, what="the operator answers to the canary")
 
 
 def wait_until_clock(moment: float) -> None:
     """Wait until the wall clock, which stamps whole seconds, has passed a moment (seconds since the epoch)."""
-    eventually(lambda: time.time() >= moment, within=15, what="the clock goes on")
+    eventually(lambda: time.time() >= moment, what="the clock goes on")

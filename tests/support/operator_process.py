@@ -43,7 +43,7 @@ class OperatorProcess:
         self.kill()
         print(f"--- {self.log.name}\n{self.tail(60)}")
 
-    def wait_ready(self, within: float = 20) -> OperatorProcess:
+    def wait_ready(self, within: float = 60) -> OperatorProcess:
         def ready() -> bool:
             assert self.process is not None
             assert self.process.poll() is None, f"the operator ended:\n{self.tail()}"
@@ -61,9 +61,9 @@ class OperatorProcess:
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
-    def stop(self, within: float = 30) -> int:
+    def stop(self, within: float = 60) -> int:
         """SIGTERM; returns the exit code."""
         assert self.process is not None
         if self.process.poll() is None:
@@ -72,7 +72,7 @@ class OperatorProcess:
             return self.process.wait(within)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
             raise AssertionError(f"the operator did not stop in {within} s:\n{self.tail()}") from None
 
     def tail(self, lines: int = 30) -> str:
@@ -81,7 +81,7 @@ class OperatorProcess:
     @staticmethod
     def _get(port: int, path: str) -> str | None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
                 return str(answer.read().decode())
         except OSError:
             return None
@@ -90,7 +90,7 @@ class OperatorProcess:
 def ask(port: int, path: str) -> tuple[int, str]:
     """What an endpoint on loopback answers: the code and the text."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

@@ -37,7 +37,7 @@ def promtool(*arguments: str, folder: Path) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert done.returncode == 0, done.stdout
@@ -54,7 +54,7 @@ class PrometheusApi:
         """`data` of an answer of its API; an expression that Prometheus can't read fails with what it says."""
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=30) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{parameters}: {error.read().decode()}") from error
@@ -104,7 +104,7 @@ class Prometheus(PrometheusApi):
             f"--web.listen-address={self._address}",
         ]  # fmt: skip
         self._process = spawn(command, self.log, cwd=self._folder)
-        eventually(self._ready, within=30, every=0.1, what="Prometheus is ready")
+        eventually(self._ready, every=0.1, what="Prometheus is ready")
         return self
 
     def stop(self) -> None:

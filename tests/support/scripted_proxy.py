@@ -12,7 +12,7 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,7 +24,8 @@ class Rule:
     """What happens to the next `times` requests that match `METHOD target`.
 
     `code` 0 forwards. `lose` forwards, and drops the answer. `cut_after` forwards, and breaks the connection after so
-    many bytes of the body. `authorization` restricts it to requests that have this header.
+    many bytes of the body. `authorization` restricts it to requests that have this header. `first` is called before
+    the answer is sent.
     """
 
     pattern: str
@@ -35,6 +36,7 @@ class Rule:
     lose: bool = False
     cut_after: int | None = None
     authorization: str = ""
+    first: Callable[[], object] = lambda: None
 
 
 class ScriptedProxy:
@@ -117,6 +119,7 @@ class ScriptedProxy:
         body = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
         rule = self._match(f"{handler.command} {handler.path}", handler.headers.get("Authorization", ""))
         if rule is not None and rule.code:
+            rule.first()
             _answer(handler, rule)
             return
         headers = {k: v for k, v in handler.headers.items() if k.lower() not in ("host", "connection")}

@@ -11,7 +11,7 @@ from hack.faults.injection.injector import FaultInjector
 from hack.faults.injection.proxy import FaultProxy
 from tfoperator.local.apiserver import EmbeddedApiServer
 
-_SECONDS = 30.0
+_SECONDS = 60.0
 
 
 class ServerElsewhere:

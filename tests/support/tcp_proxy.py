@@ -8,10 +8,18 @@ import socket
 import threading
 
 
+def _bound(address: tuple[str, int]) -> socket.socket:
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind(address)
+    return one
+
+
 class TcpProxy:
     """Forwards connections to one address until `cut()`, which resets them all and refuses new ones.
 
-    `restore()` listens again on the same port. Thread-safe; `close()` joins its threads.
+    `restore()` listens again on the same port, which nobody else gets meanwhile. Thread-safe; `close()` joins its
+    threads.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:
@@ -20,19 +28,18 @@ class TcpProxy:
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._listener: socket.socket | None = None
-        self._address = ("127.0.0.1", 0)
+        # A socket that is bound and does not listen: connections are refused, and the port is not given away.
+        self._reserved = _bound(("127.0.0.1", 0))
+        self._address = self._reserved.getsockname()
         self.restore()
 
     @property
     def port(self) -> int:
-        return self._address[1]
+        return int(self._address[1])
 
     def restore(self) -> None:
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(self._address)
+        listener = _bound(self._address)
         listener.listen(64)
-        self._address = listener.getsockname()
         with self._lock:
             self._listener = listener
         self._run(self._accept, listener)
@@ -51,6 +58,7 @@ class TcpProxy:
 
     def close(self) -> None:
         self.cut()
+        self._reserved.close()
         for thread in self._threads:
             thread.join(5)
 
@@ -66,7 +74,7 @@ class TcpProxy:
             except OSError:
                 return
             try:
-                outer = socket.create_connection(self._target, timeout=5)
+                outer = socket.create_connection(self._target, timeout=60)
             except OSError:
                 inner.close()
                 continue

@@ -13,13 +13,17 @@ from tests.support.eventually import eventually
 
 
 @contextmanager
-def no_threads_left(within: float = 30.0) -> Iterator[None]:
-    """Fail if threads that were started inside the block are still alive `within` seconds after it."""
+def no_threads_left(within: float = 60.0, *, but: tuple[str, ...] = ()) -> Iterator[None]:
+    """Fail if threads that were started inside the block are still alive `within` seconds after it.
+
+    Those whose names begin as in `but` belong to something that was there before.
+    """
     before = set(threading.enumerate())
     yield
 
     def ended() -> bool:
-        left = [thread.name for thread in threading.enumerate() if thread not in before]
+        new = [thread.name for thread in threading.enumerate() if thread not in before]
+        left = [name for name in new if not name.startswith(but)]
         assert not left, f"threads still running: {left}"
         return True
 

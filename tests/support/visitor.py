@@ -70,3 +70,11 @@ class World:
 def until(lines: Iterator[dict[str, Any]], wanted: str) -> Any:
     """The first part of that name in a stream."""
     return next(line[wanted] for line in lines if wanted in line)
+
+
+def until_all(lines: Iterator[dict[str, Any]], *wanted: str) -> list[Any]:
+    """The first part of each of these names in a stream that sends them in any order; the others are passed over."""
+    found: dict[str, Any] = {}
+    while not found.keys() >= set(wanted):
+        found = next(lines) | found
+    return [found[name] for name in wanted]

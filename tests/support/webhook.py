@@ -42,7 +42,7 @@ def wait_served(client: Client) -> None:
             raise AssertionError(str(error)) from None
         return True
 
-    eventually(served, within=30, every=0.05, what="v1alpha2 is served")
+    eventually(served, every=0.05, what="v1alpha2 is served")
 
 
 @contextmanager

@@ -22,3 +22,17 @@ def test_a_repetition_begins_once_and_never_after_its_end() -> None:
     never.start()
     never.stop()
     assert not called.acquire(blocking=False)
+
+
+def test_what_a_repetition_calls_may_say_when_it_is_called_again() -> None:
+    called = threading.Semaphore(0)
+
+    def call() -> float:
+        called.release(1)
+        return 0.001
+
+    one = Repetition(call, seconds=3600, clock=SystemClock(), name="soon")
+    one.start()
+    for _ in range(3):
+        assert called.acquire(timeout=60)
+    one.stop()

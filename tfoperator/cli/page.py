@@ -25,18 +25,24 @@ def make_page(client: Client, on_link: Callable[[str], object], archive_dir: Pat
     )
 
 
+def checked_home(place: str) -> Path | str:
+    """A directory, or a URL that makes sense. Raises ComponentError."""
+    if "://" not in place:
+        return Path(place).absolute()
+    from tfoperator.pipeline import open_home
+
+    open_home(place).close()
+    return place
+
+
 @contextmanager
 def pipeline_page(home: str, port: int, on_link: Callable[[str], object]) -> Iterator[None]:
     """Serve a page that shows the pipeline runs of a home, and nothing else. Raises CliError."""
     from tfoperator.http_server import ListenError
     from tfoperator.ui import UiServer
 
-    if "://" in home:
-        raise CliError(
-            "the page shows records in a directory", "tfoperator pipeline runs|show|logs read them in S3, too."
-        )
     try:
-        server = UiServer(None, port=port, pipelines=Path(home).absolute(), on_link=on_link)
+        server = UiServer(None, port=port, pipelines=checked_home(home), on_link=on_link)
     except ListenError as error:
         raise CliError(str(error), "Choose another --port, or none.", exit_code=EXIT_FAILED) from None
     server.start()

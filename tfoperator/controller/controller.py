@@ -83,11 +83,13 @@ class TFJobController:
         archive: PodArchive | None = None,
         progress_of: Callable[[TFJob], TrainingProgress | None] | None = None,
         witnesses: PodWitnesses = NO_WITNESSES,
+        server_load: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """With an `archive`, no pod is deleted before its logs are kept, or its time for that is over.
 
         `progress_of` says what a job has reported by now: each write of a status, the last above all, says it, too.
-        `witnesses` look into the pods of jobs that have a deadline for their progress.
+        `witnesses` look into the pods of jobs that have a deadline for their progress. `server_load` says how busy the
+        API server is, from 0 to 1, and may be called from any thread.
         """
         self._clock = clock or SystemClock()
         self._options = options or ControllerOptions()
@@ -109,6 +111,7 @@ class TFJobController:
             archive=archive,
             progress_of=progress_of,
             witnesses=witnesses,
+            server_load=server_load,
         )
         gang = informers.gang
         self._executor = PlanExecutor(

@@ -13,7 +13,16 @@ import msgspec
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import UNDECODABLE, MalformedResponse
-from tfoperator.kube.http.requests import describe, encode, list_query, name_in, object_path, query_string, watch_query
+from tfoperator.kube.http.requests import (
+    describe,
+    encode,
+    kind_of,
+    list_query,
+    name_in,
+    object_path,
+    query_string,
+    watch_query,
+)
 from tfoperator.kube.http.session import Call, Session
 from tfoperator.kube.http.transport import MAX_RESPONSE_BYTES, Response, Transport
 from tfoperator.kube.list_watch import ListWatch
@@ -168,6 +177,7 @@ class Client:
             resource.path(namespace) + (query_string(dryRun="All") if dry_run else ""),
             describe("create", resource, namespace, name_in(body)),
             encode(body),
+            written=kind_of(resource),
         )
         return self._decoded(call, decode)
 
@@ -183,9 +193,14 @@ class Client:
     ) -> T:
         """PUT an object or a subresource."""
         path = object_path(resource, namespace, name, subresource)
-        return self._decoded(
-            Call("PUT", path, describe("replace", resource, namespace, name, subresource), encode(body)), decode
+        call = Call(
+            "PUT",
+            path,
+            describe("replace", resource, namespace, name, subresource),
+            encode(body),
+            written=kind_of(resource, subresource),
         )
+        return self._decoded(call, decode)
 
     def patch(
         self,
@@ -205,6 +220,7 @@ class Client:
             describe("patch", resource, namespace, name, subresource),
             encode(patch),
             content_type=patch_type.value,
+            written=kind_of(resource, subresource),
         )
         return self._decoded(call, decode)
 
@@ -231,7 +247,8 @@ class Client:
             options["propagationPolicy"] = propagation_policy
         body = encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}) if options else None
         path = object_path(resource, namespace, name)
-        self._session.call(Call("DELETE", path, describe("delete", resource, namespace, name), body))
+        what = describe("delete", resource, namespace, name)
+        self._session.call(Call("DELETE", path, what, body, written=kind_of(resource)))
 
     def delete_collection(self, resource: Resource, namespace: str, *, label_selector: str) -> None:
         """DELETE every object that the (non-empty) selector matches."""

@@ -20,3 +20,41 @@ class RequestObserver:
 
     def retry(self, method: str, host: str, code: str) -> None:
         """The request will be repeated because the server, answering `code`, asked for that."""
+
+    def written(self, method: str, kind: str, seconds: float) -> None:
+        """The server has carried out a write after `seconds`; `kind` is `pods` or `tfjobs/status`, say."""
+
+    def turned_away(self, seconds: float) -> None:
+        """The server has no time, and asks to come back in `seconds`; 0 if it does not say when."""
+
+
+class Observers(RequestObserver):
+    """Tells each of several."""
+
+    def __init__(self, *observers: RequestObserver) -> None:
+        self._observers = observers
+
+    def request(self, method: str, host: str, code: str, seconds: float) -> None:
+        """Tell each of it."""
+        for one in self._observers:
+            one.request(method, host, code, seconds)
+
+    def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
+        """Tell each of it."""
+        for one in self._observers:
+            one.rate_limiter_wait(method, host, seconds)
+
+    def retry(self, method: str, host: str, code: str) -> None:
+        """Tell each of it."""
+        for one in self._observers:
+            one.retry(method, host, code)
+
+    def written(self, method: str, kind: str, seconds: float) -> None:
+        """Tell each of it."""
+        for one in self._observers:
+            one.written(method, kind, seconds)
+
+    def turned_away(self, seconds: float) -> None:
+        """Tell each of it."""
+        for one in self._observers:
+            one.turned_away(seconds)

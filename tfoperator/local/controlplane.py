@@ -64,6 +64,7 @@ class ControlPlane:
     power over this machine, with `enforce_limits` processes have limits, as containers do. With `progress` jobs that
     ask for it can report theirs. `on_failure(reason)` is called, from another thread, if the operator can't go on.
     With `make_page` what it makes is served beside it, and `on_page_link` gets each link to that, from any thread.
+    `on_quiet` is called by `stop()` when only the API server is left: nobody writes any more.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class ControlPlane:
         on_failure: Callable[[str], None] | None = None,
         make_page: PageMaker | None = None,
         on_page_link: Callable[[str], object] = lambda _: None,
+        on_quiet: Callable[[Client], object] = lambda _: None,
     ) -> None:
         self.run_dir = run_dir
         in_containers = runtime is not RuntimeName.PROCESS
@@ -132,6 +134,7 @@ class ControlPlane:
         )
         self._make_page = make_page
         self._on_page_link = on_page_link
+        self._on_quiet = on_quiet
         self._archive_dir = archive_dir
         self._cleanup = ExitStack()
 
@@ -147,6 +150,7 @@ class ControlPlane:
             self.server.set_log_reader(self.agent.logs.read)
             self.server.set_command_opener(self.agent.beside)
             self.server.set_stacks_reader(self.agent.read_stacks)
+            undo.callback(self._quietly, "last look", partial(self._on_quiet, self.client))
             undo.callback(self._quietly, "node agent", self.agent.stop)
             self.agent.start()
             undo.callback(self._quietly, "usage meter", self.meter.stop)

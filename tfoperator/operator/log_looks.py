@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime
 from typing import Protocol
 
@@ -21,6 +20,7 @@ from tfoperator.controller import LogLines, NewestLine, new_line
 from tfoperator.kube.errors import ForbiddenError, KubeError
 from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.operator.witness_pool import WitnessPool
 
 logger = logging.getLogger(__name__)
 
@@ -87,12 +87,10 @@ class LogLooker:
     def __init__(self, newest_line: NewestLineOf, *, clock: Clock | None = None) -> None:
         self._newest_line = newest_line
         self._clock = clock or SystemClock()
-        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="log-looks")
+        self._pool = WitnessPool(_AT_ONCE, "log-looks")
         self._lock = threading.Lock()  # guards what follows
         self._known: dict[str, LogLines] = {}  # by job uid
         self._looking: set[str] = set()  # job uids
-        self._running: set[Future[None]] = set()
-        self._closed = False
 
     def known(self, uid: str) -> LogLines:
         """What the last look at the logs of the job with this UID has found."""
@@ -102,12 +100,10 @@ class LogLooker:
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
         """Begin to look, unless a look at this job's logs is under way; `done` is called when it is over."""
         with self._lock:
-            if self._closed or job.uid in self._looking:
+            if self._pool.closed or job.uid in self._looking:
                 return
             self._looking.add(job.uid)
-            running = self._pool.submit(self._look, job, tuple(pods[:_MAX_PODS]), newer_than, done)
-            self._running.add(running)
-        running.add_done_callback(self._ended)
+        self._pool.submit(self._look, job, tuple(pods[:_MAX_PODS]), newer_than, done)
 
     def forget(self, uid: str) -> None:
         """The job is gone."""
@@ -115,20 +111,8 @@ class LogLooker:
             self._known.pop(uid, None)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Begin with no more, and wait up to `timeout` real seconds for the threads. Idempotent.
-
-        One that waits for an answer, because a node is gone perhaps, ends when the source's client is closed.
-        """
-        with self._lock:
-            self._closed = True
-            running = tuple(self._running)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        if not wait(running, timeout).not_done:
-            self._pool.shutdown(wait=True)
-
-    def _ended(self, look: Future[None]) -> None:
-        with self._lock:
-            self._running.discard(look)
+        """Begin with no more, and wait up to `timeout` real seconds for the threads. Idempotent."""
+        self._pool.close(timeout)
 
     def _look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
         looked = self._clock.now()
@@ -144,7 +128,7 @@ class LogLooker:
                     # A pod whose log can't be had tells nothing: that is no news, but nor is it an end of the look.
                     problem = _FORBIDDEN if isinstance(error, ForbiddenError) else str(error)
                     logger.debug("no newest line of %s: %s", pod.metadata.name, error, extra={"job": job.key})
-                    if isinstance(error, ForbiddenError) or self._closed:
+                    if isinstance(error, ForbiddenError) or self._pool.closed:
                         break
                     continue
                 newest[uid] = new_line(
@@ -160,6 +144,6 @@ class LogLooker:
             kept = {uid: one for uid, one in before.newest.items() if uid in alive}
             # Who could be read counts; what is wrong is said only if nobody could.
             self._known[job.uid] = LogLines({**kept, **newest}, looked, "" if newest else problem)
-            closed = self._closed
+            closed = self._pool.closed
         if not closed:
             done()

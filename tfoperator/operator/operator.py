@@ -93,6 +93,7 @@ class Operator:
         stacks: StackKeeper | None = None,
         commands: CommandRunner | None = None,
         fetch: Callable[[str], bytes] | None = None,
+        server_load: Callable[[], float] = lambda: 0.0,
         metrics: OperatorMetrics | None = None,
         clock: Clock | None = None,
         on_failure: Callable[[str], None] | None = None,
@@ -103,13 +104,15 @@ class Operator:
         their progress `newest_line` tells of logs and `stacks` takes stacks; without it, and if the option
         `stall_stacks` says so, they are taken by `commands`, into the archive. Raises OSError if the archive can't be
         written. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the
-        keys by which tokens are verified. Raises ListenError if that address is taken.
+        keys by which tokens are verified. Raises ListenError if that address is taken. `server_load` says how busy the
+        API server is, from 0 to 1; without it, statuses never wait.
         """
         self._client = client
         self._lease_client = lease_client or client
         self._options = options or Options()
         self._clock = clock or SystemClock()
         self.metrics = metrics or OperatorMetrics()
+        self._server_load = server_load
         self._on_failure = on_failure
         self._stop = StopSignal()
         self._failure = ""
@@ -148,6 +151,7 @@ class Operator:
         self._election = self._make_election() if self._options.leader_elect else None
         self.metrics.watch_leadership(lambda: self.is_leader)
         self.metrics.watch_stalls(self._stalled_jobs)
+        self.metrics.watch_server_load(server_load)
 
     # What health checks ask.
 
@@ -331,6 +335,7 @@ class Operator:
             archive=self._archive,
             witnesses=self._witnesses,
             progress_of=None if self._progress is None else self._progress.progress_of,
+            server_load=self._server_load,
         )
         reconciler = Reconciler(
             self._client,
@@ -423,4 +428,5 @@ def _plan_options(options: Options) -> PlanOptions:
         naming=UNIQUE_NAMES if options.unique_names else PLAIN_NAMES,
         network=Network(options.default_network),
         first_status_period=_FIRST_STATUS_SECONDS,
+        max_status_delay=options.max_status_delay,
     )

@@ -27,6 +27,8 @@ from tfoperator.http_server import Answer, ListenError
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
+from tfoperator.kube.observer import Observers
+from tfoperator.kube.server_load import ServerLoad
 from tfoperator.operator.config_watcher import ConfigWatcher
 from tfoperator.operator.endpoints import Endpoint
 from tfoperator.operator.log_looks import newest_line_from
@@ -124,13 +126,14 @@ def _assemble(
         options = msgspec.structs.replace(options, shard=shard)
     metrics = OperatorMetrics(str(options.shard or ""))
     agent = f"tfoperator/{tfoperator.__version__}"
+    load = ServerLoad()
     client = Client(
         config,
         qps=options.kube_api_qps,
         burst=options.kube_api_burst,
         user_agent=agent,
         watch_batch_period=WATCH_BATCH_PERIOD,
-        observer=metrics.client,
+        observer=Observers(metrics.client, load),
     )
     cleanup.callback(client.close)
     namespace = environ.get("POD_NAMESPACE", "") or config.namespace
@@ -169,6 +172,7 @@ def _assemble(
             newest_line=newest_line_from(log_client or client),
             commands=log_client,
             fetch=partial(client.get_raw, accept="*/*"),
+            server_load=load.level,
             metrics=metrics,
             on_failure=on_failure,
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -19,6 +18,7 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.kube.errors import ForbiddenError, KubeError
 from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.operator.witness_pool import WitnessPool
 from tfoperator.pod_stacks import STACKS_COMMAND, PodStacks, stacks_printed, stacks_refused
 
 if TYPE_CHECKING:
@@ -83,12 +83,10 @@ class StackTaker:
         self._keep = keep
         self._tell = tell
         self._clock = clock or SystemClock()
-        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stall-stacks")
+        self._pool = WitnessPool(_AT_ONCE, "stall-stacks")
         self._lock = threading.Lock()  # guards what follows, and takings
         self._taken: dict[str, datetime] = {}  # by job uid
         self._open: dict[str, _Taking] = {}  # by job uid
-        self._running: set[Future[None]] = set()
-        self._closed = False
 
     def taken(self, uid: str) -> datetime:
         """When those of the job with this UID were last taken; 1970 if never."""
@@ -100,7 +98,7 @@ class StackTaker:
         running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
         chosen = running[:MAX_PODS]
         with self._lock:
-            if self._closed or job.uid in self._open:
+            if self._pool.closed or job.uid in self._open:
                 return
             if not chosen:
                 self._taken[job.uid] = self._clock.now()
@@ -109,9 +107,7 @@ class StackTaker:
                 taking = _Taking(job, deadline, done, len(chosen), len(running) - len(chosen))
                 self._open[job.uid] = taking
                 for pod in chosen:
-                    one = self._pool.submit(self._take_one, taking, pod)
-                    self._running.add(one)
-                    one.add_done_callback(self._running.discard)
+                    self._pool.submit(self._take_one, taking, pod)
         if not chosen:
             done()
 
@@ -122,16 +118,8 @@ class StackTaker:
             self._open.pop(uid, None)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Begin with no more, and wait up to `timeout` real seconds for the threads. Idempotent.
-
-        One that waits for an answer ends when the runner's client is closed, or its own time is over.
-        """
-        with self._lock:
-            self._closed = True
-            running = tuple(self._running)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        if not wait(running, timeout).not_done:
-            self._pool.shutdown(wait=True)
+        """Begin with no more, and wait up to `timeout` real seconds for the threads. Idempotent."""
+        self._pool.close(timeout)
 
     def _take_one(self, taking: _Taking, pod: Pod) -> None:
         try:
@@ -147,7 +135,7 @@ class StackTaker:
                 taking.kept.append(name)
             taking.open -= 1
             # A job that is gone has been forgotten meanwhile.
-            over = taking.open == 0 and not self._closed and self._open.get(taking.job.uid) is taking
+            over = taking.open == 0 and not self._pool.closed and self._open.get(taking.job.uid) is taking
             if over:
                 del self._open[taking.job.uid]
                 self._taken[taking.job.uid] = self._clock.now()
@@ -160,7 +148,7 @@ class StackTaker:
         with self._lock:
             if taking.forbidden:
                 return _MAY_NOT
-            if self._closed or self._clock.monotonic() >= taking.deadline:
+            if self._pool.closed or self._clock.monotonic() >= taking.deadline:
                 return "there was no time left to ask it"
         found = self._ask(taking, pod)
         if found.problem:

@@ -8,7 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -18,12 +18,12 @@ import msgspec
 
 from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.launcher import ComponentError
-from tfoperator.launcher.core import RecordKeeper
+from tfoperator.launcher.core import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, Lease, LeaseRecord, RunInProgress, Seen, acquire, kernel_id
 from tfoperator.pipeline.objects import FileObjects, ObjectStore
 from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.step_log import StepLog
-from tfoperator.pipeline.store import MetadataStore, RunRecord
+from tfoperator.pipeline.store import MetadataStore, RunRecord, change_counter
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
 
@@ -111,6 +111,25 @@ class Home:
     def exists(self) -> bool:
         """Whether anything was ever run here."""
         return self.database.exists()
+
+    # For who looks at it again and again.
+
+    look_seconds = 1.0
+    """How long to wait between two looks at what goes on."""
+
+    def reading(self) -> AbstractContextManager[MetadataStore]:
+        """The metadata store, to be read only. Raises StoreError."""
+        return self.store(read_only=True)
+
+    def changes(self) -> int:
+        """A number that is another one after each write; -1 where nothing was run yet. Raises StoreError."""
+        return change_counter(self.database)
+
+    def launch_record(self, run_id: str, step: str) -> LaunchRecord | None:
+        """The record of a step's launch, None if there is none. Raises LauncherError if it can't be read."""
+        return WorkDirectory(self.step_folder(run_id, step)).load()
+
+    # The rest of a run.
 
     def folder(self, run_id: str) -> Path:
         """What belongs to a run."""

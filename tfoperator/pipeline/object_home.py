@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 
 from tfoperator.clock import Clock
-from tfoperator.launcher.core import RecordKeeper
+from tfoperator.launcher.core import LaunchRecord, RecordKeeper
 from tfoperator.pipeline.home import DEFAULT_HOME, Home
 from tfoperator.pipeline.lease import Lease, LeaseRecord
-from tfoperator.pipeline.object_keeper import ObjectKeeper
+from tfoperator.pipeline.object_keeper import ObjectKeeper, kept_record, launch_prefix
 from tfoperator.pipeline.objects import ObjectStore, check_conditional_writes, is_url, open_objects
 from tfoperator.pipeline.outbox import Outbox
 from tfoperator.pipeline.step_log import log_folder
@@ -30,6 +31,8 @@ class ObjectHome(Home):
         self._scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
         super().__init__(Path(self._scratch.name))
         self._objects = objects
+        self._lock = threading.Lock()  # guards _copy
+        self._copy: JournaledDatabase | None = None
         self._outboxes: dict[str, Outbox] = {}
 
     def __str__(self) -> str:
@@ -37,6 +40,8 @@ class ObjectHome(Home):
 
     def close(self) -> None:
         """Remove what may be lost."""
+        if self._copy is not None:
+            self._copy.close()
         self._scratch.cleanup()
 
     def store(self, *, read_only: bool = False) -> MetadataStore:
@@ -48,9 +53,34 @@ class ObjectHome(Home):
         """See `Home`. Raises ObjectStoreError."""
         return next(self._objects.keys(_METADATA), None) is not None
 
+    look_seconds = 5.0  # each look is some requests, and logs are written as often
+
+    def reading(self) -> AbstractContextManager[MetadataStore]:
+        """See `Home`. One copy for all, until this is closed: each read applies what was written since the last."""
+        return nullcontext(MetadataStore(self._reader()))
+
+    def changes(self) -> int:
+        """See `Home`."""
+        if self._copy is None and not self.exists():
+            return -1
+        return self._reader().newest()
+
+    def launch_record(self, run_id: str, step: str) -> LaunchRecord | None:
+        """See `Home`. Raises ObjectStoreError, too."""
+        return kept_record(self._objects, launch_prefix(run_id, step))
+
+    def log_pieces(self, run_id: str, step: str, after: str = "") -> Iterator[str]:
+        """The keys of what a step has logged, in order: those behind `after`. Raises ObjectStoreError."""
+        return self._objects.keys(f"{log_folder(run_id, step)}/", after)
+
+    def log_piece(self, key: str) -> bytes:
+        """A piece of a log. Raises ObjectStoreError."""
+        stored = self._objects.get(key)
+        return b"" if stored is None else stored.data
+
     def keeper(self, run_id: str, step: str) -> RecordKeeper:
         """See `Home`."""
-        return ObjectKeeper(self._objects, f"runs/{run_id}/steps/{step}/", self._outboxes[run_id])
+        return ObjectKeeper(self._objects, launch_prefix(run_id, step), self._outboxes[run_id])
 
     def log_to(self, run_id: str, step: str) -> partial[None]:
         """See `Home`."""
@@ -58,19 +88,23 @@ class ObjectHome(Home):
 
     def log_lines(self, run_id: str, step: str) -> Iterator[str]:
         """See `Home`."""
-        pieces = list(self._objects.keys(f"{log_folder(run_id, step)}/"))
+        pieces = list(self.log_pieces(run_id, step))
         if not pieces:
             raise FileNotFoundError(f"{self}/{log_folder(run_id, step)}")
         for piece in pieces:
-            stored = self._objects.get(piece)
-            if stored is not None:
-                yield from stored.data.decode(errors="backslashreplace").splitlines()
+            yield from self.log_piece(piece).decode(errors="backslashreplace").splitlines()
 
     def remove(self, run_id: str) -> None:
         """See `Home`."""
         for key in list(self._objects.keys(f"runs/{run_id}/")):
             self._objects.delete(key)
         super().remove(run_id)
+
+    def _reader(self) -> JournaledDatabase:
+        with self._lock:
+            if self._copy is None:
+                self._copy = JournaledDatabase(self._objects, Path(tempfile.mkdtemp(dir=self.path)))
+            return self._copy
 
     def _alive(self, run: RunRecord) -> bool:
         owner = self.owner(run)

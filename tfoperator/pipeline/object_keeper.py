@@ -9,6 +9,7 @@ import msgspec
 
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import OwnershipLost, WorkDirectoryError
+from tfoperator.launcher.core import LaunchRecord
 from tfoperator.pipeline.objects import ABSENT, ObjectConflict, ObjectStore
 from tfoperator.pipeline.outbox import Outbox
 
@@ -20,6 +21,21 @@ class _Envelope(msgspec.Struct):
 
     stamp: str
     data: Any = None
+
+
+def launch_prefix(run_id: str, step: str) -> str:
+    """Where the files of a step's launch are."""
+    return f"runs/{run_id}/steps/{step}/"
+
+
+def kept_record(objects: ObjectStore, prefix: str, record: str = "launch.json") -> LaunchRecord | None:
+    """A launch's record as it is now, whoever writes it. Raises WorkDirectoryError, ObjectStoreError."""
+    stored = objects.get(prefix + record)
+    try:
+        there = None if stored is None else msgspec.json.decode(stored.data, type=_Envelope).data
+        return None if there is None else msgspec.convert(there, LaunchRecord)
+    except UNDECODABLE as error:
+        raise WorkDirectoryError(f"{objects}/{prefix}{record} can't be read: {error}") from error
 
 
 class ObjectKeeper:

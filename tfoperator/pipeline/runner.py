@@ -36,7 +36,7 @@ from tfoperator.pipeline.outcome import PipelineCancelled, PipelineFailed, Pipel
 from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.platforms import with_root
 from tfoperator.pipeline.progress import Listener, Silent, StepState, StepView
-from tfoperator.pipeline.step_launch import StepLaunch
+from tfoperator.pipeline.step_launch import RunParts, StepLaunch
 from tfoperator.pipeline.store import MetadataStore, RunRecord
 
 ON_DOCKER: tuple[type[BaseComponentLauncher], ...] = (
@@ -133,7 +133,8 @@ class PipelineRunner:
             # What another has done until it let go of the run is known only now.
             known = store.run(run.id)
             run = msgspec.structs.replace(_going_on(known) if known is not None else run, term=ownership.term)
-            launches = self._launches(home, store, graph, run, ownership, cache=pipeline.enable_cache)
+            parts = RunParts(home, store, graph, run, ownership, pipeline.enable_cache)
+            launches = {step.name: self._launch(parts, step) for step in graph.steps}
             store.put_run(run)  # from here on a runner before this one can't write any more
             unclear = self._stop_dead_runs(home, store, run)
             ownership.when_lost = self.cancel
@@ -186,7 +187,11 @@ class PipelineRunner:
             home = open_home(self._place)
             stack.callback(home.close)
             if isinstance(home, ObjectHome):
-                raise ComponentError(f"{home}: launchers that an orchestrator starts keep their records in a directory")
+                raise ComponentError(
+                    f"{home}: each launcher that an orchestrator starts has one step of a run, and a lease in an "
+                    "object store is of a whole run: two tries of a step could both launch it. Keep their records in a "
+                    "directory that all of them mount, on NFSv4, EFS, Filestore or CephFS"
+                )
             store = home.store()
             stack.callback(store.close)
             begun = store.run(run_id)
@@ -195,7 +200,8 @@ class PipelineRunner:
             else:
                 run = self._new(graph, source, parameters, {**(place or {}), ORCHESTRATOR: orchestrator}, run_id)
             self._chooser.check_names(known)
-            launch = self._launch(home, store, graph, run, graph.step(step), None, cache=pipeline.enable_cache)
+            parts = RunParts(home, store, graph, run, None, pipeline.enable_cache)
+            launch = self._launch(parts, graph.step(step))
             launch.launcher.check()
             if begun is None or begun.state != run.state:
                 store.put_run(run)
@@ -261,27 +267,9 @@ class PipelineRunner:
         for step in graph.steps:
             self._chosen(graph, step, "RUN", self._context).check()
 
-    def _launches(
-        self, home: Home, store: MetadataStore, graph: Graph, run: RunRecord, ownership: Ownership, *, cache: bool
-    ) -> dict[str, StepLaunch]:
-        launches: dict[str, StepLaunch] = {}
-        for step in graph.steps:
-            launches[step.name] = self._launch(home, store, graph, run, step, ownership, cache=cache)
-        return launches
-
-    def _launch(
-        self,
-        home: Home,
-        store: MetadataStore,
-        graph: Graph,
-        run: RunRecord,
-        step: Step,
-        ownership: Ownership | None,
-        *,
-        cache: bool,
-    ) -> StepLaunch:
-        launch = StepLaunch(home, store, graph, run, step, self._context, self._listener, ownership, cache=cache)
-        launch.launcher = self._chosen(graph, step, run.id, launch.context)
+    def _launch(self, parts: RunParts, step: Step) -> StepLaunch:
+        launch = StepLaunch(parts, step, self._context, self._listener)
+        launch.launcher = self._chosen(parts.graph, step, parts.run.id, launch.context)
         return launch
 
     def _schedule(self, graph: Graph, launches: Mapping[str, StepLaunch]) -> dict[str, StepView]:

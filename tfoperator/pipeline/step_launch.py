@@ -30,24 +30,25 @@ from tfoperator.pipeline.store import MetadataStore, RunRecord, StoreError
 logger = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(frozen=True)
+class RunParts:
+    """What the launches of one run have in common. `ownership` is None where others decide the order of its steps."""
+
+    home: Home
+    store: MetadataStore
+    graph: Graph
+    run: RunRecord
+    ownership: Ownership | None
+    cache: bool
+
+
 class StepLaunch:
     """A step that is launched once. `run` from one thread; lines of its log may come from several."""
 
     launcher: BaseComponentLauncher
 
-    def __init__(
-        self,
-        home: Home,
-        store: MetadataStore,
-        graph: Graph,
-        run: RunRecord,
-        step: Step,
-        pattern: LaunchContext,
-        listener: Listener,
-        ownership: Ownership | None,
-        *,
-        cache: bool,
-    ) -> None:
+    def __init__(self, parts: RunParts, step: Step, pattern: LaunchContext, listener: Listener) -> None:
+        home, run = parts.home, parts.run
         self.name = step.name
         self.result: LaunchResult | None = None
         self.unfinished = False
@@ -56,17 +57,17 @@ class StepLaunch:
         self._clock = pattern.clock
         self._view = StepView(step.name, after=tuple(sorted(step.after)))
         self._keep_line = home.log_to(run.id, step.name)
-        metadata = MetadataDriver(store, graph, run)
+        metadata = MetadataDriver(parts.store, parts.graph, run)
         self.context = dataclasses.replace(
             pattern,
             work_dir=home.step_folder(run.id, step.name),
             tmp_path=f"{pattern.tmp_path}/{run.id}/{step.name}" if pattern.tmp_path else "",
-            cache=cache,
+            cache=parts.cache,
             resume=True,
             driver=metadata,
             publisher=metadata,
             keeper=home.keeper(run.id, step.name),
-            still_ours=ownership.check if ownership is not None else pattern.still_ours,
+            still_ours=parts.ownership.check if parts.ownership is not None else pattern.still_ours,
             log=self._log,
             tell=lambda message: listener.tell(step.name, message),
         )

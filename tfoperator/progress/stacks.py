@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -63,11 +64,12 @@ def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -
     """The stacks of every process that has registered there, one after the other, with its id.
 
     What a process can't tell is said in its place. With `group`, processes of other process groups are left alone, for
-    a file's name is its owner's word. A signal is sent only to who handles it, because it ends any other program.
+    a file's name is its owner's word. A signal is sent only to who handles it, because it ends any other program, and
+    has the file open, because any other program may take it for something else.
     """
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         pid = int(path.stem) if path.stem.isdigit() and len(path.stem) < 10 else 0
-        if pid > 1 and _is_alive(pid, group):
+        if pid > 0 and _is_alive(pid, group):
             yield pid, _take(pid, path, timeout)
 
 
@@ -81,7 +83,15 @@ def stacks_directory() -> Path:
 def main() -> int:
     """Print the stacks of the processes of this container; 1 if there are none."""
     found = 0
-    for pid, text in take(stacks_directory()):
+    try:
+        folder = stacks_directory()
+    except OSError:
+        sys.stderr.write(
+            f"no folder for temporary files can be written here, so no program can register for its stacks: give the "
+            f"container one at /tmp (an emptyDir), or set {STACKS_VARIABLE}\n"
+        )
+        return 1
+    for pid, text in take(folder):
         found += 1
         sys.stdout.write(f"Process {pid}:\n{text}\n")
     if not found:
@@ -117,6 +127,8 @@ def _take(pid: int, path: Path, timeout: float) -> str:
     caught = int(status.get("SigCgt", "0") or "0", 16)
     if status and not caught & (1 << (signal.SIGUSR1 - 1)):
         return "it does not handle SIGUSR1 any more, so it can't be asked\n"
+    if not _has_registered(pid, path):
+        return "it is another process than the one that has registered, which has ended\n"
     try:
         before = path.stat().st_size
         os.kill(pid, signal.SIGUSR1)
@@ -139,6 +151,25 @@ def _take(pid: int, path: Path, timeout: float) -> str:
     if _status(pid).get("State", "").startswith(("T", "t")):
         return "it is stopped (SIGSTOP), and a stopped process answers no signal\n"
     return f"it has not answered within {timeout:.0f} s\n"
+
+
+def _has_registered(pid: int, path: Path) -> bool:
+    """Whether the file is this process's own. Where that can't be seen, any but the system's first is believed."""
+    try:
+        own, opened = path.stat(), _open_files(pid)
+    except OSError:
+        # In a container the first process is what trains, and can be seen. A machine's first process may halt it.
+        return pid > 1
+    return any(os.path.samestat(own, one) for one in opened)
+
+
+def _open_files(pid: int) -> list[os.stat_result]:
+    """What a process has open, on Linux. Raises OSError if that can't be seen."""
+    found = []
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            found.append(one.stat())
+    return found
 
 
 def _status(pid: int) -> dict[str, str]:

@@ -6,7 +6,6 @@ loop, many changes as one.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -28,46 +27,11 @@ from tfoperator.kube.resources import EVENTS
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.sdk.events import events_of
 from tfoperator.ui.history import History
+from tfoperator.ui.listening import Listeners
 from tfoperator.ui.objects import SeenJob, SeenPod, decode_job, decode_pod
 
 _JOB_INDEX = "job"
 _PART = re.compile(rf"(.+)-(?:{'|'.join(kind.lower() for kind in ReplicaType)})-\d+(?:-[0-9a-z]+)?")
-
-
-class Listener:
-    """Keys of jobs that have changed since somebody looked; used in one event loop, told from any thread."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._changed = asyncio.Event()
-        self._lock = threading.Lock()  # guards _keys
-        self._keys: set[str] = set()
-
-    def tell(self, key: str) -> None:
-        """A job has changed. From any thread; nothing happens if the loop has ended."""
-        with self._lock:
-            first = not self._keys
-            self._keys.add(key)
-        if first:
-            try:
-                self._loop.call_soon_threadsafe(self._changed.set)
-            except RuntimeError:  # the loop is closed
-                return
-
-    async def wait(self, seconds: float) -> None:
-        """Return when something has changed, or after that many seconds."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            return
-
-    def take(self) -> set[str]:
-        """What has changed since the last time."""
-        with self._lock:
-            keys, self._keys = self._keys, set()
-            self._changed.clear()
-        return keys
 
 
 class Health(InformerMetrics):
@@ -118,8 +82,8 @@ class Board:
         self._clock = clock or SystemClock()
         self.history = History()
         self.health = Health(self.tell_all)
-        self._lock = threading.Lock()  # guards _listeners, _started and _stopped
-        self._listeners: set[Listener] = set()
+        self.listeners = Listeners()
+        self._lock = threading.Lock()  # guards what follows
         self._started = self._stopped = False
         self._informers = SharedInformerFactory(client, namespaces=namespaces, clock=clock, metrics=self.health)
         self._jobs = self._informers.informer(TFJOBS, decode_job)
@@ -178,28 +142,13 @@ class Board:
         """What was said about the job and its parts, the oldest first."""
         return events_of(job.job, self._events.lister.by_index(_JOB_INDEX, job.metadata.key))
 
-    def listen(self, loop: asyncio.AbstractEventLoop) -> Listener:
-        """Be told of changes, until `unlisten`."""
-        listener = Listener(loop)
-        with self._lock:
-            self._listeners.add(listener)
-        return listener
-
-    def unlisten(self, listener: Listener) -> None:
-        """Be told no more."""
-        with self._lock:
-            self._listeners.discard(listener)
-
     def tell_all(self) -> None:
         """Wake every page: something has changed that is no job's own."""
         self.tell("")
 
     def tell(self, key: str) -> None:
         """Wake the pages that show a job: something has changed about it. From any thread."""
-        with self._lock:
-            listeners = tuple(self._listeners)
-        for listener in listeners:
-            listener.tell(key)
+        self.listeners.tell(key)
 
     # Called by informers' threads.
 

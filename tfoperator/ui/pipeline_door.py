@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class PipelineDoor:
     """`pages` is for the event loop's thread; `stop()` once that has ended. `always`: even if nothing was run yet."""
 
-    def __init__(self, home: Path | None, find_job: FindJob, *, always: bool) -> None:
+    def __init__(self, home: Path | str | None, find_job: FindJob, *, always: bool) -> None:
         self._home = home
         self._find_job = find_job
         self._always = always
@@ -35,11 +35,12 @@ class PipelineDoor:
         if self._pages is not None:
             self._pages.stop()
 
-    def _make(self, home: Path) -> PipelinePages | None:
-        # Where it is, `Home` knows; to ask it means to load all that this is about.
-        if not (self._always or (home / "metadata.db").exists()) or find_spec("sqlalchemy") is None:
+    def _make(self, home: Path | str) -> PipelinePages | None:
+        # Where it is, `Home` knows; to ask it means to load all that this is about. A URL somebody has asked for.
+        there = self._always or isinstance(home, str) or (home / "metadata.db").exists()
+        if not there or find_spec("sqlalchemy") is None:
             return None
-        from tfoperator.pipeline import Home
+        from tfoperator.pipeline import open_home
         from tfoperator.ui.pipelines import PipelinePages
 
-        return PipelinePages(Home(home), self._find_job)
+        return PipelinePages(open_home(home), self._find_job)

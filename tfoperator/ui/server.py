@@ -60,9 +60,9 @@ class UiServer(HttpServer):
     """Serves the page at 127.0.0.1. `start()` once, then `stop()`, which also closes the client.
 
     `namespaces` are those that are watched, `("",)` all. `source` names the cluster for people. `pipelines` is the home
-    of pipeline runs that are shown, too, once there are any; without a client nothing else is. `on_link(url)` is
-    called with each link that lets a browser in: one when the server is made, and another when that was used, from any
-    thread.
+    of pipeline runs, a directory or a URL, that are shown, too, once there are any; without a client nothing else is.
+    `on_link(url)` is called with each link that lets a browser in: one when the server is made, and another when that
+    was used, from any thread.
     Raises ListenError. Port 0 takes a free one.
     """
 
@@ -74,7 +74,7 @@ class UiServer(HttpServer):
         namespaces: Sequence[str] = ("",),
         source: str = "",
         archive_dir: str | os.PathLike[str] | None = None,
-        pipelines: Path | None = None,
+        pipelines: Path | str | None = None,
         on_link: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__("127.0.0.1", port, name="ui", limits=LIMITS)

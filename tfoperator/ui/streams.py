@@ -15,7 +15,8 @@ import msgspec
 
 from tfoperator.api.names import replica_name
 from tfoperator.sdk.states import pod_order
-from tfoperator.ui.board import Board, Listener
+from tfoperator.ui.board import Board
+from tfoperator.ui.listening import Listener
 from tfoperator.ui.logs import LogFeed
 from tfoperator.ui.objects import SeenJob
 from tfoperator.ui.queues import Queues
@@ -36,7 +37,7 @@ _AT_ONCE = 250
 
 async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
     """Every job, and on: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`."""
-    listener = board.listen(asyncio.get_running_loop())
+    listener = board.listeners.listen(asyncio.get_running_loop())
     try:
         yield _status(board)
         known: set[str] = set()
@@ -57,14 +58,14 @@ async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
                 yield _status(board)
             changed = await next_changes(listener)
     finally:
-        board.unlisten(listener)
+        board.listeners.unlisten(listener)
 
 
 async def one_job(
     board: Board, usage: Usage, queues: Queues, key: str, feed: LogFeed | None, logs: Sequence[str]
 ) -> AsyncGenerator[bytes, None]:
     """A job by `namespace/name`: its parts, each when it has changed. With a feed also the logs of those replicas."""
-    listener = board.listen(asyncio.get_running_loop())
+    listener = board.listeners.listen(asyncio.get_running_loop())
     producers: list[Producer] = [lambda put: _parts(board, usage, queues, key, feed, logs, listener, put)]
     if feed is not None:
         producers.append(lambda put: _lines(feed, put))
@@ -73,7 +74,7 @@ async def one_job(
             async for line in lines:
                 yield line
     finally:
-        board.unlisten(listener)
+        board.listeners.unlisten(listener)
         if feed is not None:
             feed.close()
 

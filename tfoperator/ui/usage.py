@@ -14,7 +14,7 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.api.quantity import parse_quantity
-from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.clock import Clock, Repetition, SystemClock
 from tfoperator.kube import ForbiddenError, KubeError, NotFoundError, Resource, list_pages
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.verbs import ApiClient, decoder
@@ -65,27 +65,19 @@ class Usage:
         self._on_round = on_round
         self._namespaces = namespaces
         self._clock = clock or SystemClock()
-        self._stop = StopSignal()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()  # guards what follows, and _thread
+        self._repetition = Repetition(self._ask, seconds=PERIOD, clock=self._clock, name="ui-usage")
+        self._lock = threading.Lock()  # guards what follows
         self._samples: OrderedDict[str, deque[Sample]] = OrderedDict()  # by namespace/name
         self._problem = ""
         self._rounds = 0
 
     def start(self) -> None:
         """Begin to ask, if that has not begun."""
-        with self._lock:
-            if self._thread is None and not self._stop.is_set():
-                self._thread = threading.Thread(target=self._run, name="ui-usage", daemon=True)
-                self._thread.start()
+        self._repetition.start()
 
     def stop(self) -> None:
         """End the thread; a request under way ends with the client. Idempotent."""
-        self._stop.set()
-        with self._lock:
-            thread = self._thread
-        if thread is not None:
-            thread.join()
+        self._repetition.stop()
 
     @property
     def rounds(self) -> int:
@@ -104,25 +96,25 @@ class Usage:
         with self._lock:
             return [sample for sample in self._samples.get(f"{namespace}/{pod}", ()) if sample.time > since]
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            problem = ""
-            try:
-                for namespace in self._namespaces:
-                    for page in list_pages(self._client, POD_METRICS, namespace, _decode):
-                        self._add(page.items)
-            except NotFoundError:
-                problem = "There is no metrics API here: in a cluster, metrics-server provides it."
-            except ForbiddenError:
-                problem = "You may not read the metrics API (list pods.metrics.k8s.io)."
-            except KubeError as error:
-                problem = f"The metrics API can't be read: {error}"
-                logger.debug("usage: %s", error)
-            with self._lock:
-                self._problem = problem
-                self._rounds += 1
-            self._on_round()
-            self._stop.wait(self._clock, ABSENT_PERIOD if problem else PERIOD)
+    def _ask(self) -> float:
+        """Ask once; seconds until the next time."""
+        problem = ""
+        try:
+            for namespace in self._namespaces:
+                for page in list_pages(self._client, POD_METRICS, namespace, _decode):
+                    self._add(page.items)
+        except NotFoundError:
+            problem = "There is no metrics API here: in a cluster, metrics-server provides it."
+        except ForbiddenError:
+            problem = "You may not read the metrics API (list pods.metrics.k8s.io)."
+        except KubeError as error:
+            problem = f"The metrics API can't be read: {error}"
+            logger.debug("usage: %s", error)
+        with self._lock:
+            self._problem = problem
+            self._rounds += 1
+        self._on_round()
+        return ABSENT_PERIOD if problem else PERIOD
 
     def _add(self, pods: Sequence[_PodMetrics]) -> None:
         now = self._clock.now().timestamp()

@@ -130,8 +130,14 @@ def custom_objects() -> None:
     patch = {"metadata": {"labels": {"tier": "one"}}}
     assert api.patch_namespaced_custom_object(*CUSTOM, "mnist", patch)["metadata"]["labels"] == {"tier": "one"}
     assert len(api.list_namespaced_custom_object(*CUSTOM, label_selector="tier=one")["items"]) == 1
-    events = watch.Watch().stream(api.list_namespaced_custom_object, *CUSTOM, timeout_seconds=1)
-    assert ("ADDED", "mnist") in {(event["type"], event["object"]["metadata"]["name"]) for event in events}
+    until_seen = watch.Watch()
+    for event in until_seen.stream(api.list_namespaced_custom_object, *CUSTOM, timeout_seconds=60):
+        if event["object"]["metadata"]["name"] == "mnist":
+            until_seen.stop()
+            assert event["type"] == "ADDED"
+            break
+    else:
+        raise AssertionError("the job was not seen")
     api.patch_namespaced_custom_object_scale(*CUSTOM, "mnist", {"spec": {"replicas": 1}})
     assert api.get_namespaced_custom_object_scale(*CUSTOM, "mnist")["spec"]["replicas"] == 1
     assert api.delete_namespaced_custom_object(*CUSTOM, "mnist")["status"] == "Success"
@@ -146,8 +152,7 @@ def dynamic_client() -> None:
     jobs = found.resources.get(api_version="kubeflow.org/v1", kind="TFJob")
     body = {**TFJOB, "metadata": {"name": "dynamic"}, "spec": {**TFJOB["spec"], **SUSPENDED}}
     assert jobs.create(namespace=NAMESPACE, body=body).metadata.name == "dynamic"
-    seen = [event["object"].metadata.name for event in jobs.watch(namespace=NAMESPACE, timeout=1)]
-    assert "dynamic" in seen
+    assert any(event["object"].metadata.name == "dynamic" for event in jobs.watch(namespace=NAMESPACE, timeout=60))
     change = {"metadata": {"annotations": {"a": "b"}}}
     merge = "application/merge-patch+json"
     assert (

@@ -6,7 +6,10 @@ then every other method that a TFJob can be given to. A step that fails raises.
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,11 +27,17 @@ NAMESPACE = sys.argv[1]
 
 
 def training_function(parameters: dict) -> None:
-    """What the workers run."""
+    """What the workers run. They meet first: the first one's end is that of the job, and of what has not begun."""
     import json
     import os
+    import pathlib
+    import time
 
     cluster = json.loads(os.environ["TF_CONFIG"])
+    begun = [pathlib.Path(parameters["meet"], str(index)) for index in range(len(cluster["cluster"]["worker"]))]
+    begun[cluster["task"]["index"]].touch()
+    while not all(path.exists() for path in begun):
+        time.sleep(0.05)
     for epoch in range(parameters["epochs"]):
         print(f"{cluster['task']['type']}-{cluster['task']['index']} epoch {epoch}", flush=True)
 
@@ -39,7 +48,7 @@ def documented_walk(client: TrainingClient) -> None:
         name="walk",
         job_kind=constants.TFJOB_KIND,
         train_func=training_function,
-        parameters={"epochs": 2},
+        parameters={"epochs": 2, "meet": tempfile.mkdtemp(dir=os.getcwd())},
         num_workers=2,
         env_vars={"GREETING": "hello"},
     )
@@ -47,7 +56,11 @@ def documented_walk(client: TrainingClient) -> None:
     assert client.is_job_succeeded(job=job)
     logs, events = client.get_job_logs("walk", is_master=False, verbose=True)
     assert logs["walk-worker-0"].split() == ["worker-0", "epoch", "0", "worker-0", "epoch", "1"]
-    assert "tfjob/walk" in events, events
+    deadline = time.monotonic() + 60
+    while "tfjob/walk" not in events:  # events are written after what they are about
+        assert time.monotonic() < deadline, events
+        time.sleep(0.1)
+        _, events = client.get_job_logs("walk", is_master=False, verbose=True)
     assert sorted(client.get_job_pod_names("walk")) == ["walk-worker-0", "walk-worker-1"]
     client.delete_job("walk")
 

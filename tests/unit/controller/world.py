@@ -64,6 +64,9 @@ class World(SimulatedObjects):
     drop: set[str] = field(default_factory=set)  # kinds of requests that get lost
     stacks: str = ""  # who takes stacks: nobody, "prompt", or somebody who never ends
     stacks_taken: datetime = NEVER
+    load: float = 0.0  # of the API server, as the operator notices it
+    _monotonic: float = 0.0
+    _waits_since: float | None = None  # the first change of the status that the operator has left for later
     _charged: set[str] = field(default_factory=set)  # pods (by uid) that `losses` has counted already
     _history: list[View] = field(default_factory=list)
     _seen: int = 0  # the operator's cache is never older than this
@@ -82,8 +85,15 @@ class World(SimulatedObjects):
         return self._plan(self.look(lag))
 
     def _plan(self, view: View) -> ReadablePlan:
-        taken = self.stacks_taken if self.stacks else None
-        return plan_for(Observed(view.job, view.pods, view.services, stacks_taken=taken), self.now, self.options)
+        observed = Observed(
+            view.job,
+            view.pods,
+            view.services,
+            stacks_taken=self.stacks_taken if self.stacks else None,
+            server_load=self.load,
+            status_waited=0.0 if self._waits_since is None else self._monotonic - self._waits_since,
+        )
+        return plan_for(observed, self.now, self.options)
 
     def sync(self, lag: int = 0) -> ReadablePlan:
         """One sync of the operator; requests whose kind is in `drop` get lost, which ends the sync."""
@@ -108,6 +118,8 @@ class World(SimulatedObjects):
             self._saw_it()
         if result.write_status and not result.write_status_first:
             self._write(result, view)
+        if result.status_waits and self._waits_since is None:
+            self._waits_since = self._monotonic
 
     def _charge_stall(self, result: ReadablePlan, view: View) -> None:
         """Whoever restarts what runs, because it has stalled, causes a loss that is to be counted."""
@@ -129,6 +141,7 @@ class World(SimulatedObjects):
         if view.job.metadata.resource_version != self.job.metadata.resource_version:
             raise Lost("conflict")
         self.write_status(result, view.job.status)
+        self._waits_since = None
         self._put_job(self.job)
         self.changed()
         self._saw_it()
@@ -374,6 +387,7 @@ class World(SimulatedObjects):
 
     def tick(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
+        self._monotonic += max(seconds, 0.0)
 
     def _take(self, pod: Pod) -> None:
         """A pod is taken away: a loss, unless its replica is known to have finished."""

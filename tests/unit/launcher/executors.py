@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,6 +41,15 @@ class Raises:
         raise {"permanent": PermanentFailure, "retryable": RetryableFailure}.get(exec_properties["what"], ValueError)(
             "as told"
         )
+
+
+class Prints:
+    """Says on both streams what it does, and fails."""
+
+    def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
+        sys.stdout.write("it begins\n")
+        sys.stderr.write("something is wrong")
+        raise PermanentFailure("as told")
 
 
 class NoExecutor:

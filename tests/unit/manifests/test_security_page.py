@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ import yaml
 
 from hack.chart import roles
 from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
+from tfoperator.kube.errors import NotFoundError, Status
+from tfoperator.kube.options import ListOptions
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import ListPage
+from tfoperator.migration import read_cluster
 
 PAGE = (Path(__file__).resolve().parents[3] / "SECURITY.md").read_text()
 
@@ -35,15 +41,16 @@ Rights = set[tuple[str, str, str]]
 
 
 def documented(section: str) -> dict[tuple[str, str, str], str]:
-    """The reason for each right of a section's table."""
+    """The reason for each right of a section's table: one line may tell of several resources, and several names."""
     text = PAGE.partition(f"\n### {section}: ")[2].partition("\n### ")[0]
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     header, _, *rows = lines
     found = {}
     for row in rows:
         cells = dict(zip(header, row, strict=True))
-        for resource in re.findall(r"`([^`]+)`", cells["resource"]):
-            right = (resource, cells["verb"], cells.get("only", "").strip("`"))
+        names = re.findall(r"`([^`]+)`", cells.get("only", "")) or [""]
+        for resource, only in product(re.findall(r"`([^`]+)`", cells["resource"]), names):
+            right = (resource, cells["verb"], only)
             assert right not in found, right
             found[right] = cells["reason"]
     return found
@@ -72,6 +79,32 @@ def test_each_right_has_its_reason_and_no_other_is_told_of(section: str) -> None
 def test_no_role_of_the_operator_is_left_out() -> None:
     mine = {name for names in SECTIONS.values() for name in names}
     assert set(roles()) - mine == {"user-edit", "user-view", "metrics-reader"}
+
+
+class Asked:
+    """An API server that has nothing, and keeps in mind what it was asked for."""
+
+    def __init__(self) -> None:
+        self.rights: Rights = set()
+
+    def list(self, resource: Resource, _namespace: str, _decode: Any, _options: ListOptions, **_: Any) -> ListPage[Any]:
+        self._note(resource, "list", "")
+        return ListPage((), "1")
+
+    def get(self, resource: Resource, _namespace: str, name: str, *_: Any) -> Any:
+        self._note(resource, "get", name)
+        raise NotFoundError(Status(code=404, message="it is not there"))
+
+    def _note(self, resource: Resource, verb: str, only: str) -> None:
+        self.rights.add((f"{resource.plural}.{resource.group}".rstrip("."), verb, only))
+
+
+def test_what_migrate_may_read_is_what_it_asks_for() -> None:
+    asked = Asked()
+    assert read_cluster(asked, "").unread == ()  # type: ignore[arg-type]
+    told = documented("Who migrates")
+    assert set(told) == asked.rights
+    assert all(len(reason) > 5 for reason in told.values())
 
 
 def test_the_network_policy_for_replicas_picks_the_pods_that_the_operator_makes() -> None:

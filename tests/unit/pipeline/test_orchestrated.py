@@ -130,3 +130,10 @@ def test_a_step_that_was_cancelled_before_it_began_is_not_launched(tmp_path: Pat
     one.cancel()
     view = one.run_step(diamond(tmp_path), "begin", run_id="r-1", orchestrator="argo")
     assert (str(view.state), DONE) == ("cancelled", [])
+
+
+def test_records_in_an_object_store_are_refused_and_it_is_said_why(tmp_path: Path) -> None:
+    step = runner(tmp_path, home=f"file://{tmp_path}/objects").run_step
+    with pytest.raises(ComponentError, match=r"a lease in an object store is of a whole run.*CephFS"):
+        step(diamond(tmp_path), "begin", run_id="r-1", orchestrator="argo")
+    assert DONE == []

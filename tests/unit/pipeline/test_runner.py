@@ -22,6 +22,7 @@ from tfoperator.launcher import (
 )
 from tfoperator.pipeline import (
     Channel,
+    Home,
     Pipeline,
     PipelineCancelled,
     PipelineFailed,
@@ -186,3 +187,18 @@ def test_a_root_that_can_not_be_written_is_an_error_in_words(tmp_path: Path) -> 
     (tmp_path / "data").write_text("a file")
     with pytest.raises(LauncherError, match="outputs can't go there"):
         runner(tmp_path).run(diamond(tmp_path))
+
+
+def test_what_steps_of_this_process_print_is_in_their_logs(tmp_path: Path) -> None:
+    both = threading.Barrier(2)
+
+    def talks(_: Any, __: Any, exec_properties: Any) -> None:
+        print(exec_properties["name"], end="")
+        both.wait(60)
+        print(" is through")
+
+    ON_THE_WAY["left"] = ON_THE_WAY["right"] = talks
+    result = runner(tmp_path).run(diamond(tmp_path))
+    home = Home(tmp_path / "home")
+    for step in ("left", "right"):
+        assert list(home.log_lines(result.run_id, step)) == [f"{step} is through"]

@@ -68,13 +68,57 @@ def test_a_program_with_a_handler_of_its_own_keeps_it(tmp_path: Path) -> None:
 def test_who_does_not_handle_the_signal_is_not_sent_it(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         (tmp_path / f"{process.pid}.txt").touch()
-        (tmp_path / "1.txt").touch()
+        (tmp_path / "0.txt").touch()
         (tmp_path / "no-number.txt").touch()
         ((pid, text),) = take(tmp_path)
         assert pid == process.pid
         assert "does not handle SIGUSR1" in text
         assert process.poll() is None
         process.kill()
+
+
+class FirstProcess:
+    """A program that is the first process of its container: its id is 1."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, registered: bool) -> None:
+        self._file = folder / "1.txt"
+        self._file.touch()
+        self.signals: list[int] = []
+        handles_all = {"State": "S (sleeping)", "SigCgt": "f" * 16}
+        monkeypatch.setattr(stacks, "_status", lambda pid: handles_all)
+        monkeypatch.setattr(stacks, "_open_files", lambda pid: [self._file.stat()] if registered else [])
+        monkeypatch.setattr(os, "getpgid", lambda pid: 1)
+        monkeypatch.setattr(os, "kill", self._kill)
+
+    def _kill(self, pid: int, number: int) -> None:
+        assert pid == 1
+        self.signals.append(number)
+        self._file.write_text("File train.py")
+
+
+def test_the_first_process_of_a_container_is_asked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is what trains, where no shell has started it."""
+    first = FirstProcess(tmp_path, monkeypatch, registered=True)
+    assert list(take(tmp_path, timeout=30)) == [(1, "File train.py")]
+    assert first.signals == [signal.SIGUSR1]
+
+
+def test_who_has_the_number_of_a_process_that_has_registered_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine's first process may halt it on this signal, if a container has left a file in a shared folder."""
+    first = FirstProcess(tmp_path, monkeypatch, registered=False)
+    ((_, text),) = take(tmp_path)
+    assert "another process" in text
+    assert first.signals == []
+
+
+def test_a_program_that_has_not_registered_gets_no_signal_by_its_number(tmp_path: Path) -> None:
+    with program(tmp_path / "there") as process:
+        (tmp_path / f"{process.pid}.txt").touch()
+        ((pid, text),) = take(tmp_path)
+    assert pid == process.pid
+    assert "another process" in text
 
 
 def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
@@ -90,6 +134,20 @@ def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(stacks, "_registered", {})  # another test of this process may have registered
     assert not register()
     assert list((tmp_path / "real").iterdir()) == []
+
+
+def test_where_no_file_can_be_made_the_command_says_so(tmp_path: Path) -> None:
+    """As in a container whose root is read-only, and that has nothing at /tmp."""
+    (tmp_path / "file").touch()
+    program = (
+        f"import sys, tempfile; tempfile._candidate_tempdir_list = lambda: ['{tmp_path}/file/x']; "
+        "from tfoperator.progress import stacks; assert not stacks.register(); sys.exit(stacks.main())"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != STACKS_VARIABLE}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "no folder for temporary files can be written here" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_command_prints_the_stacks_of_its_container(tmp_path: Path) -> None:

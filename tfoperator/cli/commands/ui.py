@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tfoperator.cli.cluster import AllNamespaces, ArchiveDir, Context, Kubeconfig, Namespace, connect
+from tfoperator.cli.page import checked_home
 from tfoperator.cli.pipeline_home import DEFAULT_HOME
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
@@ -22,9 +22,9 @@ def ui(
     port: PagePort = 0,
     archive_dir: ArchiveDir = None,
     pipelines: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--pipelines", help="Show the pipeline runs kept there; by default those kept here.", metavar="DIR"
+            "--pipelines", help="Show the pipeline runs kept there; by default those kept here.", metavar="DIR|URL"
         ),
     ] = None,
     namespace: Namespace = None,
@@ -42,7 +42,7 @@ def ui(
     if pipelines is not None:
         from tfoperator.cli.commands.pipeline.opening import opened
 
-        with opened(str(pipelines)):
+        with opened(pipelines):
             pass  # it is there, and can be read
     with connect(kubeconfig, context, namespace) as client:
         where = "" if all_namespaces else client.namespace
@@ -56,7 +56,7 @@ def ui(
                 namespaces=(where,),
                 source=client.api.server,
                 archive_dir=archive_dir,
-                pipelines=(pipelines or DEFAULT_HOME).absolute(),
+                pipelines=checked_home(str(pipelines or DEFAULT_HOME)),
                 on_link=_tell,
             )
         except ListenError as error:

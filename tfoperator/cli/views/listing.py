@@ -77,7 +77,11 @@ def queues_of_jobs(client: TFJobClient, found: Sequence[ListedJob]) -> dict[str,
 
 
 def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: str, printer: JobPrinter) -> None:
-    """Print what is there, and go on printing what changes, until interrupted."""
+    """Print what is there, and go on printing what changes, until interrupted.
+
+    Of a job in a queue each change costs a request more, where that is shown: Kueue starts and stops a job by changing
+    it, so a change is when it stands differently.
+    """
     by_name = f"metadata.name={names[0]}" if names else ""
     selection = Selection(label_selector=selector, field_selector=by_name)
     follower = Follower(client.api, TFJOBS, where, _decode, selection)
@@ -87,11 +91,16 @@ def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: 
             if change.object is None:
                 if names and not first:
                     client.get_job(names[0])  # says that it is not there
-                printer.rows(first or [])
+                known = first or []
+                if printer.shows_queues:
+                    printer.place(known, queues_of_jobs(client, known))
+                printer.rows(known)
                 first = None
             elif first is not None:
                 first.append(change.object)
             else:
+                if printer.shows_queues and change.type is not WatchEventType.DELETED:
+                    printer.place([change.object], queues_of_jobs(client, [change.object]))
                 printer.change(change)
 
 
@@ -107,17 +116,28 @@ class JobPrinter:
         queues: Mapping[str, JobQueue] | None = None,
     ) -> None:
         """`usage` is what jobs use, by namespace and name, which a wide table shows. `queues`, by UID, is a column."""
-        self._queues = queues or {}
+        self._queues = dict(queues or {})
         self._usage = usage or {}
         self._used = usage_header(self._usage.values())
         self._output = output
         self._with_namespace = with_namespace
         self._wide = output is ListFormat.WIDE
-        queue = (QUEUE_HEADER,) if self._queues else ()
-        header = (*WIDE_HEADER[:-1], *self._used, *queue, WIDE_HEADER[-1]) if self._wide else (*HEADER, *queue)
-        self._table = TableWriter(
-            ("NAMESPACE", *header) if with_namespace else header, state_column=STATE_COLUMN + with_namespace
-        )
+        self._with_queue = bool(self._queues)
+        self._table = self._new_table()
+
+    @property
+    def shows_queues(self) -> bool:
+        """Whether the format has a place for where jobs stand in their queues."""
+        return self._output in (ListFormat.TABLE, ListFormat.WIDE)
+
+    def place(self, found: Sequence[ListedJob], queues: Mapping[str, JobQueue]) -> None:
+        """These jobs stand so now. With the first one that is in a queue a new table begins, which has the column."""
+        for one in found:
+            self._queues.pop(one.metadata.uid, None)
+        self._queues |= queues
+        if queues and not self._with_queue:
+            self._with_queue = True
+            self._table = self._new_table()
 
     def whole(self, found: list[ListedJob], *, single: bool) -> None:
         """Everything at once."""
@@ -147,10 +167,16 @@ class JobPrinter:
         assert change.object is not None
         self.rows([change.object], "Deleted" if change.type is WatchEventType.DELETED else "")
 
+    def _new_table(self) -> TableWriter:
+        queue = (QUEUE_HEADER,) if self._with_queue else ()
+        header = (*WIDE_HEADER[:-1], *self._used, *queue, WIDE_HEADER[-1]) if self._wide else (*HEADER, *queue)
+        shift = int(self._with_namespace)
+        return TableWriter(("NAMESPACE", *header) if shift else header, state_column=STATE_COLUMN + shift)
+
     def _row(self, seen: ListedJob, state: str) -> tuple[str, ...]:
         row = job_row(seen.job, SystemClock().now(), wide=self._wide, state=state)
         queue = self._queues.get(seen.metadata.uid)
-        cell = (queue_cell(queue),) if self._queues else ()
+        cell = (queue_cell(queue),) if self._with_queue else ()
         if self._wide:
             used = self._usage.get((seen.metadata.namespace, seen.metadata.name))
             message = queue.message if queue is not None and queue.waits else row[-1]

@@ -1,10 +1,10 @@
 """What the controller remembers of a job between two syncs. Losing it costs time, never correctness.
 
 The defaulted and validated spec (the same for one generation, and a job is looked at far more often than changed);
-what the API server refused, so that it becomes a condition instead of a loop; which warnings were given; and the
-comparison with the live state that waits to be recorded. Refusals are forgotten with each comparison: a policy, or a
-webhook that spoils pods, may have been mended since, and no event tells of that. (The status written last is not here:
-see `cache_lag`.)
+what the API server refused, so that it becomes a condition instead of a loop; which warnings were given; the
+comparison with the live state that waits to be recorded; and since when a change of the status waits. Refusals are
+forgotten with each comparison: a policy, or a webhook that spoils pods, may have been mended since, and no event tells
+of that. (The status written last is not here: see `cache_lag`.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfoperator.api.problems import errors
 from tfoperator.api.queues import uncounted_types
 from tfoperator.api.v1.types import TFJob, TFJobSpec, TFJobStatus
 from tfoperator.api.validation import validate
-from tfoperator.controller.plan import Comparison, whole_second
+from tfoperator.controller.plan import Comparison, Counts, counts_of, whole_second
 
 
 class Remembered(msgspec.Struct, frozen=True):
@@ -30,10 +30,28 @@ class Remembered(msgspec.Struct, frozen=True):
     comparison: Comparison | None
     edited_templates: tuple[str, ...] = ()
     uncounted_types: tuple[str, ...] = ()
+    status_waited: float = 0.0
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    """Changes of the status that wait to be written: since when the first does, and what the last one says."""
+
+    since: float
+    counts: Counts
 
 
 class _Entry:
-    __slots__ = ("comparison", "generation", "known_since", "problems", "refusals", "spec", "uncounted", "warned")
+    __slots__ = (
+        "comparison",
+        "generation",
+        "known_since",
+        "problems",
+        "refusals",
+        "spec",
+        "uncounted",
+        "waiting",
+        "warned",
+    )
 
     def __init__(self, known_since: float) -> None:
         self.known_since = known_since
@@ -43,6 +61,7 @@ class _Entry:
         self.refusals: tuple[str, ...] = ()
         self.comparison: Comparison | None = None
         self.uncounted: tuple[str, ...] = ()
+        self.waiting: _Waiting | None = None
         self.warned: set[str] = set()
 
 
@@ -106,14 +125,33 @@ class JobMemory:
                 entry.comparison = comparison
                 entry.refusals = ()
 
-    def recorded(self, uid: str, status: TFJobStatus) -> None:
-        """The API server has this status, and with it perhaps the comparison (a newer one stays)."""
+    def status_waits(self, uid: str, status: TFJobStatus, now: float) -> bool:
+        """Note that a status is not written yet. Returns whether it takes the place of another that waited.
+
+        The time is counted from the first that waits, until a status is recorded. `now` is monotonic.
+        """
         with self._lock:
             entry = self._entries.get(uid)
-            if entry is None or entry.comparison is None:
-                return
-            if status.last_reconcile_time == whole_second(entry.comparison.time):
+            if entry is None:
+                return False
+            before, counts = entry.waiting, counts_of(status)
+            entry.waiting = _Waiting(now if before is None else before.since, counts)
+            return before is not None and before.counts != counts
+
+    def recorded(self, uid: str, status: TFJobStatus) -> bool:
+        """The API server has this status, and with it perhaps the comparison (a newer one stays).
+
+        Returns whether it takes the place of another that waited.
+        """
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is None:
+                return False
+            comparison, waiting = entry.comparison, entry.waiting
+            if comparison is not None and status.last_reconcile_time == whole_second(comparison.time):
                 entry.comparison = None
+            entry.waiting = None
+            return waiting is not None and waiting.counts != counts_of(status)
 
     def forget(self, uid: str) -> None:
         """The job is gone."""
@@ -128,7 +166,8 @@ class JobMemory:
     @staticmethod
     def _remembered(entry: _Entry, spec: TFJobSpec, now: float, edited: tuple[str, ...] = ()) -> Remembered:
         problems, known_for = entry.problems + entry.refusals, now - entry.known_since
-        return Remembered(spec, problems, known_for, entry.comparison, edited, entry.uncounted)
+        waited = 0.0 if entry.waiting is None else now - entry.waiting.since
+        return Remembered(spec, problems, known_for, entry.comparison, edited, entry.uncounted, waited)
 
 
 def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:

@@ -30,8 +30,12 @@ class Observer:
         archive: PodArchive | None = None,
         progress_of: Callable[[TFJob], TrainingProgress | None] | None = None,
         witnesses: PodWitnesses = NO_WITNESSES,
+        server_load: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`progress_of` says what a job has reported by now, if reports are taken here."""
+        """`progress_of` says what a job has reported by now, if reports are taken here.
+
+        `server_load` says how busy the API server is, from 0 to 1.
+        """
         self._claimer = claimer
         self._memory = memory
         self._cache_lag = cache_lag
@@ -39,6 +43,7 @@ class Observer:
         self._archive = archive
         self._progress_of = progress_of
         self._witnesses = witnesses
+        self._server_load = server_load
         classes = informers.priority_classes
         self._priority_classes = None if classes is None else classes.lister
 
@@ -77,4 +82,6 @@ class Observer:
             log_lines=None if logs is None else logs.known(job.metadata.uid),
             stacks_taken=None if stacks is None else stacks.taken(job.metadata.uid),
             uncounted_types=remembered.uncounted_types,
+            server_load=self._server_load(),
+            status_waited=remembered.status_waited,
         )

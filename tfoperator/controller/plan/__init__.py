@@ -25,12 +25,14 @@ from tfoperator.controller.plan.draft import MAX_REQUEUE
 from tfoperator.controller.plan.observed import Comparison, LogLines, NewestLine, Observed, UnkeptLogs, Unseen
 from tfoperator.controller.plan.options import PlanOptions
 from tfoperator.controller.plan.stall import new_line
+from tfoperator.controller.plan.status.counts import Counts, counts_of
 from tfoperator.controller.plan.times import seconds_between, whole_second
 
 __all__ = [
     "MAX_REQUEUE",
     "Action",
     "Comparison",
+    "Counts",
     "Create",
     "Delete",
     "DeleteReason",
@@ -50,6 +52,7 @@ __all__ = [
     "TakeStacks",
     "UnkeptLogs",
     "Unseen",
+    "counts_of",
     "is_managed_by_others",
     "new_line",
     "plan",

@@ -74,7 +74,8 @@ class Observed(msgspec.Struct, frozen=True):
     `log_lines` is None if nobody looks at logs here. `stacks_taken` is when stacks of the job's threads were last
     taken, 1970 if never; None if nobody takes them here. `edited_templates` names the replica types whose pod template
     somebody has changed since the last look. `uncounted_types` are the replica types, as the job spells them, that
-    Kueue's quota doesn't count.
+    Kueue's quota doesn't count. `server_load` is how busy the API server is, from 0 to 1; `status_waited` is for how
+    many seconds a change of the status has been waiting to be written, 0 if none has.
     """
 
     job: TFJob
@@ -93,3 +94,5 @@ class Observed(msgspec.Struct, frozen=True):
     stacks_taken: datetime | None = None
     edited_templates: tuple[str, ...] = ()
     uncounted_types: tuple[str, ...] = ()
+    server_load: float = 0.0
+    status_waited: float = 0.0

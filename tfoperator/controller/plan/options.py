@@ -12,7 +12,8 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     restarts at once. A pod on a lost node is deleted by force `node_lost_margin` after the moment its graceful deletion
     should have been over. `default_clean_pod_policy` holds for jobs that leave theirs unset; empty: what still runs
     when they have ended is stopped (see `cleanup`). For `first_status_period` a job's first status waits for
-    a second one to be written with it (see `first_status`).
+    a second one to be written with it; a status with nothing new but counts waits for more of them, up to
+    `max_status_delay` if the API server is as busy as it gets (see `postponing`).
     """
 
     restart_delay_base: float = 1.0
@@ -20,3 +21,4 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     node_lost_margin: float = 30.0
     default_clean_pod_policy: str = ""
     first_status_period: float = 0.0
+    max_status_delay: float = 0.0

@@ -1,4 +1,4 @@
-"""What a plan leaves for a later one: actions on stale caches, deletions before logs, statuses without news.
+"""What a plan leaves for a later one: actions on stale caches, deletions before logs, statuses without news or haste.
 
 *Actions on stale caches.* A creation that no cache shows yet would be made a second time, and a pod that was deleted
 and is not seen so would be taken for alive.
@@ -10,6 +10,10 @@ while holding a worker thread, and a crash in between forgets nothing.
 *Statuses without news.* That a job is created is news to nobody who has just created it. Its pods run a moment later,
 where pods start at once, and one status write for both spares the API server its most expensive request: of nine calls
 per small job one, and a tenth of the CPU that the job costs it.
+
+*Statuses without haste.* That more replicas of a large job are active or ready is written together with what is known a
+moment later, and the moment is as long as the API server is busy: none if it is idle. It is counted from the first
+change that waits. The change is not lost: each plan until then finds it again, and one is made when the time is over.
 """
 
 from __future__ import annotations
@@ -32,9 +36,13 @@ from tfoperator.controller.plan.actions import (
 )
 from tfoperator.controller.plan.observed import Comparison, Observed, UnkeptLogs, Unseen
 from tfoperator.controller.plan.options import PlanOptions
+from tfoperator.controller.plan.status.counts import only_counts_rise
 from tfoperator.kube.objects import Pod
 
 _NO_NEWS = frozenset({ConditionType.CREATED})
+
+_LEAST_DELAY = 0.1
+"""Seconds. Events are gathered for as long anyway: to wait for less would cost a plan and save no write."""
 
 
 def postpone(plan: Plan, observed: Observed, options: PlanOptions) -> Plan:
@@ -143,6 +151,9 @@ def _decide_status_write(plan: Plan, observed: Observed, options: PlanOptions) -
     if left > 0 and _may_wait(plan, observed):
         soon = left if plan.requeue_after is None else min(left, plan.requeue_after)
         plan = msgspec.structs.replace(plan, write_status=False, transitions=frozenset(), requeue_after=soon)
+    elif (left := _status_delay_left(observed, options)) > 0 and _may_wait_for_more(plan, observed):
+        soon = left if plan.requeue_after is None else min(left, plan.requeue_after)
+        plan = msgspec.structs.replace(plan, write_status=False, status_waits=True, requeue_after=soon)
     return plan if observed.comparison is None else _with_comparison(plan, observed.comparison)
 
 
@@ -158,6 +169,25 @@ def _may_wait(plan: Plan, observed: Observed) -> bool:
         and not observed.job.status.conditions
         and plan.transitions <= _NO_NEWS
     )
+
+
+def _status_delay_left(observed: Observed, options: PlanOptions) -> float:
+    """The seconds that a status without haste may still wait."""
+    delay = options.max_status_delay * min(observed.server_load, 1.0)
+    return delay - observed.status_waited if delay >= _LEAST_DELAY else 0.0
+
+
+def _may_wait_for_more(plan: Plan, observed: Observed) -> bool:
+    """Whether the plan does nothing but write a status, which says only that more replicas do their work.
+
+    A plan that does something else may fail, and is then repeated when the API server says, not when the status is due.
+    """
+    if not plan.write_status or plan.write_status_first or plan.events or plan.transitions or plan.changes_objects:
+        return False
+    comparison = observed.comparison
+    if comparison is not None and comparison.write:
+        return False
+    return only_counts_rise(observed.job.status, plan.status, observed.job.spec)
 
 
 def _with_comparison(plan: Plan, comparison: Comparison) -> Plan:

@@ -18,6 +18,7 @@ from tfoperator.controller.plan.job_restart import JobRestart
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.stall import Progress, Stall
 from tfoperator.controller.plan.status.conditions import find_condition
+from tfoperator.controller.plan.status.counts import counted
 from tfoperator.controller.plan.status.status import readiness
 from tfoperator.controller.plan.status.waiting import waiting_summary
 from tfoperator.controller.pods import CHIEF_TYPES
@@ -74,10 +75,8 @@ def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRe
     )
     waits = "; ".join(filter(None, waiting))
     failed = sum(len(group.failed) for group in groups)
-    counted = f"{ready}/{total} replicas ready"
-    counted += f", {completed} completed" if completed else ""
-    counted += f", {failed} failed" if failed else ""
-    detail = f"{counted}; {waits}." if waits else f"{counted}."
+    counts = counted(ready, total, completed, failed)
+    detail = f"{counts}; {waits}." if waits else f"{counts}."
     all_ready = ready > 0 and ready + completed == total
     if conditions.is_true(ConditionType.RESTARTING):
         _set_false_if_there(draft, ConditionType.RUNNING, "TFJobRestarting", f"TFJob {draft.key} restarts. {detail}")
@@ -91,7 +90,7 @@ def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRe
     if all_ready:
         conditions.set(ConditionType.READY, "True", "TFJobReady", f"All replicas of TFJob {draft.key} are ready.")
     else:
-        _set_false_if_there(draft, ConditionType.READY, "TFJobNotReady", f"{counted}.")
+        _set_false_if_there(draft, ConditionType.READY, "TFJobNotReady", f"{counts}.")
     _report_gang(draft)
 
 

@@ -77,9 +77,14 @@ def name_in(body: Body) -> str:
     return str(metadata.get("name") or f"{metadata.get('generateName', '')}*")
 
 
+def kind_of(resource: Resource, subresource: str = "") -> str:
+    """What a request is about, whichever object it is: `pods`, `tfjobs/status`."""
+    return f"{resource.plural}/{subresource}" if subresource else resource.plural
+
+
 def describe(verb: str, resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
     """What a request is about, for people: `create pods ns/name`."""
-    kind = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    kind = kind_of(resource, subresource)
     if name:
         return f"{verb} {kind} {namespace}/{name}" if namespace else f"{verb} {kind} {name}"
     return f"{verb} {kind} in {namespace}" if namespace else f"{verb} {kind}"

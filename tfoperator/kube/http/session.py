@@ -45,7 +45,10 @@ _decode_status = msgspec.json.Decoder(Status).decode
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One request, as it is sent any number of times. `what` says it for people: `create pods default/a`."""
+    """One request, as it is sent any number of times. `what` says it for people: `create pods default/a`.
+
+    `written` is the kind of what it writes, as the observer is told; empty for a request that writes nothing.
+    """
 
     method: str
     target: str
@@ -54,6 +57,7 @@ class Call(msgspec.Struct, frozen=True):
     accept: str = "application/json"
     content_type: str = "application/json"
     limited: bool = True  # by the client's own rate limiter
+    written: str = ""
 
 
 class Session:
@@ -170,7 +174,10 @@ class Session:
         if 200 <= answer.status < 300:
             return answer  # type: ignore[return-value]  # `send` gives a Response for an R only with an error in it
         assert isinstance(answer, Response)
-        raise _error(call, answer)
+        failure = _error(call, answer)
+        if failure.code == 429 or failure.retry_after is not None:
+            self._observer.turned_away(failure.retry_after or 0.0)
+        raise failure
 
     def _wait_for_turn(self, call: Call) -> None:
         seconds = self._limiter.reserve()
@@ -186,13 +193,16 @@ class Session:
             raise ClientClosed("the client was closed while it waited for its turn")
 
     def _timed(self, call: Call, send: Callable[[Call, str], R | Response], authorization: str) -> R | Response:
-        began, code = time.perf_counter(), "<error>"
+        began, status = time.perf_counter(), 0
         try:
             answer = send(call, authorization)
-            code = str(answer.status)
+            status = answer.status
             return answer
         finally:
-            self._observer.request(call.method, self._transport.host, code, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            self._observer.request(call.method, self._transport.host, str(status) if status else "<error>", seconds)
+            if call.written and 200 <= status < 300:
+                self._observer.written(call.method, call.written, seconds)
 
     def _header_lines(self, call: Call, authorization: str) -> list[tuple[str, str]]:
         headers = [*self._headers, ("Accept", call.accept)]

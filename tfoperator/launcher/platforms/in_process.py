@@ -28,12 +28,13 @@ from tfoperator.launcher.core import (
     RetryableFailure,
     judge,
 )
+from tfoperator.launcher.platforms.own_output import own_output
 
 logger = logging.getLogger(__name__)
 
 
 class InProcessComponentLauncher(BaseComponentLauncher):
-    """Takes class specs and no platform config.
+    """Takes class specs and no platform config. What the class prints is its log.
 
     `cancel` raises KeyboardInterrupt in the class's own code, as soon as that runs Python again. In the main thread
     only a signal handler may do so: while `busy`.
@@ -105,7 +106,8 @@ class InProcessComponentLauncher(BaseComponentLauncher):
     def _once(self, inputs: ArtifactDict, outputs: ArtifactDict, properties: Mapping[str, Any]) -> Output | None:
         end = ContainerEnd(exit_code=0)
         try:
-            self._interruptible(lambda: self._spec.load()().do(inputs, outputs, properties))
+            with own_output(self.context.log):
+                self._interruptible(lambda: self._spec.load()().do(inputs, outputs, properties))
         except LauncherError:
             raise
         except KeyboardInterrupt:

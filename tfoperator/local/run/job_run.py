@@ -87,6 +87,7 @@ class JobRun:
             on_failure=lambda reason: send(OperatorFailed(reason)),
             make_page=self._make_page,
             on_page_link=lambda url: send(PageLink(url)),
+            on_quiet=self._lifecycle.look_back,
         )
         reader = OutputReader(plane.agent.logs)
         self._lifecycle.start(plane)

@@ -19,6 +19,7 @@ import msgspec
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
 from tfoperator.informers import Callbacks, SharedInformerFactory
+from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.event import Event, decode_event
 from tfoperator.kube.objects import HasMetadata, Pod
@@ -114,6 +115,7 @@ class JobLifecycle:
         """How the run ended."""
         self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
         self._interrupts = 0
+        self._last: tuple[Event, ...] = ()  # all events that the server had in the end
         self._over = False  # the jobs' end has been noted: what happens to them now is clean-up
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
@@ -137,6 +139,10 @@ class JobLifecycle:
         """Whether everything has been stopped."""
         return self._thread is not None and not self._thread.is_alive()
 
+    def look_back(self, client: Client) -> None:
+        """See which events there are, when no more will come. In the thread of this."""
+        self._last = client.list(EVENTS, "", decode_event).items
+
     def abandon(self) -> None:
         """Stop everything without further words, if it isn't over yet."""
         self._messages.put(_Abandon())
@@ -157,6 +163,7 @@ class JobLifecycle:
             finally:
                 plane.stop()
             self._handle_waiting()
+            self._handle_missing()
         except _Abandoned:
             pass
         except Exception as error:  # noqa: BLE001 - it is raised again by `join`
@@ -234,6 +241,13 @@ class JobLifecycle:
                 self._handle(self._messages.get_nowait())
             except queue.Empty:
                 return
+
+    def _handle_missing(self) -> None:
+        """Take the events that the watch has not brought in time: the end of the jobs does not wait for it."""
+        known = {(event.metadata.uid, event.metadata.resource_version) for event in self.events}
+        for event in self._last:
+            if (event.metadata.uid, event.metadata.resource_version) not in known:
+                self._handle(event)
 
     def _tell(self, call: Callable[[], object]) -> None:
         self._news.put(call)

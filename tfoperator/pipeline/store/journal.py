@@ -75,7 +75,16 @@ class JournaledDatabase:
         """See `Transactions`."""
         return self._thread.submit(self._atomically, work).result()
 
+    def newest(self) -> int:
+        """The number of the newest transaction, 0 if there is none. Raises StoreError."""
+        return self._thread.submit(self._newest).result()
+
     # In the thread.
+
+    def _newest(self) -> int:
+        with self._in_words():
+            self._catch_up()
+        return self._number
 
     def _begin(self) -> None:
         with self._in_words():

@@ -1,36 +1,34 @@
 """The list of runs, and who wants to hear of changes: one thread looks, for all pages together, while there are any.
 
-It asks SQLite's own counter of changes and the runners' locks, which costs two system calls a run that goes on; the
-store is read when the counter has changed.
+It asks for the number of the last change and for the runners of runs that go on, which costs two system calls a run, in
+an object store a request each; the store is read when the number has changed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Mapping
 from typing import Any
 
 from tfoperator.clock import Repetition, SystemClock
-from tfoperator.pipeline import Home, StoreError
-from tfoperator.pipeline.store import ExecutionState, RunRecord, change_counter
-from tfoperator.ui.board import Listener
+from tfoperator.pipeline import Home, ObjectStoreError, StoreError
+from tfoperator.pipeline.store import ExecutionState, RunRecord
+from tfoperator.ui.listening import Listeners
 from tfoperator.ui.pipelines.views import run_row
 
 MAX_RUNS = 1000
 """Runs in the list: the newest."""
-PERIOD = 1.0
-"""Seconds between two looks."""
 
 
 class RunBoard:
     """`start()` any number of times, then `stop()`. Thread-safe."""
 
-    def __init__(self, home: Home, *, period: float = PERIOD) -> None:
+    def __init__(self, home: Home) -> None:
         self._home = home
-        self._looks = Repetition(self._look, seconds=period, clock=SystemClock(), name="ui-pipeline-runs")
+        self._looks = Repetition(self._look, seconds=home.look_seconds, clock=SystemClock(), name="ui-pipeline-runs")
+        self.listeners = Listeners()
+        """Are told the ids of runs that change, and "" when it is something else."""
         self._lock = threading.Lock()  # guards what follows
-        self._listeners: set[Listener] = set()
         self._rows: dict[str, dict[str, Any]] = {}
         self._problem = ""
         self._synced = False
@@ -59,24 +57,11 @@ class RunBoard:
         with self._lock:
             return {"synced": self._synced, "problems": {"pipelines": self._problem} if self._problem else {}}
 
-    def listen(self, loop: asyncio.AbstractEventLoop) -> Listener:
-        """Be told the ids of runs that change, and "" when it is something else, until `unlisten`."""
-        listener = Listener(loop)
-        with self._lock:
-            self._listeners.add(listener)
-        return listener
-
-    def unlisten(self, listener: Listener) -> None:
-        """Be told no more."""
-        with self._lock:
-            self._listeners.discard(listener)
-
     # In the thread.
 
     def _look(self) -> None:
-        with self._lock:
-            if not self._listeners:
-                return
+        if not self.listeners:
+            return
         counter = self._counter
         problem = self._read()
         before = self.rows
@@ -85,7 +70,12 @@ class RunBoard:
         rows = {}
         for run in self._records:
             same = run.id in known and run.state != "running"
-            rows[run.id] = known[run.id] if same else run_row(self._home.seen(run), self._states.get(run.id, {}))
+            try:
+                rows[run.id] = known[run.id] if same else run_row(self._home.seen(run), self._states.get(run.id, {}))
+            except ObjectStoreError as error:
+                problem = problem or str(error)
+                if run.id in before:
+                    rows[run.id] = before[run.id]
         with self._lock:
             self._rows = rows
             status = (self._problem, self._synced)
@@ -93,24 +83,21 @@ class RunBoard:
             news = {key for key in before.keys() | rows.keys() if before.get(key) != rows.get(key)}
             if status != (self._problem, self._synced):
                 news.add("")
-            listeners = tuple(self._listeners)
-        for listener in listeners:
-            for key in news:
-                listener.tell(key)
+        self.listeners.tell(*news)
 
     def _read(self) -> str:
         """Read the store if it has changed; why that can't be done, or ""."""
-        counter = change_counter(self._home.database)
-        if counter == self._counter:
-            return ""
         try:
+            counter = self._home.changes()
+            if counter == self._counter:
+                return ""
             if counter < 0:  # nothing was run here yet
                 self._records, self._states = [], {}
             else:
-                with self._home.store(read_only=True) as store:
+                with self._home.reading() as store:
                     self._records = store.runs(most=MAX_RUNS)
                     self._states = store.execution_states([run.id for run in self._records])
-        except StoreError as error:
+        except (StoreError, ObjectStoreError) as error:
             self._counter = None
             return str(error)
         self._counter = counter

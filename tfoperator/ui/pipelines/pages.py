@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tfoperator.pipeline import Home
-from tfoperator.ui.pipelines.board import PERIOD, RunBoard
-from tfoperator.ui.pipelines.reading import log_path, read_artifact, read_run
-from tfoperator.ui.pipelines.step_log import StepLogTail
+from tfoperator.ui.pipelines.board import RunBoard
+from tfoperator.ui.pipelines.reading import log_tail, read_artifact, read_run
 from tfoperator.ui.pipelines.streams import log_lines, run_list, run_parts
 from tfoperator.ui.pipelines.views import FindJob, artifact_detail, run_detail, step_rows
 from tfoperator.ui.problems import NotThere
@@ -25,19 +24,19 @@ _READERS = 4
 class PipelinePages:
     """The runs of a home, for all pages. `find_job` says which TFJob of the page's API server has a UID.
 
-    Streams and `artifact` are for the event loop's thread; `stop()` once they have ended.
+    Streams and `artifact` are for the event loop's thread; `stop()` once they have ended, which closes the home, too.
     """
 
-    def __init__(self, home: Home, find_job: FindJob = lambda _: None, *, period: float = PERIOD) -> None:
+    def __init__(self, home: Home, find_job: FindJob = lambda _: None) -> None:
         self._home = home
         self._find_job = find_job
-        self._board = RunBoard(home, period=period)
+        self._board = RunBoard(home)
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="ui-pipelines")
 
     @property
     def place(self) -> str:
         """Where the runs are, for people."""
-        return str(self._home.path)
+        return str(self._home)
 
     def there(self) -> bool:
         """Whether anything was ever run."""
@@ -47,6 +46,7 @@ class PipelinePages:
         """End every thread."""
         self._board.stop()
         self._readers.shutdown(wait=True, cancel_futures=True)
+        self._home.close()
 
     def runs(self) -> AsyncGenerator[bytes, None]:
         """The list, as it changes."""
@@ -56,7 +56,8 @@ class PipelinePages:
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
         """One run as it goes on, with what a step logs if one is named."""
         self._board.start()
-        producers = [lambda put: run_parts(self._board, run_id, partial(self._in_thread, self._parts, run_id), put)]
+        parts, pause = partial(self._in_thread, self._parts, run_id), self._home.look_seconds
+        producers = [lambda put: run_parts(self._board, run_id, parts, put, pause=pause)]
         if step:
             producers.append(lambda put: self._log(run_id, step, tail_lines, put))
         return merged(producers)
@@ -78,7 +79,7 @@ class PipelinePages:
     async def _log(self, run_id: str, step: str, tail_lines: int, put: Put) -> None:
         try:
             facts = await self._in_thread(read_run, self._home, run_id)
-            tail = StepLogTail(log_path(self._home, facts.run, step), tail_lines=tail_lines)
+            tail = log_tail(self._home, facts.run, step, tail_lines)
         except NotThere:
             await asyncio.Event().wait()  # the other producer says so, until the page leaves
             return

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from contextlib import AbstractContextManager
+from functools import partial
 
 import msgspec
 
 from tfoperator.launcher import LauncherError
-from tfoperator.launcher.core import LaunchRecord, WorkDirectory
-from tfoperator.pipeline import Home, Lineage, MetadataStore, StoreError, lineage_of
+from tfoperator.launcher.core import LaunchRecord
+from tfoperator.pipeline import Home, Lineage, MetadataStore, ObjectStoreError, StoreError, lineage_of
 from tfoperator.pipeline.home import is_run_id
+from tfoperator.pipeline.object_home import ObjectHome
 from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, Maker, RunRecord
+from tfoperator.ui.pipelines.object_log import ObjectLogTail
+from tfoperator.ui.pipelines.step_log import LogTail, StepLogTail
 from tfoperator.ui.problems import CannotRead, NotThere
 
 
@@ -44,8 +48,13 @@ def read_run(home: Home, run_id: str) -> RunFacts:
             makers = store.makers(sorted(numbers))
         except StoreError as error:
             raise CannotRead(str(error)) from error
-    launches = {step: found for step in run.steps if (found := _launch(home, run.id, step)) is not None}
-    return RunFacts(home.seen(run), executions, launches, makers)
+    # In an object store each is a request, and a step without an execution mostly has none.
+    begun = executions if isinstance(home, ObjectHome) else run.steps
+    launches = {step: found for step in begun if (found := _launch(home, run.id, step)) is not None}
+    try:
+        return RunFacts(home.seen(run), executions, launches, makers)
+    except ObjectStoreError as error:
+        raise CannotRead(str(error)) from error
 
 
 def read_artifact(home: Home, number: int) -> ArtifactFacts:
@@ -60,11 +69,15 @@ def read_artifact(home: Home, number: int) -> ArtifactFacts:
             raise CannotRead(str(error)) from error
 
 
-def log_path(home: Home, run: RunRecord, step: str) -> Path:
-    """Where a step's log is. Raises NotThere for what is no step of this run, or would be a file elsewhere."""
+def log_tail(home: Home, run: RunRecord, step: str, tail_lines: int) -> LogTail:
+    """Follows a step's log. Raises NotThere for what is no step of this run, or would be a file elsewhere."""
     if step not in run.steps or not _safe(run.id, step):
         raise NotThere(f"run {run.id} has no step {step!r}")
-    return home.step_log(run.id, step)
+    if isinstance(home, ObjectHome):
+        return ObjectLogTail(
+            partial(home.log_pieces, run.id, step), home.log_piece, tail_lines=tail_lines, pause=home.look_seconds
+        )
+    return StepLogTail(home.step_log(run.id, step), tail_lines=tail_lines)
 
 
 def _launch(home: Home, run_id: str, step: str) -> LaunchRecord | None:
@@ -72,7 +85,7 @@ def _launch(home: Home, run_id: str, step: str) -> LaunchRecord | None:
     if not _safe(run_id, step):
         return None
     try:
-        return WorkDirectory(home.step_folder(run_id, step)).load()
+        return home.launch_record(run_id, step)
     except LauncherError:
         return None
 
@@ -82,12 +95,12 @@ def _safe(run_id: str, step: str) -> bool:
     return is_run_id(run_id) and step not in ("", ".", "..") and not {os.sep, "\0"} & set(step)
 
 
-def _opened(home: Home) -> MetadataStore:
-    if not home.exists():
-        raise NotThere("no pipeline was run here yet")
+def _opened(home: Home) -> AbstractContextManager[MetadataStore]:
     try:
-        return home.store(read_only=True)
-    except StoreError as error:
+        if not home.exists():
+            raise NotThere("no pipeline was run here yet")
+        return home.reading()
+    except (StoreError, ObjectStoreError) as error:
         raise CannotRead(str(error)) from error
 
 

@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -24,8 +25,27 @@ class LogPiece(msgspec.Struct, frozen=True):
     afresh: bool = False
 
 
+class LogTail(Protocol):
+    """The lines of a log that others write. `read` from one thread at a time, `close` from any."""
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two looks at a log at whose end one is."""
+        ...
+
+    def read(self) -> LogPiece:
+        """What has come since the last time, at most a piece; nothing at the end. Raises CannotRead."""
+        ...
+
+    def close(self) -> None:
+        """Nothing is read any more. Idempotent."""
+        ...
+
+
 class StepLogTail:
-    """The lines of a file that others write. `read` from one thread at a time, `close` from any."""
+    """A `LogTail` of a file."""
+
+    pause = 0.5
 
     def __init__(self, path: Path, *, tail_lines: int) -> None:
         self._path = path

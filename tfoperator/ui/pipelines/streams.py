@@ -7,24 +7,19 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from tfoperator.ui.pipelines.board import RunBoard
-from tfoperator.ui.pipelines.step_log import LogPiece, StepLogTail
+from tfoperator.ui.pipelines.step_log import LogPiece, LogTail
 from tfoperator.ui.problems import CannotRead, NotThere
 from tfoperator.ui.streams import HEARTBEAT, Put, encode_status, next_changes
 from tfoperator.ui.views import encode
 
 T = TypeVar("T")
 
-_GOES_ON = 1.0
-"""Seconds between two looks at a run that goes on: attempts and containers are in files that nothing tells of."""
-_LOG_PERIOD = 0.5
-"""Seconds between two looks at a log at whose end one is."""
-
 InThread = Callable[[Callable[[], T]], Awaitable[T]]
 
 
 async def run_list(board: RunBoard) -> AsyncGenerator[bytes, None]:
     """Every run, and on: `{"runs": [...]}`, then `{"synced": true}`, `{"runs": [...], "gone": [...]}`."""
-    listener = board.listen(asyncio.get_running_loop())
+    listener = board.listeners.listen(asyncio.get_running_loop())
     try:
         known: dict[str, Any] = {}
         while True:
@@ -37,12 +32,17 @@ async def run_list(board: RunBoard) -> AsyncGenerator[bytes, None]:
             yield encode_status(status)
             await next_changes(listener)
     finally:
-        board.unlisten(listener)
+        board.listeners.unlisten(listener)
 
 
-async def run_parts(board: RunBoard, key: str, read: Callable[[], Awaitable[Mapping[str, Any]]], put: Put) -> None:
-    """A run, each part when it has changed. `read` gives the parts, among them `goesOn`, which is not sent."""
-    listener = board.listen(asyncio.get_running_loop())
+async def run_parts(
+    board: RunBoard, key: str, read: Callable[[], Awaitable[Mapping[str, Any]]], put: Put, *, pause: float
+) -> None:
+    """A run, each part when it has changed. `read` gives the parts, among them `goesOn`, which is not sent.
+
+    While it goes on it is read every `pause` seconds: attempts and containers are in files that nothing tells of.
+    """
+    listener = board.listeners.listen(asyncio.get_running_loop())
     sent: dict[str, bytes] = {}
     try:
         while True:
@@ -62,14 +62,14 @@ async def run_parts(board: RunBoard, key: str, read: Callable[[], Awaitable[Mapp
                     await put(line)
             await put(encode_status({"synced": True, "problems": problems}))
             while True:
-                changed = await next_changes(listener, _GOES_ON if goes_on else HEARTBEAT)
+                changed = await next_changes(listener, pause if goes_on else HEARTBEAT)
                 if not changed or changed & {key, ""}:
                     break
     finally:
-        board.unlisten(listener)
+        board.listeners.unlisten(listener)
 
 
-async def log_lines(step: str, tail: StepLogTail, in_thread: InThread[LogPiece], put: Put) -> None:
+async def log_lines(step: str, tail: LogTail, in_thread: InThread[LogPiece], put: Put) -> None:
     """What a step logs, as the logs of replicas come; each line once, however slow the page is."""
     try:
         while True:
@@ -77,7 +77,7 @@ async def log_lines(step: str, tail: StepLogTail, in_thread: InThread[LogPiece],
             if piece.lines or piece.afresh:
                 await put(encode({"log": {"step": step, "lines": piece.lines, "afresh": piece.afresh}}))
             else:
-                await asyncio.sleep(_LOG_PERIOD)
+                await asyncio.sleep(tail.pause)
     except CannotRead as error:
         await put(encode({"log": {"step": step, "problem": str(error)}}))
         await asyncio.Event().wait()  # the rest of the page goes on

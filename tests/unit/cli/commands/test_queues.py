@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.cli import Cli
+from tests.support.cluster import decode
 from tests.support.eventually import eventually
 from tests.support.kueue_objects import QueueWorld, condition, no_quota, queue_world
 from tests.support.threads import no_threads_left
@@ -91,6 +94,22 @@ def test_get_has_a_column_for_queues_if_a_job_is_in_one(queues: Queues) -> None:
     assert "research: Waiting" in wide
     assert "insufficient unused quota for cpu in flavor default, 2 more needed" in wide
     assert queues.tell("get", "waits", "-o", "name", code=0).out == "tfjob.kubeflow.org/waits\n"
+
+
+def test_watching_has_the_column_from_the_first_job_on_that_is_in_a_queue(queues: Queues, tmp_path: Path) -> None:
+    queues.submit("free", Worker=1)
+    with Cli(tmp_path, KUBECONFIG=str(queues.kubeconfig)).start("get", "-w") as command:
+        command.until("free")
+        assert "QUEUE" not in command.output
+        made = queues.queue("waits")
+        command.until("research: Unknown")
+        queues.admits(made, no_quota())
+        queues.client.patch(TFJOBS, queues.namespace, "waits", {"metadata": {"labels": {"seen": "yes"}}}, decode)
+        command.until("research: Waiting")
+        queues.client.patch(TFJOBS, queues.namespace, "free", {"metadata": {"labels": {"seen": "yes"}}}, decode)
+        command.until(" -\n")
+        assert command.end(signal.SIGINT) == 130
+    assert command.output.count("NAME ") == 2, "the second header has the column"
 
 
 def test_what_others_have_written_does_no_harm_to_a_terminal(queues: Queues) -> None:

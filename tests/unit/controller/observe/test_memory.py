@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tfoperator.api.v1.types import TFJob, TFJobStatus, decode_tfjob
+from tfoperator.api.v1.types import ReplicaStatus, TFJob, TFJobStatus, decode_tfjob
 from tfoperator.controller import Comparison
 from tfoperator.controller.observe import JobMemory
 
@@ -111,3 +111,30 @@ def test_an_edited_template_is_named_once() -> None:
     assert edited(with_template(3, {"a": 3})) == ["Worker"]
     assert edited(with_template(3, {"a": 3})) == []
     assert edited(with_template(4, None)) == ["Worker"]
+
+
+def counted(active: int) -> TFJobStatus:
+    return TFJobStatus(replica_statuses={"Worker": ReplicaStatus(active=active)})
+
+
+def test_the_time_that_a_status_waits_is_counted_from_the_first_change_to_the_next_write() -> None:
+    memory = JobMemory()
+    assert memory.recall(job(), 1.0).status_waited == 0
+    assert not memory.status_waits("u", counted(1), 2.0)
+    assert not memory.status_waits("u", counted(1), 3.0), "the same again"
+    assert memory.status_waits("u", counted(2), 4.0)
+    assert memory.recall(job(), 5.0).status_waited == 3
+    assert memory.recorded("u", counted(3))
+    assert memory.recall(job(), 6.0).status_waited == 0
+    assert not memory.recorded("u", counted(4)), "nothing waited"
+    memory.status_waits("u", counted(5), 7.0)
+    assert not memory.recorded("u", counted(5)), "it has been written itself"
+
+
+def test_nothing_waits_of_a_job_that_is_forgotten() -> None:
+    memory = JobMemory()
+    memory.recall(job(), 0.0)
+    memory.forget("u")
+    assert not memory.status_waits("u", counted(1), 1.0)
+    assert not memory.recorded("u", counted(2))
+    assert len(memory) == 0

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.launcher.executors import Copies, Raises, Says
+from tests.unit.launcher.executors import Copies, Prints, Raises, Says
 from tfoperator.launcher import (
     AlreadyFailed,
     Artifact,
@@ -66,6 +66,16 @@ def test_a_run_publishes_its_output(tmp_path: Path) -> None:
     assert (result.execution_id, result.attempts, result.cached) == (1, 1, False)
     assert result.outputs == {"copy": (Artifact(str(tmp_path / "out")),)}
     assert '"state":"succeeded"' in (tmp_path / "records/copies/1.json").read_text()
+
+
+def test_what_a_class_prints_is_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines: list[str] = []
+    component = Component("prints", ExecutorClassSpec(Prints))
+    context = LaunchContext(work_dir=tmp_path / "work", retry=QUICK, log=lines.append)
+    with pytest.raises(PermanentFailure):
+        InProcessComponentLauncher(component, context=context).launch()
+    assert lines == ["it begins", "something is wrong"]
+    assert capsys.readouterr().out == ""
 
 
 def test_output_json_overrides_what_is_recorded(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod
 from tfoperator.local.run.container_output import LogChunk
 from tfoperator.local.run.job_run import JobRun
-from tfoperator.local.run.lifecycle import ControlPlaneFailed
+from tfoperator.local.run.lifecycle import ControlPlaneFailed, JobLifecycle
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.local.usage import Usage
 
@@ -74,6 +74,24 @@ def nothing_is_left() -> Iterator[None]:
 def job(*command: str) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(tfjob("quick", Worker=replica(*command)))
     return loaded
+
+
+def test_events_that_come_later_than_the_end_are_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = JobLifecycle.send
+    late = {"SuccessfulCreatePod"}
+
+    def without_late(self: JobLifecycle, message: Any) -> None:
+        if not (isinstance(message, Event) and message.reason in late):
+            send(self, message)
+
+    monkeypatch.setattr(JobLifecycle, "send", without_late)
+    listener = Recorder()
+    run = JobRun([job("true")], listener, run_dir=tmp_path)
+    run.execute()
+    reasons = [event.reason for event in run.events]
+    assert reasons.count("SuccessfulCreatePod") == listener.told.count("event SuccessfulCreatePod") == 1
+    assert [line for line in listener.told if line.startswith("event ")] == [f"event {reason}" for reason in reasons]
+    assert len({(event.metadata.uid, event.metadata.resource_version) for event in run.events}) == len(reasons)
 
 
 def test_a_run_tells_its_listener_everything_in_one_thread_and_in_order(tmp_path: Path) -> None:

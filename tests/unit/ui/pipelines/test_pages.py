@@ -14,11 +14,13 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.threads import InThread
-from tests.support.visitor import World, until
+from tests.support.visitor import World, until, until_all
 from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
 from tfoperator.launcher import PermanentFailure
 from tfoperator.launcher.core import LaunchRecord, WorkDirectory
-from tfoperator.pipeline import Home, PipelineFailed
+from tfoperator.pipeline import Home, ObjectStoreError, PipelineFailed
+from tfoperator.pipeline.object_home import ObjectHome
+from tfoperator.pipeline.objects import FileObjects
 from tfoperator.pipeline.step_log import StepLog
 from tfoperator.pipeline.store import RunRecord
 
@@ -26,8 +28,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @contextmanager
-def shown(tmp_path: Path, **options: Any) -> Iterator[World]:
-    made = World(pipelines=tmp_path / "home", **options)
+def shown(tmp_path: Path, *, home: str = "", **options: Any) -> Iterator[World]:
+    made = World(pipelines=home or tmp_path / "home", **options)
     try:
         yield made
     finally:
@@ -80,6 +82,61 @@ def test_the_list_follows_a_run_from_its_beginning_to_its_end(tmp_path: Path) ->
         assert until(stream, "gone") == [result.run_id]
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ObjectHome, "look_seconds", 0.05)
+
+
+@pytest.mark.usefixtures("quick")
+def test_runs_whose_records_are_objects_are_shown_alike(tmp_path: Path) -> None:
+    place = f"file://{tmp_path}/objects"
+    go = threading.Event()
+
+    def talk(*_: Any) -> None:
+        print("half-way")
+        go.wait(60)
+
+    ON_THE_WAY["left"] = talk
+    with shown(tmp_path, cluster=False, home=place) as world, world.visitor.stream("/api/runs") as listed:
+        assert about(world)["pipelines"] == str(tmp_path / "objects")
+        assert next(line for line in listed if line.get("synced"))
+        call = InThread(lambda: runner(tmp_path, parallel=1, home=place).run(diamond(tmp_path)))
+        row = next(row for row in (until(listed, "runs")[0] for _ in range(1000)) if row["message"] == "left")
+        go.set()
+        key = row["key"]
+        assert row["state"] == "running"
+        call.result(60)
+        row = next(row for row in (until(listed, "runs")[0] for _ in range(1000)) if row["state"] != "running")
+        assert (row["state"], row["done"]) == ("succeeded", 4)
+        with world.visitor.stream(f"/api/run?id={key}&step=left") as stream:
+            run, steps, log = until_all(stream, "run", "steps", "log")
+        assert run["state"] == "succeeded"
+        assert log == {"step": "left", "lines": ["half-way"], "afresh": False}
+        left = next(step for step in steps if step["name"] == "left")
+        assert (left["attempts"], left["platform"]) == (1, "In process")
+        lineage = json.loads(world.visitor.ask(f"/api/artifact?id={left['outputs']['total'][0]['id']}").body)
+        assert lineage["origin"]["executions"][0]["step"] == "left"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_store_of_objects_that_can_not_be_read_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = f"file://{tmp_path}/objects"
+    run = runner(tmp_path, home=place).run(diamond(tmp_path))
+    with shown(tmp_path, cluster=False, home=place) as world, world.visitor.stream("/api/runs") as listed:
+        assert until(listed, "runs")[0]["key"] == run.run_id
+
+        def refuse(*_: Any) -> None:
+            raise ObjectStoreError("no access")
+
+        monkeypatch.setattr(FileObjects, "get", refuse)
+        assert next(line for line in listed if line.get("problems")) == {
+            "synced": True,
+            "problems": {"pipelines": "no access"},
+        }
+        with world.visitor.stream(f"/api/run?id={run.run_id}") as stream:
+            assert next(line for line in stream if line.get("problems"))["problems"] == {"pipelines": "no access"}
+
+
 def test_a_run_shows_its_steps_as_they_go_on_and_their_logs(tmp_path: Path) -> None:
     go = threading.Event()
 
@@ -94,12 +151,10 @@ def test_a_run_shows_its_steps_as_they_go_on_and_their_logs(tmp_path: Path) -> N
         call = InThread(lambda: runner(tmp_path, parallel=1).run(diamond(tmp_path)))
         key = until(listed, "runs")[0]["key"]
         with world.visitor.stream(f"/api/run?id={key}&step=left") as stream:
-            first = until(stream, "run")
+            first, steps, log = until_all(stream, "run", "steps", "log")
             assert (first["state"], first["pipeline"]) == ("running", "diamond")
-            assert [box["name"] for box in first["picture"]["boxes"]] == list(
-                dict.fromkeys(states(until(stream, "steps")))
-            )
-            assert until(stream, "log") == {"step": "left", "lines": ["half-way"], "afresh": False}
+            assert [box["name"] for box in first["picture"]["boxes"]] == list(dict.fromkeys(states(steps)))
+            assert log == {"step": "left", "lines": ["half-way"], "afresh": False}
             go.set()
             assert until(stream, "log")["lines"] == ["through"]
             run, steps = first, []

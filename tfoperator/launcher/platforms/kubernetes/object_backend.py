@@ -159,7 +159,7 @@ class ObjectBackend(abc.ABC, Generic[V]):
         self.remove(name, uid)
         self._wait_until_gone(name, uid)
         if self._interrupted is not None:
-            self._interrupted.finish(2.0)
+            self._interrupted.finish()  # the log ends with the object; its last words say why the component stopped
             self._interrupted = None
 
     def remove(self, name: str, uid: str) -> None:

@@ -108,12 +108,14 @@ class TFJobWait:
         nobody knows what the leader of a job that has succeeded said, and the job's pods hand it back by messages.
         """
         calls = self._calls
-        options = ListOptions(label_selector=f"{job_selector(self._name)},{LABEL_JOB_ROLE}={JOB_ROLE_MASTER}")
+        options = ListOptions(label_selector=job_selector(self._name))
         page = calls.patiently(
             f"list the pods of TFJob {self._name}",
             lambda: calls.client.list(PODS, calls.namespace, decode_pod_view, options),
         )
-        pods = [pod for pod in page.items if pod.metadata.is_controlled_by(self._uid)]
+        for pod in page.items:
+            self._pod_seen(pod)  # the job's end may be heard of before the beginning of a replica
+        pods = [pod for pod in page.items if pod.metadata.is_controlled_by(self._uid) and _leads(pod)]
         with self._lock:
             pods += [] if self._leader is None else [self._leader]
         ends = [end for pod in pods if (end := container_end(pod, DEFAULT_CONTAINER_NAME)) is not None]
@@ -124,7 +126,7 @@ class TFJobWait:
             )
         return next((end for end in ends if end.exit_code == 0 or not succeeded), ContainerEnd())
 
-    # In the thread that follows the pods.
+    # Mostly in the thread that follows the pods.
 
     def _follow_pods(self) -> None:
         try:
@@ -139,9 +141,8 @@ class TFJobWait:
         meta = pod.metadata
         if not meta.is_controlled_by(self._uid) or not has_started(pod, DEFAULT_CONTAINER_NAME):
             return
-        is_leader = meta.labels.get(LABEL_JOB_ROLE) == JOB_ROLE_MASTER
         with self._lock:
-            if is_leader and container_end(pod, DEFAULT_CONTAINER_NAME) is not None:
+            if _leads(pod) and container_end(pod, DEFAULT_CONTAINER_NAME) is not None:
                 self._leader = pod
             if meta.uid in self._logs or len(self._logs) >= _MAX_LOGS:
                 return
@@ -150,3 +151,7 @@ class TFJobWait:
             self._logs[meta.uid] = self._launch.forward_log(
                 meta.name, connect, prefix=f"[{shown}] ", key=f"-{meta.uid}"
             )
+
+
+def _leads(pod: PodView) -> bool:
+    return pod.metadata.labels.get(LABEL_JOB_ROLE) == JOB_ROLE_MASTER

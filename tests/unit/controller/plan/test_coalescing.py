@@ -1,0 +1,222 @@
+"""A status of nothing but counts waits for more while the API server is busy, and nothing else does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.controller.builders import after, make_job, make_pod, plan_for, planned, services_of, with_status
+from tests.unit.controller.world import World
+from tfoperator.api.v1.types import TFJob, TFJobStatus
+from tfoperator.controller import Comparison, Observed, Plan, PlannedEvent, PlanOptions
+from tfoperator.controller.plan.postponing import postpone
+from tfoperator.controller.plan.status.counts import only_counts_rise
+
+BOUND = 2.0
+OPTIONS = PlanOptions(max_status_delay=BOUND)
+JOB = make_job({"PS": 1, "Worker": 4})
+LESS = [make_pod("PS-0"), *(make_pod(f"Worker-{i}", "Running" if i < 1 else "Pending") for i in range(4))]
+MORE = [make_pod("PS-0"), *(make_pod(f"Worker-{i}", "Running" if i < 2 else "Pending") for i in range(4))]
+RUNNING = with_status(JOB, planned(JOB, *LESS).status)
+
+
+def decided(*, load: float = 1.0, waited: float = 0.0, options: PlanOptions = OPTIONS, **observed: Any) -> Plan:
+    """The plan for a job of which one more worker runs than its status says."""
+    seen = Observed(RUNNING, tuple(MORE), services_of(RUNNING), server_load=load, status_waited=waited, **observed)
+    return plan_for(seen, options=options)
+
+
+@pytest.mark.parametrize(("load", "waited", "left"), [(1.0, 0.0, 2.0), (0.5, 0.0, 1.0), (0.5, 0.75, 0.25), (7, 0, 2)])
+def test_counts_wait_the_longer_the_busier_the_server_is(load: float, waited: float, left: float) -> None:
+    plan = decided(load=load, waited=waited)
+    assert not plan.write_status
+    assert plan.status_waits
+    assert plan.requeue_after == left
+    assert plan.status.ready == "3/5"
+
+
+@pytest.mark.parametrize(("load", "waited"), [(0.0, 0.0), (0.04, 0.0), (1.0, 2.0), (0.5, 1.0), (0.5, 1.5)])
+def test_they_are_written_if_the_server_is_idle_or_they_have_waited(load: float, waited: float) -> None:
+    plan = decided(load=load, waited=waited)
+    assert plan.write_status
+    assert not plan.status_waits
+
+
+def test_without_a_bound_nothing_waits() -> None:
+    assert decided(options=PlanOptions()).write_status
+
+
+def test_what_is_due_sooner_stays_so() -> None:
+    plan = msgspec.structs.replace(decided(options=PlanOptions()), requeue_after=0.5)
+    assert postponed(plan).requeue_after == 0.5
+
+
+def postponed(plan: Plan, comparison: Comparison | None = None) -> Plan:
+    return postpone(plan, Observed(RUNNING, server_load=1.0, comparison=comparison), OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"write_status_first": True},
+        {"events": (PlannedEvent("Normal", "TFJobResumed", "it is"),)},
+        {"phases": planned(JOB).phases},
+    ],
+)
+def test_a_plan_that_does_more_than_to_write_counts_writes_them(change: dict[str, Any]) -> None:
+    plan = decided(options=PlanOptions())
+    assert postponed(plan).status_waits
+    plan = msgspec.structs.replace(plan, **change)
+    assert postponed(plan) == plan
+
+
+def test_a_comparison_that_is_to_be_recorded_takes_them_along() -> None:
+    plan = decided(options=PlanOptions())
+    assert postponed(plan, Comparison(after(0), write=True)).write_status
+    assert postponed(plan, Comparison(after(0), write=False)).status_waits
+
+
+# In virtual time.
+
+
+class Life:
+    """A job and its operator, whose delayed syncs come when they are due."""
+
+    def __init__(self, job: TFJob, options: PlanOptions) -> None:
+        self.world = World(job, options=options)
+        self.at = 0.0
+        self.due: float | None = None
+        self.writes = 0
+
+    def sync(self) -> None:
+        """Until there is nothing to do."""
+        for _ in range(12):
+            result = self.world.sync()
+            self.writes += result.write_status
+            if result.requeue_after is not None:
+                due = self.at + result.requeue_after
+                self.due = due if self.due is None else min(self.due, due)
+            if not result.acts:
+                return
+        raise AssertionError("it keeps acting")
+
+    def wait_until(self, moment: float) -> None:
+        """Let time pass without looking."""
+        self.world.tick(moment - self.at)
+        self.at = moment
+
+    def look_if_due(self) -> bool:
+        if self.due is None or self.due > self.at:
+            return False
+        self.due = None
+        self.sync()
+        return True
+
+    def happen(self, what: str, pick: int) -> None:
+        world = self.world
+        if what == "scale":
+            world.scale("Worker", pick % 8)
+        elif what == "suspend":
+            world.suspend(pick % 2 == 0)
+        elif world.pods:
+            name = sorted(world.pods)[pick % len(world.pods)]
+            if what in ("exit-0", "exit-1", "exit-137"):
+                world.exit(name, int(what.partition("-")[2]))
+            else:
+                getattr(world, what)(name)
+
+    @property
+    def status(self) -> TFJobStatus:
+        """As written, without when the words of conditions were last changed."""
+        status = self.world.job.status
+        conditions = tuple(msgspec.structs.replace(one, last_update_time=None) for one in status.conditions)
+        return msgspec.structs.replace(status, conditions=conditions)
+
+
+class Twins:
+    """The same life twice: in one of them each change is written at once."""
+
+    def __init__(self, job: TFJob) -> None:
+        self.at_once = Life(job, PlanOptions())
+        self.coalesced = Life(job, OPTIONS)
+        self.both = (self.at_once, self.coalesced)
+        self.differ_since: float | None = None
+
+    def sync(self) -> None:
+        for one in self.both:
+            one.sync()
+        self.compare()
+
+    def compare(self) -> None:
+        written, expected, at = self.coalesced.status, self.at_once.status, self.coalesced.at
+        if written == expected:
+            self.differ_since = None
+            return
+        assert only_counts_rise(written, expected, self.coalesced.world.job.spec), (written, expected)
+        self.differ_since = at if self.differ_since is None else self.differ_since
+        assert at - self.differ_since < BOUND, "it is late"
+
+    def pass_time(self, seconds: float) -> None:
+        end = self.at_once.at + seconds
+        while True:
+            due = [one.due for one in self.both if one.due is not None and one.due <= end]
+            for one in self.both:
+                one.wait_until(min(due, default=end))
+            if not due:
+                return
+            for one in self.both:
+                one.look_if_due()
+            self.compare()
+
+
+HAPPENINGS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["run"] * 9 + ["exit-0", "exit-1", "exit-137", "kill", "gone", "evict", "vanish", "scale", "suspend"]
+        ),
+        st.integers(0, 20),
+        st.sampled_from([0.0, 0.0625, 0.25, 1.0, 2.5]),
+        st.sampled_from([None, None, 0.0, 0.0625, 0.5, 1.0]),
+    ),
+    max_size=40,
+)
+"""What happens to which pod, how long nothing does then, and how busy the server is from now on. Sums of these times
+are exact, so that what is due at one time in both lives happens at one time."""
+
+
+@settings(max_examples=200, deadline=None)
+@given(happenings=HAPPENINGS, policy=st.sampled_from(["Never", "OnFailure", "ExitCode"]), workers=st.integers(1, 7))
+def test_whatever_happens_only_counts_are_late_and_never_by_more_than_the_bound(
+    happenings: list[tuple[str, int, float, float | None]], policy: str, workers: int
+) -> None:
+    twins = Twins(make_job({"PS": {"replicas": 2}, "Worker": {"replicas": workers, "restartPolicy": policy}}))
+    twins.sync()
+    for what, pick, seconds, load in happenings:
+        if load is not None:
+            twins.coalesced.world.load = load
+        for one in twins.both:
+            one.happen(what, pick)
+        twins.sync()
+        twins.pass_time(seconds)
+    twins.pass_time(BOUND)
+    assert twins.coalesced.status == twins.at_once.status
+    assert twins.coalesced.writes <= twins.at_once.writes
+
+
+def test_the_pods_of_a_large_job_that_come_one_by_one_cost_a_few_writes_on_a_busy_server() -> None:
+    twins = Twins(make_job({"PS": 1, "Worker": 99}))
+    twins.coalesced.world.load = 1.0
+    twins.sync()
+    for name in sorted(twins.at_once.world.pods):
+        for one in twins.both:
+            one.world.run(name)
+        twins.sync()
+        twins.pass_time(0.125)
+    assert twins.at_once.writes == 101
+    # Created, the first worker, every two of 12.5 seconds, that all workers are active, and that all are ready.
+    assert twins.coalesced.writes <= 10
+    assert twins.coalesced.status == twins.at_once.status

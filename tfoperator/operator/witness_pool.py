@@ -1,0 +1,43 @@
+"""Threads for looks into running pods: none before the first look, and none that keeps the operator from ending."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+
+class WitnessPool:
+    """Thread-safe. `close()` ends its threads."""
+
+    def __init__(self, at_once: int, name: str) -> None:
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
+        self._lock = threading.Lock()  # guards _closed, and that nothing is submitted after it
+        self._running: set[Future[None]] = set()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is begun any more."""
+        return self._closed
+
+    def submit(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Have a thread do it, when one is free; nothing happens once this is closed."""
+        with self._lock:
+            if not self._closed:
+                one = self._pool.submit(work, *arguments)
+                self._running.add(one)
+                one.add_done_callback(self._running.discard)
+
+    def close(self, timeout: float) -> None:
+        """Begin with no more, and wait up to `timeout` real seconds for the threads. Idempotent.
+
+        One that waits for an answer, because a node is gone perhaps, ends when the client that asks is closed.
+        """
+        with self._lock:
+            self._closed = True
+            running = tuple(self._running)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if not wait(running, timeout).not_done:
+            self._pool.shutdown(wait=True)
