@@ -97,7 +97,7 @@ def free_ports(count: int) -> list[int]:
 
     Not those that port 0 would give: the kernel gives them to outgoing connections, too, also before they are used.
     """
-    ports = []
+    ports: list[int] = []
     while len(ports) < count:
         one = socket.socket()
         try:
