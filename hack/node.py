@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import psutil
+
 from hack import debian, gobuild, images
 from hack.machine import NODE_ADDRESS, POD_CIDR, Machine, MachineError
 from hack.processes import answers, becomes_ready, comes_true, remove_cgroups, spawn, tail
@@ -181,8 +183,9 @@ def load_image(machine: Machine, archive: Path) -> None:
 
 
 def require_no_other() -> None:
-    """Raises MachineError if a kubelet that isn't ours has pods on this machine."""
-    if _cgroups():
+    """Raises MachineError if another kubelet runs on this machine; what one left that was killed is removed."""
+    runs = any(process.info["name"] == "kubelet" for process in psutil.process_iter(["name"]))
+    if _cgroups() and (runs or not remove_cgroups(_cgroups())):
         raise MachineError("control groups named kubepods are in /sys/fs/cgroup: another kubelet runs on this machine")
 
 
