@@ -41,6 +41,7 @@ class Terminal:
         if self.pid == 0:  # pragma: no cover - another program from here on
             os.chdir(folder)
             os.environ["TERM"] = "xterm"
+            os.environ["PYTHONUNBUFFERED"] = "1"  # as in containers; a write that Ctrl-C cuts off has no buffer then
             signal.signal(signal.SIGINT, signal.default_int_handler)
             # Before the command looks at its terminal.
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 300, 0, 0))
@@ -74,8 +75,9 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """What was printed, without colours and movements of the cursor."""
-        return [line.strip() for line in CONTROLS.sub("", self.output).replace("\r", "\n").split("\n")]
+        """What was printed, without colours, movements of the cursor, and the terminal's own echo of Ctrl-C."""
+        text = CONTROLS.sub("", self.output).replace("^C", "").replace("\r", "\n")
+        return [line.strip() for line in text.split("\n")]
 
 
 def test_a_flood_is_skipped_and_counted_hides_nobody_and_does_not_delay_ctrl_c(cli: Cli) -> None:

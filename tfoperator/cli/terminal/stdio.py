@@ -6,11 +6,15 @@ to, with its jobs stopped in order, and not with a traceback out of the middle o
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 from collections.abc import Callable
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 def prepare() -> None:
@@ -22,6 +26,32 @@ def prepare() -> None:
         elif isinstance(stream, io.TextIOWrapper):
             # What containers print need not exist in the encoding of this terminal.
             stream.reconfigure(errors="backslashreplace")
+            if isinstance(stream.buffer, io.RawIOBase):
+                stream.flush()
+                setattr(sys, name, _unbuffered(stream))
+
+
+def _unbuffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    """The same stream, which Python has made without a buffer (`PYTHONUNBUFFERED`), with whole writes."""
+    raw = _WholeWrites(stream.fileno(), "wb", closefd=False)
+    return io.TextIOWrapper(raw, encoding=stream.encoding, errors=stream.errors, write_through=True)
+
+
+class _WholeWrites(io.FileIO):
+    """A file that is written to the end of what is given, as a buffer does.
+
+    A signal, as of Ctrl-C, ends a write before all is written. Without a buffer Python forgets the rest.
+    """
+
+    def write(self, data: Buffer, /) -> int:
+        left = memoryview(data).cast("B")
+        size = len(left)
+        while left:
+            written = super().write(left)
+            if written is None:
+                raise BlockingIOError(errno.EAGAIN, "it does not block, and takes no more now")
+            left = left[written:]
+        return size
 
 
 class FragileStream(io.TextIOBase):
