@@ -66,6 +66,9 @@ class Candidate:
         try:
             lease = self._lock.get()
         except NotFoundError:
+            if seen.holder and not self.holds(seen) and self._valid(seen, started):
+                # Somebody has deleted it. Its holder does not know that yet, and works on.
+                return False, seen
             return self._create(seen, started)
         except FAILURES as error:
             logger.warning("lease %s can't be read: %s", self._lock, error)

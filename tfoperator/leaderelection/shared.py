@@ -44,6 +44,9 @@ class SharedCandidate(Candidate):
         except FAILURES as error:
             logger.warning("lease %s can't be read: %s", self._lock, error)
             return False, seen
+        if self._was_lost_between(seen, lease.record):
+            logger.warning("lease %s was somebody else's meanwhile", self._lock)
+            return False, Seen()
         since = shared_since(seen, lease.record, self._lock.identity)
         if since is not None and started < since + self._lease_duration:
             return True, Seen(lease, since, started)
@@ -56,6 +59,19 @@ class SharedCandidate(Candidate):
             # Mostly another of us was faster, which the next look shows.
             logger.debug("lease %s can't be written: %s", self._lock, error)
         return False, Seen(lease, seen.since, started)
+
+    def _was_lost_between(self, seen: Seen, record: LeaseRecord) -> bool:
+        """Whether another identity had it since it was seen, which a machine that was suspended has not noticed."""
+        return (
+            record.holder == self._lock.identity
+            and seen.lease is not None
+            and record.transitions > seen.lease.record.transitions
+        )
+
+    def _record(self, term: LeaseRecord) -> LeaseRecord:
+        """As of any candidate, and good for as long as the most patient of those who share it believes."""
+        record = super()._record(term)
+        return msgspec.structs.replace(record, duration_seconds=max(record.duration_seconds, term.duration_seconds))
 
     def release(self) -> bool:
         """Leave it to those who share it; whoever is the last lets it expire."""

@@ -40,6 +40,7 @@ class Election:
         self._lead = lead
         self._fail = fail
         self._clock = clock
+        self._work_begun = False  # set once, by the thread that works
         self._work_ended = StopSignal()
         name, shard = options.leader_elect_id, options.shard
         self._layout: LeaderElector | None = None
@@ -69,10 +70,12 @@ class Election:
         self._layout.run(stop)
         if not stop.is_set():
             self._fail("the lease of the layout of shards was lost: another layout may be served by now")
-            # Nobody else gets our shard before our work has ended.
+        if self._work_begun:
+            # Nobody else gets our shard before our work has ended, also if the layout was lost while it ended.
             self._work_ended.wait(self._clock, None)
 
     def _work(self, stop: StopSignal) -> None:
+        self._work_begun = True
         try:
             self._lead(stop)
         finally:

@@ -197,6 +197,18 @@ def test_a_leader_whose_lease_was_deleted_creates_it_again(api: FakeApi, me: One
     assert spec(api)["holderIdentity"] == "me"
 
 
+def test_a_lease_that_was_deleted_is_its_holders_for_as_long_as_it_was_good(
+    api: FakeApi, me: One, other: One, clock: FakeClock
+) -> None:
+    assert other.attempt()
+    assert not me.attempt()
+    api.remove(LEASES, "kubeflow", "tfoperator")
+    clock.advance(14)
+    assert not me.attempt()
+    clock.advance(1)
+    assert me.attempt()
+
+
 def test_a_process_that_finds_its_own_identity_goes_on_as_holder(api: FakeApi, me: One) -> None:
     put(api, holderIdentity="me", leaseDurationSeconds=15, leaseTransitions=2)
     assert me.attempt()

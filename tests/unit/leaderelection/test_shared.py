@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,10 +28,19 @@ def lease(holder: str, transitions: int = 0) -> Lease:
 class One:
     """Somebody who competes for a lease, and what was seen of it."""
 
-    def __init__(self, api: FakeApi, clock: FakeClock, identity: str, name: str = "op", *, shared: bool = True) -> None:
+    def __init__(
+        self,
+        api: FakeApi,
+        clock: FakeClock,
+        identity: str,
+        name: str = "op",
+        *,
+        shared: bool = True,
+        duration: float = DURATION,
+    ) -> None:
         lock = LeaseLock(api, namespace="ns", name=name, identity=identity)
         self.clock = clock
-        self.candidate = (SharedCandidate if shared else Candidate)(lock, lease_duration=DURATION, clock=clock)
+        self.candidate = (SharedCandidate if shared else Candidate)(lock, lease_duration=duration, clock=clock)
         self.seen = Seen()
         self.held = False
 
@@ -160,6 +170,32 @@ def test_a_lease_that_somebody_deleted_is_made_again(api: FakeApi, clock: FakeCl
     clock.advance(1)
     assert one.attempt()
     assert api.names(LEASES) == ["op"]
+
+
+def test_it_is_good_for_as_long_as_the_most_patient_of_us_believes(api: FakeApi, clock: FakeClock) -> None:
+    patient, hasty, other = One(api, clock, "us", duration=60), One(api, clock, "us"), One(api, clock, "them")
+    assert patient.attempt()
+    assert hasty.attempt()
+    clock.advance(1)
+    assert hasty.attempt()
+    assert not other.attempt()
+    clock.advance(59)
+    assert not other.attempt()
+    clock.advance(1)
+    assert other.attempt()
+
+
+def test_who_did_not_notice_that_others_had_it_meanwhile_has_lost_it(api: FakeApi, clock: FakeClock) -> None:
+    asleep, other, later = One(api, clock, "us"), One(api, clock, "them"), One(api, clock, "us")
+    assert asleep.attempt()
+    for one in (other, later):
+        assert not one.attempt()
+        clock.advance(DURATION)
+        assert one.attempt()
+    # Its machine was suspended, and its clock with it.
+    asleep.seen = msgspec.structs.replace(asleep.seen, since=clock.monotonic(), looked=clock.monotonic())
+    assert not asleep.attempt()
+    assert not asleep.valid
 
 
 def test_no_answer_keeps_what_was_seen(api: FakeApi, clock: FakeClock) -> None:
