@@ -6,9 +6,9 @@ to, with its jobs stopped in order, and not with a traceback out of the middle o
 
 from __future__ import annotations
 
-import errno
 import io
 import os
+import select
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
@@ -48,9 +48,9 @@ class _WholeWrites(io.FileIO):
         size = len(left)
         while left:
             written = super().write(left)
-            if written is None:
-                raise BlockingIOError(errno.EAGAIN, "it does not block, and takes no more now")
-            left = left[written:]
+            if written is None:  # somebody has set it not to block, and it takes no more now
+                select.select([], [self], [])
+            left = left[written or 0 :]
         return size
 
 

@@ -24,7 +24,8 @@ class _Lines:
 
     def __init__(self, log: Callable[[str], object]) -> None:
         self._log = log
-        self._lock = threading.Lock()  # guards _rest
+        # Guards _rest. A handler of a signal, or a destructor, may print while its own thread has it.
+        self._lock = threading.RLock()
         self._rest = ""
 
     def add(self, text: str) -> None:
