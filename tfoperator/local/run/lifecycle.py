@@ -141,7 +141,8 @@ class JobLifecycle:
 
     def look_back(self, client: Client) -> None:
         """See which events there are, when no more will come. In the thread of this."""
-        self._last = client.list(EVENTS, "", decode_event).items
+        events = client.list(EVENTS, "", decode_event).items
+        self._last = tuple(sorted(events, key=lambda event: int(event.metadata.resource_version)))
 
     def abandon(self) -> None:
         """Stop everything without further words, if it isn't over yet."""
