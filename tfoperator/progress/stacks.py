@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import signal
 import stat
 import sys
@@ -68,7 +69,7 @@ def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -
     has the file open, because any other program may take it for something else.
     """
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
-        pid = int(path.stem) if path.stem.isdigit() and len(path.stem) < 10 else 0
+        pid = int(path.stem) if re.fullmatch("[0-9]{1,9}", path.stem) else 0
         if pid > 0 and _is_alive(pid, group):
             yield pid, _take(pid, path, timeout)
 
@@ -91,6 +92,9 @@ def main() -> int:
             f"container one at /tmp (an emptyDir), or set {STACKS_VARIABLE}\n"
         )
         return 1
+    if folder.exists() and not _is_ours(folder):
+        sys.stderr.write(f"{folder} belongs to somebody else, so what is in it is not believed\n")
+        return 1
     for pid, text in take(folder):
         found += 1
         sys.stdout.write(f"Process {pid}:\n{text}\n")
@@ -106,10 +110,14 @@ def _directory() -> Path:
     """The directory, made if it isn't there. Raises OSError if it is somebody else's."""
     folder = stacks_directory()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    if not _is_ours(folder):
         raise PermissionError(f"{folder} belongs to somebody else")
     return folder
+
+
+def _is_ours(folder: Path) -> bool:
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
 
 
 def _is_alive(pid: int, group: int | None) -> bool:
