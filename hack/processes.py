@@ -22,8 +22,8 @@ STOP_SECONDS = 10.0
 _LISTENING = (10240, 32768)
 """Where Linux by default begins to take ports for outgoing connections (net.ipv4.ip_local_port_range), this ends."""
 
-_kept: list[socket.socket] = []
-"""Of `free_ports`: bound, and not listening. Connections to them are refused until somebody else listens there."""
+_kept: list[int] = []
+"""File descriptors of `free_ports`: bound, and not listening. Connections to them are refused until somebody else listens there."""
 
 
 def spawn(command: Sequence[str | Path], log: Path, **options: Any) -> subprocess.Popen[bytes]:
@@ -107,8 +107,8 @@ def free_ports(count: int) -> list[int]:
             continue
         # Only from here on, so that the next `bind` above is refused; a server sets it, too, and may listen.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _kept.append(one)
         ports.append(one.getsockname()[1])
+        _kept.append(one.detach())
     return ports
 
 
