@@ -23,7 +23,7 @@ _LISTENING = (10240, 32768)
 """Where Linux by default begins to take ports for outgoing connections (net.ipv4.ip_local_port_range), this ends."""
 
 _kept: list[int] = []
-"""File descriptors of `free_ports`: bound and not listening. Connections are refused until somebody else listens there."""
+"""File descriptors of `free_ports`: bound and not listening. Connections are refused until somebody listens there."""
 
 
 def spawn(command: Sequence[str | Path], log: Path, **options: Any) -> subprocess.Popen[bytes]:
