@@ -9,7 +9,6 @@ Only commands unpack. Tests find: what is missing then is an error that names th
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -19,7 +18,7 @@ import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
-from hack.gobuild import BUILD_COMMAND, cache_root
+from hack.gobuild import BUILD_COMMAND, cache_root, locked
 
 DOWNLOAD_SECONDS = 300.0
 
@@ -64,9 +63,7 @@ def find(packages: Collection[str]) -> Path:
 def unpack(packages: Collection[str]) -> Path:
     """Make what `find` finds, once. Safe to call from several processes at once. Raises PackageError."""
     root = _root(packages)
-    root.parent.mkdir(parents=True, exist_ok=True)
-    with root.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(root.with_suffix(".lock")):
         if not root.is_dir():
             print(f"unpacking Debian's {_shown(packages)} (once) ...", file=sys.stderr, flush=True)
             _fetch(sorted(packages), root)

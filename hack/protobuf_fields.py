@@ -7,15 +7,13 @@ hack/gomod/kubernetes/protobufs reads the types, which needs Go and the modules 
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from hack.gobuild import GOMOD, find_go
+from hack import gobuild
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "tfoperator/local/apiserver/http/protobuf_fields.json"
@@ -24,20 +22,12 @@ SAMPLES = ROOT / "tests/unit/local/apiserver/http/protobuf_samples.jsonl"
 
 def main() -> int:
     """Write both files; returns the exit code."""
-    for target, arguments in ((TABLE, ()), (SAMPLES, ("samples",))):
-        done = subprocess.run(
-            [str(find_go()), "run", "-mod=readonly", "./protobufs", *arguments],
-            cwd=GOMOD / "kubernetes",
-            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            print(done.stderr, file=sys.stderr)
-            return 1
-        target.write_text(done.stdout)
+    try:
+        for target, arguments in ((TABLE, ()), (SAMPLES, ("samples",))):
+            target.write_text(gobuild.run("kubernetes", "./protobufs", *arguments))
+    except gobuild.BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 

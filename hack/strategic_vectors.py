@@ -9,8 +9,6 @@ hack/gomod/strategic, which needs Go. Tests read the file alone.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from random import Random
@@ -19,7 +17,7 @@ from typing import Any
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from hack.gobuild import GOMOD, find_go
+from hack import gobuild
 
 Json = dict[str, Any]
 
@@ -262,20 +260,13 @@ def questions() -> list[Json]:
 def main() -> int:
     """Ask, and write the answers; returns the exit code."""
     asked = "".join(json.dumps(case) + "\n" for case in questions())
-    done = subprocess.run(
-        [str(find_go()), "run", "-mod=readonly", "."],
-        cwd=GOMOD / "strategic",
-        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
-        input=asked,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        print(done.stderr, file=sys.stderr)
+    try:
+        answers = gobuild.run("strategic", ".", asked=asked)
+    except gobuild.BuildError as error:
+        print(error, file=sys.stderr)
         return 1
-    VECTORS.write_text(done.stdout)
-    print(f"wrote {done.stdout.count(chr(10))} answers, of which {done.stdout.count(chr(34) + 'error')} are refusals")
+    VECTORS.write_text(answers)
+    print(f"wrote {answers.count(chr(10))} answers, of which {answers.count(chr(34) + 'error')} are refusals")
     return 0
 
 

@@ -9,7 +9,6 @@ Only commands install. Tests find: what is missing then is an error that names t
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hack.gobuild import BUILD_COMMAND, cache_root
+from hack.gobuild import BUILD_COMMAND, cache_root, locked
 
 CLIENTS = Path(__file__).with_name("requirements.txt")
 AIRFLOW = Path(__file__).with_name("airflow.txt")
@@ -44,9 +43,7 @@ def install() -> list[Path]:
 
 def _installed(requirements: Path) -> Path:
     root = _root(requirements)
-    root.parent.mkdir(parents=True, exist_ok=True)
-    with root.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(root.with_suffix(".lock")):
         if not root.is_dir():
             print(f"installing {requirements.name} of hack/strangers (once) ...", file=sys.stderr, flush=True)
             # It is moved when it is complete; nobody calls its scripts, which would name the first place.
