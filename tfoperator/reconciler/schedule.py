@@ -91,6 +91,11 @@ class Schedule:
         job = self._jobs.get(uid)
         return job is not None and job.due <= now
 
+    def is_slowest(self, uid: str) -> bool:
+        """Whether this job is at the longest interval."""
+        job = self._jobs.get(uid)
+        return job is not None and job.interval >= self._cap
+
     def forget(self, uid: str) -> None:
         """The job is gone."""
         self._jobs.pop(uid, None)

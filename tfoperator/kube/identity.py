@@ -1,0 +1,44 @@
+"""Objects seen through who they are and at which version, and nothing else: for comparisons of large collections.
+
+Decoding one takes half the time of a `PartialObject`, and nothing in it is kept for a cache.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tfoperator.kube.verbs import Decoder, decoder
+
+
+class _Owner(msgspec.Struct, frozen=True, gc=False):
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    owner_references: tuple[_Owner, ...] = ()
+
+
+class Identity(msgspec.Struct, frozen=True, gc=False):
+    """Any object: name, UID, version and owners."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+    @property
+    def key(self) -> str:
+        """As `ObjectMeta.key`."""
+        meta = self.metadata
+        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+    @property
+    def controller_uid(self) -> str:
+        """The UID of the owner that controls it, "" for none."""
+        return next((owner.uid for owner in self.metadata.owner_references if owner.controller), "")
+
+
+decode_identity: Decoder[Identity] = decoder(Identity)
+"""Decode who an object is. Raises msgspec.DecodeError."""
