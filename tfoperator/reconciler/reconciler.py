@@ -17,8 +17,8 @@ goes on with the interval that it had.
 What it costs when nothing happens, N jobs: one look per `base` (15 s) at most, and one per `cap` (5 min) once all jobs
 have been quiet for ten minutes. A look is three paged, metadata-only lists, one more with gangs, and one with
 TensorBoards, if there was none such for `cap`; else as many short watches, which cost what has changed. Each job's
-`status.lastReconcileTime` is written with other changes of its status, or else at most once per `cap`, these writes
-spread over a fifth of it; a finished job's is not written any more.
+`status.lastReconcileTime` is written with other changes of its status, or else after `cap`, and then ever more rarely
+up to once per twelve times that, these writes spread over a fifth of `cap`; a finished job's is not written any more.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.reconciler.compare import Difference, confirmed
 from tfoperator.reconciler.hooks import Reconcilable, ReconcilerMetrics
-from tfoperator.reconciler.last_comparison import last_comparison, recorded_ago
+from tfoperator.reconciler.last_comparison import last_comparison, record_is_due
 from tfoperator.reconciler.live import Look, Looker
 from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
 
@@ -295,8 +295,7 @@ class Reconciler:
     def _record(self, job: TFJob, *, sync: bool) -> None:
         """Note the time, and if need be sync the job: that is its comparison with the spec."""
         meta, now = job.metadata, self._clock.now()
-        # A time in the future, of a clock that was wrong, would otherwise stand for as long as nothing else is written.
-        overdue = abs(recorded_ago(job, now)) >= self._cap and final_condition(job) is None
+        overdue = final_condition(job) is None and record_is_due(job, now, self._cap)
         self._controller.note_comparison(meta.uid, Comparison(time=now, write=overdue))
         if overdue:
             spread = zlib.crc32(meta.uid.encode()) / 2**32
