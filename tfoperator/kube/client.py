@@ -178,6 +178,7 @@ class Client:
             describe("create", resource, namespace, name_in(body)),
             encode(body),
             written=kind_of(resource),
+            namespace=namespace,
         )
         return self._decoded(call, decode)
 
@@ -199,6 +200,7 @@ class Client:
             describe("replace", resource, namespace, name, subresource),
             encode(body),
             written=kind_of(resource, subresource),
+            namespace=namespace,
         )
         return self._decoded(call, decode)
 
@@ -221,6 +223,7 @@ class Client:
             encode(patch),
             content_type=patch_type.value,
             written=kind_of(resource, subresource),
+            namespace=namespace,
         )
         return self._decoded(call, decode)
 
@@ -248,7 +251,7 @@ class Client:
         body = encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}) if options else None
         path = object_path(resource, namespace, name)
         what = describe("delete", resource, namespace, name)
-        self._session.call(Call("DELETE", path, what, body, written=kind_of(resource)))
+        self._session.call(Call("DELETE", path, what, body, written=kind_of(resource), namespace=namespace))
 
     def delete_collection(self, resource: Resource, namespace: str, *, label_selector: str) -> None:
         """DELETE every object that the (non-empty) selector matches."""
