@@ -38,7 +38,7 @@ from tfoperator.controller.observe import (
     connect,
     versions_of,
 )
-from tfoperator.controller.plan import Comparison, Observed, PlanOptions, is_managed_by_others, plan
+from tfoperator.controller.plan import Comparison, Observed, PlanOptions, Unseen, is_managed_by_others, plan
 from tfoperator.expectations import Expectations
 from tfoperator.informers import ObjectNotFound
 from tfoperator.kube.errors import KubeError, namespace_is_ending
@@ -214,7 +214,8 @@ class TFJobController:
         self._cache_lag.verify(observed, decided)
         outcome = self._executor.execute(observed.job, decided)
         requeue = requeue_after(decided, outcome)
-        idle = not (decided.phases or decided.write_status or decided.write_status_first) and requeue == Requeue()
+        nothing_to_do = not (decided.phases or decided.write_status or decided.write_status_first)
+        idle = nothing_to_do and requeue == Requeue() and observed.unseen == Unseen()
         self._memory.settle(cached.metadata.uid, _versions(observed) if idle else None)
         return requeue
 

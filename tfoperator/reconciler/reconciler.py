@@ -285,12 +285,13 @@ class Reconciler:
             self._suspicions[uid] = _Suspicion(found, waiting)
         now = self._clock.monotonic()
         with self._lock:
-            if right and not waiting:
+            quiet = right and not waiting
+            if quiet:
                 self._schedule.checked(uid, now)
             else:
                 self._schedule.again(uid, now)
             seldom = self._schedule.is_slowest(uid)
-        self._record(job, sync=seldom or not self._controller.is_settled(job))
+        self._record(job, sync=seldom or not quiet or not self._controller.is_settled(job))
 
     def _record(self, job: TFJob, *, sync: bool) -> None:
         """Note the time, and if need be sync the job: that is its comparison with the spec."""

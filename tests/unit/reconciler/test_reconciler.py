@@ -366,14 +366,19 @@ def test_a_repair_brings_the_job_back_to_the_shortest_interval(world: World) -> 
     assert world.look(after=15) == 1
 
 
-def test_an_expected_event_that_never_comes_is_given_up_after_two_looks(world: World) -> None:
+def test_an_expected_event_that_never_comes_is_given_up_after_two_looks(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.run_job(Worker=1)
     uid = world.api.objects(TFJOBS)[0]["metadata"]["uid"]
     world.expectations.expect_creations(expectation_key(uid, "worker", "pods"), 1)
     world.look()
     assert not world.expectations.owner_satisfied(uid)
+    synced: list[str] = []
+    monkeypatch.setattr(world.controller, "enqueue", synced.append)
     world.look()
     assert world.expectations.owner_satisfied(uid)
+    assert synced == ["ns/job"], "what it waited for may have to be made"
 
 
 def test_an_unreachable_server_changes_nothing_and_the_jobs_stay_due(world: World) -> None:
