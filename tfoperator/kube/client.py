@@ -25,6 +25,7 @@ from tfoperator.kube.http.requests import (
 )
 from tfoperator.kube.http.session import Call, Session
 from tfoperator.kube.http.transport import MAX_RESPONSE_BYTES, Response, Transport
+from tfoperator.kube.identity import decode_identity
 from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.objects import decode_nothing
@@ -72,9 +73,9 @@ _decode_page = msgspec.json.Decoder(_Page).decode
 
 
 def _accepted(decode: Decoder[Any]) -> str:
-    # An API server spends less on an answer that nobody reads if it is asked for metadata alone: for a pod 3.1 kB
-    # become 1.8 kB, and its spec is not encoded.
-    return _METADATA_OF_ONE if decode is decode_nothing else _JSON
+    # An API server spends less on an answer of which nobody reads more if it is asked for metadata alone: for a pod
+    # 3.1 kB become 1.8 kB, and its spec is not encoded.
+    return _METADATA_OF_ONE if decode is decode_nothing or decode is decode_identity else _JSON
 
 
 class Client:
@@ -284,7 +285,7 @@ class Client:
         """Open a watch on a connection of its own. Without bookmarks, silence is no sign of a broken connection."""
         what = describe("watch", resource, namespace)
         target = resource.path(namespace) + watch_query(options)
-        stream = self._session.stream(Call("GET", target, what, limited=False))
+        stream = self._session.stream(Call("GET", target, what, accept=_accepted(decode), limited=False))
         return HttpWatch(
             stream,
             decode,

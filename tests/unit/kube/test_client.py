@@ -27,6 +27,7 @@ from tfoperator.kube.errors import (
     ServerError,
     TransportError,
 )
+from tfoperator.kube.identity import decode_identity
 from tfoperator.kube.objects import PartialObject, decode_nothing
 from tfoperator.kube.resources import NAMESPACES, PODS, Resource
 from tfoperator.kube.verbs import ApiClient, ListerWatcher, PatchType, decoder
@@ -190,6 +191,18 @@ def test_an_answer_that_nobody_reads_is_asked_for_as_metadata_alone(serve: Serve
     client.create(PODS, "ns", {"metadata": {"name": "b"}}, DECODE)
     metadata_alone = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
     assert [request.headers["accept"] for request in server.requests] == [*[metadata_alone] * 3, "application/json"]
+
+
+def test_a_watch_of_who_there_is_asks_for_metadata_alone(serve: Serve, client_for: MakeClient) -> None:
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        exchange.chunk(b'{"type":"DELETED","object":{"metadata":{"name":"a","namespace":"ns"}}}\n')
+        exchange.end_chunks()
+
+    server = serve(handler)
+    with client_for(server.url).watch(PODS, "", decode_identity) as watch:
+        assert [(event.type, event.object.key) for event in watch if event.object] == [("DELETED", "ns/a")]
+    assert server.requests[0].headers["accept"].startswith("application/json;as=PartialObjectMetadata;")
 
 
 def test_a_list_watch_keeps_its_selection(serve: Serve, client_for: MakeClient) -> None:
