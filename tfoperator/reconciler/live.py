@@ -3,8 +3,9 @@
 A *whole* look is a list of each collection (TFJobs, pods, services; PodGroups where there is a gang scheduler), paged,
 of metadata only and selected by our label. A page is compared when it comes, and then forgotten.
 
-Between whole looks the server is asked only what has happened since the last look: by a watch from that version on, on
-a connection of its own, which shares nothing with the cache but the server. What happened is held against the cache
+Between whole looks the server is asked only what has happened since the last look, where a list would take more than
+one page: by a watch from that version on, on a connection of its own, which shares nothing with the cache but the
+server. What happened is held against the cache
 like a page of a list. The server ends such a watch soon, and says by a bookmark before that up to where it has told
 everything; without one (the version is too old, the connection broke, the server has no bookmarks) the look is a whole
 one. So a look costs what has changed, and not what there is, and each state that the server ever told of is compared.
@@ -15,7 +16,7 @@ for that there are the whole looks.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -28,12 +29,16 @@ from tfoperator.kube import Selection, WatchOptions, list_pages
 from tfoperator.kube.errors import ForbiddenError, KubeError
 from tfoperator.kube.identity import Identity, decode_identity
 from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.paging import PAGE_SIZE
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient, WatchEventType, WatchStream
 from tfoperator.reconciler.compare import NO_DIFFERENCES, Collation, Difference, Differences
 
 _NEWS_SECONDS = 3
 """How long the server is to tell what has happened. It sends the bookmark 2 s before the end."""
+
+_TOGETHER = 8
+"""So many namespaces are waited for at a time: one by one they would take a second or two each."""
 
 _FRUITLESS_LIMIT = 3
 """After so many watches in a row without a bookmark the server is not asked again in this way."""
@@ -61,6 +66,7 @@ class _Collection:
         self.selection = Selection(label_selector="" if resource is TFJOBS else MANAGED_SELECTOR)
         self.version = ""  # up to where the server has told everything; empty before the first whole list
         self.listed_at = 0.0
+        self.size = 0  # of the last whole list
         self.fruitless = 0
 
 
@@ -75,14 +81,17 @@ class Looker:
         keep: Callable[[str], bool],
         whole_every: float,
         clock: Clock,
+        news_above: int = PAGE_SIZE,
     ) -> None:
         """`namespaces` are looked at one by one; "" is all. Of the objects only those count whose namespaces `keep`
-        wants, as in the caches. A look that comes `whole_every` seconds after a whole one is whole again.
+        wants, as in the caches. A look that comes `whole_every` seconds after a whole one is whole again; so is each at
+        a collection of no more than `news_above` objects, because a list of them costs less than a connection.
         """
         self._client = client
         self._namespaces = tuple(namespaces)
         self._keep = keep
         self._whole_every = whole_every
+        self._news_above = news_above
         self._clock = clock
         self._collections: dict[tuple[Resource, str], _Collection] = {}
         self._lock = threading.Lock()  # guards what follows: a watch that is opened just as close() comes must end
@@ -101,23 +110,23 @@ class Looker:
         """Look at these collections. None if closed meanwhile. Raises KubeError.
 
         A namespace that we may not read, because it was deleted with our role in it perhaps, keeps no other from being
-        looked at; ForbiddenError is raised if there is no other.
+        looked at; ForbiddenError is raised if none may be read.
         """
         groups = {TFJOBS: jobs, **owned}
         found: dict[Resource, list[Differences]] = {resource: [] for resource in groups}
-        closed: set[str] = set()
-        for namespace in self._namespaces:
-            collections = [self._collection(resource, namespace, group) for resource, group in groups.items()]
-            try:
-                if not self._update(collections):
-                    return None
-            except ForbiddenError:
-                closed.add(namespace)
-                if len(closed) == len(self._namespaces):
-                    raise
-                continue
-            for one in collections:
-                found[one.resource].append(one.collation.differences())
+        closed: dict[str, ForbiddenError] = {}
+        for start in range(0, len(self._namespaces), _TOGETHER):
+            together = self._namespaces[start : start + _TOGETHER]
+            for namespace, updated in self._updated(together, groups):
+                if isinstance(updated, ForbiddenError):
+                    closed[namespace] = updated
+                    continue
+                for one in updated:
+                    found[one.resource].append(one.collation.differences())
+            if self._closed:
+                return None
+        if len(closed) == len(self._namespaces):
+            raise next(iter(closed.values()))
         of_jobs = {key: one for group in _joined(found[TFJOBS]).values() for key, one in group.items()}
         return Look(of_jobs, {one.plural: _joined(found[one]) for one in owned}, frozenset(closed))
 
@@ -127,28 +136,42 @@ class Looker:
             self._collections[key] = _Collection(resource, namespace, group)
         return self._collections[key]
 
-    def _update(self, collections: Sequence[_Collection]) -> bool:
-        """Bring what is known of them up to now. False if closed meanwhile."""
-        # All watches are open before the first is read: their servers' time to answer is the same time.
-        opened = [(one, self._open(one)) for one in collections]
+    def _updated(
+        self, namespaces: Sequence[str], groups: Mapping[Resource, InformerGroup[Any]]
+    ) -> Iterator[tuple[str, Sequence[_Collection] | ForbiddenError]]:
+        """Bring what is known of these namespaces up to now, unless one may not be read. Ends early if closed.
+
+        Raises KubeError.
+        """
+        known = {name: [self._collection(one, name, group) for one, group in groups.items()] for name in namespaces}
+        # All watches are open before the first is read: what the server takes to answer passes once for all.
+        opened = {one: self._open(one) for collections in known.values() for one in collections}
         try:
-            for one, watch in opened:
-                if watch is not None and self._read(one, watch):
-                    continue
-                if not self._list(one):
-                    return False
+            for namespace, collections in known.items():
+                try:
+                    if not all(self._update(one, opened[one]) for one in collections):
+                        return
+                except ForbiddenError as error:
+                    yield namespace, error
+                else:
+                    yield namespace, collections
         finally:
-            for _, watch in opened:
+            for watch in opened.values():
                 if watch is not None:
                     self._end(watch)
-        return not self._closed
+
+    def _update(self, one: _Collection, watch: WatchStream[Identity] | None) -> bool:
+        """Bring what is known of a collection up to now. False if closed meanwhile."""
+        if watch is not None and self._read(one, watch):
+            return not self._closed
+        return self._list(one) and not self._closed
 
     # The news.
 
     def _open(self, one: _Collection) -> WatchStream[Identity] | None:
         """A watch for what has happened since the last look; None if that can't be had, or a whole look is due."""
         old = self._clock.monotonic() >= one.listed_at + self._whole_every
-        if not one.version or old or one.fruitless >= _FRUITLESS_LIMIT:
+        if not one.version or one.size <= self._news_above or old or one.fruitless >= _FRUITLESS_LIMIT:
             return None
         options = WatchOptions(
             label_selector=one.selection.label_selector,
@@ -194,7 +217,7 @@ class Looker:
 
     def _list(self, one: _Collection) -> bool:
         began = self._clock.monotonic()
-        one.version, version = "", ""
+        one.version, version, size = "", "", 0
         one.collation.list_begins(one.lister.keys(one.namespace))
         pages = list_pages(
             self._client, one.resource, one.namespace, decode_identity, one.selection, metadata_only=True
@@ -203,9 +226,10 @@ class Looker:
             if self._closed:
                 return False
             version = version or page.resource_version
+            size += len(page.items)
             one.collation.listed([item for item in page.items if self._keep(item.metadata.namespace)])
         one.collation.list_ended(version)
-        one.version, one.listed_at = version, began
+        one.version, one.size, one.listed_at = version, size, began
         return True
 
 

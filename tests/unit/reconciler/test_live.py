@@ -31,7 +31,17 @@ class Looking:
         self.api = FakeApi()
         self.clock = FakeClock()
         self.jobs, self.pods = Indexer[Any](), Indexer[Any]()
-        self.looker = Looker(self.api, [""], keep=lambda name: name != "theirs", whole_every=270, clock=self.clock)
+        self.looker = self.make_looker()
+
+    def make_looker(self, *namespaces: str, news_above: int = 0) -> Looker:
+        return Looker(
+            self.api,
+            namespaces or ("",),
+            keep=lambda name: name != "theirs",
+            whole_every=270,
+            clock=self.clock,
+            news_above=news_above,
+        )
 
     def put_pod(self, name: str, namespace: str = "ns", **labels: str) -> None:
         self.api.put(PODS, {"metadata": {"name": name, "namespace": namespace, "labels": labels or OURS}})
@@ -78,6 +88,27 @@ def test_after_a_whole_look_only_news_are_asked_for(looking: Looking) -> None:
     for _ in range(3):
         assert looking.look() == {}
         assert looking.asked() == NEWS
+
+
+def test_a_collection_of_a_page_is_listed_each_time(looking: Looking) -> None:
+    looking.looker = looking.make_looker(news_above=1)
+    looking.look()
+    looking.asked()
+    looking.put_pod("c")
+    assert looking.look() == {"pods": {"ns/c"}}
+    assert looking.asked() == [("news", "pods"), ("list", "tfjobs")], "there is one job, and there are two pods"
+
+
+def test_the_news_of_several_namespaces_are_asked_for_together(looking: Looking) -> None:
+    looking.put_pod("a", "other")
+    looking.api.put(TFJOBS, tfjob("x", Worker=1) | {"metadata": {"name": "x", "namespace": "other"}})
+    looking.looker = looking.make_looker("ns", "other")
+    looking.asked()
+    assert looking.look() == {"pods": {"other/a"}, "tfjobs": {"other/x"}}
+    assert looking.asked() == WHOLE * 2
+    looking.api.remove(PODS, "ns", "a")
+    assert looking.look() == {"pods": {"other/a", "ns/a"}, "tfjobs": {"other/x"}}
+    assert looking.asked() == NEWS * 2
 
 
 def test_news_of_every_kind_that_the_cache_lacks_are_differences(looking: Looking) -> None:
