@@ -6,9 +6,10 @@ of metadata only and selected by our label. A page is compared when it comes, an
 Between whole looks the server is asked only what has happened since the last look, where a list would take more than
 one page: by a watch from that version on, on a connection of its own, which shares nothing with the cache but the
 server. What happened is held against the cache
-like a page of a list. The server ends such a watch soon, and says by a bookmark before that up to where it has told
-everything; without one (the version is too old, the connection broke, the server has no bookmarks) the look is a whole
-one. So a look costs what has changed, and not what there is, and each state that the server ever told of is compared.
+like a page of a list. The server ends such a watch soon, with a bookmark before that if it has something newer to name
+(a bookmark for a version that the watch has reached is not sent); a server that is behind tells at the next look. If
+the watch can't be had, ends early or breaks (the version is too old, say), the look is a whole one. So a look costs
+what has changed, and not what there is, and each state that the server ever told of is compared.
 What it can't find is what the cache lost without any change on the server, and what a server forgets to tell by watch:
 for that there are the whole looks.
 """
@@ -35,13 +36,16 @@ from tfoperator.kube.verbs import ApiClient, WatchEventType, WatchStream
 from tfoperator.reconciler.compare import NO_DIFFERENCES, Collation, Difference, Differences
 
 _NEWS_SECONDS = 3
-"""How long the server is to tell what has happened. It sends the bookmark 2 s before the end."""
+"""How long the server is to tell what has happened. It sends a bookmark 2 s before the end, or none."""
+
+_EARLY = 0.5
+"""A watch that ends by so much earlier was not ended because its time was over."""
 
 _TOGETHER = 8
 """So many namespaces are waited for at a time: one by one they would take a second or two each."""
 
 _FRUITLESS_LIMIT = 3
-"""After so many watches in a row without a bookmark the server is not asked again in this way."""
+"""After so many watches in a row that were ended early the server is not asked again in this way."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -67,6 +71,7 @@ class _Collection:
         self.version = ""  # up to where the server has told everything; empty before the first whole list
         self.listed_at = 0.0
         self.size = 0  # of the last whole list
+        self.opened_at = 0.0
         self.fruitless = 0
 
 
@@ -179,6 +184,7 @@ class Looker:
             timeout_seconds=_NEWS_SECONDS,
             allow_watch_bookmarks=True,
         )
+        one.opened_at = self._clock.monotonic()
         try:
             watch = self._client.watch(one.resource, one.namespace, decode_identity, options)
         except KubeError:
@@ -191,8 +197,7 @@ class Looker:
         return watch
 
     def _read(self, one: _Collection, watch: WatchStream[Identity]) -> bool:
-        """Take what the watch tells. False if it does not say up to where that is everything."""
-        one.fruitless += 1
+        """Take what the watch tells. False if it does not end as it should: then something may be missing."""
         try:
             for event in watch:
                 if event.type is WatchEventType.BOOKMARK:
@@ -200,12 +205,17 @@ class Looker:
                     one.fruitless = 0
                     return True
                 if event.type is WatchEventType.ERROR or event.object is None:
-                    one.fruitless = 0  # the version is too old: that says nothing about the server
                     return False
-                if self._keep(event.object.metadata.namespace):
+                meta = event.object.metadata
+                one.version = meta.resource_version or one.version
+                if self._keep(meta.namespace):
                     one.collation.happened(event.object, deleted=event.type is WatchEventType.DELETED)
         except KubeError:
             return False
+        if self._clock.monotonic() - one.opened_at >= _NEWS_SECONDS - _EARLY:
+            one.fruitless = 0
+            return True
+        one.fruitless += 1
         return False
 
     def _end(self, watch: WatchStream[Identity]) -> None:

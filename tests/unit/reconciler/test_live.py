@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from tfoperator.kube.errors import KubeError, TransportError
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.options import ListOptions, WatchOptions
 from tfoperator.kube.resources import PODS
+from tfoperator.kube.verbs import WatchEvent
 from tfoperator.reconciler import Looker
 
 OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}
@@ -170,7 +172,34 @@ def test_where_no_news_are_to_be_had_the_look_is_whole(looking: Looking, error: 
     assert looking.asked() == NEWS
 
 
-def test_a_server_without_bookmarks_is_not_asked_for_news_for_ever(
+def test_a_watch_that_lasts_its_time_needs_no_bookmark(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real server sends none for a version that the watch has reached."""
+    asked: list[str] = []
+
+    class Watch(FakeWatch):
+        def __iter__(self) -> Iterator[WatchEvent[Any]]:
+            yield from super().__iter__()
+            looking.clock.advance(3)
+
+    def quiet(resource: Any, namespace: str, decode: Any, options: WatchOptions) -> FakeWatch:
+        looking.api.calls.append(Call("news", resource.plural))
+        watch = Watch(decode)
+        if resource == PODS:
+            asked.append(options.resource_version)
+            watch.push("DELETED", {"metadata": {"name": "a", "namespace": "ns", "resourceVersion": "1000"}})
+        watch.end()
+        return watch
+
+    looking.look()
+    looking.asked()
+    monkeypatch.setattr(looking.api, "watch", quiet)
+    for _ in range(5):
+        assert looking.look() == {"pods": {"ns/a"}}
+    assert looking.asked() == 5 * NEWS
+    assert asked[1:] == ["1000"] * 4, "it goes on from the last event"
+
+
+def test_a_server_that_ends_watches_at_once_is_not_asked_for_news_for_ever(
     looking: Looking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent(resource: Any, namespace: str, decode: Any, options: WatchOptions) -> FakeWatch:
