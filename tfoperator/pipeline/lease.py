@@ -73,6 +73,11 @@ class Seen(msgspec.Struct, frozen=True):
         return min(self.since + seconds - self.at, seconds + _STORE_MARGIN - self.age)
 
     @property
+    def overdue(self) -> bool:
+        """Whether its holder has not renewed it in time: it hangs, is gone, or can't reach the store."""
+        return bool(self.record.holder) and self.age > self.record.seconds
+
+    @property
     def until(self) -> datetime | None:
         """When it runs out, in the store's time, unless it is renewed; None if nobody holds it."""
         if not self.record.holder or self.modified is None:
