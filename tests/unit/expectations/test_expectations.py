@@ -42,10 +42,11 @@ def test_concurrent_over_observation_goes_below_zero_and_is_satisfied(expectatio
 
 def test_deletions_are_awaited_until_every_uid_was_seen(expectations: Expectations) -> None:
     expectations.expect_deletions(WORKERS, ["a", "b"])
-    expectations.deletion_observed(WORKERS, "a")
+    assert not expectations.deletion_observed(WORKERS, "a")
     assert not expectations.satisfied(WORKERS)
-    expectations.deletion_observed(WORKERS, "b")
+    assert expectations.deletion_observed(WORKERS, "b")
     assert expectations.satisfied(WORKERS)
+    assert not expectations.deletion_observed(WORKERS, "b")
 
 
 def test_only_uids_that_are_pending_count_as_deleted(expectations: Expectations) -> None:

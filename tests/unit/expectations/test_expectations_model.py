@@ -71,7 +71,8 @@ class ExpectationsModel(RuleBasedStateMachine):
 
     @rule(key=keys, uid=uid)
     def observe_deletion(self, key: ExpectationKey, uid: str) -> None:
-        self.expectations.deletion_observed(key, uid)
+        was_last = self.expectations.deletion_observed(key, uid)
+        assert was_last == (key in self.entries and self.entries[key].deletions == {uid})
         if key in self.entries:
             self.entries[key].deletions.discard(uid)
 
