@@ -148,14 +148,14 @@ class Expectations:
     def deletion_observed(self, key: ExpectationKey, uid: str) -> bool:
         """The deletion of `uid` was seen, or failed and won't be. Only a UID that is pending counts.
 
-        True if it was the last deletion pending under the key.
+        True if it was the last that was outstanding under the key.
         """
         with self._lock:
             outstanding = self._cache.get(key)
             if outstanding is None or uid not in outstanding.deletions:
                 return False
             outstanding.deletions.discard(uid)
-            return not outstanding.deletions
+            return outstanding.fulfilled
 
     def satisfied(self, key: ExpectationKey) -> bool:
         """Whether the cache can be trusted for this key: nothing is outstanding, or it has been for too long."""

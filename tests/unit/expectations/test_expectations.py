@@ -61,8 +61,11 @@ def test_one_sync_may_expect_both_creations_and_deletions(expectations: Expectat
     expectations.expect_deletions(WORKERS, ["a"])
     expectations.creation_observed(WORKERS)
     assert not expectations.satisfied(WORKERS)
-    expectations.deletion_observed(WORKERS, "a")
+    assert expectations.deletion_observed(WORKERS, "a")
     assert expectations.satisfied(WORKERS)
+    expectations.expect_creations(WORKERS, 1)
+    expectations.expect_deletions(WORKERS, ["b"])
+    assert not expectations.deletion_observed(WORKERS, "b"), "a creation is still awaited"
 
 
 def test_setting_overwrites_what_was_expected_of_that_sort(expectations: Expectations) -> None:

@@ -85,8 +85,8 @@ class JobHandler:
 class OwnedObjectHandler(Generic[T]):
     """Queues the job that controls a pod or service, or that might adopt it.
 
-    Two changes are urgent, for a replica does not run until the job is looked at: a pod has failed, and the last of the
-    deletions that were awaited has been seen, so that the names are free for what comes next.
+    Two changes are urgent, for a replica does not run until the job is looked at: a pod has failed, and a deletion has
+    been seen that was the last to be awaited, so that the names are free for what comes next.
     """
 
     def __init__(
