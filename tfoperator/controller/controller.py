@@ -54,11 +54,14 @@ class ControllerOptions(msgspec.Struct, frozen=True):
     `threadiness` jobs are synced at a time; `parallelism` bounds the creates and deletes in flight, of all jobs.
     `batch_period` (seconds) is how long events of pods and services are gathered before their job is synced: the pods
     of one job start and end together, and the API server can bear one status write for all of them, not one for each.
+    `urgent_batch_period` is the same for what a replica waits for that does not run: pods that have failed, names that
+    have become free. It need be no longer than events of one moment take to arrive.
     """
 
     threadiness: int = 8
     parallelism: int = 16
     batch_period: float = 0.1
+    urgent_batch_period: float = 0.02
     plan: PlanOptions = PlanOptions()
 
 
@@ -131,8 +134,10 @@ class TFJobController:
         )
         self._workers = Workers(queue, self._process, self._options.threadiness, thread_name="tfjob-worker")
         self._leading = False  # set once, by start()
-        now, soon = self._when_leading(0), self._when_leading(self._options.batch_period)
-        connect(informers, JobHandler(now, soon, self._gone), expectations, soon)
+        period = self._options.batch_period
+        now, soon = self._when_leading(0), self._when_leading(period)
+        urgent = self._when_leading(min(self._options.urgent_batch_period, period))
+        connect(informers, JobHandler(now, soon, self._gone), expectations, soon, urgent)
 
     # Life.
 
