@@ -144,6 +144,8 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
         complaints.append(f"its host name is {names}")
     container: Json = next((one for one in pod["spec"]["containers"] if one["name"] == "tensorflow"), {})
     values = [one.get("value") for one in container.get("env") or () if one["name"] == "TF_CONFIG"]
+    if alone(load):
+        return [*complaints, "has a TF_CONFIG, though it is alone"] if values else complaints
     if len(values) != 1:
         return [*complaints, f"has {len(values)} TF_CONFIG"]
     try:
@@ -155,6 +157,11 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
     if config.get("cluster") != cluster(load, replica):
         complaints.append("its TF_CONFIG names another cluster")
     return complaints
+
+
+def alone(load: Load) -> bool:
+    """Whether a job's only replica has nobody to be told of: then it gets no TF_CONFIG."""
+    return load.ps + load.workers == 1 and not load.dynamic
 
 
 def cluster(load: Load, replica: Replica) -> Json:
