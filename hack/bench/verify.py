@@ -154,7 +154,10 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
         return [*complaints, "its TF_CONFIG is no JSON"]
     if config.get("task") != {"type": replica.kind.lower(), "index": replica.index}:
         complaints.append(f"its TF_CONFIG says it is {config.get('task')}")
-    if config.get("cluster") != cluster(load, replica):
+    told = config.get("cluster")
+    if load.dynamic and isinstance(told, dict):
+        told = {**told, "ps": told.get("ps") or []}  # the Go operator says null where there is none
+    if told != cluster(load, replica):
         complaints.append("its TF_CONFIG names another cluster")
     return complaints
 
@@ -166,6 +169,8 @@ def alone(load: Load) -> bool:
 
 def cluster(load: Load, replica: Replica) -> Json:
     """What TF_CONFIG must tell a replica about those of its job."""
+    if load.dynamic and replica.kind == "PS":
+        return {"worker": {}, "ps": [host(load, replica)]}
     if load.dynamic:
         servers = [host(load, one) for one in replicas(load, replica.job) if one.kind == "PS"]
         return {"worker": {str(replica.index): host(load, replica)}, "ps": servers}

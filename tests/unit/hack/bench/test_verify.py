@@ -217,6 +217,15 @@ def test_a_dynamic_worker_must_not_be_told_of_the_others() -> None:
     assert "pod bench-0000-worker-0: its TF_CONFIG names another cluster" in complaints
 
 
+def test_no_parameter_servers_may_be_said_by_null() -> None:
+    load = replace(DYNAMIC, ps=0)
+    found = outcome(load)
+    for pod in found.pods:
+        _env(pod)[-1]["value"] = _env(pod)[-1]["value"].replace('"ps": []', '"ps": null')
+        assert "null" in _env(pod)[-1]["value"]
+    assert verify(load, found) == []
+
+
 def test_a_replica_that_is_alone_gets_no_cluster() -> None:
     found = outcome(ALONE)
     for pod in found.pods:
