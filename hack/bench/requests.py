@@ -35,8 +35,8 @@ _MERGE = "application/merge-patch+json"
 _UID = "0b1d2c3e-0000-4000-8000-000000000000"
 _WATCHES = 8
 _AT_REST = 0.15  # of a core
+_PODS_PATH, _SERVICES_PATH, _TFJOBS_PATH = (path(NAMESPACE) for path in (pods_path, services_path, tfjobs_path))
 _EVENTS_PATH = f"/api/v1/namespaces/{NAMESPACE}/events"
-_TFJOBS_PATH, _PODS_PATH, _SERVICES_PATH = tfjobs_path(NAMESPACE), pods_path(NAMESPACE), services_path(NAMESPACE)
 
 Measured = dict[str, list[float]]
 """Milliseconds of CPU of each round, by what was measured."""
@@ -47,9 +47,9 @@ def measure(rounds: int, jobs: int) -> Measured:
     found: Measured = {}
     with control_plane(users={CONTESTANT_USER: "system:authenticated"}, audit_policy=AUDIT_POLICY) as plane:
         one = Environment(plane)
-        one.prepare([NAMESPACE])
+        one.prepare((NAMESPACE,))
         one.install_crd(crd())
-        wait_quiet([plane.pids["kube-apiserver"]], 60.0, _AT_REST)
+        wait_quiet((plane.pids["kube-apiserver"],), 60.0, _AT_REST)
         with ThreadPoolExecutor(PARALLELISM) as pool:
             costs = _Costs(one, pool, Load("requests", jobs=jobs), found)
             for number in range(rounds):
