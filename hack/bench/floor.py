@@ -29,7 +29,7 @@ from hack.bench.loads import (
     replicas,
 )
 from hack.bench.paths import pods_path, services_path, tfjobs_path
-from hack.bench.verify import cluster
+from hack.bench.verify import alone, cluster
 from hack.bench.watcher import Observations, Watcher
 
 Json = dict[str, Any]
@@ -50,12 +50,13 @@ def submit(environment: Environment, load: Load) -> None:
 def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: float) -> None:
     """Do everything that a controller would have to do for the load, and return when it is done."""
     names = job_names(load)
-    one_job = len(names) == 1
-    with ThreadPoolExecutor(PARALLELISM, thread_name_prefix="floor") as pool:
+    # Few large jobs are made in parallel each, many small ones beside each other.
+    few = len(names) < PARALLELISM
+    makers = ThreadPoolExecutor(len(names) if few else 1, thread_name_prefix="floor jobs")
+    with makers, ThreadPoolExecutor(PARALLELISM, thread_name_prefix="floor") as pool:
 
         def all_of(calls: list[Callable[[], object]]) -> None:
-            # One large job is made in parallel, many small ones beside each other.
-            if one_job:
+            if few:
                 _results([pool.submit(call) for call in calls])
             else:
                 for call in calls:
@@ -77,10 +78,8 @@ def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: 
                 _write_status(environment, namespace, name, status_manifest(load))
             return uid
 
-        if one_job:
-            make(names[0])
-        else:
-            _results([pool.submit(make, name) for name in names])
+        # Who waits for the pool must not be of it.
+        _results([(makers if few else pool).submit(make, name) for name in names])
         if load.finishes:
             _finish(environment, load, watcher, pool, timeout)
 
@@ -160,13 +159,17 @@ def pod_manifest(load: Load, one: Replica, uid: str) -> Json:
     template = pod_template(load, one.kind)
     metadata = _metadata(namespace_of(load, one.job), one.name, one.labels, one.job, uid)
     metadata["labels"] |= template.get("metadata", {}).get("labels", {})
-    task = {"type": one.kind.lower(), "index": one.index}
-    config = {"cluster": cluster(load, one), "task": task, "environment": "cloud"}
-    template["spec"]["containers"][0]["env"].append({"name": "TF_CONFIG", "value": json.dumps(config)})
+    if not alone(load):
+        template["spec"]["containers"][0]["env"].append({"name": "TF_CONFIG", "value": _tf_config(load, one)})
     spec = {**template["spec"], "restartPolicy": "Never"}
     if load.per_job:
         spec |= {"hostname": one.name, "subdomain": one.job}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _tf_config(load: Load, one: Replica) -> str:
+    task = {"type": one.kind.lower(), "index": one.index}
+    return json.dumps({"cluster": cluster(load, one), "task": task, "environment": "cloud"})
 
 
 def status_manifest(load: Load) -> Json:

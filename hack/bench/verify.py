@@ -144,6 +144,8 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
         complaints.append(f"its host name is {names}")
     container: Json = next((one for one in pod["spec"]["containers"] if one["name"] == "tensorflow"), {})
     values = [one.get("value") for one in container.get("env") or () if one["name"] == "TF_CONFIG"]
+    if alone(load):
+        return [*complaints, "has a TF_CONFIG, though it is alone"] if values else complaints
     if len(values) != 1:
         return [*complaints, f"has {len(values)} TF_CONFIG"]
     try:
@@ -152,13 +154,23 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
         return [*complaints, "its TF_CONFIG is no JSON"]
     if config.get("task") != {"type": replica.kind.lower(), "index": replica.index}:
         complaints.append(f"its TF_CONFIG says it is {config.get('task')}")
-    if config.get("cluster") != cluster(load, replica):
+    told = config.get("cluster")
+    if load.dynamic and isinstance(told, dict):
+        told = {**told, "ps": told.get("ps") or []}  # the Go operator says null where there is none
+    if told != cluster(load, replica):
         complaints.append("its TF_CONFIG names another cluster")
     return complaints
 
 
+def alone(load: Load) -> bool:
+    """Whether a job's only replica has nobody to be told of: then it gets no TF_CONFIG."""
+    return load.ps + load.workers == 1 and not load.dynamic
+
+
 def cluster(load: Load, replica: Replica) -> Json:
     """What TF_CONFIG must tell a replica about those of its job."""
+    if load.dynamic and replica.kind == "PS":
+        return {"worker": {}, "ps": [host(load, replica)]}
     if load.dynamic:
         servers = [host(load, one) for one in replicas(load, replica.job) if one.kind == "PS"]
         return {"worker": {str(replica.index): host(load, replica)}, "ps": servers}

@@ -52,6 +52,7 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRest
                 draft.create_replica_object(_creation("pods", group, replica, manifests, restart))
                 creates_pods = True
             ended = _gone_when_deleted(replica)
+            # A gang scheduler may still count the old pod: there its end is waited for.
             if ended is not None and gang is None and has_service:
                 draft.replace(ended, _creation("pods", group, replica, manifests, restart))
                 creates_pods = True

@@ -16,6 +16,7 @@ STAYING = Load("medium", jobs=2)
 FINISHING = Load("finish", jobs=2, finishes=True)
 PER_JOB = Load("small", jobs=2, per_job=True)
 DYNAMIC = Load("pods", jobs=2, ps=1, workers=3, dynamic=True)
+ALONE = Load("ones", jobs=2, ps=0, workers=1)
 SPREAD = Load("shards", jobs=4, namespaces=3)
 CHURNING = Load("churn", jobs=2, churn_rounds=1)
 

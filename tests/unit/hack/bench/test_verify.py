@@ -9,12 +9,12 @@ import pytest
 
 from hack.bench.loads import Load
 from hack.bench.verify import MAX_COMPLAINTS, Found, verify
-from tests.unit.hack.bench.outcomes import CHURNING, DYNAMIC, FINISHING, PER_JOB, SPREAD, STAYING, outcome
+from tests.unit.hack.bench.outcomes import ALONE, CHURNING, DYNAMIC, FINISHING, PER_JOB, SPREAD, STAYING, outcome
 
 Json = dict[str, Any]
 
 
-@pytest.mark.parametrize("load", [STAYING, FINISHING, CHURNING, PER_JOB], ids=lambda load: load.name)
+@pytest.mark.parametrize("load", [STAYING, FINISHING, CHURNING, PER_JOB, ALONE], ids=lambda load: load.name)
 def test_a_faultless_outcome_gives_no_cause_for_complaint(load: Load) -> None:
     assert verify(load, outcome(load)) == []
 
@@ -215,6 +215,22 @@ def test_other_kinds_of_loads_are_looked_at_one_object_after_the_other(load: Loa
 def test_a_dynamic_worker_must_not_be_told_of_the_others() -> None:
     complaints = verify(DYNAMIC, outcome(replace(DYNAMIC, dynamic=False)))
     assert "pod bench-0000-worker-0: its TF_CONFIG names another cluster" in complaints
+
+
+def test_no_parameter_servers_may_be_said_by_null() -> None:
+    load = replace(DYNAMIC, ps=0)
+    found = outcome(load)
+    for pod in found.pods:
+        _env(pod)[-1]["value"] = _env(pod)[-1]["value"].replace('"ps": []', '"ps": null')
+        assert "null" in _env(pod)[-1]["value"]
+    assert verify(load, found) == []
+
+
+def test_a_replica_that_is_alone_gets_no_cluster() -> None:
+    found = outcome(ALONE)
+    for pod in found.pods:
+        _env(pod).append({"name": "TF_CONFIG", "value": "{}"})
+    assert verify(ALONE, found)[0] == "pod bench-0000-worker-0: has a TF_CONFIG, though it is alone"
 
 
 def test_a_host_of_another_namespace_is_refused() -> None:
