@@ -15,15 +15,21 @@ from hack.faults.plan.steps import Act, JobShape, Profile, Step
 _DEADLINES = (40, 60, 100)
 """Seconds of the operators' time: two real ones at least, in which a busy machine reports a few times."""
 
+_REAL_DEADLINES = (3, 4, 6)
+"""Where timestamps are real. They are of whole seconds, so a report looks up to a second older than it is."""
+
+_REAL_SILENCE = 1.5
+"""How many times as long programs are silent there: longer than some of these deadlines, and not than all."""
+
 
 def with_stalls(
     seed: int, profile: Profile, jobs: Sequence[JobShape], steps: Sequence[Step]
 ) -> tuple[tuple[JobShape, ...], list[Step]]:
-    """The jobs and steps of a seed with stalls. Three of four jobs have none, and none has where time is not fast."""
+    """The jobs and steps of a seed with stalls. Three of four jobs have none."""
     rng = random.Random(f"stalls {seed}")
-    if profile.wall_speed <= 1:
-        return tuple(jobs), list(steps)
-    found = tuple(_watched(rng, shape) if rng.random() < 0.25 else shape for shape in jobs)
+    is_fast = profile.wall_speed > 1
+    deadlines, silence = (_DEADLINES, 1.0) if is_fast else (_REAL_DEADLINES, _REAL_SILENCE)
+    found = tuple(_watched(rng, shape, deadlines) if rng.random() < 0.25 else shape for shape in jobs)
     # The first steps make the jobs.
     creations, others = list(steps[: len(jobs)]), list(steps[len(jobs) :])
     for number, shape in enumerate(found):
@@ -34,14 +40,15 @@ def with_stalls(
             others.insert(rng.randint(0, len(others)), step)
         if rng.random() < 0.6:
             # Silence for long enough: what follows happens to a job that has stalled.
-            others.insert(rng.randint(0, len(others)), Step(rng.uniform(2.0, 3.0), Act.REPORT, number, rng.random()))
+            after = rng.uniform(2.0, 3.0) * silence
+            others.insert(rng.randint(0, len(others)), Step(after, Act.REPORT, number, rng.random()))
     return found, [*creations, *others]
 
 
-def _watched(rng: random.Random, shape: JobShape) -> JobShape:
+def _watched(rng: random.Random, shape: JobShape, deadlines: Sequence[int]) -> JobShape:
     policy = {
         **shape.run_policy,
-        "progressDeadlineSeconds": rng.choice(_DEADLINES),
+        "progressDeadlineSeconds": rng.choice(deadlines),
         "onStall": rng.choice(("Report", "Restart", "Restart", "Fail")),
     }
     return replace(shape, run_policy=policy, reports=True)
