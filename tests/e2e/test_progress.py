@@ -22,13 +22,14 @@ import pytest
 from hack import strangers
 from hack.controlplane import ControlPlane
 from hack.processes import free_ports
-from tests.e2e.programs_that_report import KUBEFLOW
+from tests.e2e.programs_that_report import KUBEFLOW, TRANSFORMERS
 from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import OperatorProcess
 from tests.unit.progress_server.samples import forged
 from tfoperator.api.progress_names import ANNOTATION_PROGRESS_CA, CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import AlreadyExistsError
 from tfoperator.kube.resources import LEASES, PODS, Resource
 
@@ -159,21 +160,22 @@ def test_a_pods_program_reports_and_kubectl_shows_it(
     eventually(
         lambda: operator.metrics().get(f"tfoperator_job_progress_ratio{labels}") == 0.43, within=WAIT, what="its gauge"
     )
-    # The SDK of another project, as its users have it.
+    # The programs of other projects' users, as they are.
     environment = reporters.environment("mnist-worker-0")
     reporters.accepted("mnist-worker-0", {"progressPercentage": 1})
-    command = [str(strangers.find()), "-c", KUBEFLOW]
-    done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    reporters.wait_percentage("mnist", 42)
+    for program, percentage in ((KUBEFLOW, 42), (TRANSFORMERS, 100)):
+        command = [str(strangers.find()), "-c", program]
+        done = subprocess.run(
+            command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        reporters.wait_percentage("mnist", percentage)
     # The job ends at once after a report: its last status has both.
-    reporters.accepted("mnist-worker-0", {"progressPercentage": 100})
+    reporters.accepted("mnist-worker-0", {"progressPercentage": 99})
     for index in range(2):
         cluster.set_phase(f"mnist-worker-{index}", "Succeeded")
     cluster.wait_condition("mnist", "Succeeded", WAIT)
-    reporters.wait_percentage("mnist", 100)
+    reporters.wait_percentage("mnist", 99)
     assert operator.stop() == 0
 
 
@@ -220,6 +222,16 @@ def test_tokens_of_others_are_refused_by_the_keys_of_a_real_cluster(
     eventually(replaced, within=WAIT, every=0.05, what="its successor")
     eventually(lambda: reporters.post(mine, {"progressPercentage": 67}, good)[0] == 403, within=WAIT, every=0.2)
     assert "theirs" not in str(reporters.wait_percentage("mine", 5))
+    # Nor is one good for another job of the same name.
+    old = reporters.token("theirs-worker-0")
+    before = cluster.job("theirs")["metadata"]["uid"]
+    cluster.client.delete(TFJOBS, cluster.namespace, "theirs")
+    eventually(lambda: "theirs-worker-0" not in cluster.pods(), within=WAIT, every=0.05, what="its pod is gone")
+    reporters.submit("theirs", Worker=1)
+    assert cluster.job("theirs")["metadata"]["uid"] != before
+    reporters.accepted("theirs-worker-0", {"progressPercentage": 6})
+    assert reporters.post("theirs-worker-0", {"progressPercentage": 99}, old)[0] == 403
+    reporters.wait_percentage("theirs", 6)
 
 
 def test_any_replica_of_the_operator_takes_reports_and_a_killed_leader_loses_one_at_most(
@@ -234,28 +246,40 @@ def test_any_replica_of_the_operator_takes_reports_and_a_killed_leader_loses_one
     leader = start_operator(*flags(cluster, ports[0]), *election)
     eventually(lambda: leader.metrics().get("tfoperator_leader") == 1, within=WAIT, what="a leader")
     follower = start_operator(*flags(cluster, ports[1]), *election)
-    reporters.submit("shared", Worker=2)
-    own = reporters.variables("shared-worker-0")[URL_VARIABLE]
-    assert f":{ports[0]}/" in own
+    names = [f"shared-{number}" for number in range(4)]
+    for name in names:
+        reporters.submit(name, Worker=2)
 
-    def at(port: int) -> Callable[[str], dict[str, str]]:
+    def variables_at(port: int) -> Callable[[str], dict[str, str]]:
         def variables(pod: str) -> dict[str, str]:
-            return Reporters.variables(reporters, pod) | {URL_VARIABLE: own.replace(f":{ports[0]}/", f":{port}/")}
+            own = Reporters.variables(reporters, pod)
+            assert f":{ports[0]}/" in own[URL_VARIABLE]
+            return own | {URL_VARIABLE: own[URL_VARIABLE].replace(f":{ports[0]}/", f":{port}/")}
 
         return variables
 
     def report(port: int, percentage: int) -> None:
-        reporters.variables = at(port)  # type: ignore[method-assign]
-        reporters.accepted("shared-worker-0", {"progressPercentage": percentage})
+        reporters.variables = variables_at(port)  # type: ignore[method-assign]
+        for name in names:
+            reporters.accepted(f"{name}-worker-0", {"progressPercentage": percentage})
+
+    def wait_for_all(percentage: int) -> None:
+        for name in names:
+            assert reporters.wait_percentage(name, percentage)["replica"] == "worker-0"
 
     report(ports[1], 10)  # the standby writes what it receives
-    reporters.wait_percentage("shared", 10)
+    wait_for_all(10)
     report(ports[0], 20)
-    reporters.wait_percentage("shared", 20)
+    wait_for_all(20)
+    report(ports[0], 25)
     leader.kill()
+    # What it had written stays, and what it had taken and not written yet is one report of each job at most.
+    for name in names:
+        assert cluster.job(name)["status"]["progress"]["percentage"] in (20, 25)
     report(ports[1], 30)
-    assert reporters.wait_percentage("shared", 30)["replica"] == "worker-0"
+    wait_for_all(30)
     (lease,) = cluster.client.list(LEASES, cluster.namespace, decode).items
     over = {"spec": {"holderIdentity": ""}}
     cluster.client.patch(LEASES, cluster.namespace, lease["metadata"]["name"], over, decode)
     eventually(lambda: follower.metrics().get("tfoperator_leader") == 1, within=WAIT, what="another leader")
+    wait_for_all(30)
