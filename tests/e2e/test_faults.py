@@ -13,8 +13,8 @@ from hack.faults.injection.servers import Server
 from hack.faults.runner import Result, play
 from tfoperator.kube.client import Client
 
-EMBEDDED_SEEDS = (133, 305, 158, 188, 10131, 35008, 35054)
-"""Seeds that have found something, some that kill, pause and cut, and two whose workers fail for good and may.
+EMBEDDED_SEEDS = (133, 305, 158, 188, 7, 10131, 35008, 35054)
+"""Seeds that have found something, some that kill, pause and cut, one that stalls, and two whose workers fail for good.
 
 The first has a gang of one kind, the second of the other, both with TensorBoards."""
 

@@ -1,6 +1,6 @@
 """Which jobs have a deadline for their progress, and when their programs report. Pure.
 
-It has a random generator of its own, so that the jobs, steps and faults that a seed had before are still there, in
+They have random generators of their own, so that the jobs, steps and faults that a seed had before are still there, in
 their order, with these steps in between.
 """
 
@@ -42,7 +42,24 @@ def with_stalls(
             # Silence for long enough: what follows happens to a job that has stalled.
             after = rng.uniform(2.0, 3.0) * silence
             others.insert(rng.randint(0, len(others)), Step(after, Act.REPORT, number, rng.random()))
+    hangs = random.Random(f"hangs {seed}")
+    for number, shape in enumerate(found):
+        if shape.reports and hangs.random() < 0.7:
+            at = hangs.choice((0, 0, hangs.randint(0, len(others))))
+            seconds = shape.run_policy["progressDeadlineSeconds"] / profile.wall_speed
+            others[at:at] = _hang(hangs, number, seconds)
     return found, [*creations, *others]
+
+
+def _hang(rng: random.Random, number: int, deadline: float) -> list[Step]:
+    """The job runs, reports, and is then silent for longer than its deadline, which is in real seconds.
+
+    At random moments a job mostly waits for one of its replicas, and a job that waits does not stall.
+    """
+    run = [Step(rng.uniform(0.1, 0.4), Act.RUN, number, value="all") for _ in range(2)]
+    reported = Step(rng.uniform(0.05, 0.2), Act.REPORT, number, rng.random())
+    again = Step(deadline + rng.uniform(0.5, 2.0), Act.REPORT, number, rng.random())
+    return [*run, reported, again]
 
 
 def _watched(rng: random.Random, shape: JobShape, deadlines: Sequence[int]) -> JobShape:

@@ -8,8 +8,9 @@ as a job has never sent one, lines in the logs of the replicas that train (a par
 that have a deadline. A line's time is by its node's clock. So a line counts as new if that clock says so, or if it is
 not the one of the look before: with two looks in a deadline no wrong clock makes a stall of a job that goes on.
 
-*A stall that is to be ended* (`onStall`) waits for the stacks of all threads, where somebody takes them, and is ended
-through what there is: replicas are marked as lost, and the rules of restarting do the rest.
+*A stall that is to be ended* (`onStall`) is told first, in a status of its own. It waits for the stacks of all threads,
+where somebody takes them, and is ended through what there is: replicas are marked as lost, and the rules of restarting
+do the rest.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ _MOVING = (
 _LEAST_GAP = 1.0
 """Seconds by which a replica must have fallen silent before the others to be called behind: lines of one step."""
 _MAX_BEHIND = 5
+_END_AFTER = 1.0
+"""Seconds after which a stall is ended that has been told, unless the status that tells it comes back before."""
 _AGAIN_LEAST, _AGAIN_MOST = 5.0, 60.0
 """Seconds between two looks at the logs of a job that has stalled: it may have gone on."""
 
@@ -297,15 +300,15 @@ def _stalled(
     is_new = before is None or before.status != "True"
     ends_as = OnStall(policy.on_stall) if policy.on_stall in set(OnStall) else OnStall.REPORT
     stall = Stall(progress=Progress.STALLED, message=message, behind=behind, look_again=look_again, ends_as=ends_as)
-    pods = pods_to_look_into(groups, behind)
+    if is_new and ends_as is not OnStall.REPORT:
+        # The condition first, then the end: a job that fails by the restart that follows says nothing of its stall.
+        stall = msgspec.structs.replace(stall, ends_as=OnStall.REPORT, look_again=_END_AFTER)
     if observed.stacks_taken is None:
         return stall
-    began = (
-        clock.now if is_new or before is None or before.last_transition_time is None else before.last_transition_time
-    )
+    pods = pods_to_look_into(groups, behind)
     if is_new:
-        # The condition first, and with it the stacks; then the end of what they were taken of.
-        return msgspec.structs.replace(stall, stacks_of=pods, ends_as=OnStall.REPORT, look_again=STACKS_TIMEOUT)
+        return msgspec.structs.replace(stall, stacks_of=pods, look_again=STACKS_TIMEOUT)
+    began = clock.now if before is None or before.last_transition_time is None else before.last_transition_time
     waited = seconds_between(began, clock.now)
     taken = observed.stacks_taken >= _utc(whole_second(began))
     if ends_as is not OnStall.REPORT and not taken and waited < STACKS_TIMEOUT:
