@@ -56,7 +56,7 @@ def _hang(rng: random.Random, number: int, deadline: float) -> list[Step]:
 
     At random moments a job mostly waits for one of its replicas, and a job that waits does not stall.
     """
-    run = [Step(rng.uniform(0.1, 0.4), Act.RUN, number, value="all") for _ in range(2)]
+    run = [Step(rng.uniform(0.2, 0.6), Act.RUN, number, value="all") for _ in range(3)]
     reported = Step(rng.uniform(0.05, 0.2), Act.REPORT, number, rng.random())
     again = Step(deadline + rng.uniform(0.5, 2.0), Act.REPORT, number, rng.random())
     return [*run, reported, again]
