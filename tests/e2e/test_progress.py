@@ -7,14 +7,9 @@ import hashlib
 import hmac
 import json
 import os
-import ssl
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import jwt
 import pytest
@@ -23,108 +18,19 @@ from hack import strangers
 from hack.controlplane import ControlPlane
 from hack.processes import free_ports
 from tests.e2e.programs_that_report import KUBEFLOW, TRANSFORMERS
-from tests.support.cluster import Cluster, Json, decode, tfjob
+from tests.support.cluster import Cluster, decode
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import OperatorProcess
+from tests.support.reporters import WAIT, Reporters
 from tests.unit.progress_server.samples import forged
-from tfoperator.api.progress_names import ANNOTATION_PROGRESS_CA, CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from tfoperator.api.progress_names import URL_VARIABLE
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import AlreadyExistsError
-from tfoperator.kube.resources import LEASES, PODS, Resource
+from tfoperator.kube.resources import LEASES
 
 pytestmark = pytest.mark.controlplane
 
 Start = Callable[..., OperatorProcess]
-
-SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
-WAIT = 60.0
-
-
-class Reporters:
-    """The programs of a namespace's pods, with what their pods would give them."""
-
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self.cluster = cluster
-        self.folder = folder
-        with suppress(AlreadyExistsError):
-            cluster.client.create(SERVICE_ACCOUNTS, cluster.namespace, {"metadata": {"name": "default"}}, decode)
-
-    def submit(self, name: str, **replicas: int) -> None:
-        manifest = tfjob(name, **replicas)
-        manifest["spec"]["progress"] = {}
-        for spec in manifest["spec"]["tfReplicaSpecs"].values():
-            # An admission plugin says so in a cluster.
-            spec["template"]["spec"]["serviceAccountName"] = "default"
-        self.cluster.submit(manifest)
-        names = {f"{name}-{kind.lower()}-{index}" for kind, count in replicas.items() for index in range(count)}
-        eventually(lambda: names <= set(self.cluster.pods()), within=WAIT, every=0.05, what=f"the pods of {name}")
-
-    def pod(self, name: str) -> Json:
-        return dict(self.cluster.client.get(PODS, self.cluster.namespace, name, decode))
-
-    def variables(self, pod: str) -> dict[str, str]:
-        (container,) = self.pod(pod)["spec"]["containers"]
-        return {one["name"]: one["value"] for one in container["env"] if "value" in one}
-
-    def audience(self, pod: str) -> str:
-        (volume,) = [one for one in self.pod(pod)["spec"]["volumes"] if one["name"] == "tfoperator-progress"]
-        return str(volume["projected"]["sources"][0]["serviceAccountToken"]["audience"])
-
-    def token(self, pod: str, audience: str = "", *, bound: bool = True) -> str:
-        """A token as the kubelet gets it for the pod; for another audience if one is given."""
-        meta = self.pod(pod)["metadata"]
-        spec: Json = {"audiences": [audience or self.audience(pod)], "expirationSeconds": 3600}
-        if bound:
-            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": meta["uid"]}
-        requests = Resource("", "v1", "TokenRequest", "serviceaccounts/default/token")
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        return str(self.cluster.client.create(requests, self.cluster.namespace, body, decode)["status"]["token"])
-
-    def environment(self, pod: str) -> dict[str, str]:
-        """The variables of the pod's program, with its two files where this machine has them."""
-        files = self.folder / pod
-        files.mkdir(exist_ok=True)
-        (files / "ca.crt").write_text(self.pod(pod)["metadata"]["annotations"][ANNOTATION_PROGRESS_CA])
-        (files / "token").write_text(self.token(pod))
-        variables = self.variables(pod)
-        return {
-            URL_VARIABLE: variables[URL_VARIABLE],
-            CA_VARIABLE: str(files / Path(variables[CA_VARIABLE]).name),
-            TOKEN_VARIABLE: str(files / Path(variables[TOKEN_VARIABLE]).name),
-        }
-
-    def post(self, pod: str, status: Any, token: str = "") -> tuple[int, Json]:
-        """Report as the program of this pod does, or with another token."""
-        environment = self.environment(pod)
-        request = urllib.request.Request(
-            environment[URL_VARIABLE],
-            json.dumps({"trainerStatus": status}).encode(),
-            {"Authorization": f"Bearer {token or Path(environment[TOKEN_VARIABLE]).read_text()}"},
-        )
-        context = ssl.create_default_context(cafile=environment[CA_VARIABLE])
-        try:
-            with urllib.request.urlopen(request, context=context, timeout=30) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
-
-    def accepted(self, pod: str, status: Any, token: str = "") -> Json:
-        """As `post`, as soon as the operator knows the pod and the cluster's keys; the report as it was understood."""
-
-        def answer() -> Json:
-            code, found = self.post(pod, status, token)
-            assert code == 200, found
-            return found
-
-        return eventually(answer, within=WAIT, every=0.2, what=f"the report of {pod} is taken")
-
-    def wait_percentage(self, name: str, percentage: int) -> Json:
-        def found() -> Json | None:
-            progress = (self.cluster.job(name).get("status") or {}).get("progress") or {}
-            return progress if progress.get("percentage") == percentage else None
-
-        return eventually(found, within=WAIT, every=0.05, what=f"{name} at {percentage} %") or {}
 
 
 @pytest.fixture
@@ -171,11 +77,13 @@ def test_a_pods_program_reports_and_kubectl_shows_it(
         assert done.returncode == 0, done.stderr
         reporters.wait_percentage("mnist", percentage)
     # The job ends at once after a report: its last status has both.
-    reporters.accepted("mnist-worker-0", {"progressPercentage": 99})
+    last = {"name": "last", "value": "1"}
+    reporters.accepted("mnist-worker-0", {"progressPercentage": 100, "metrics": [last]})
     for index in range(2):
         cluster.set_phase(f"mnist-worker-{index}", "Succeeded")
     cluster.wait_condition("mnist", "Succeeded", WAIT)
-    reporters.wait_percentage("mnist", 99)
+    ended = cluster.job("mnist")["status"]["progress"]
+    assert (ended["percentage"], ended["metrics"][0]) == (100, last)
     assert operator.stop() == 0
 
 
@@ -232,6 +140,31 @@ def test_tokens_of_others_are_refused_by_the_keys_of_a_real_cluster(
     reporters.accepted("theirs-worker-0", {"progressPercentage": 6})
     assert reporters.post("theirs-worker-0", {"progressPercentage": 99}, old)[0] == 403
     reporters.wait_percentage("theirs", 6)
+
+
+def test_the_strangest_report_that_is_taken_is_one_that_the_api_server_takes(
+    cluster: Cluster, reporters: Reporters, start_operator: Start
+) -> None:
+    (port,) = free_ports(1)
+    start_operator(*flags(cluster, port))
+    reporters.submit("strange", Worker=1)
+    pod = "strange-worker-0"
+    texts = ("\x00\u202e\x1b[2J<script>", "\U0001f600" * 64, "nan", "1e308", "-1")
+    metrics = [{"name": text, "value": text} for text in texts]
+    metrics += [{"name": f"m{number}", "value": "1"} for number in range(250)]
+    metrics.append({"name": "current_step", "value": str(2**53)})
+    most = {"progressPercentage": 7, "estimatedRemainingSeconds": 2**63 - 1, "metrics": metrics}
+    reporters.accepted(pod, most)
+    found = reporters.wait_percentage("strange", 7)
+    assert (found["estimatedRemainingSeconds"], found["step"]) == (2**63 - 1, 2**53)
+    assert [one["name"] for one in found["metrics"][: len(texts)]] == list(texts)
+    assert len(found["metrics"]) == 16
+    for refused in ({"progressPercentage": 10**400}, {"metrics": [*metrics, {"name": "one", "value": "too many"}]}):
+        assert reporters.post(pod, refused)[0] == 422
+    # Its status can be written by the operator, too.
+    cluster.set_phase(pod, "Succeeded")
+    cluster.wait_condition("strange", "Succeeded", WAIT)
+    reporters.wait_percentage("strange", 7)
 
 
 def test_any_replica_of_the_operator_takes_reports_and_a_killed_leader_loses_one_at_most(
