@@ -19,7 +19,7 @@ EMBEDDED_SEEDS = (133, 305, 158, 188, 7, 10131, 35008, 35054)
 The first has a gang of one kind, the second of the other, both with TensorBoards."""
 
 REAL_SEEDS = (2, 4, 11, 36)
-"""The third has a TensorBoard, the last stalls. There are no gangs: others want this control plane without their CRDs."""
+"""The third has a TensorBoard, the last stalls. There are no gangs: others want this control plane without them."""
 
 
 @pytest.fixture(scope="module")
