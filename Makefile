@@ -55,7 +55,7 @@ generate: $(VENV)/dev.stamp  ## write the files that are made from the types
 docs: $(VENV)/dev.stamp  ## the documentation as a site that needs no network, in build/docs
 	$(BIN)/python -m hack.site
 
-bench: $(VENV)/dev.stamp controlplane  ## beside the Go operator, for hours; BENCH="--scale 0.1" is quicker
+bench: $(VENV)/dev.stamp controlplane  ## beside the Go operator, for hours; BENCH="--quick" takes five minutes
 	$(BIN)/python -m hack.bench $(BENCH)
 
 terminalbench: $(VENV)/dev.stamp  ## a flood of lines in a pipe, on a terminal, and Ctrl-C amid it

@@ -33,7 +33,7 @@ from hack.machine import HOST_ADDRESS, SERVICE_CIDR, Machine, MachineError, requ
 
 CONTROLLERS = (
     "deployment-controller", "disruption-controller", "endpointslice-controller", "garbage-collector-controller",
-    "namespace-controller", "node-lifecycle-controller", "persistentvolume-binder-controller",
+    "job-controller", "namespace-controller", "node-lifecycle-controller", "persistentvolume-binder-controller",
     "pod-garbage-collector-controller", "replicaset-controller", "root-ca-certificate-publisher-controller",
     "serviceaccount-controller", "taint-eviction-controller",
 )  # fmt: skip
@@ -80,6 +80,10 @@ class Cluster:
     def load_image(self, archive: Path) -> None:
         """Give the node an image. Raises MachineError."""
         node.load_image(running_machine(self.folder), archive)
+
+    def by_digest(self, image: str) -> str:
+        """The name of an image of the node by its digest, under which containers can use it. Raises MachineError."""
+        return node.name_by_digest(running_machine(self.folder), image)
 
     def stop(self) -> None:
         """Stop everything and remove its folder. Idempotent."""

@@ -182,6 +182,14 @@ def load_image(machine: Machine, archive: Path) -> None:
     machine.run(*_ctr(), "images", "import", archive)
 
 
+def name_by_digest(machine: Machine, image: str) -> str:
+    """Name an image of the node by its digest, as one that was pulled from a registry is. Raises MachineError."""
+    _, line = machine.run(*_ctr(), "images", "list", f"name=={image}").splitlines()
+    pinned = f"{image.rpartition(':')[0]}@{line.split()[2]}"
+    machine.run(*_ctr(), "images", "tag", "--force", image, pinned)
+    return pinned
+
+
 def require_no_other() -> None:
     """Raises MachineError if another kubelet runs on this machine; what one left that was killed is removed."""
     runs = any(process.info["name"] == "kubelet" for process in psutil.process_iter(["name"]))

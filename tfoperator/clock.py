@@ -59,6 +59,20 @@ class SystemClock:
         return condition.wait(min(remaining, threading.TIMEOUT_MAX))
 
 
+class Elapsed:
+    """The time since it was made, by the clock that says more: one of the two stands still while the machine sleeps."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._monotonic, self._wall = clock.monotonic(), clock.now()
+
+    @property
+    def seconds(self) -> float:
+        """So many seconds have passed, or fewer if somebody has put the wall clock forward."""
+        wall = (self._clock.now() - self._wall).total_seconds()
+        return max(self._clock.monotonic() - self._monotonic, wall)
+
+
 class StopSignal:
     """A one-way switch that threads can wait on with an injected clock, like a closed channel in Go.
 

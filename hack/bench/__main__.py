@@ -23,9 +23,12 @@ import msgspec
 import tfoperator
 from hack import controlplane, gobuild
 from hack.bench.contestants import CONTESTANTS, OURS, Contestant
-from hack.bench.loads import LOADS, Load
+from hack.bench.loads import LOADS, QUICK_LOADS, Load
 from hack.bench.report import refused, table, to_json
-from hack.bench.run import Result, run
+from hack.bench.run import EXEMPT, Result, run
+
+_EXEMPT = {"no": (False,), "too": (False, True), "only": (True,)}
+"""Whether contestants are exempt from priority and fairness, in which order, by the value of the option."""
 
 
 class _Written(msgspec.Struct):
@@ -34,7 +37,12 @@ class _Written(msgspec.Struct):
     runs: list[Result]
 
 
+_DEFAULT_LOADS = [name for name, load in LOADS.items() if not load.on_request]
 _EVERYBODY = [name for name, one in CONTESTANTS.items() if not one.on_request]
+_QUICK_CONTESTANTS = [name for name in _EVERYBODY if not CONTESTANTS[name].rate_limited]
+_LOADS_HELP = (
+    f"{', '.join(_DEFAULT_LOADS)}; and only if named: {', '.join(x for x in LOADS if x not in _DEFAULT_LOADS)}"
+)
 
 
 def schedule(
@@ -57,10 +65,10 @@ def schedule(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the arguments say; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parse(arguments)
     if options.report:
         return _report(options)
-    loads = [LOADS[name].scaled(options.scale) for name in options.loads]
+    loads = QUICK_LOADS if options.quick else [LOADS[name].scaled(options.scale) for name in options.loads]
     contestants = [CONTESTANTS[name] for name in CONTESTANTS if name in options.contestants]
     chosen = options.contestants != _EVERYBODY
     try:
@@ -70,12 +78,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     began, results = time.monotonic(), list[Result]()
-    runs = schedule(loads, contestants, options.repetitions, all_of_them=chosen)
+    turns = schedule(loads, contestants, options.repetitions, all_of_them=chosen)
+    runs = [(*turn, exempt) for turn in turns for exempt in _EXEMPT[options.exempt]]
     circumstances = _circumstances(options)
-    for number, (repetition, load, contestant) in enumerate(runs, 1):
-        where = f"[{number}/{len(runs)} {time.monotonic() - began:4.0f} s] {contestant.name}, {load.name}"
+    profiles = options.out / "profiles" if options.profile_api_server else None
+    for number, (repetition, load, contestant, exempt) in enumerate(runs, 1):
+        name = f"{load.name}{EXEMPT if exempt else ''}"
+        where = f"[{number}/{len(runs)} {time.monotonic() - began:4.0f} s] {contestant.name}, {name}"
         _tell(where, load.title)
-        result = run(contestant, load, repetition, partial(_tell, where))
+        result = run(contestant, load, repetition, partial(_tell, where), exempt=exempt, profiles=profiles)
         results.append(result)
         _tell(where, _summary(result))
         _write(options.out, results, circumstances)
@@ -108,25 +119,53 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m hack.bench", description="tfoperator beside the Go operator; see docs/benchmark.md."
     )
-    parser.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS), metavar="LOAD", help=", ".join(LOADS))
+    parser.add_argument("--loads", nargs="+", choices=LOADS, metavar="LOAD", help=_LOADS_HELP)
     parser.add_argument(
         "--contestants",
         nargs="+",
         choices=CONTESTANTS,
-        default=_EVERYBODY,
         metavar="WHO",
         help=f"{', '.join(CONTESTANTS)} (default {', '.join(_EVERYBODY)}); those named here run the heavy loads, too",
     )
     parser.add_argument(
-        "--repetitions", type=int, default=3, metavar="N", help="of everything, interleaved (default 3)"
+        "--repetitions", type=int, metavar="N", help="of everything, interleaved (default 3, with --quick 1)"
+    )
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--scale", type=float, default=1.0, metavar="F", help="loads so many times as large (default 1)")
+    size.add_argument(
+        "--quick",
+        action="store_true",
+        help="rough ratios within five minutes on two cores, of small loads, once: "
+        f"{', '.join(one.name for one in QUICK_LOADS)}; contestants {', '.join(_QUICK_CONTESTANTS)}",
     )
     parser.add_argument(
-        "--scale", type=float, default=1.0, metavar="F", help="loads so many times as large (default 1)"
+        "--exempt",
+        nargs="?",
+        choices=_EXEMPT,
+        default="no",
+        const="too",
+        help="also measure everybody exempt from priority and fairness (`only`: nobody under them)",
+    )
+    parser.add_argument(
+        "--profile-api-server",
+        action="store_true",
+        help="its CPU profile of each run goes to DIR/profiles, for go tool pprof; it costs some of what is measured",
     )
     parser.add_argument("--report", type=Path, nargs="+", metavar="FILE", help="only show these runs' JSON, together")
     parser.add_argument("--out", type=Path, default=Path("build/bench"), metavar="DIR", help="for JSON, table and plot")
     parser.add_argument("--no-plot", dest="plot", action="store_false", help="without matplotlib")
     return parser
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.quick and options.loads:
+        parser.error("--quick has loads of its own: leave out --loads, or say --scale instead of --quick")
+    options.loads = options.loads or _DEFAULT_LOADS
+    options.contestants = options.contestants or (_QUICK_CONTESTANTS if options.quick else _EVERYBODY)
+    options.repetitions = options.repetitions or (1 if options.quick else 3)
+    return options
 
 
 def _circumstances(options: argparse.Namespace) -> dict[str, Any]:
@@ -137,8 +176,9 @@ def _circumstances(options: argparse.Namespace) -> dict[str, Any]:
         "python": platform.python_version(),
         "tfoperator": tfoperator.__version__,
         "kubernetes": gobuild.KUBERNETES_VERSION,
-        "scale": options.scale,
+        "scale": "quick" if options.quick else options.scale,
         "repetitions": options.repetitions,
+        "api_server_profiled": options.profile_api_server,
     }
 
 

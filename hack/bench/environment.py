@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from hack.bench.kwok import kwok
-from hack.bench.loads import NAMESPACE, NODE
-from hack.bench.measure import AUDIT_POLICY, CONTESTANT_USER, AuditLog, Snapshot, Usage, read_usage
+from hack.bench.loads import NODE
+from hack.bench.measure import AUDIT_POLICY, CONTESTANT_USER, AuditLog, Snapshot, read_usage, total_usage
+from hack.bench.paths import tfjobs_path
 from hack.bench.raw_http import RawClient, RequestFailed
 from hack.controlplane import ControlPlane, control_plane
 
 Json = dict[str, Any]
 
 _GROUPS = "system:serviceaccounts,system:serviceaccounts:bench-system,system:authenticated"
+_EXEMPT_GROUP = "system:masters"
+"""Whose requests are exempt from priority and fairness, in every cluster."""
 _CRD_SECONDS = 30.0
+_PAGE = 2000
+
+
+class _PageMeta(msgspec.Struct):
+    onwards: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct):
+    items: list[Json]
+    metadata: _PageMeta
 
 
 class Environment:
@@ -44,11 +58,22 @@ class Environment:
 
     def list(self, path: str) -> list[Json]:
         """All objects of a collection."""
-        return list(msgspec.json.decode(self.client.request("GET", path), type=dict[str, Any])["items"])
+        return list(self.each(path))
 
-    def snapshot(self, operator: int | None) -> Snapshot:
-        """Measure now; `operator` is the process of the contestant, if it has one."""
-        usage = Usage() if operator is None else read_usage(operator)
+    def each(self, path: str) -> Iterator[Json]:
+        """The objects of a collection one by one, of which a page is in memory at a time: there may be 100,000."""
+        onwards = ""
+        while True:
+            answer = self.client.request("GET", f"{path}?limit={_PAGE}&continue={onwards}")
+            page = msgspec.json.decode(answer, type=_Page)
+            yield from page.items
+            onwards = quote(page.metadata.onwards)
+            if not onwards:
+                return
+
+    def snapshot(self, operator: Sequence[int]) -> Snapshot:
+        """Measure now; `operator` are the processes of the contestant, if it has any."""
+        usage = total_usage(operator)
         api_server = read_usage(self.plane.pids["kube-apiserver"])
         return Snapshot(time.monotonic(), usage, api_server, self._audit.counts())
 
@@ -58,16 +83,17 @@ class Environment:
         end = time.monotonic() + _CRD_SECONDS
         while time.monotonic() < end:
             try:
-                self.client.request("GET", f"/apis/kubeflow.org/v1/namespaces/{NAMESPACE}/tfjobs")
+                self.client.request("GET", tfjobs_path(""))
                 return
             except RequestFailed:
                 time.sleep(0.1)
         raise TimeoutError(f"TFJobs are not served {_CRD_SECONDS:.0f} s after their CRD was created")
 
-    def prepare(self) -> None:
-        """Make the node, the namespace, and the contestant an administrator."""
+    def prepare(self, namespaces: Sequence[str]) -> None:
+        """Make the node, the namespaces, and the contestant an administrator."""
         self.create("/api/v1/nodes", {"metadata": {"name": NODE}})
-        self.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        for namespace in namespaces:
+            self.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         binding = {
             "metadata": {"name": "contestant"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
@@ -77,10 +103,14 @@ class Environment:
 
 
 @contextmanager
-def environment() -> Iterator[Environment]:
-    """A running control plane with kwok, all gone afterwards. Raises ControlPlaneError, BuildError."""
-    with control_plane(users={CONTESTANT_USER: _GROUPS}, audit_policy=AUDIT_POLICY) as plane:
+def environment(namespaces: Sequence[str], *, exempt: bool = False) -> Iterator[Environment]:
+    """A running control plane with kwok and these namespaces, all gone afterwards.
+
+    `exempt`: the contestant's requests are not subject to priority and fairness. Raises ControlPlaneError, BuildError.
+    """
+    groups = f"{_EXEMPT_GROUP},{_GROUPS}" if exempt else _GROUPS
+    with control_plane(users={CONTESTANT_USER: groups}, audit_policy=AUDIT_POLICY) as plane:
         one = Environment(plane)
-        one.prepare()
+        one.prepare(namespaces)
         with kwok(plane), closing(one):
             yield one

@@ -24,11 +24,13 @@ from hack.bench.loads import (
     job_labels,
     job_manifest,
     job_names,
+    namespace_of,
     pod_template,
     replicas,
 )
+from hack.bench.paths import pods_path, services_path, tfjobs_path
 from hack.bench.verify import cluster
-from hack.bench.watcher import PODS_PATH, SERVICES_PATH, TFJOBS_PATH, Observations, Watcher
+from hack.bench.watcher import Observations, Watcher
 
 Json = dict[str, Any]
 
@@ -40,8 +42,9 @@ _encode = msgspec.json.Encoder().encode
 
 def submit(environment: Environment, load: Load) -> None:
     """Create the load's TFJobs as a user would, all as soon as the API server takes them. Raises RequestFailed."""
-    bodies = [_encode(job_manifest(load, name)) for name in job_names(load)]
-    _each(bodies, lambda body: environment.client.request("POST", TFJOBS_PATH, body))
+    bodies = [(tfjobs_path(namespace_of(load, name)), _encode(job_manifest(load, name))) for name in job_names(load)]
+    with ThreadPoolExecutor(PARALLELISM, thread_name_prefix="submit") as pool:
+        _results([pool.submit(environment.client.request, "POST", path, body) for path, body in bodies])
 
 
 def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: float) -> None:
@@ -59,15 +62,19 @@ def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: 
                     call()
 
         def make(name: str) -> str:
-            answer = environment.client.request("POST", TFJOBS_PATH, _encode(job_manifest(load, name)))
+            namespace = namespace_of(load, name)
+            answer = environment.client.request("POST", tfjobs_path(namespace), _encode(job_manifest(load, name)))
             uid = str(msgspec.json.decode(answer, type=dict[str, Any])["metadata"]["uid"])
             ones = replicas(load, name)
-            services = [job_service_manifest(name, uid)] if load.per_job else [service_manifest(o, uid) for o in ones]
+            if load.per_job:
+                services = [job_service_manifest(name, uid, namespace)]
+            else:
+                services = [service_manifest(one, uid, namespace) for one in ones]
             pods = [_encode(pod_manifest(load, one, uid)) for one in ones]
-            all_of([_post(environment, SERVICES_PATH, _encode(service)) for service in services])
-            all_of([_post(environment, PODS_PATH, pod) for pod in pods])
+            all_of([_post(environment, services_path(namespace), _encode(service)) for service in services])
+            all_of([_post(environment, pods_path(namespace), pod) for pod in pods])
             if not load.finishes:
-                _write_status(environment, name, status_manifest(load))
+                _write_status(environment, namespace, name, status_manifest(load))
             return uid
 
         if one_job:
@@ -80,12 +87,13 @@ def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: 
 
 def _finish(environment: Environment, load: Load, watcher: Watcher, pool: ThreadPoolExecutor, timeout: float) -> None:
     def end(name: str) -> None:
+        namespace = namespace_of(load, name)
         for one in replicas(load, name):
             if one.kind == "PS":
-                environment.contestant.request("DELETE", f"{PODS_PATH}/{one.name}")
+                environment.contestant.request("DELETE", f"{pods_path(namespace)}/{one.name}")
                 if not load.per_job:
-                    environment.contestant.request("DELETE", f"{SERVICES_PATH}/{one.name}")
-        _write_status(environment, name, status_manifest(load))
+                    environment.contestant.request("DELETE", f"{services_path(namespace)}/{one.name}")
+        _write_status(environment, namespace, name, status_manifest(load))
 
     waiting = {name: {one.name for one in replicas(load, name) if one.kind == "Worker"} for name in job_names(load)}
     futures: list[Future[None]] = []
@@ -108,14 +116,9 @@ def _post(environment: Environment, path: str, body: bytes) -> Callable[[], obje
     return lambda: environment.contestant.request("POST", path, body)
 
 
-def _write_status(environment: Environment, name: str, status: Json) -> None:
-    path, body = f"{TFJOBS_PATH}/{name}/status", _encode({"status": status})
+def _write_status(environment: Environment, namespace: str, name: str, status: Json) -> None:
+    path, body = f"{tfjobs_path(namespace)}/{name}/status", _encode({"status": status})
     environment.contestant.request("PATCH", path, body, "application/merge-patch+json")
-
-
-def _each(bodies: list[bytes], call: Callable[[bytes], object]) -> None:
-    with ThreadPoolExecutor(PARALLELISM, thread_name_prefix="submit") as pool:
-        _results([pool.submit(call, body) for body in bodies])
 
 
 def _results(futures: list[Future[Any]]) -> None:
@@ -123,7 +126,7 @@ def _results(futures: list[Future[Any]]) -> None:
         future.result()
 
 
-def _metadata(name: str, labels: dict[str, str], job: str, uid: str) -> Json:
+def _metadata(namespace: str, name: str, labels: dict[str, str], job: str, uid: str) -> Json:
     owner = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
@@ -132,31 +135,33 @@ def _metadata(name: str, labels: dict[str, str], job: str, uid: str) -> Json:
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    return {"name": name, "namespace": NAMESPACE, "labels": labels, "ownerReferences": [owner]}
+    return {"name": name, "namespace": namespace, "labels": labels, "ownerReferences": [owner]}
 
 
-def service_manifest(one: Replica, uid: str) -> Json:
+def service_manifest(one: Replica, uid: str, namespace: str = NAMESPACE) -> Json:
     """The service of a replica, as a controller would make it."""
     ports = [{"name": "tfjob-port", "port": PORT}]
     spec = {"clusterIP": "None", "selector": one.labels, "ports": ports}
-    metadata = _metadata(one.name, one.labels, one.job, uid)
+    metadata = _metadata(namespace, one.name, one.labels, one.job, uid)
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
-def job_service_manifest(job: str, uid: str) -> Json:
+def job_service_manifest(job: str, uid: str, namespace: str = NAMESPACE) -> Json:
     """The one service of a job, as a controller would make it."""
     labels = job_labels(job)
     ports = [{"name": "tfjob-port", "port": PORT, "targetPort": "tfjob-port"}]
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels, "ports": ports}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(job, labels, job, uid), "spec": spec}
+    metadata = _metadata(namespace, job, labels, job, uid)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
 def pod_manifest(load: Load, one: Replica, uid: str) -> Json:
     """The pod of a replica, as a controller would make it."""
-    template, metadata = pod_template(load, one.kind), _metadata(one.name, one.labels, one.job, uid)
+    template = pod_template(load, one.kind)
+    metadata = _metadata(namespace_of(load, one.job), one.name, one.labels, one.job, uid)
     metadata["labels"] |= template.get("metadata", {}).get("labels", {})
     task = {"type": one.kind.lower(), "index": one.index}
-    config = {"cluster": cluster(load, one.job), "task": task, "environment": "cloud"}
+    config = {"cluster": cluster(load, one), "task": task, "environment": "cloud"}
     template["spec"]["containers"][0]["env"].append({"name": "TF_CONFIG", "value": json.dumps(config)})
     spec = {**template["spec"], "restartPolicy": "Never"}
     if load.per_job:

@@ -18,12 +18,13 @@ FINISH_LABEL = "bench/finish"
 FINISH_SECONDS = 5
 IMAGE = "example.invalid/train:1"
 PORT = 2222
+_LONGEST = 1200.0
 _PREFIX = "training.kubeflow.org/"
 
 
 @dataclass(frozen=True)
 class Load:
-    """`jobs` TFJobs with so many replicas each. At most one of the phases that follow is not 0.
+    """`jobs` TFJobs with so many replicas each, and what happens when they run.
 
     `finishes`: the workers succeed after a while, and the rest is cleaned up; else everything stays Running.
     `idle_seconds`: what the operator does when nothing happens. `restarts`: the operator is started anew beside the
@@ -31,8 +32,12 @@ class Load:
     `reports_seconds`: for so long each job reports its progress every 5 s, which only our operator takes.
     `per_job`: the replicas of a job have one headless service (`spec.network: PerJob`, which contestants choose by
     themselves: the TFJobs are the same) and not one each.
+    `dynamic`: workers may come and go (`enableDynamicWorker`), so TF_CONFIG names a worker itself and no other; else it
+    names all of them to each, which is the square of their number in bytes.
+    `namespaces`: the jobs are spread evenly over so many.
     `heavy`: contestants with a narrow client-side rate limit would take half an hour, so they are left out unless they
-    are asked for by name.
+    are asked for by name. `on_request`: the load itself is run only if it is asked for by name.
+    `limit_seconds`: whoever has not finished by then does not finish; 0 is a limit by the number of pods.
     """
 
     name: str
@@ -47,6 +52,10 @@ class Load:
     heavy: bool = False
     reports_seconds: float = 0.0
     per_job: bool = False
+    dynamic: bool = False
+    namespaces: int = 1
+    on_request: bool = False
+    limit_seconds: float = 0.0
 
     @property
     def pods(self) -> int:
@@ -56,8 +65,11 @@ class Load:
     @property
     def title(self) -> str:
         """What it is, in a few words for people."""
-        each = f"{self.ps} PS + {self.workers} workers" if self.ps else f"{self.workers} workers"
+        workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
+        each = f"{self.ps} PS + {workers}" if self.ps else workers
         what = f"{self.jobs} job{'s' if self.jobs > 1 else ''} of {each}"
+        if self.namespaces > 1:
+            what += f" in {self.namespaces} namespaces"
         if self.finishes:
             return f"{what}, workers finish after {FINISH_SECONDS} s"
         if self.churn_rounds:
@@ -93,12 +105,36 @@ LOADS = {
         Load("small", jobs=200),
         Load("medium", jobs=500, idle_seconds=60),
         Load("large", jobs=2000, restarts=True, heavy=True),
+        Load("ones", jobs=350, ps=0, workers=1),
+        Load("fives", jobs=350, workers=4),
+        Load("hundreds", jobs=8, ps=0, workers=100),
         Load("wide", jobs=1, ps=20, workers=300),
         Load("widest", jobs=1, ps=0, workers=1000, heavy=True),
         Load("churn", jobs=500, churn_rounds=6, heavy=True),
         Load("progress", jobs=1000, ps=0, reports_seconds=300),
+        Load("shards", jobs=2000, namespaces=30, heavy=True, on_request=True, limit_seconds=_LONGEST),
+        Load("huge", jobs=10_000, idle_seconds=60, restarts=True, heavy=True, on_request=True, limit_seconds=_LONGEST),
+        Load(
+            "pods",
+            jobs=100,
+            ps=0,
+            workers=1000,
+            dynamic=True,
+            idle_seconds=60,
+            restarts=True,
+            heavy=True,
+            on_request=True,
+            limit_seconds=_LONGEST,
+        ),
     )
 }
+
+
+QUICK_LOADS = [
+    replace(LOADS[name].scaled(factor), idle_seconds=0.0)
+    for name, factor in (("finish", 0.15), ("medium", 0.2), ("fives", 0.15), ("wide", 0.3), ("churn", 0.2))
+]
+"""What can be measured of three contestants in five minutes, of which most is the start of a control plane for each."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +165,23 @@ def job_labels(job: str) -> dict[str, str]:
 def host(load: Load, one: Replica) -> str:
     """By which name a replica finds another, with its port."""
     within = f"{one.job}." if load.per_job else ""
-    return f"{one.name}.{within}{NAMESPACE}.svc:{PORT}"
+    return f"{one.name}.{within}{namespace_of(load, one.job)}.svc:{PORT}"
+
+
+def namespaces(load: Load) -> list[str]:
+    """The namespaces of the load's jobs."""
+    if load.namespaces == 1:
+        return [NAMESPACE]
+    return [f"{NAMESPACE}-{number:02}" for number in range(load.namespaces)]
+
+
+def namespace_of(load: Load, job: str) -> str:
+    """The namespace of one job: they take turns."""
+    return namespaces(load)[int(job.rpartition("-")[2]) % load.namespaces]
 
 
 def job_names(load: Load) -> list[str]:
-    """The names of the load's jobs."""
+    """The names of the load's jobs, which differ in all namespaces together."""
     return [f"bench-{number:04}" for number in range(load.jobs)]
 
 
@@ -186,5 +234,7 @@ def job_manifest(load: Load, name: str) -> Json:
         spec["successPolicy"] = "AllWorkers"
     if load.reports_seconds:
         spec["progress"] = {}
-    metadata = {"name": name, "namespace": NAMESPACE}
+    if load.dynamic:
+        spec["enableDynamicWorker"] = True
+    metadata = {"name": name, "namespace": namespace_of(load, name)}
     return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec}

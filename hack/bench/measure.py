@@ -6,9 +6,10 @@ Nothing that an operator says of itself counts, so two operators in two language
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,6 +81,19 @@ def read_usage(pid: int) -> Usage:
     folder = Path("/proc") / str(pid)
     rss, peak = parse_status((folder / "status").read_text())
     return Usage(parse_stat((folder / "stat").read_text()), rss, peak)
+
+
+def total_usage(pids: Sequence[int]) -> Usage:
+    """What several processes have used together until now. Raises OSError if one of them is none."""
+    usages = [read_usage(pid) for pid in pids]
+    return Usage(sum(one.cpu for one in usages), sum(one.rss for one in usages), sum(one.peak_rss for one in usages))
+
+
+def median_and_p99(seconds: Sequence[float]) -> tuple[float, float]:
+    """The median, and what 99 of 100 are at most (interpolated). Raises statistics.StatisticsError without any."""
+    if len(seconds) == 1:
+        return seconds[0], seconds[0]
+    return statistics.median(seconds), statistics.quantiles(seconds, n=100, method="inclusive")[98]
 
 
 class _User(msgspec.Struct):
@@ -154,15 +168,16 @@ class AuditLog:
         self._inode = inode
 
 
-def wait_quiet(pid: int, timeout: float, share: float = _QUIET_SHARE) -> float:
-    """Wait until a process uses less than that share of a core; returns the `time.monotonic()` at which that began.
+def wait_quiet(pids: Sequence[int], timeout: float, share: float = _QUIET_SHARE) -> float:
+    """Wait until each process uses less than that share of a core; returns the `time.monotonic()` when that began.
 
-    Raises TimeoutError after `timeout` seconds, OSError if the process ends.
+    It is their sum that is looked at. Raises TimeoutError after `timeout` seconds, OSError if a process ends.
     """
+    growth = share * _QUIET_WINDOW * len(pids)
     try:
-        return _wait_still(lambda: read_usage(pid).cpu, share * _QUIET_WINDOW, timeout, _QUIET_WINDOW)
+        return _wait_still(lambda: total_usage(pids).cpu, growth, timeout, _QUIET_WINDOW)
     except TimeoutError:
-        raise TimeoutError(f"process {pid} is still busy after {timeout:.0f} s") from None
+        raise TimeoutError(f"still busy after {timeout:.0f} s: process {', '.join(map(str, pids))}") from None
 
 
 def wait_silent(calls: Callable[[], int], timeout: float, period: float = _QUIET_WINDOW) -> None:

@@ -16,7 +16,9 @@ SHOWN = ("running_s", "done_s", "calls", "cpu_ms", "api_cpu_ms", "rss_mib", "sta
 COLUMNS = 3
 WIDE = 30
 """From this ratio of the largest to the smallest on, bars are on a logarithmic scale: a job of 1000 hides one of 3."""
-COLOURS = dict(zip(CONTESTANTS, ("#7a8794", "#b9c2ca", "#1f77b4", "#d8c27a", "#74b3e0", "#ece0b8"), strict=True))
+COLOURS = dict(
+    zip(CONTESTANTS, ("#7a8794", "#b9c2ca", "#1f77b4", "#d8c27a", "#74b3e0", "#ece0b8", "#123f63"), strict=True)
+)
 
 
 def draw(results: Sequence[Result], path: Path) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hack.bench.contestants import CONTESTANTS, FLOOR, OURS, TUNED_PEER
-from hack.bench.run import Result
+from hack.bench.contestants import CONTESTANTS, FLOOR, FLOOR_PER_JOB, OURS, OURS_PER_JOB, OURS_SHARDS, TUNED_PEER
+from hack.bench.run import EXEMPT, Result
 
 _RARE_CALL = 0.05
 """Calls per job below which a verb is left out of the table: shared lists, and repetitions of what failed."""
@@ -40,12 +40,16 @@ FIGURES = {
     "peak_mib": Figure("RSS at its peak", "MiB"),
     "idle_calls": Figure("calls while idle", ""),
     "idle_cpu_s": Figure("CPU while idle", "s"),
+    "idle_peak_mib": Figure("RSS at its peak, after idling", "MiB"),
     "start_ready_s": Figure("restarted: ready", "s"),
     "start_quiet_s": Figure("restarted: quiet", "s"),
     "start_cpu_s": Figure("restarted: CPU", "s"),
     "start_peak_mib": Figure("restarted: RSS at its peak", "MiB"),
     "start_calls": Figure("restarted: calls", ""),
     "healthy_s": Figure("last kill to healthy", "s"),
+    "heal_p50_s": Figure("kill to Running, p50", "s"),
+    "heal_p99_s": Figure("kill to Running, p99", "s"),
+    "heal_max_s": Figure("kill to Running, longest", "s"),
     "churn_calls": Figure("calls per killed pod", ""),
     "churn_cpu_ms": Figure("CPU per killed pod", "ms"),
     "no_reports_writes": Figure("status writes without reports", "/s"),
@@ -63,16 +67,18 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class Target:
-    """A figure of ours is to be at most `ratio` times that of `against`, in the same load."""
+    """A figure of `of` is to be at most `ratio` times that of `against`, in the same load."""
 
     load: str
     figure: str
     ratio: float
     against: str = TUNED_PEER
+    of: str = OURS
 
 
+_SHAPES = ("ones", "medium", "fives", "hundreds")
+"""Jobs of 1, 3, 5 and 100 replicas."""
 TARGETS = (
-    Target("medium", "cpu_ms", 0.5),
     Target("finish", "cpu_ms", 0.5),
     Target("large", "cpu_ms", 0.3),
     Target("finish", "calls", 0.55),
@@ -89,8 +95,26 @@ TARGETS = (
     Target("large", "start_peak_mib", 0.8),
     Target("medium", "api_cpu_ms", 0.8),
     Target("finish", "api_cpu_ms", 0.8),
+    Target("churn", "heal_p50_s", 0.5),
+    Target("churn", "heal_p99_s", 0.5),
+    *(Target(load, "cpu_ms", 0.4) for load in _SHAPES),
+    *(Target(load, "cpu_ms", 0.4, of=OURS_PER_JOB) for load in _SHAPES),
+    *(Target(f"{load}{end}", "running_s", 1.25, FLOOR) for load in _SHAPES for end in ("", EXEMPT)),
+    *(
+        Target(f"{load}{end}", "running_s", 1.25, FLOOR_PER_JOB, OURS_PER_JOB)
+        for load in _SHAPES
+        for end in ("", EXEMPT)
+    ),
+    Target("fives", "calls", 0.5, of=OURS_PER_JOB),
+    Target("fives", "running_s", 0.8, of=OURS_PER_JOB),
+    Target("fives", "api_cpu_ms", 0.8, of=OURS_PER_JOB),
+    Target("widest", "calls", 0.52, of=OURS_PER_JOB),
+    Target("widest", "running_s", 0.6, of=OURS_PER_JOB),
+    Target("finish", "calls", 0.55, of=OURS_PER_JOB),
+    Target("medium", "idle_cpu_s", 2.0),
 )
-GROWTH_TARGET = 1.2
+GROWTH_TARGETS = {"large": 1.2, "huge": 1.3}
+"""Our CPU per job in that load over that of `small`."""
 
 Medians = dict[tuple[str, str, str], float]
 """By load, contestant and figure."""
@@ -115,9 +139,9 @@ def medians(results: Sequence[Result]) -> Medians:
     return {key: statistics.median(values) for key, values in samples.items()}
 
 
-def growth(found: Medians) -> float | None:
+def growth(found: Medians, load: str = "large") -> float | None:
     """Our CPU per job with many jobs over that with few; None without both."""
-    many, few = found.get(("large", OURS, "cpu_ms")), found.get(("small", OURS, "cpu_ms"))
+    many, few = found.get((load, OURS, "cpu_ms")), found.get(("small", OURS, "cpu_ms"))
     return many / few if many is not None and few else None
 
 
@@ -125,7 +149,7 @@ def targets(found: Medians) -> list[tuple[Target, float | None]]:
     """Each target with the ratio that was measured; None where a figure is missing."""
 
     def ratio(target: Target) -> float | None:
-        ours = found.get((target.load, OURS, target.figure))
+        ours = found.get((target.load, target.of, target.figure))
         theirs = found.get((target.load, target.against, target.figure))
         return ours / theirs if ours is not None and theirs else None
 
@@ -175,9 +199,13 @@ def _cell(found: Medians, load: str, contestant: str, figure: str) -> str:
     if value is None:
         return ""
     ratios = []
-    for against, sign in ((TUNED_PEER, "peer"), (FLOOR, "floor")):
+    floor = FLOOR_PER_JOB if CONTESTANTS[contestant].per_job else FLOOR
+    compared = [(TUNED_PEER, "peer"), (floor, "floor")]
+    if contestant == OURS_SHARDS:
+        compared.append((OURS, "one process"))
+    for against, sign in compared:
         other = found.get((load, against, figure))
-        if contestant not in (against, FLOOR) and other:
+        if contestant not in (against, FLOOR, FLOOR_PER_JOB) and other:
             ratios.append(f"{value / other:.2f}× {sign}")
     return number(value) + (f" ({', '.join(ratios)})" if ratios else "")
 
@@ -191,12 +219,14 @@ def _shown_targets(found: Medians) -> list[str]:
     rows = []
     for target, ratio in targets(found):
         if ratio is not None:
-            what = f"{target.load}: {FIGURES[target.figure].title}, times {CONTESTANTS[target.against].title}"
+            who = f" of {CONTESTANTS[target.of].title}" if target.of != OURS else ""
+            what = f"{target.load}: {FIGURES[target.figure].title}{who}, times {CONTESTANTS[target.against].title}"
             rows.append(_row([what, f"{target.ratio:g}", f"{ratio:.2f}", _verdict(ratio, target.ratio)]))
-    grown = growth(found)
-    if grown is not None:
-        what = "CPU per job, large over small"
-        rows.append(_row([what, f"{GROWTH_TARGET:g}", f"{grown:.2f}", _verdict(grown, GROWTH_TARGET)]))
+    for load, limit in GROWTH_TARGETS.items():
+        grown = growth(found, load)
+        if grown is not None:
+            what = f"CPU per job, {load} over small"
+            rows.append(_row([what, f"{limit:g}", f"{grown:.2f}", _verdict(grown, limit)]))
     if not rows:
         return []
     return ["", "**To reach**", "", _row(["", "at most", "measured", ""]), _row(["---"] * 4), *rows]

@@ -18,7 +18,7 @@ import msgspec
 
 from hack.bench.environment import Environment
 from hack.bench.loads import NAMESPACE, Load, job_names
-from hack.bench.watcher import PODS_PATH
+from hack.bench.paths import pods_path
 from tfoperator.api.progress_names import ANNOTATION_PROGRESS_CA, PROGRESS_VOLUME, URL_VARIABLE
 
 PERIOD = 5.0
@@ -95,7 +95,7 @@ class Reporters:
 
     def _program(self, pod_name: str, job: str) -> _Program:
         client = self._environment.client
-        pod = msgspec.json.decode(client.request("GET", f"{PODS_PATH}/{pod_name}"))
+        pod = msgspec.json.decode(client.request("GET", f"{pods_path(NAMESPACE)}/{pod_name}"))
         variables = {one["name"]: one.get("value", "") for one in pod["spec"]["containers"][0]["env"]}
         (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == PROGRESS_VOLUME]
         wanted = volume["projected"]["sources"][0]["serviceAccountToken"]

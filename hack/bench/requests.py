@@ -20,9 +20,9 @@ import msgspec
 
 from hack.bench.environment import Environment
 from hack.bench.floor import PARALLELISM, pod_manifest, service_manifest, status_manifest
-from hack.bench.loads import Load, job_manifest, job_names, replicas
+from hack.bench.loads import NAMESPACE, Load, job_manifest, job_names, replicas
 from hack.bench.measure import AUDIT_POLICY, CONTESTANT_USER, read_usage, wait_quiet
-from hack.bench.watcher import PODS_PATH, SERVICES_PATH, TFJOBS_PATH
+from hack.bench.paths import pods_path, services_path, tfjobs_path
 from hack.controlplane import control_plane
 from tfoperator.api.schema import crd
 
@@ -35,7 +35,8 @@ _MERGE = "application/merge-patch+json"
 _UID = "0b1d2c3e-0000-4000-8000-000000000000"
 _WATCHES = 8
 _AT_REST = 0.15  # of a core
-_EVENTS_PATH = "/api/v1/namespaces/bench/events"
+_PODS_PATH, _SERVICES_PATH, _TFJOBS_PATH = (path(NAMESPACE) for path in (pods_path, services_path, tfjobs_path))
+_EVENTS_PATH = f"/api/v1/namespaces/{NAMESPACE}/events"
 
 Measured = dict[str, list[float]]
 """Milliseconds of CPU of each round, by what was measured."""
@@ -46,9 +47,9 @@ def measure(rounds: int, jobs: int) -> Measured:
     found: Measured = {}
     with control_plane(users={CONTESTANT_USER: "system:authenticated"}, audit_policy=AUDIT_POLICY) as plane:
         one = Environment(plane)
-        one.prepare()
+        one.prepare((NAMESPACE,))
         one.install_crd(crd())
-        wait_quiet(plane.pids["kube-apiserver"], 60.0, _AT_REST)
+        wait_quiet((plane.pids["kube-apiserver"],), 60.0, _AT_REST)
         with ThreadPoolExecutor(PARALLELISM) as pool:
             costs = _Costs(one, pool, Load("requests", jobs=jobs), found)
             for number in range(rounds):
@@ -75,26 +76,26 @@ class _Costs:
             pods = [encode(pod_manifest(self._load, one, _UID)) for one in ones]
             services = [encode(service_manifest(one, _UID)) for one in ones]
             events = [encode(_event(name)) for name in jobs]
-            self._timed("create pods", form, [("POST", PODS_PATH, pod) for pod in pods])
-            self._timed("create services", form, [("POST", SERVICES_PATH, service) for service in services])
+            self._timed("create pods", form, [("POST", _PODS_PATH, pod) for pod in pods])
+            self._timed("create services", form, [("POST", _SERVICES_PATH, service) for service in services])
             self._timed("create events", form, [("POST", _EVENTS_PATH, event) for event in events])
             if form != forms[-1]:
-                self._delete_all(PODS_PATH, SERVICES_PATH, _EVENTS_PATH)
+                self._delete_all(_PODS_PATH, _SERVICES_PATH, _EVENTS_PATH)
         self._watches(number, forms, [one.name for one in ones])
         for form in (form for form in forms if form != "protobuf"):  # which custom resources don't have
             made = [encode(job_manifest(self._load, name)) for name in jobs]
-            self._timed("create tfjobs", form, [("POST", TFJOBS_PATH, job) for job in made])
+            self._timed("create tfjobs", form, [("POST", _TFJOBS_PATH, job) for job in made])
             status = encode({"status": status_manifest(self._load)})
             self._timed(
-                "patch tfjobs/status", form, [("PATCH", f"{TFJOBS_PATH}/{name}/status", status) for name in jobs]
+                "patch tfjobs/status", form, [("PATCH", f"{_TFJOBS_PATH}/{name}/status", status) for name in jobs]
             )
-            self._delete_all(TFJOBS_PATH)
-        self._delete_all(PODS_PATH, SERVICES_PATH, _EVENTS_PATH)
+            self._delete_all(_TFJOBS_PATH)
+        self._delete_all(_PODS_PATH, _SERVICES_PATH, _EVENTS_PATH)
 
     def _watches(self, number: int, forms: Sequence[str], pods: Sequence[str]) -> None:
         def change(label: str) -> float:
             body = msgspec.json.encode({"metadata": {"labels": {"round": f"{number}-{label}"}}})
-            return self._cost([("PATCH", f"{PODS_PATH}/{name}", body) for name in pods], "metadata")
+            return self._cost([("PATCH", f"{_PODS_PATH}/{name}", body) for name in pods], "metadata")
 
         alone = change("alone")
         self._found.setdefault("patch pods, nobody watches (metadata)", []).append(alone)
@@ -110,7 +111,7 @@ class _Costs:
         with ExitStack() as stack:
             for _ in range(_WATCHES):
                 answer = stack.enter_context(
-                    self._environment.contestant.stream(f"{PODS_PATH}?watch=1&timeoutSeconds=300", accept)
+                    self._environment.contestant.stream(f"{_PODS_PATH}?watch=1&timeoutSeconds=300", accept)
                 )
                 threading.Thread(target=_drain, args=(answer.read1,), daemon=True).start()
             yield

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import os
-import random
-import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from hack.bench.api_profile import ApiServerProfile, ProfileError
+from hack.bench.churn import churn, victims_of
 from hack.bench.contestants import Contestant, OperatorProcess, progress_flags
 from hack.bench.environment import Environment, environment
 from hack.bench.floor import play_floor, submit
-from hack.bench.loads import Load
-from hack.bench.measure import Snapshot, wait_quiet, wait_silent
+from hack.bench.loads import Load, namespaces
+from hack.bench.measure import Snapshot, median_and_p99, wait_quiet, wait_silent
+from hack.bench.paths import pods_path, services_path, tfjobs_path
 from hack.bench.raw_http import RequestFailed
 from hack.bench.reporters import Reporters
 from hack.bench.verify import Found, verify
-from hack.bench.watcher import PODS_PATH, SERVICES_PATH, TFJOBS_PATH, Watcher, all_reported, all_running
+from hack.bench.watcher import Watcher, all_reported, all_running
 from hack.controlplane import ControlPlaneError
+from hack.gobuild import BuildError
 
 _BASE_TIMEOUT = 60.0
 _SECONDS_PER_POD = 0.5
 """The slowest contestant, with 20 requests per second, needs 0.2 to 0.4 s per pod."""
 _QUIET_TIMEOUT = 60.0
 _API_SERVER_AT_REST = 0.15  # of a core: it renews, collects and compacts all the time
-_KILLED = 137  # SIGKILL: what a container that was killed exits with
 _MIB = 2**20
+_MANY_PODS = 5000  # whose comparison with what they must be takes seconds
+EXEMPT = "-exempt"
+"""Ends the name of a load in results whose contestant was exempt from priority and fairness."""
 
 Say = Callable[[str], None]
 
@@ -53,20 +57,36 @@ class Result:
         return asdict(self)
 
 
-def run(contestant: Contestant, load: Load, repetition: int, say: Say) -> Result:
-    """Measure. What goes wrong on the way is among the complaints, so that the others can still be measured."""
+def run(
+    contestant: Contestant,
+    load: Load,
+    repetition: int,
+    say: Say,
+    *,
+    exempt: bool = False,
+    profiles: Path | None = None,
+) -> Result:
+    """Measure. What goes wrong on the way is among the complaints, so that the others can still be measured.
+
+    `exempt`: without priority and fairness for the contestant. `profiles` is a folder for the API server's CPU profile
+    of the time in which all jobs come to run, or to their end.
+    """
     load = replace(load, per_job=contestant.per_job)
-    result = Result(load.name, load.title, load.jobs, contestant.name, repetition, load_average=os.getloadavg()[0])
+    name, title = (
+        (f"{load.name}{EXEMPT}", f"{load.title}, no priority and fairness") if exempt else (load.name, load.title)
+    )
+    result = Result(name, title, load.jobs, contestant.name, repetition, load_average=os.getloadavg()[0])
     try:
-        with environment() as one:
+        with environment(namespaces(load), exempt=exempt) as one:
             one.install_crd(contestant.crd())
-            watcher = Watcher(one.plane, one.client)
+            watcher = Watcher(one.plane, one.client, load, say)
             watcher.start()
             process = contestant.process(one, progress_flags() if load.reports_seconds else ())
             try:
                 if process is not None:
                     process.start()
-                _Run(one, load, watcher, process, result, say).play()
+                profile = _profile(one, result, profiles) if profiles else None
+                _Run(one, load, watcher, process, result, say, profile).play()
             finally:
                 if process is not None:
                     process.stop()
@@ -76,11 +96,23 @@ def run(contestant: Contestant, load: Load, repetition: int, say: Say) -> Result
     return result
 
 
+def _profile(one: Environment, result: Result, folder: Path) -> ApiServerProfile:
+    name = f"{result.load}-{result.contestant}-{result.repetition}.pb.gz"
+    return ApiServerProfile(one.client, folder / name, one.folder / "profile")
+
+
 class _Run:
     """The phases of one run."""
 
     def __init__(
-        self, one: Environment, load: Load, watcher: Watcher, process: OperatorProcess | None, result: Result, say: Say
+        self,
+        one: Environment,
+        load: Load,
+        watcher: Watcher,
+        process: OperatorProcess | None,
+        result: Result,
+        say: Say,
+        profile: ApiServerProfile | None,
     ) -> None:
         self._environment = one
         self._load = load
@@ -89,15 +121,18 @@ class _Run:
         self._result = result
         self._figures = result.figures
         self._say = say
-        self._timeout = _BASE_TIMEOUT + _SECONDS_PER_POD * load.pods
+        self._profile = profile
+        self._timeout = load.limit_seconds or _BASE_TIMEOUT + _SECONDS_PER_POD * load.pods
 
     def play(self) -> None:
         """Every phase in turn. Raises TimeoutError, RequestFailed, OSError."""
         if self._process is not None:
-            wait_quiet(self._process.pid, _QUIET_TIMEOUT)
+            wait_quiet(self._process.pids, _QUIET_TIMEOUT)
         # A new API server has much to do for its first seconds; a floor that shares them would be none.
-        wait_quiet(self._environment.plane.pids["kube-apiserver"], _QUIET_TIMEOUT, _API_SERVER_AT_REST)
+        wait_quiet([self._environment.plane.pids["kube-apiserver"]], _QUIET_TIMEOUT, _API_SERVER_AT_REST)
         before = self._snapshot()
+        if self._profile is not None:
+            self._profile.start()
         began = time.monotonic()
         if self._process is None:
             play_floor(self._environment, self._load, self._watcher, self._timeout)
@@ -110,6 +145,7 @@ class _Run:
             self._until_running(began)
         self._await_rest()
         self._account(before, self._snapshot())
+        self._end_profile()
         if self._load.churn_rounds and self._process is not None:
             self._churn()
         self._verify()
@@ -121,6 +157,13 @@ class _Run:
             if self._load.reports_seconds:
                 self._report()
 
+    def _end_profile(self) -> None:
+        if self._profile is not None:
+            try:
+                self._say(f"the API server's CPU profile: {self._profile.stop()}")
+            except (ProfileError, BuildError) as error:
+                self._say(f"no profile: {error}")
+
     def _until_running(self, began: float) -> None:
         self._watcher.wait("all jobs and pods run", all_running(self._load), self._timeout)
         with self._watcher.lock:
@@ -129,8 +172,7 @@ class _Run:
             self._figures["created_s"] = max(seen.pod_created.values()) - began
             self._figures["running_s"] = max(*seen.job_running.values(), *seen.pod_running.values()) - began
         if len(times) > 1:
-            self._figures["p50_s"] = statistics.median(times)
-            self._figures["p99_s"] = statistics.quantiles(times, n=100, method="inclusive")[98]
+            self._figures["p50_s"], self._figures["p99_s"] = median_and_p99(times)
         self._watcher.wait("all statuses tell of all pods", all_reported(self._load), self._timeout)
         with self._watcher.lock:
             self._figures["reported_s"] = max(self._watcher.seen.active_since.values()) - began
@@ -146,7 +188,7 @@ class _Run:
     def _await_rest(self) -> None:
         """What an operator does after the last job runs belongs to the job, too."""
         if self._process is not None:
-            wait_quiet(self._process.pid, _QUIET_TIMEOUT)
+            wait_quiet(self._process.pids, _QUIET_TIMEOUT)
             wait_silent(lambda: self._snapshot().total_calls, self._timeout)
 
     def _account(self, before: Snapshot, after: Snapshot) -> None:
@@ -170,13 +212,14 @@ class _Run:
         after = self._snapshot()
         self._figures["idle_calls"] = after.total_calls - before.total_calls
         self._figures["idle_cpu_s"] = after.operator.cpu - before.operator.cpu
+        self._figures["idle_peak_mib"] = after.operator.peak_rss / _MIB
 
     def _report(self) -> None:
         """As long without reports as with them; then each job's last report must come into its status."""
         assert self._process is not None
         seconds = self._load.reports_seconds
         reporters = Reporters(self._environment, self._load)
-        wait_quiet(self._process.pid, _QUIET_TIMEOUT)
+        wait_quiet(self._process.pids, _QUIET_TIMEOUT)
         self._say(f"no reports for {seconds:.0f} s")
         before = self._snapshot()
         time.sleep(seconds)
@@ -201,8 +244,10 @@ class _Run:
         self._result.complaints += [f"TFJob {job}: its last report is not in its status" for job in late[:20]]
 
     def _unwritten(self, last: Mapping[str, int]) -> list[str]:
-        jobs = self._environment.list(TFJOBS_PATH)
-        steps = {one["metadata"]["name"]: (one.get("status", {}).get("progress") or {}).get("step", 0) for one in jobs}
+        steps = {
+            one["metadata"]["name"]: (one.get("status", {}).get("progress") or {}).get("step", 0)
+            for one in self._all(tfjobs_path)
+        }
         return [job for job, step in last.items() if steps.get(job) != step]
 
     def _restart(self) -> None:
@@ -212,7 +257,7 @@ class _Run:
         began = time.monotonic()
         before = self._snapshot(operator=False)
         self._figures["start_ready_s"] = self._process.start()
-        self._figures["start_quiet_s"] = wait_quiet(self._process.pid, _QUIET_TIMEOUT + self._timeout) - began
+        self._figures["start_quiet_s"] = wait_quiet(self._process.pids, _QUIET_TIMEOUT + self._timeout) - began
         after = self._snapshot()
         self._figures["start_cpu_s"] = after.operator.cpu
         self._figures["start_peak_mib"] = after.operator.peak_rss / _MIB
@@ -220,51 +265,27 @@ class _Run:
         self._verify()
 
     def _churn(self) -> None:
-        assert self._process is not None
-        load, chance = self._load, random.Random(len(self._result.load))
-        before, last = self._snapshot(), time.monotonic()
-        for number in range(load.churn_rounds):
-            if number:
-                time.sleep(max(0.0, last + load.churn_period - time.monotonic()))
-            last = time.monotonic()
-            with self._watcher.lock:
-                running = sorted(name for name, phase in self._watcher.seen.phases.items() if phase == "Running")
-            victims = chance.sample(running, max(1, load.pods // 10))
-            self._say(f"killing {len(victims)} pods")
-            for name in victims:
-                self._kill(name)
-        self._watcher.wait("all pods run again", lambda seen: seen.running == load.pods, self._timeout)
-        self._figures["healthy_s"] = time.monotonic() - last
-        self._watcher.wait("all statuses tell of all pods", all_reported(load), self._timeout)
+        before = self._snapshot()
+        self._figures.update(churn(self._environment, self._load, self._watcher, self._timeout, self._say))
         self._await_rest()
         after = self._snapshot()
-        killed = load.churn_rounds * max(1, load.pods // 10)
+        killed = self._load.churn_rounds * victims_of(self._load)
         self._figures["churn_calls"] = (after.total_calls - before.total_calls) / killed
         self._figures["churn_cpu_ms"] = (after.operator.cpu - before.operator.cpu) * 1000 / killed
-
-    def _kill(self, pod: str) -> None:
-        ended = {"exitCode": _KILLED, "reason": "Error"}
-        container = {
-            "name": "tensorflow",
-            "image": "x",
-            "imageID": "x",
-            "restartCount": 0,
-            "ready": False,
-            "state": {"terminated": ended},
-        }
-        body = msgspec.json.encode({"status": {"phase": "Failed", "containerStatuses": [container]}})
-        kind = "application/merge-patch+json"
-        self._environment.client.request("PATCH", f"{PODS_PATH}/{pod}/status", body, kind)
 
     def _verify(self) -> None:
         with self._watcher.lock:
             pods_made = dict(self._watcher.seen.pods_made)
-        jobs, pods, services = (self._environment.list(path) for path in (TFJOBS_PATH, PODS_PATH, SERVICES_PATH))
-        found = Found(jobs, pods, services, pods_made)
+        if self._load.pods >= _MANY_PODS:
+            self._say(f"looking at {self._load.pods} pods and their services")
+        found = Found(self._all(tfjobs_path), self._all(pods_path), self._all(services_path), pods_made)
         self._result.complaints += verify(self._load, found)
 
+    def _all(self, path_of: Callable[[str], str]) -> Iterator[dict[str, Any]]:
+        return chain.from_iterable(self._environment.each(path_of(one)) for one in namespaces(self._load))
+
     def _snapshot(self, *, operator: bool = True) -> Snapshot:
-        return self._environment.snapshot(self._process.pid if operator and self._process is not None else None)
+        return self._environment.snapshot(self._process.pids if operator and self._process is not None else ())
 
 
 def _patches(snapshot: Snapshot) -> int:

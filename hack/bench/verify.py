@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any
 
 from hack.bench.loads import PORT, Load, Replica, host, job_labels, job_names, replicas
@@ -17,48 +18,40 @@ from hack.bench.loads import PORT, Load, Replica, host, job_labels, job_names, r
 Json = dict[str, Any]
 
 MAX_COMPLAINTS = 20
+_PLACE = ("job-name", "replica-type", "replica-index")
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the API server has at the end of a run.
+    """What the API server has at the end of a run. Pods and services are looked at once, one after the other.
 
     `pods_made` is how many pods of each name a watch has seen in the course of the run.
     """
 
-    jobs: Sequence[Json]
-    pods: Sequence[Json]
-    services: Sequence[Json]
+    jobs: Iterable[Json]
+    pods: Iterable[Json]
+    services: Iterable[Json]
     pods_made: Mapping[str, int] = field(default_factory=dict)
 
 
 def verify(load: Load, found: Found) -> list[str]:
     """What is missing, doubled or wrong, at most 20 of it; empty if all is well."""
-    uids = {str(job["metadata"]["name"]): str(job["metadata"]["uid"]) for job in found.jobs}
-    wanted = {replica.name: replica for job in job_names(load) for replica in _kept(load, job)}
-    complaints = _missing_or_too_many("TFJob", job_names(load), found.jobs)
-    complaints += _missing_or_too_many("pod", wanted, found.pods)
-    complaints += _missing_or_too_many("service", job_names(load) if load.per_job else wanted, found.services)
-    complaints += _doubled("pod", found.pods)
-    complaints += _doubled("service", found.services)
+    uids: dict[str, str] = {}
+    complaints: list[str] = []
     for job in found.jobs:
+        uids[str(job["metadata"]["name"])] = str(job["metadata"]["uid"])
         complaints += _about_job(load, job)
-    for kind, objects, check in (("pod", found.pods, _about_pod), ("service", found.services, _about_service)):
-        for one in objects:
-            replica = wanted.get(one["metadata"]["name"])
-            if replica is not None:
-                about = _about_metadata(one["metadata"], replica.labels, replica.job, uids.get(replica.job, ""))
-                complaints += [f"{kind} {replica.name}: {text}" for text in (*about, *check(load, one, replica))]
-    if load.per_job:
-        complaints += [
-            f"service {name}: {text}"
-            for one in found.services
-            if (name := str(one["metadata"]["name"])) in uids
-            for text in (
-                *_about_metadata(one["metadata"], job_labels(name), name, uids[name]),
-                *_about_headless(one, job_labels(name)),
-            )
-        ]
+    complaints = _missing_or_too_many("TFJob", job_names(load), uids) + complaints
+    wanted = {replica.name: replica for job in job_names(load) for replica in _kept(load, job)}
+    pods, services = _Seen("pod"), _Seen("service")
+    for pod in found.pods:
+        pods.see(pod, _about_replica(pod, wanted, uids, partial(_about_pod, load)))
+    for service in found.services:
+        if load.per_job:
+            services.see(service, _about_job_service(service, uids))
+        else:
+            services.see(service, _about_replica(service, wanted, uids, _about_service))
+    complaints += pods.complaints(wanted) + services.complaints(job_names(load) if load.per_job else wanted)
     if not load.churn_rounds:
         complaints += [
             f"pod {name}: was created {count} times" for name, count in found.pods_made.items() if count != 1
@@ -66,26 +59,59 @@ def verify(load: Load, found: Found) -> list[str]:
     return complaints[:MAX_COMPLAINTS]
 
 
+class _Seen:
+    """The objects of one kind that have been looked at: their names and places, and what was wrong with them."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._names: set[str] = set()
+        self._places: Counter[tuple[str, ...]] = Counter()
+        self._complaints: list[str] = []
+
+    def see(self, one: Json, about: Iterable[str]) -> None:
+        name, labels = str(one["metadata"]["name"]), one["metadata"].get("labels") or {}
+        self._names.add(name)
+        self._places[tuple(labels.get(f"training.kubeflow.org/{key}", "") for key in _PLACE)] += 1
+        if len(self._complaints) < MAX_COMPLAINTS:
+            self._complaints += [f"{self._kind} {name}: {text}" for text in about]
+
+    def complaints(self, wanted: Iterable[str]) -> list[str]:
+        doubled = [
+            f"{self._kind}s of {'-'.join(place)}: {count} of them" for place, count in self._places.items() if count > 1
+        ]
+        return [*_missing_or_too_many(self._kind, wanted, self._names), *doubled, *self._complaints]
+
+
+def _about_replica(
+    one: Json, wanted: Mapping[str, Replica], uids: Mapping[str, str], check: Callable[[Json, Replica], list[str]]
+) -> list[str]:
+    """What is wrong with the pod or the service of a replica; of what is too many nothing is said here."""
+    replica = wanted.get(str(one["metadata"]["name"]))
+    if replica is None:
+        return []
+    about = _about_metadata(one["metadata"], replica.labels, replica.job, uids.get(replica.job, ""))
+    return about + check(one, replica)
+
+
+def _about_job_service(service: Json, uids: Mapping[str, str]) -> list[str]:
+    name = str(service["metadata"]["name"])
+    if name not in uids:
+        return []
+    return _about_metadata(service["metadata"], job_labels(name), name, uids[name]) + _about_headless(
+        service, job_labels(name)
+    )
+
+
 def _kept(load: Load, job: str) -> list[Replica]:
     """The replicas whose objects are there at the end: after a success, those that finished by themselves."""
     return [one for one in replicas(load, job) if not load.finishes or one.kind == "Worker"]
 
 
-def _missing_or_too_many(kind: str, wanted: Iterable[str], objects: Sequence[Json]) -> list[str]:
-    names = {str(one["metadata"]["name"]) for one in objects}
-    wanted = set(wanted)
+def _missing_or_too_many(kind: str, wanted: Iterable[str], there: Iterable[str]) -> list[str]:
+    names, wanted = set(there), set(wanted)
     return [f"{kind} {name}: missing" for name in sorted(wanted - names)] + [
         f"{kind} {name}: should not be there" for name in sorted(names - wanted)
     ]
-
-
-def _doubled(kind: str, objects: Sequence[Json]) -> list[str]:
-    keys = ("job-name", "replica-type", "replica-index")
-    places = Counter(
-        tuple((one["metadata"].get("labels") or {}).get(f"training.kubeflow.org/{key}", "") for key in keys)
-        for one in objects
-    )
-    return [f"{kind}s of {'-'.join(place)}: {count} of them" for place, count in places.items() if count > 1]
 
 
 def _about_metadata(metadata: Json, wanted: Mapping[str, str], job: str, uid: str) -> list[str]:
@@ -126,20 +152,28 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
         return [*complaints, "its TF_CONFIG is no JSON"]
     if config.get("task") != {"type": replica.kind.lower(), "index": replica.index}:
         complaints.append(f"its TF_CONFIG says it is {config.get('task')}")
-    if config.get("cluster") != cluster(load, replica.job):
+    if config.get("cluster") != cluster(load, replica):
         complaints.append("its TF_CONFIG names another cluster")
     return complaints
 
 
-def cluster(load: Load, job: str) -> dict[str, list[str]]:
-    """What TF_CONFIG must say about a job's replicas."""
+def cluster(load: Load, replica: Replica) -> Json:
+    """What TF_CONFIG must tell a replica about those of its job."""
+    if load.dynamic:
+        servers = [host(load, one) for one in replicas(load, replica.job) if one.kind == "PS"]
+        return {"worker": {str(replica.index): host(load, replica)}, "ps": servers}
+    return _whole_cluster(load, replica.job)
+
+
+@lru_cache(64)
+def _whole_cluster(load: Load, job: str) -> dict[str, list[str]]:
     hosts: dict[str, list[str]] = {}
     for one in replicas(load, job):
         hosts.setdefault(one.kind.lower(), []).append(host(load, one))
     return hosts
 
 
-def _about_service(_: Load, service: Json, replica: Replica) -> list[str]:
+def _about_service(service: Json, replica: Replica) -> list[str]:
     return _about_headless(service, replica.labels)
 
 

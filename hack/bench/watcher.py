@@ -14,17 +14,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hack.bench.loads import NAMESPACE, Load
+from hack.bench.loads import Load, namespaces
+from hack.bench.paths import pods_path, tfjobs_path
 from hack.bench.raw_http import RawClient
 from hack.controlplane import ControlPlane
-
-TFJOBS_PATH = f"/apis/kubeflow.org/v1/namespaces/{NAMESPACE}/tfjobs"
-PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
-SERVICES_PATH = f"/api/v1/namespaces/{NAMESPACE}/services"
 
 _CHANGES = ("ADDED", "MODIFIED", "DELETED")
 _ENDS = ("Succeeded", "Failed")
 _LOOK_SECONDS = 0.05
+_TELL_SECONDS = 5.0
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -88,6 +86,10 @@ class Observations:
         self.active: dict[str, int] = {}  # pods that a job's status calls active
         self.active_since: dict[str, float] = {}  # when that number last changed
         self.pods_made: Counter[str] = Counter()  # how many pods a name has had
+        self.uids: dict[str, str] = {}  # of the pod that was last seen, by name
+        self.killed: dict[str, tuple[str, float]] = {}  # UID and moment, of those whose successor does not run yet
+        self.healed: list[float] = []  # seconds from a kill to the successor's Running
+        self.last_healed = 0.0
 
     def see_job(self, event: Event, now: float) -> None:
         """A TFJob was created or changed."""
@@ -108,7 +110,8 @@ class Observations:
 
     def see_pod(self, event: Event, now: float) -> None:
         """A pod was created, changed or deleted."""
-        name, phase = event.object.metadata.name, event.object.status.phase
+        name, uid, phase = event.object.metadata.name, event.object.metadata.uid, event.object.status.phase
+        self.uids[name] = uid
         before = self.phases.get(name, "")
         if event.type == "ADDED":
             self.pods_made[name] += 1
@@ -120,25 +123,37 @@ class Observations:
             self.phases[name] = phase
         if phase == "Running":
             self.pod_running.setdefault(name, now)
+            victim, moment = self.killed.get(name, (uid, now))
+            if victim != uid:
+                self.healed.append(now - moment)
+                self.last_healed = now
+                del self.killed[name]
         self.running += (phase == "Running") - (before == "Running")
+
+    def kill(self, name: str, now: float) -> None:
+        """The pod of this name is about to be killed."""
+        self.killed[name] = (self.uids[name], now)
 
 
 class Watcher:
     """Watches from `start()` to `stop()`; `wait` blocks until something holds."""
 
-    def __init__(self, plane: ControlPlane, client: RawClient) -> None:
+    def __init__(self, plane: ControlPlane, client: RawClient, load: Load, say: Callable[[str], None]) -> None:
         self.lock = threading.Lock()  # guards `seen` and `_error`
         self.seen = Observations()
         self._error: Exception | None = None
         self._plane = plane
         self._client = client
+        self._namespace = namespaces(load)[0] if load.namespaces == 1 else ""
+        self._say = say
         self._stopping = False
         self._sockets: dict[str, socket.socket] = {}  # by path; guarded by `lock`, too
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Begin to watch; whatever happens from now on is seen."""
-        for path, see in ((TFJOBS_PATH, self.seen.see_job), (PODS_PATH, self.seen.see_pod)):
+        followed = ((tfjobs_path, self.seen.see_job), (pods_path, self.seen.see_pod))
+        for path, see in ((path_of(self._namespace), see) for path_of, see in followed):
             version = _decode_list(self._client.request("GET", path)).metadata.resource_version
             first = self._open(path, version)
             arguments = (path, version, first, see)
@@ -163,15 +178,19 @@ class Watcher:
 
         It does not wake up for every event, which would take CPU from the contestant; moments are noted by the watches.
         """
-        end = time.monotonic() + timeout
+        began = told = time.monotonic()
         while True:
             with self.lock:
                 if self._error is not None:
                     raise self._error
                 if holds(self.seen):
                     return
-                if time.monotonic() >= end:
-                    raise TimeoutError(f"not within {timeout:.0f} s: {what}; seen: {self._summary()}")
+                now, summary = time.monotonic(), self._summary()
+            if now >= began + timeout:
+                raise TimeoutError(f"not within {timeout:.0f} s: {what}; seen: {summary}")
+            if now >= told + _TELL_SECONDS:
+                self._say(f"after {now - began:.0f} s: {summary}")
+                told = now
             time.sleep(_LOOK_SECONDS)
 
     def _summary(self) -> str:

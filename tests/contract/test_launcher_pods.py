@@ -66,6 +66,17 @@ def test_output_json_comes_back_as_the_termination_message(start: Start, player:
     assert result.exec_properties == {"seen": True}
 
 
+@pytest.mark.parametrize(("message", "uri"), [('{"outputs": {"o": {"uri": "/new"}}}', "/new"), ("", "/old")])
+def test_an_empty_file_on_a_volume_in_common_over_which_the_kubelet_has_mounted_its_own_is_no_report(
+    start: Start, player: PodPlayer, tmp_path: Path, message: str, uri: str
+) -> None:
+    launch = start(step(outputs={"o": [Artifact("/old")]}))
+    name = player.the_pod()
+    (tmp_path / "work/tmp/output.json").touch()
+    player.ends(name, message=message)
+    assert launch.done().outputs == {"o": (Artifact(uri),)}
+
+
 def test_a_report_that_kubernetes_has_cut_is_a_failure_even_after_exit_code_0(start: Start, player: PodPlayer) -> None:
     """The kubelet keeps the last 4096 bytes: the head, which said that it had failed, is missing."""
     whole = json.dumps({"error_status": {"code": "PERMANENT_ERROR", "message": "x" * 5000}})

@@ -91,6 +91,28 @@ CASES = (
         fires=14,
     ),
     Case(
+        "TFOperatorShardMissing",
+        {
+            of("tfoperator_leader", shard="0/2"): "1x60",
+            of("tfoperator_leader", STANDBY, shard="1/2"): "1x9 _x60",
+            of("tfoperator_shards"): "2x60",
+        },
+        silent=(9, 18),
+        fires=22,
+    ),
+    Case(
+        "TFOperatorShardMissing",  # a leader and a standby of one shard are no two shards
+        {of("tfoperator_leader", one, shard="0/2"): "1x60" for one in (TARGET, STANDBY)}
+        | {of("tfoperator_shards", one): "2x60" for one in (TARGET, STANDBY)},
+        silent=(4,),
+        fires=6,
+    ),
+    Case(
+        "TFOperatorShardMissing",  # while there are no shards
+        {of("tfoperator_leader"): "1x60", of("tfoperator_shards"): "1x60"},
+        silent=(50,),
+    ),
+    Case(
         "TFOperatorSeveralLeaders",  # of a shard each
         {of("tfoperator_leader", one, shard=f"{n}/2"): "1x60" for n, one in enumerate((TARGET, STANDBY))},
         silent=(50,),

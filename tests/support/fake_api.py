@@ -29,6 +29,10 @@ from tfoperator.kube.verbs import ListPage, PatchType, WatchEvent, WatchEventTyp
 
 _END = object()
 
+_SHORT_WATCH = 10
+"""Seconds. A watch that is to end sooner ends at once, after what has happened and a bookmark. It is logged as `news`.
+"""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -57,6 +61,10 @@ class FakeWatch:
 
     def push(self, kind: str, obj: dict[str, Any]) -> None:
         self._events.put((kind, obj))
+
+    def end(self) -> None:
+        """What was pushed was all."""
+        self._events.put(_END)
 
     def close(self) -> None:
         self.closed = True
@@ -129,7 +137,7 @@ class FakeApi:
             self._reactions.clear()
 
     def mute(self, *resources: str) -> None:
-        """From now on changes of these resources reach no watch, ever: the watch events are lost."""
+        """From now on changes of these resources reach no watch that is open: the watch events are lost on the way."""
         with self._lock:
             self._muted.update(resources)
 
@@ -290,7 +298,8 @@ class FakeApi:
         decode: Callable[[bytes], Any],
         options: WatchOptions = WATCH_FROM_NOW,
     ) -> FakeWatch:
-        self._arrive(Call("watch", resource.plural, namespace))
+        short = options.timeout_seconds <= _SHORT_WATCH
+        self._arrive(Call("news" if short else "watch", resource.plural, namespace))
         watch = FakeWatch(decode)
         with self._lock:
             if options.send_initial_events:
@@ -303,6 +312,10 @@ class FakeApi:
                 for version, plural, kind, obj in self._history:
                     if version > after and plural == resource.plural and _matches(obj, namespace, options):
                         watch.push(kind, obj)
+                if short:
+                    watch.push("BOOKMARK", {"metadata": {"resourceVersion": str(self._version)}})
+                    watch.end()
+                    return watch
             self._watches.append((resource, namespace, options, watch))
         return watch
 
@@ -358,10 +371,10 @@ class FakeApi:
         self._publish(resource, "DELETED", {**obj, "metadata": {**meta, "resourceVersion": str(self._version)}})
 
     def _publish(self, resource: Resource, kind: str, obj: dict[str, Any]) -> None:
-        if resource.plural in self._muted:
-            return
         frozen = _copy(obj)
         self._history.append((self._version, resource.plural, kind, frozen))
+        if resource.plural in self._muted:
+            return
         for watched, namespace, selection, watch in self._watches:
             if watched.plural == resource.plural and _matches(frozen, namespace, selection):
                 watch.push(kind, frozen)

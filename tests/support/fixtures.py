@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from hack.s3_server import s3_server
 from tests.support.clock import FakeClock
 from tests.support.fake_api import FakeApi
 from tests.support.threads import every_thread_ends
 
-__all__ = ["api", "clock", "every_thread_ends"]
+__all__ = ["api", "clock", "every_thread_ends", "s3", "s3_variables"]
 
 
 @pytest.fixture
@@ -19,3 +22,18 @@ def clock() -> FakeClock:
 @pytest.fixture
 def api(clock: FakeClock) -> FakeApi:
     return FakeApi(clock.now)
+
+
+@pytest.fixture(scope="module")
+def s3_variables() -> Iterator[dict[str, str]]:
+    """An S3 server; the variables by which its clients find it."""
+    with s3_server() as found:
+        yield found
+
+
+@pytest.fixture
+def s3(s3_variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The same, set for this test."""
+    for name, value in s3_variables.items():
+        monkeypatch.setenv(name, value)
+    return s3_variables

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ SHELL_IMAGE = "docker.io/local/shell:1"
 TRAINING_IMAGE = "docker.io/local/training:1"
 """Python and what of this machine's TensorFlow installation needs to be in the image; its packages are mounted."""
 PROMETHEUS_IMAGE = "docker.io/local/prometheus:1"
+PIPELINE_IMAGE = "docker.io/local/pipeline:1"
 LIMIT = 240.0  # seconds; a pod takes one or two, TensorFlow on two cores thirty, and both more beside other tests
 
 
@@ -104,6 +106,16 @@ def training_image(archive: Path) -> Path:
     )
 
 
+def pipeline_image(archive: Path, files: Mapping[str, Path | bytes]) -> Path:
+    """An image with the commands and, in /pipeline, these files. Its packages are mounted, as the training image's."""
+    entry = b"#!/usr/bin/python\nfrom tfoperator.cli.__main__ import main\nimport sys\nsys.exit(main())\n"
+    own: dict[str, Path | bytes | str] = {f"pipeline/{name}": file for name, file in files.items()}
+    own |= {"app/tfoperator": ROOT / "tfoperator", "usr/bin/tfoperator": entry}
+    base = images.python() | images.busybox(debian.find(debian.NODE) / "bin/busybox")
+    found = {"PYTHONPATH": "/app:/packages", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return images.write_image(archive, PIPELINE_IMAGE, base | own, env=found, user="65532:65532")
+
+
 def prometheus_image(archive: Path) -> Path:
     """Debian's Prometheus."""
     files = images.programs(Path(prometheus.program("prometheus")))
@@ -114,8 +126,7 @@ def prometheus_image(archive: Path) -> Path:
 
 def with_packages(job: Json) -> Json:
     """An example's job with the training image for its own, whose gigabyte of wheels is mounted, not copied."""
-    packages = {"name": "packages", "hostPath": {"path": sysconfig.get_path("purelib")}}
-    mount = {"name": "packages", "mountPath": "/packages", "readOnly": True}
+    packages, mount = packages_volume()
     for spec in job["spec"]["tfReplicaSpecs"].values():
         pod = spec["template"]["spec"]
         # The programs don't handle SIGTERM, which process 1 of a container then ignores: nothing comes of more time.
@@ -129,6 +140,12 @@ def with_packages(job: Json) -> Json:
         tensorboard["volumeMounts"] = [*tensorboard["volumeMounts"], mount]
         tensorboard["volumes"] = [*tensorboard["volumes"], packages]
     return job
+
+
+def packages_volume() -> tuple[Json, Json]:
+    """The volume with the packages of this machine's virtual environment, and where the images look for it."""
+    packages = {"name": "packages", "hostPath": {"path": sysconfig.get_path("purelib")}}
+    return packages, {"name": "packages", "mountPath": "/packages", "readOnly": True}
 
 
 RESTING = """

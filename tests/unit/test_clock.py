@@ -1,10 +1,11 @@
-"""A function that is called again and again."""
+"""Functions that are called again and again, and the time that has passed."""
 
 from __future__ import annotations
 
 import threading
 
-from tfoperator.clock import Repetition, SystemClock
+from tests.support.clock import FakeClock
+from tfoperator.clock import Elapsed, Repetition, SystemClock
 
 
 def test_a_repetition_begins_once_and_never_after_its_end() -> None:
@@ -36,3 +37,14 @@ def test_what_a_repetition_calls_may_say_when_it_is_called_again() -> None:
     for _ in range(3):
         assert called.acquire(timeout=60)
     one.stop()
+
+
+def test_what_has_passed_is_what_the_faster_clock_says() -> None:
+    clock = FakeClock()
+    since = Elapsed(clock)
+    clock.advance(5)
+    assert since.seconds == 5
+    clock.jump_wall(100)  # the machine has slept
+    assert since.seconds == 105
+    clock.jump_wall(-200)
+    assert since.seconds == 5

@@ -36,8 +36,9 @@ from tfoperator.controller.observe import (
     PodArchive,
     PodWitnesses,
     connect,
+    versions_of,
 )
-from tfoperator.controller.plan import Comparison, PlanOptions, is_managed_by_others, plan
+from tfoperator.controller.plan import Comparison, Observed, PlanOptions, is_managed_by_others, plan
 from tfoperator.expectations import Expectations
 from tfoperator.informers import ObjectNotFound
 from tfoperator.kube.errors import KubeError, namespace_is_ending
@@ -53,11 +54,14 @@ class ControllerOptions(msgspec.Struct, frozen=True):
     `threadiness` jobs are synced at a time; `parallelism` bounds the creates and deletes in flight, of all jobs.
     `batch_period` (seconds) is how long events of pods and services are gathered before their job is synced: the pods
     of one job start and end together, and the API server can bear one status write for all of them, not one for each.
+    `urgent_batch_period` is the same for what a replica waits for that does not run: pods that have failed, names that
+    have become free. It need be no longer than events of one moment take to arrive.
     """
 
     threadiness: int = 8
     parallelism: int = 16
     batch_period: float = 0.1
+    urgent_batch_period: float = 0.02
     plan: PlanOptions = PlanOptions()
 
 
@@ -100,7 +104,7 @@ class TFJobController:
         self._memory = JobMemory()
         self._witnesses = witnesses
         self._pool = CallPool(self._options.parallelism)
-        claimer = Claimer(client, informers)
+        claimer = self._claimer = Claimer(client, informers)
         self._cache_lag = CacheLag(client, claimer, expectations, self._clock, self._pool.all)
         self._observer = Observer(
             informers,
@@ -130,8 +134,10 @@ class TFJobController:
         )
         self._workers = Workers(queue, self._process, self._options.threadiness, thread_name="tfjob-worker")
         self._leading = False  # set once, by start()
-        now, soon = self._when_leading(0), self._when_leading(self._options.batch_period)
-        connect(informers, JobHandler(now, soon, self._gone), expectations, soon)
+        period = self._options.batch_period
+        now, soon = self._when_leading(0), self._when_leading(period)
+        urgent = self._when_leading(min(self._options.urgent_batch_period, period))
+        connect(informers, JobHandler(now, soon, self._gone), expectations, soon, urgent)
 
     # Life.
 
@@ -169,6 +175,10 @@ class TFJobController:
     def note_comparison(self, uid: str, comparison: Comparison) -> None:
         """Have a comparison with the live state recorded; queue the job, too, if it needs a write."""
         self._memory.compared(uid, comparison)
+
+    def is_settled(self, job: TFJob) -> bool:
+        """Whether the last sync of a job left nothing to do, and the caches show nothing new of what it saw."""
+        return self._memory.settled(job.metadata.uid) == self._claimer.versions(job)
 
     # Work.
 
@@ -208,7 +218,10 @@ class TFJobController:
         decided = plan(observed, self._clock.now(), self._plan_options)
         self._cache_lag.verify(observed, decided)
         outcome = self._executor.execute(observed.job, decided)
-        return requeue_after(decided, outcome)
+        requeue = requeue_after(decided, outcome)
+        idle = not (decided.phases or decided.write_status or decided.write_status_first) and requeue == Requeue()
+        self._memory.settle(cached.metadata.uid, _versions(observed) if idle else None)
+        return requeue
 
     def _look_again(self, key: str, requeue: Requeue) -> None:
         if requeue.errors:
@@ -259,3 +272,8 @@ class TFJobController:
                 self._queue.add_after(key, seconds, is_retry=False) if seconds > 0 else self._queue.add(key)
 
         return enqueue
+
+
+def _versions(observed: Observed) -> frozenset[str]:
+    group = () if observed.pod_group is None else (observed.pod_group,)
+    return versions_of(observed.job, (*observed.pods, *observed.services, *observed.deployments, *group))

@@ -145,12 +145,17 @@ class Expectations:
         """One creation was seen, or failed and won't be. No-op under a key that isn't set; may go below zero."""
         self.raise_creations(key, -1)
 
-    def deletion_observed(self, key: ExpectationKey, uid: str) -> None:
-        """The deletion of `uid` was seen, or failed and won't be. Only a UID that is pending counts."""
+    def deletion_observed(self, key: ExpectationKey, uid: str) -> bool:
+        """The deletion of `uid` was seen, or failed and won't be. Only a UID that is pending counts.
+
+        True if it was the last that was outstanding under the key.
+        """
         with self._lock:
             outstanding = self._cache.get(key)
-            if outstanding is not None:
-                outstanding.deletions.discard(uid)
+            if outstanding is None or uid not in outstanding.deletions:
+                return False
+            outstanding.deletions.discard(uid)
+            return outstanding.fulfilled
 
     def satisfied(self, key: ExpectationKey) -> bool:
         """Whether the cache can be trusted for this key: nothing is outstanding, or it has been for too long."""

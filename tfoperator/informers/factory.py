@@ -13,6 +13,7 @@ from tfoperator.informers.metrics import InformerMetrics
 from tfoperator.informers.protocols import Keep
 from tfoperator.informers.shared_informer import SharedInformer
 from tfoperator.informers.store.indexes import IndexFunction
+from tfoperator.kube.identity import decode_where
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.options import EVERYTHING, Selection
 from tfoperator.kube.resources import Resource
@@ -35,7 +36,7 @@ class SharedInformerFactory(Together):
     ) -> None:
         """`namespaces` are watched one by one; "" is all. What has no namespace is watched once.
 
-        Of what is watched, with `keep` objects of those namespaces only are in the caches.
+        Of what is watched, with `keep` objects of those namespaces only are decoded, and in the caches.
         """
         if not namespaces or (len(namespaces) > 1 and "" in namespaces):
             raise ValueError(f'namespaces must be ("",) for all, or names; is {tuple(namespaces)!r}')
@@ -73,12 +74,15 @@ class SharedInformerFactory(Together):
                     informer.add_indexers(missing)
                 return group
             name = resource.plural
+            keep = self._keep if resource.namespaced else None
+            # What is not kept is not decoded either. It never gets farther than the reflector, which drops it.
+            kept = decode if keep is None else cast("Decoder[T]", decode_where(keep, decode))
             members = [
                 SharedInformer(
-                    self._client.list_watch(resource, namespace, decode, selection),
+                    self._client.list_watch(resource, namespace, kept, selection),
                     name=f"{name}/{namespace}" if namespace else name,
                     indexers=indexers,
-                    keep=self._keep if resource.namespaced else None,
+                    keep=keep,
                     clock=self._clock,
                     rng=self._rng,
                     metrics=self._metrics,

@@ -57,7 +57,7 @@ class SharedInformer(Generic[T]):
     ) -> None:
         """`name` stands in logs, thread names and metrics; `resync_period` (seconds) is the default of handlers.
 
-        With `keep` there are objects of those namespaces only: others cost their decoding, and no memory.
+        With `keep` there are objects of those namespaces only: others cost no memory.
         """
         self.name = name
         self._resync_period = resync_period

@@ -188,6 +188,7 @@ class Client:
             encode(body),
             accept=_accepted(decode),
             written=kind_of(resource),
+            namespace=namespace,
         )
         return self._decoded(call, decode)
 
@@ -210,6 +211,7 @@ class Client:
             encode(body),
             accept=_accepted(decode),
             written=kind_of(resource, subresource),
+            namespace=namespace,
         )
         return self._decoded(call, decode)
 
@@ -233,6 +235,7 @@ class Client:
             accept=_accepted(decode),
             content_type=patch_type.value,
             written=kind_of(resource, subresource),
+            namespace=namespace,
         )
         return self._decoded(call, decode)
 
@@ -260,7 +263,9 @@ class Client:
         body = encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}) if options else None
         path = object_path(resource, namespace, name)
         what = describe("delete", resource, namespace, name)
-        self._session.call(Call("DELETE", path, what, body, accept=_METADATA_OF_ONE, written=kind_of(resource)))
+        self._session.call(
+            Call("DELETE", path, what, body, _METADATA_OF_ONE, written=kind_of(resource), namespace=namespace)
+        )
 
     def delete_collection(self, resource: Resource, namespace: str, *, label_selector: str) -> None:
         """DELETE every object that the (non-empty) selector matches."""

@@ -63,6 +63,10 @@ class MalformedResponse(TransportError):
     """What came is not what was asked for: not JSON, of another shape, or larger than the limit."""
 
 
+class AnswerTooLarge(MalformedResponse):
+    """The answer is larger than the client's limit: ask for less at a time."""
+
+
 class ClientClosed(TransportError):
     """`close()` was called before the answer came; unless it was sent before, the request was not processed."""
 

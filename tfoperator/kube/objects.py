@@ -104,6 +104,7 @@ class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="ca
     reason: str = ""
     message: str = ""
     finished_at: datetime | None = None
+    started_at: datetime | None = None
 
 
 class ContainerState(msgspec.Struct, frozen=True, gc=False):

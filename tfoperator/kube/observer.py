@@ -21,7 +21,7 @@ class RequestObserver:
     def retry(self, method: str, host: str, code: str) -> None:
         """The request will be repeated because the server, answering `code`, asked for that."""
 
-    def written(self, method: str, kind: str, seconds: float) -> None:
+    def written(self, method: str, kind: str, namespace: str, seconds: float) -> None:
         """The server has carried out a write after `seconds`; `kind` is `pods` or `tfjobs/status`, say."""
 
     def turned_away(self, seconds: float) -> None:
@@ -49,10 +49,10 @@ class Observers(RequestObserver):
         for one in self._observers:
             one.retry(method, host, code)
 
-    def written(self, method: str, kind: str, seconds: float) -> None:
+    def written(self, method: str, kind: str, namespace: str, seconds: float) -> None:
         """Tell each of it."""
         for one in self._observers:
-            one.written(method, kind, seconds)
+            one.written(method, kind, namespace, seconds)
 
     def turned_away(self, seconds: float) -> None:
         """Tell each of it."""

@@ -4,6 +4,10 @@ Writes of one kind (`POST pods`, `PATCH tfjobs/status`) are compared with the qu
 goes through admission takes longer than an event even where nothing else is going on. Reads don't count: how long they
 take depends on how much is read. All kinds together make one average. In it a write counts the less the more were made
 since, and half as much after `_HALF_LIFE`; it fades away when nothing is written. Nothing known is the same as idle.
+
+Where several namespaces are written to, that in which writes take longest is left out: an admission webhook of one
+namespace may be slow without the server being busy, and jobs elsewhere must not wait for it. A busy server is slow
+everywhere.
 """
 
 from __future__ import annotations
@@ -29,9 +33,33 @@ _LEAST = 0.005
 _BEST_DOUBLES = 3600.0
 """Seconds. The quickest known is forgotten so slowly: a server that has moved farther away is not busy for ever."""
 
+_NAMESPACES = 32
+"""So many are told apart, those written to last: more would say nothing else, and each look at the level costs them."""
+
 _MAX_DOUBLINGS = 20.0
 _MAX_PAUSE = 60.0
 """Seconds that a server may ask for at most to be believed."""
+
+
+class _Average:
+    """Of how much slower than the quickest the writes into one namespace were."""
+
+    __slots__ = ("at", "sum", "weight")
+
+    def __init__(self, now: float) -> None:
+        self.sum = self.weight = 0.0
+        self.at = now
+
+    def fade(self, now: float) -> None:
+        rest = math.exp2((self.at - now) / _HALF_LIFE)
+        self.sum *= rest
+        self.weight *= rest
+        self.at = now
+
+    def count(self, slowness: float) -> None:
+        kept = min(1.0, (_MOST - 1.0) / max(self.weight, 1.0))
+        self.sum = self.sum * kept + slowness
+        self.weight = self.weight * kept + 1.0
 
 
 class ServerLoad(RequestObserver):
@@ -41,8 +69,8 @@ class ServerLoad(RequestObserver):
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards everything below
         self._best: dict[tuple[str, str], tuple[float, float]] = {}  # by method and kind: the quickest, and when
-        self._sum = self._weight = 0.0  # of how much slower than the quickest writes were, and of their number
-        self._at = self._full_until = self._clock.monotonic()
+        self._averages: dict[str, _Average] = {}  # by namespace
+        self._full_until = self._clock.monotonic()
 
     def level(self) -> float:
         """From 0, where writes are answered as quickly as ever, to 1: ten times as slowly, or turned away."""
@@ -50,31 +78,53 @@ class ServerLoad(RequestObserver):
             now = self._clock.monotonic()
             if now < self._full_until:
                 return 1.0
-            self._fade(now)
-            slowness = self._sum / max(self._weight, _ENOUGH)
+            slowness = self._slowness(now)
             return min(max((slowness - _FROM) / (_FULL - _FROM), 0.0), 1.0)
 
-    def written(self, method: str, kind: str, seconds: float) -> None:
+    def written(self, method: str, kind: str, namespace: str, seconds: float) -> None:
         """Take a write into account."""
         with self._lock:
             now = self._clock.monotonic()
             best = self._quickest((method, kind), seconds, now)
-            self._fade(now)
-            self._count(min((seconds - best) / max(best, _LEAST), _FULL))
+            average = self._average(namespace, now)
+            average.fade(now)
+            average.count(min((seconds - best) / max(best, _LEAST), _FULL))
 
     def turned_away(self, seconds: float) -> None:
         """Call the server busy until then, and for as long after it as other writes don't say otherwise."""
         with self._lock:
             now = self._clock.monotonic()
             self._full_until = max(self._full_until, now + min(seconds, _MAX_PAUSE))
-            self._fade(now)
-            self._weight = max(self._weight, _ENOUGH)
-            self._sum = _FULL * self._weight
+            for average in self._averages.values() or [self._average("", now)]:
+                average.fade(now)
+                average.weight = max(average.weight, _ENOUGH)
+                average.sum = _FULL * average.weight
 
-    def _count(self, slowness: float) -> None:
-        kept = min(1.0, (_MOST - 1.0) / max(self._weight, 1.0))
-        self._sum = self._sum * kept + slowness
-        self._weight = self._weight * kept + 1.0
+    def _slowness(self, now: float) -> float:
+        """The average of all namespaces but the slowest, if the others say enough by themselves."""
+        total = weight = 0.0
+        slowest = _Average(now)
+        for average in self._averages.values():
+            average.fade(now)
+            total += average.sum
+            weight += average.weight
+            if average.sum - average.weight * _FROM > slowest.sum - slowest.weight * _FROM:
+                slowest = average
+        if weight - slowest.weight >= _ENOUGH:
+            total, weight = total - slowest.sum, weight - slowest.weight
+        return total / max(weight, _ENOUGH)
+
+    def _average(self, namespace: str, now: float) -> _Average:
+        average = self._averages.get(namespace)
+        if average is None:
+            if len(self._averages) >= _NAMESPACES:
+                # Those that were written to last say most; dictionaries keep the order in which they came.
+                del self._averages[next(iter(self._averages))]
+            average = _Average(now)
+        else:
+            del self._averages[namespace]
+        self._averages[namespace] = average
+        return average
 
     def _quickest(self, key: tuple[str, str], seconds: float, now: float) -> float:
         best, at = self._best.get(key, (seconds, now))
@@ -82,9 +132,3 @@ class ServerLoad(RequestObserver):
         best = min(seconds, best * math.exp2(doublings))
         self._best[key] = best, now
         return best
-
-    def _fade(self, now: float) -> None:
-        rest = math.exp2((self._at - now) / _HALF_LIFE)
-        self._sum *= rest
-        self._weight *= rest
-        self._at = now

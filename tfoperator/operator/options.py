@@ -162,7 +162,7 @@ _SETTINGS = (
     _Setting("archive-max-log-bytes", parse.size, "SIZE", "of one container's log; its end is kept"),
     _Setting("archive-timeout", parse.duration, "TIME", "how long a pod's logs may take, and its deletion waits"),
     _Setting("stall-stacks", parse.boolean, "BOOL", "keep stacks of stalled jobs there, by a command in their pods"),
-    _Setting("restart-delay-base", parse.seconds, "TIME", "delay of a replica's first restart; it doubles"),
+    _Setting("restart-delay-base", parse.seconds, "TIME", "from a program's start to its first restart; it doubles"),
     _Setting("restart-delay-cap", parse.seconds, "TIME", "longest delay of a restart"),
     _Setting("shutdown-grace-period", parse.duration, "TIME", "for running syncs to finish after SIGTERM"),
     _Setting("webhook-bind-address", parse.address, "ADDR", "conversion webhook for v1alpha2; :9443, 0 for none"),

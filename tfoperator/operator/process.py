@@ -124,7 +124,7 @@ def _assemble(
         except ValueError as error:
             raise OptionsError(f"--shard {options.shard} {error}") from None
         options = msgspec.structs.replace(options, shard=shard)
-    metrics = OperatorMetrics(str(options.shard or ""))
+    metrics = OperatorMetrics(str(options.shard or ""), 1 if options.shard is None else options.shard.count)
     agent = f"tfoperator/{tfoperator.__version__}"
     load = ServerLoad()
     client = Client(

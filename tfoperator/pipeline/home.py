@@ -17,7 +17,7 @@ from typing import IO
 import msgspec
 
 from tfoperator.clock import Clock, StopSignal, SystemClock
-from tfoperator.launcher import ComponentError
+from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.launcher.core import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, Lease, LeaseRecord, RunInProgress, Seen, acquire, kernel_id
 from tfoperator.pipeline.objects import FileObjects, ObjectStore
@@ -129,6 +129,13 @@ class Home:
         """The record of a step's launch, None if there is none. Raises LauncherError if it can't be read."""
         return WorkDirectory(self.step_folder(run_id, step)).load()
 
+    def known_launch(self, run_id: str, step: str) -> LaunchRecord | None:
+        """The same; None, too, if it can't be read. Both names may be a stranger's, who has written the store."""
+        try:
+            return self.launch_record(run_id, step) if names_files(run_id, step) else None
+        except LauncherError:
+            return None
+
     # The rest of a run.
 
     def folder(self, run_id: str) -> Path:
@@ -234,6 +241,11 @@ def orchestrated(run: RunRecord) -> bool:
 def is_run_id(text: str) -> bool:
     """Whether this can be a run's id, which is a part of paths and URIs."""
     return _RUN_ID.fullmatch(text) is not None and text != LAST
+
+
+def names_files(run_id: str, step: str) -> bool:
+    """Whether both are names of files, and no ways out of the home."""
+    return is_run_id(run_id) and step not in ("", ".", "..") and not {os.sep, "\0"} & set(step)
 
 
 def check_run_id(run_id: str) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from tfoperator.clock import Clock, StopSignal
+from tfoperator.clock import Clock, Elapsed, StopSignal
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import LaunchInProgress
 from tfoperator.launcher.core import OwnershipLost
@@ -73,6 +73,11 @@ class Seen(msgspec.Struct, frozen=True):
         return min(self.since + seconds - self.at, seconds + _STORE_MARGIN - self.age)
 
     @property
+    def overdue(self) -> bool:
+        """Whether its holder has not renewed it in time: it hangs, is gone, or can't reach the store."""
+        return bool(self.record.holder) and self.age > self.record.seconds
+
+    @property
     def until(self) -> datetime | None:
         """When it runs out, in the store's time, unless it is renewed; None if nobody holds it."""
         if not self.record.holder or self.modified is None:
@@ -93,7 +98,7 @@ class Lease:
         self._seconds = seconds
         self._identity = secrets.token_hex(8)
         # Replaced whole, by whoever renews; two renewals at once are told apart by the store.
-        self._held: tuple[LeaseRecord, str, float, datetime] | None = None
+        self._held: tuple[LeaseRecord, str, Elapsed] | None = None
 
     @property
     def holder(self) -> str:
@@ -127,25 +132,21 @@ class Lease:
             held = self._held
             if held is None:
                 break
-            record, version, began, wall = held
+            record, version, since = held
             if self._write(self._record(record.term), version):
                 return
             seen = self.look()
             if seen.record.holder != self._identity:
                 break
             # Another thread of ours was faster. From when its renewal counts is not known here: from before it.
-            self._held = (seen.record, seen.version, began, wall)
+            self._held = (seen.record, seen.version, since)
         self._held = None
         raise OwnershipLost("another runner has taken the run over: it goes on there")
 
     def held(self) -> bool:
         """Whether it is ours, by each of our clocks. One that stands still while the machine sleeps is not enough."""
         held = self._held
-        if held is None:
-            return False
-        _, _, began, wall = held
-        passed = (self._clock.now() - wall).total_seconds()
-        return max(self._clock.monotonic() - began, passed) < self._seconds
+        return held is not None and held[2].seconds < self._seconds
 
     def check(self) -> None:
         """Return if it is ours, renewing it if it has run out and nobody else has it.
@@ -173,12 +174,12 @@ class Lease:
         return LeaseRecord(self._identity, term, self._seconds, stamp, host, os.getpid(), kernel_id())
 
     def _write(self, record: LeaseRecord, version: str) -> bool:
-        began, wall = self._clock.monotonic(), self._clock.now()
+        since = Elapsed(self._clock)
         try:
             now = self._objects.put(self._key, msgspec.json.encode(record), version)
         except ObjectConflict:
             return False
-        self._held = (record, now, began, wall)
+        self._held = (record, now, since)
         return True
 
 

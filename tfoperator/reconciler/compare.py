@@ -1,16 +1,24 @@
-"""What a cache has missed, judged from two looks at the live state. Pure.
+"""What a cache has missed, judged from what the API server says at two looks. Pure.
 
-One difference between a live list and the cache proves nothing: the cache may be a moment behind, or already ahead. It
+One difference between the server and the cache proves nothing: the cache may be a moment behind, or already ahead. It
 is certain when neither has moved between two looks: had the watch been alive, the cache would have followed. Where
 resourceVersions can be compared, a cache that is ahead is recognised at the first look.
+
+What the server says comes in pieces (pages of a list, events of a watch). Each is held against the cache at once, and
+only what looks wrong is kept, so that a look at a hundred thousand objects holds a page of them at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tfoperator.controller import is_older
+from tfoperator.kube.identity import Identity
+from tfoperator.kube.objects import HasMetadata
+
+Lookup = Callable[[Sequence[str]], Sequence[HasMetadata | None]]
+"""What the cache has under these keys, in their order."""
 
 
 class Version(NamedTuple):
@@ -27,17 +35,69 @@ class Difference(NamedTuple):
     cached: Version | None
 
 
-def differences(live: Mapping[str, Version], cached: Mapping[str, Version], live_version: str) -> dict[str, Difference]:
-    """Objects (by key) that look different in the live list and in a cache that was read after it.
+class Sighting(NamedTuple):
+    """What the server said of an object last: its state (None: there is none), its owner, and by which version."""
 
-    `live_version` is the list's resourceVersion. What is newer in the cache than in the list is no difference.
+    live: Version | None
+    owner: str
+    as_of: str
+
+
+Differences = Mapping[str, Mapping[str, Difference]]
+"""By the UID of the controlling owner ("" for none), then by key."""
+
+NO_DIFFERENCES: Differences = {}
+
+
+class Collation:
+    """One collection of the server, held against its cache. Not thread-safe.
+
+    It is begun anew by a whole list (`list_begins`, `listed` for each page, `list_ended`), and continued by what has
+    happened since (`happened`), for as long as the server tells that.
     """
-    found: dict[str, Difference] = {}
-    for key in live.keys() | cached.keys():
-        difference = Difference(live.get(key), cached.get(key))
-        if difference.live != difference.cached and not _is_ahead(difference, live_version):
-            found[key] = difference
-    return found
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._unlisted: set[str] = set()
+        self._odd: dict[str, Sighting] = {}
+
+    def list_begins(self, cached_keys: Iterable[str]) -> None:
+        """A whole list comes; `cached_keys` is all that the cache has of it."""
+        self._unlisted = set(cached_keys)
+        self._odd = {}
+
+    def listed(self, items: Sequence[Identity]) -> None:
+        """A page of it."""
+        keys = [item.key for item in items]
+        self._unlisted.difference_update(keys)
+        for key, item, cached in zip(keys, items, self._lookup(keys), strict=True):
+            if not _is_same(item, cached):
+                self._odd[key] = _sighting(item)
+
+    def list_ended(self, version: str) -> None:
+        """That was all, at this version: what else the cache has is not there."""
+        for key in self._unlisted:
+            self._odd[key] = Sighting(None, "", version)
+        self._unlisted = set()
+
+    def happened(self, item: Identity, *, deleted: bool) -> None:
+        """The server tells of a change since; the newest counts."""
+        sighting = _sighting(item)
+        self._odd[item.key] = sighting._replace(live=None) if deleted else sighting
+
+    def differences(self) -> Differences:
+        """What looks different now. What the cache shows as the server does, or newer, is forgotten."""
+        found: dict[str, dict[str, Difference]] = {}
+        odd = {}
+        for (key, sighting), cached in zip(self._odd.items(), self._lookup(list(self._odd)), strict=True):
+            difference = Difference(sighting.live, _version(cached))
+            if difference.live == difference.cached or _is_ahead(sighting, difference.cached):
+                continue
+            odd[key] = sighting
+            for owner in {sighting.owner, _owner(cached)} if sighting.live is not None else {_owner(cached)}:
+                found.setdefault(owner, {})[key] = difference
+        self._odd = odd
+        return found
 
 
 def confirmed(before: Mapping[str, Difference], now: Mapping[str, Difference]) -> set[str]:
@@ -45,9 +105,27 @@ def confirmed(before: Mapping[str, Difference], now: Mapping[str, Difference]) -
     return {key for key, difference in now.items() if before.get(key) == difference}
 
 
-def _is_ahead(difference: Difference, live_version: str) -> bool:
-    """Whether the cache knows something that happened after the list. Certain or False."""
-    if difference.cached is None:
+def _sighting(item: Identity) -> Sighting:
+    meta = item.metadata
+    return Sighting(Version(meta.uid, meta.resource_version), item.controller_uid, meta.resource_version)
+
+
+def _is_same(item: Identity, cached: HasMetadata | None) -> bool:
+    if cached is None:
         return False
-    seen = difference.live.resource_version if difference.live is not None else live_version
-    return is_older(seen, difference.cached.resource_version) is True
+    live, known = item.metadata, cached.metadata
+    return live.resource_version == known.resource_version and live.uid == known.uid
+
+
+def _version(cached: HasMetadata | None) -> Version | None:
+    return None if cached is None else Version(cached.metadata.uid, cached.metadata.resource_version)
+
+
+def _owner(cached: HasMetadata | None) -> str:
+    controller = None if cached is None else cached.metadata.controller
+    return "" if controller is None else controller.uid
+
+
+def _is_ahead(sighting: Sighting, cached: Version | None) -> bool:
+    """Whether the cache knows something that happened after what the server said. Certain or False."""
+    return cached is not None and is_older(sighting.as_of, cached.resource_version) is True

@@ -4,6 +4,9 @@
 long it had been quiet at that comparison is how far its backoff was, so no further field is needed: looks at a quiet
 job come 15, 45, 105, 225 ... s after its last change, each followed by an interval as long as that and 15 s.
 
+A job that has been quiet for longer than the longest interval is compared more often than that is recorded
+(`longest_unrecorded`), so of an older record it is not known when in that interval the next comparison would have been.
+
 Changes that leave no time (an edit of the spec, a count) are forgotten: the next look then comes later than it would
 have come in the process before, never later than the longest interval. No harm is done by that, because a process
 begins with a list of everything: up to then its caches have missed nothing.
@@ -16,6 +19,8 @@ from typing import NamedTuple
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJob
+
+_MOST_CAPS = 12
 
 
 class LastComparison(NamedTuple):
@@ -38,11 +43,29 @@ def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
     return LastComparison((now - last).total_seconds(), 0.0 if changed is None else (last - changed).total_seconds())
 
 
-def recorded_ago(job: TFJob, now: datetime) -> float:
-    """Seconds since a comparison was recorded, or the job began if none was; negative if that is in the future."""
+def longest_unrecorded(quiet: float, cap: float) -> float:
+    """For how many seconds comparisons go unrecorded after a record of a job that had been quiet for so long.
+
+    For as long again, so that a job that stays quiet costs ever fewer writes; `cap` at least, and `cap` twelve times
+    (with the default: from 5 minutes to an hour).
+    """
+    return min(max(quiet, cap), _MOST_CAPS * cap)
+
+
+def record_is_due(job: TFJob, now: datetime, cap: float) -> bool:
+    """Whether a comparison of this job now is to be recorded, if nothing else is written."""
     status = job.status
-    recorded = _aware(status.last_reconcile_time or status.start_time or job.metadata.creation_timestamp)
-    return 0.0 if recorded is None else (now - recorded).total_seconds()
+    last = _aware(status.last_reconcile_time)
+    since = last or _aware(status.start_time or job.metadata.creation_timestamp)
+    if since is None:
+        return False
+    ago = (now - since).total_seconds()
+    if ago < 0:
+        # A time in the future, of a clock that was wrong, would otherwise stand for as long as nothing else is written.
+        return -ago >= cap
+    changed = _last_change(job)
+    quiet = 0.0 if last is None or changed is None else (last - changed).total_seconds()
+    return ago >= longest_unrecorded(quiet, cap)
 
 
 def _last_change(job: TFJob) -> datetime | None:

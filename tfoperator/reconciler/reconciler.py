@@ -3,7 +3,8 @@
 Informers can be wrong in ways that they can't see, such as a watch event lost on the way. Their periodic resync hands
 every job to this reconciler; when a job is due (`schedule`), its objects in the cache are compared with a live look
 (`live`), what the watch has missed is repaired by listing anew, and the job is synced, which compares it with its
-spec.
+spec. A job whose last sync left nothing to do, and whose objects have not changed since, would be planned as it was
+then: it is synced at the longest interval only.
 
 The set of jobs as such has a place of its own in the schedule, and the thread wakes for it by itself: a job that the
 cache has never heard of has no resync, and if there is no other, nothing else would ask for a look.
@@ -13,10 +14,11 @@ when they are due, and not all of them after 15 s. Its caches are fresh lists th
 of a standby that has waited for long are not: it looks at all jobs after the shortest interval, once, and each then
 goes on with the interval that it had.
 
-What it costs when nothing happens, N jobs: per look three paged, metadata-only lists, one more with gangs, and one with
-TensorBoards; one look per `base` (15 s) at most, and one per `cap` (5 min) once all jobs have been quiet for ten
-minutes. Each job's `status.lastReconcileTime` is written with other changes of its status, or else at most once per
-`cap`, these writes spread over a fifth of it; a finished job's is not written any more.
+What it costs when nothing happens, N jobs: one look per `base` (15 s) at most, and one per `cap` (5 min) once all jobs
+have been quiet for ten minutes. A look is three paged, metadata-only lists, one more with gangs, and one with
+TensorBoards, if there was none such for `cap`; else as many short watches, which cost what has changed. Each job's
+`status.lastReconcileTime` is written with other changes of its status, or else after `cap`, and then ever more rarely
+up to once per twelve times that, these writes spread over a fifth of `cap`; a finished job's is not written any more.
 """
 
 from __future__ import annotations
@@ -25,23 +27,24 @@ import logging
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any
 
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.controller import Comparison, ControllerInformers
 from tfoperator.expectations import Expectations
-from tfoperator.informers import CONTROLLER_UID_INDEX, InformerGroup, Lister
+from tfoperator.informers import InformerGroup, Lister
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.reconciler.compare import Difference, Version, confirmed, differences
-from tfoperator.reconciler.last_comparison import last_comparison, recorded_ago
-from tfoperator.reconciler.live import LiveObjects, LiveState, look
+from tfoperator.reconciler.compare import Difference, confirmed
+from tfoperator.reconciler.hooks import Reconcilable, ReconcilerMetrics
+from tfoperator.reconciler.last_comparison import last_comparison, record_is_due
+from tfoperator.reconciler.live import Look, Looker
 from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
 
 logger = logging.getLogger(__name__)
@@ -50,39 +53,10 @@ _JOBS = ""
 """Stands in the schedule, among the UIDs, for the set of jobs as such."""
 
 
-class Reconcilable(Protocol):
-    """What the reconciler asks of a controller; `TFJobController` is one."""
-
-    def enqueue(self, key: str) -> None:
-        """Sync a job soon."""
-        ...
-
-    def enqueue_after(self, key: str, seconds: float) -> None:
-        """Sync a job after a while."""
-        ...
-
-    def note_comparison(self, uid: str, comparison: Comparison) -> None:
-        """Record the time of a comparison with the job's next status write."""
-        ...
-
-
-class ReconcilerMetrics:
-    """Hooks; they must be quick and must not raise. Here each does nothing."""
-
-    def looked(self, seconds: float, jobs: int) -> None:
-        """A look at the live state took so long, and so many jobs were compared with it."""
-
-    def look_failed(self) -> None:
-        """The live state could not be read."""
-
-    def repaired(self, resource: str, objects: int) -> None:
-        """A cache had missed changes of so many objects; `expectations` as resource for events that never came."""
-
-
 class _Suspicion(msgspec.Struct):
     """What looked wrong about a job at the last look, and waits to be confirmed by the next."""
 
-    found: dict[str, dict[str, Difference]] = {}  # by resource and key
+    found: Mapping[str, Mapping[str, Difference]] = {}  # by resource and key
     waiting: bool = False  # for expected events, although the caches are right
 
 
@@ -107,7 +81,6 @@ class Reconciler:
 
         `keep` says of which namespaces the caches have objects.
         """
-        self._client = client
         self._informers = informers
         self._owned: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
         if informers.gang is not None and informers.pod_groups is not None:
@@ -115,11 +88,11 @@ class Reconciler:
         self._jobs: Lister[TFJob] = informers.jobs.lister
         self._controller = controller
         self._expectations = expectations
-        self._namespaces = tuple(namespaces)
-        self._keep = keep
         self._base = base
         self._cap = cap
         self._clock = clock or SystemClock()
+        # A little less than the cap, so that where nothing happens for long each look is a whole one.
+        self._looker = Looker(client, namespaces, keep=keep, whole_every=cap * 0.9, clock=self._clock)
         self._metrics = metrics or ReconcilerMetrics()
         self._lock = threading.Condition()  # guards _schedule and _wanted
         self._schedule = Schedule(base=base, cap=cap)
@@ -129,7 +102,6 @@ class Reconciler:
         self._stop = StopSignal()
         self._thread: threading.Thread | None = None
         # Used by the thread alone:
-        self._job_suspicions: dict[str, Difference] = {}
         self._suspicions: dict[str, _Suspicion] = {}
         informers.jobs.add_handler(self, resync_period=base, name="reconciler")
 
@@ -189,6 +161,7 @@ class Reconciler:
     def stop(self, timeout: float = 10) -> bool:
         """End, and wait up to `timeout` real seconds; False if a request is still under way."""
         self._stop.set()
+        self._looker.close()
         with self._lock:
             self._lock.notify_all()
             thread = self._thread
@@ -231,22 +204,24 @@ class Reconciler:
             due = set(self._schedule.due(started, slack=self._base / 2))
         if not due:
             return 0
-        owned = self._caches_to_compare() if due != {_JOBS} else {}
-        live = look(self._client, self._namespaces, tuple(owned), stopped=self._stop.is_set, keep=self._keep)
-        if live is None:
+        owned = self._caches_to_compare() if due != {_JOBS} or _JOBS in self._suspicions else {}
+        look = self._looker.look(self._informers.jobs, owned)
+        if look is None:
             return 0
         jobs = self._jobs.list()
-        known = [job for job in jobs if job.metadata.namespace not in live.closed]
-        self._compare_jobs(known, live.jobs)
+        known = [job for job in jobs if job.metadata.namespace not in look.closed]
         lost: Counter[str] = Counter()
-        compared = [job for job in known if job.metadata.uid in due]
+        self._compare_jobs(look, {job.metadata.uid for job in jobs}, lost)
+        # Those come along, too, with which something may be wrong.
+        odd = {owner for found in look.owned.values() for owner in found}
+        compared = [job for job in known if job.metadata.uid in due or job.metadata.uid in odd]
         for job in compared:
-            self._compare(job, live, owned, lost)
-        for resource, group in owned.items():
+            self._compare(job, _found_of(look, job.metadata.uid), lost)
+        for resource, group in {TFJOBS: self._informers.jobs, **owned}.items():
             self._repair(group, lost[resource.plural])
         self._forget_gone(jobs)
-        if live.closed:
-            self._put_off([job for job in jobs if job.metadata.namespace in live.closed and job.metadata.uid in due])
+        if look.closed:
+            self._put_off([job for job in jobs if job.metadata.namespace in look.closed and job.metadata.uid in due])
         self._metrics.looked(self._clock.monotonic() - started, len(compared))
         return len(compared)
 
@@ -263,34 +238,38 @@ class Reconciler:
         wanted = any(job.spec.tensor_board is not None for job in self._jobs.list()) or bool(boards.lister.list())
         return self._owned | {DEPLOYMENTS: boards} if wanted else self._owned
 
-    def _compare_jobs(self, jobs: Sequence[TFJob], live: LiveObjects) -> None:
-        """The set of jobs as such: one that the cache lacks has no other way to be noticed."""
-        cached = {job.metadata.key: Version(job.metadata.uid, job.metadata.resource_version) for job in jobs}
-        found = differences(live.of(""), cached, live.resource_version)
-        lost = confirmed(self._job_suspicions, found)
-        self._job_suspicions = {key: found[key] for key in found.keys() - lost}
+    def _compare_jobs(self, look: Look, uids: Set[str], lost: Counter[str]) -> None:
+        """The set of jobs as such: one that the cache lacks has no other way to be noticed.
+
+        The same goes for objects whose owner is no job that the cache knows.
+        """
+        found = {
+            kind: _merged(group for owner, group in look.owned[kind].items() if owner not in uids)
+            for kind in look.owned
+        }
+        found[TFJOBS.plural] = look.jobs
+        before = self._suspicions.pop(_JOBS, _Suspicion()).found
+        missed = {kind: confirmed(before.get(kind, {}), differences) for kind, differences in found.items()}
+        lost.update({kind: len(keys) for kind, keys in missed.items()})
+        left = {kind: {key: one for key, one in found[kind].items() if key not in missed[kind]} for kind in found}
+        if any(left.values()):
+            self._suspicions[_JOBS] = _Suspicion(left)
         now = self._clock.monotonic()
         with self._lock:
-            if found:
+            if any(found.values()):
                 self._schedule.again(_JOBS, now)
             else:
                 self._schedule.checked(_JOBS, now)
-        self._repair(self._informers.jobs, len(lost))
 
-    def _compare(
-        self, job: TFJob, live: LiveState, owned: Mapping[Resource, InformerGroup[Any]], lost: Counter[str]
-    ) -> None:
+    def _compare(self, job: TFJob, found: Mapping[str, Mapping[str, Difference]], lost: Counter[str]) -> None:
         uid, key = job.metadata.uid, job.metadata.key
         before = self._suspicions.pop(uid, _Suspicion())
-        found: dict[str, dict[str, Difference]] = {}
         missed: set[str] = set()
-        for resource, group in owned.items():
-            kind = resource.plural
-            found[kind] = _differences(job, live.owned[kind], group.lister)
-            certain = confirmed(before.found.get(kind, {}), found[kind])
+        for kind, differences in found.items():
+            certain = confirmed(before.found.get(kind, {}), differences)
             lost[kind] += len(certain)
             missed |= certain
-        right = not any(found.values())
+        right = not found
         waiting = right and not self._expectations.owner_satisfied(uid)
         wedged = waiting and before.waiting
         for name in sorted(missed):
@@ -310,18 +289,18 @@ class Reconciler:
                 self._schedule.checked(uid, now)
             else:
                 self._schedule.again(uid, now)
-        self._record(job)
+            seldom = self._schedule.is_slowest(uid)
+        self._record(job, sync=seldom or not self._controller.is_settled(job))
 
-    def _record(self, job: TFJob) -> None:
-        """Note the time, and sync the job: that is its comparison with the spec."""
+    def _record(self, job: TFJob, *, sync: bool) -> None:
+        """Note the time, and if need be sync the job: that is its comparison with the spec."""
         meta, now = job.metadata, self._clock.now()
-        # A time in the future, of a clock that was wrong, would otherwise stand for as long as nothing else is written.
-        overdue = abs(recorded_ago(job, now)) >= self._cap and final_condition(job) is None
+        overdue = final_condition(job) is None and record_is_due(job, now, self._cap)
         self._controller.note_comparison(meta.uid, Comparison(time=now, write=overdue))
         if overdue:
             spread = zlib.crc32(meta.uid.encode()) / 2**32
             self._controller.enqueue_after(meta.key, spread * self._cap / 5)
-        else:
+        elif sync:
             self._controller.enqueue(meta.key)
 
     def _repair(self, informers: InformerGroup[Any], lost: int) -> None:
@@ -332,17 +311,18 @@ class Reconciler:
 
     def _forget_gone(self, jobs: Sequence[TFJob]) -> None:
         uids = {job.metadata.uid for job in jobs}
+        uids.add(_JOBS)
         self._suspicions = {uid: one for uid, one in self._suspicions.items() if uid in uids}
         with self._lock:
-            self._schedule.keep_only({_JOBS, *uids})
+            self._schedule.keep_only(uids)
 
 
-def _differences(job: TFJob, live: LiveObjects, lister: Lister[Any]) -> dict[str, Difference]:
-    cached = {
-        one.metadata.key: Version(one.metadata.uid, one.metadata.resource_version)
-        for one in lister.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
-    }
-    return differences(live.of(job.metadata.uid), cached, live.resource_version)
+def _found_of(look: Look, uid: str) -> dict[str, Mapping[str, Difference]]:
+    return {kind: found[uid] for kind, found in look.owned.items() if uid in found}
+
+
+def _merged(groups: Iterable[Mapping[str, Difference]]) -> Mapping[str, Difference]:
+    return {key: one for group in groups for key, one in group.items()}
 
 
 def _has_changed(old: TFJob, new: TFJob) -> bool:

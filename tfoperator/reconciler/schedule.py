@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tfoperator.reconciler.last_comparison import longest_unrecorded
+
 BASE_INTERVAL = 15.0
 """Seconds until the first look at a job."""
 
@@ -47,6 +49,8 @@ class Schedule:
         shortest interval is over.
         """
         interval = min(max(quiet, 0.0) + self._base, self._cap)
+        if interval >= self._cap and ago < longest_unrecorded(quiet, self._cap) + self._cap:
+            ago %= self._cap  # it was compared since, at that interval, without a record
         latest = self._cap if within is None else within
         self._jobs[uid] = _Job(interval, now + min(max(interval - ago, self._base), latest))
 
@@ -90,6 +94,11 @@ class Schedule:
         """Whether this job is due."""
         job = self._jobs.get(uid)
         return job is not None and job.due <= now
+
+    def is_slowest(self, uid: str) -> bool:
+        """Whether this job is at the longest interval."""
+        job = self._jobs.get(uid)
+        return job is not None and job.interval >= self._cap
 
     def forget(self, uid: str) -> None:
         """The job is gone."""

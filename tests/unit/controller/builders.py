@@ -78,9 +78,14 @@ def started(job: TFJob, **changes: Any) -> TFJob:
 
 
 def terminated(
-    exit_code: int, *, finished: datetime | None = NOW, reason: str = "", container: str = "tensorflow"
+    exit_code: int,
+    *,
+    finished: datetime | None = NOW,
+    started: datetime | None = None,
+    reason: str = "",
+    container: str = "tensorflow",
 ) -> ContainerStatus:
-    state = ContainerState(terminated=ContainerStateTerminated(exit_code, reason, "", finished))
+    state = ContainerState(terminated=ContainerStateTerminated(exit_code, reason, "", finished, started))
     return ContainerStatus(name=container, state=state)
 
 

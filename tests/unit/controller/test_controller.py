@@ -10,7 +10,7 @@ from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
-from tfoperator.controller import Comparison, ControllerMetrics, ControllerOptions
+from tfoperator.controller import Comparison, ControllerMetrics, ControllerOptions, PlanOptions
 from tfoperator.informers import ObjectNotFound
 from tfoperator.kube.resources import PODS, SERVICES
 
@@ -298,3 +298,15 @@ def test_news_of_many_pods_become_one_status_write() -> None:
             harness.api.edit(PODS, "ns", pod, {"status": {"phase": "Running", "containerStatuses": [container]}})
         eventually(lambda: harness.condition("Ready").get("status") == "True")
         assert harness.api.count("patch", "tfjobs") <= 3
+
+
+def test_a_killed_replica_does_not_wait_for_news_of_others() -> None:
+    # Nothing comes after the batch period here: whatever is urgent must come before it.
+    never = ControllerOptions(batch_period=3600, urgent_batch_period=0.001, plan=PlanOptions(restart_delay_base=0))
+    with Harness(options=never) as harness:
+        harness.controller.start()
+        harness.submit(restart_policy="OnFailure", Worker=1)
+        eventually(lambda: harness.api.names(PODS) == ["job-worker-0"])
+        uid = harness.api.objects(PODS)[0]["metadata"]["uid"]
+        harness.play_kubelet("job-worker-0", "Failed", exit_code=137)
+        eventually(lambda: [one["metadata"]["uid"] for one in harness.api.objects(PODS)] not in ([], [uid]))

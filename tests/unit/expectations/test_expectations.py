@@ -42,10 +42,11 @@ def test_concurrent_over_observation_goes_below_zero_and_is_satisfied(expectatio
 
 def test_deletions_are_awaited_until_every_uid_was_seen(expectations: Expectations) -> None:
     expectations.expect_deletions(WORKERS, ["a", "b"])
-    expectations.deletion_observed(WORKERS, "a")
+    assert not expectations.deletion_observed(WORKERS, "a")
     assert not expectations.satisfied(WORKERS)
-    expectations.deletion_observed(WORKERS, "b")
+    assert expectations.deletion_observed(WORKERS, "b")
     assert expectations.satisfied(WORKERS)
+    assert not expectations.deletion_observed(WORKERS, "b")
 
 
 def test_only_uids_that_are_pending_count_as_deleted(expectations: Expectations) -> None:
@@ -60,8 +61,11 @@ def test_one_sync_may_expect_both_creations_and_deletions(expectations: Expectat
     expectations.expect_deletions(WORKERS, ["a"])
     expectations.creation_observed(WORKERS)
     assert not expectations.satisfied(WORKERS)
-    expectations.deletion_observed(WORKERS, "a")
+    assert expectations.deletion_observed(WORKERS, "a")
     assert expectations.satisfied(WORKERS)
+    expectations.expect_creations(WORKERS, 1)
+    expectations.expect_deletions(WORKERS, ["b"])
+    assert not expectations.deletion_observed(WORKERS, "b"), "a creation is still awaited"
 
 
 def test_setting_overwrites_what_was_expected_of_that_sort(expectations: Expectations) -> None:

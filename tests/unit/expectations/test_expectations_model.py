@@ -71,7 +71,9 @@ class ExpectationsModel(RuleBasedStateMachine):
 
     @rule(key=keys, uid=uid)
     def observe_deletion(self, key: ExpectationKey, uid: str) -> None:
-        self.expectations.deletion_observed(key, uid)
+        was_last = self.expectations.deletion_observed(key, uid)
+        entry = self.entries.get(key)
+        assert was_last == (entry is not None and entry.deletions == {uid} and entry.creations <= 0)
         if key in self.entries:
             self.entries[key].deletions.discard(uid)
 

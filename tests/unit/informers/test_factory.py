@@ -29,6 +29,7 @@ class Client:
 
     def __init__(self) -> None:
         self.servers: dict[tuple[str, str, str, str], Server] = {}
+        self.decoders: dict[str, Any] = {}
 
     def list_watch(
         self,
@@ -39,6 +40,7 @@ class Client:
     ) -> Server:
         watched = (resource.plural, namespace, selection.label_selector, selection.field_selector)
         assert watched not in self.servers, "the collection is watched twice"
+        self.decoders[resource.plural] = decode
         return self.servers.setdefault(watched, Server())
 
 
@@ -150,5 +152,7 @@ def test_of_what_is_watched_only_wanted_namespaces_are_kept(client: Client) -> N
     factory.start()
     assert factory.wait_for_sync()
     assert [one.metadata.key for one in pods.lister.list()] == ["mine/a"]
+    theirs = client.decoders["pods"](b'{"metadata": {"name": "b", "namespace": "theirs"}}')
+    assert not isinstance(theirs, Pod), "nobody reads it"
     assert len(namespaces.lister.list()) == 2, "what has no namespace of its own is for everybody"
     assert factory.stop(60)

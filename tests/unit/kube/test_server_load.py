@@ -20,9 +20,9 @@ def load(clock: FakeClock) -> ServerLoad:
     return ServerLoad(clock=clock)
 
 
-def write(load: ServerLoad, seconds: float, *, times: int = 20, kind: str = "pods") -> None:
+def write(load: ServerLoad, seconds: float, *, times: int = 20, kind: str = "pods", namespace: str = "ns") -> None:
     for _ in range(times):
-        load.written("POST", kind, seconds)
+        load.written("POST", kind, namespace, seconds)
 
 
 def test_nothing_known_is_not_busy(load: ServerLoad) -> None:
@@ -61,6 +61,39 @@ def test_writes_are_compared_with_those_of_their_kind(load: ServerLoad) -> None:
     write(load, 0.002, kind="events")
     write(load, 0.100, kind="pods")
     assert load.level() == 0
+
+
+def test_one_namespace_whose_webhook_is_slow_says_nothing_of_the_others(load: ServerLoad) -> None:
+    write(load, 0.010, namespace="quick")
+    for _ in range(20):
+        write(load, 3.0, times=1, namespace="slow")
+        write(load, 0.010, times=1, namespace="quick")
+    assert load.level() == 0
+
+
+def test_where_all_is_written_into_one_namespace_that_is_all_there_is_to_go_by(load: ServerLoad) -> None:
+    write(load, 0.010, times=1)
+    write(load, 3.0)
+    assert load.level() > 0.9
+
+
+def test_a_busy_server_is_slow_in_every_namespace(load: ServerLoad, clock: FakeClock) -> None:
+    for namespace in ("a", "b", "c"):
+        write(load, 0.010, times=1, namespace=namespace)
+    clock.advance(60)
+    for namespace in ("a", "b", "c"):
+        write(load, 0.200, namespace=namespace)
+    assert load.level() == pytest.approx(1)
+
+
+def test_of_many_namespaces_those_written_to_last_count(load: ServerLoad) -> None:
+    for number in range(1000):
+        write(load, 0.010, times=2, namespace=f"quick-{number}")
+    assert load.level() == 0
+    for number in range(40):
+        write(load, 1.0, namespace=f"slow-{number}")
+    assert load.level() == 1
+    assert len(load._averages) <= 64
 
 
 def test_jitter_of_a_quick_server_is_no_load(load: ServerLoad, clock: FakeClock) -> None:
@@ -146,7 +179,7 @@ def test_whatever_happens_it_is_between_idle_and_busy_and_idle_in_the_end(steps:
     load = ServerLoad(clock=clock)
     for step, kind, seconds in steps:
         do: dict[str, Callable[[], None]] = {
-            "written": lambda k=kind, s=seconds: load.written("POST", k, s),  # type: ignore[misc]
+            "written": lambda k=kind, s=seconds: load.written("POST", k, k, s),  # type: ignore[misc]
             "turned_away": lambda s=seconds: load.turned_away(s),  # type: ignore[misc]
             "wait": lambda s=seconds: clock.advance(s),  # type: ignore[misc]
         }

@@ -1,11 +1,57 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.reconciler import Difference, Version, confirmed, differences
+from tfoperator.kube.identity import Identity
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference
+from tfoperator.reconciler import Collation, Difference, Version, confirmed
 
 A1, A2, B1 = Version("a", "1"), Version("a", "2"), Version("b", "1")
+
+State = Mapping[str, Version]
+
+
+class Cache:
+    """A cache of objects that a test exchanges as a whole; `owners` are by key."""
+
+    def __init__(self, state: State, owners: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.state = state
+        self.owners = owners
+
+    def get_all(self, keys: Sequence[str]) -> list[HasMetadata | None]:
+        return [self._object(key, self.state[key]) if key in self.state else None for key in keys]
+
+    def _object(self, key: str, version: Version) -> HasMetadata:
+        owners = tuple(OwnerReference(uid=uid, controller=True) for uid in [self.owners.get(key)] if uid)
+        meta = ObjectMeta(name=key, uid=version.uid, resource_version=version.resource_version, owner_references=owners)
+        return HasMetadata(metadata=meta)
+
+
+def identity(key: str, version: Version, owner: str = "") -> Identity:
+    owners = [{"uid": "somebody else"}, {"uid": owner, "controller": True}] if owner else []
+    meta = {"name": key, "uid": version.uid, "resourceVersion": version.resource_version, "ownerReferences": owners}
+    return msgspec.convert({"metadata": meta}, Identity)
+
+
+def listed(collation: Collation, live: State, cached: State, version: str) -> None:
+    """A whole list, an object a page."""
+    collation.list_begins(cached)
+    for key, one in live.items():
+        collation.listed([identity(key, one)])
+    collation.list_ended(version)
+
+
+def differences(live: State, cached: State, version: str) -> Mapping[str, Difference]:
+    """What a whole list shows of objects without owners."""
+    collation = Collation(Cache(cached).get_all)
+    listed(collation, live, cached, version)
+    return collation.differences().get("", {})
 
 
 def test_equal_views_have_no_differences() -> None:
@@ -33,6 +79,47 @@ def test_an_object_made_anew_is_a_difference_by_its_uid() -> None:
     }
 
 
+def test_what_the_cache_has_learnt_since_its_page_came_is_no_difference() -> None:
+    cache = Cache({"gone": B1})
+    collation = Collation(cache.get_all)
+    collation.list_begins(["gone"])
+    collation.listed([identity("x", A1)])
+    collation.list_ended("9")
+    cache.state = {"x": A1}
+    assert collation.differences() == {}
+
+
+def test_a_difference_concerns_the_owner_on_either_side() -> None:
+    collation = Collation(Cache({"x": A1, "gone": B1}, {"x": "old", "gone": "other"}).get_all)
+    collation.list_begins(["x", "gone"])
+    collation.listed([identity("x", A2, owner="new"), identity("orphan", A1)])
+    collation.list_ended("9")
+    assert {owner: set(found) for owner, found in collation.differences().items()} == {
+        "old": {"x"},
+        "new": {"x"},
+        "other": {"gone"},
+        "": {"orphan"},
+    }
+
+
+def test_what_looks_different_stays_so_until_the_cache_has_it_or_the_server_says_otherwise() -> None:
+    cache = Cache({"late": A1, "wrong": A1})
+    collation = Collation(cache.get_all)
+    listed(collation, {"late": A2, "wrong": A2, "lost": B1}, cache.state, "9")
+    first = collation.differences().get("", {})
+    assert set(first) == {"late", "wrong", "lost"}
+    cache.state = {"late": A2, "wrong": A1}
+    collation.happened(identity("lost", Version("b", "10")), deleted=True)
+    assert confirmed(first, collation.differences().get("", {})) == {"wrong"}
+
+
+def test_a_whole_list_begins_anew() -> None:
+    collation = Collation(Cache({"x": A1}).get_all)
+    collation.happened(identity("x", A2), deleted=False)
+    listed(collation, {"x": A1}, {"x": A1}, "9")
+    assert collation.differences() == {}
+
+
 def test_only_a_difference_that_has_not_moved_is_confirmed() -> None:
     before = {"stuck": Difference(A2, A1), "cache moved": Difference(A2, None), "server moved": Difference(A1, None)}
     now = {"stuck": Difference(A2, A1), "cache moved": Difference(A2, A1), "server moved": Difference(A2, None)}
@@ -43,11 +130,8 @@ def test_only_a_difference_that_has_not_moved_is_confirmed() -> None:
 EVENTS = st.lists(st.sampled_from(["create", "update", "delete"]), min_size=1, max_size=12)
 
 
-@given(EVENTS, st.data())
-def test_a_living_watch_however_slow_is_never_suspected_twice_while_it_moves(
-    events: list[str], data: st.DataObject
-) -> None:
-    """A cache that lags behind but advances between two looks is never called broken."""
+def history_of(events: Sequence[str]) -> list[State]:
+    """The states of a collection after each event, the first at version 0."""
     history: list[dict[str, Version]] = [{}]
     for version, event in enumerate(events, start=1):
         state = dict(history[-1])
@@ -57,6 +141,15 @@ def test_a_living_watch_however_slow_is_never_suspected_twice_while_it_moves(
             uid = state["x"].uid if "x" in state else f"uid-{version}"
             state["x"] = Version(uid, str(version))
         history.append(state)
+    return history
+
+
+@given(EVENTS, st.data())
+def test_a_living_watch_however_slow_is_never_suspected_twice_while_it_moves(
+    events: list[str], data: st.DataObject
+) -> None:
+    """A cache that lags behind but advances between two looks is never called broken."""
+    history = history_of(events)
     last = len(history) - 1
     first_look = data.draw(st.integers(0, last))
     cache_then = data.draw(st.integers(0, last))
@@ -69,3 +162,28 @@ def test_a_living_watch_however_slow_is_never_suspected_twice_while_it_moves(
     # between the looks, and the second list is just old enough to show it still.
     came_and_went = "x" not in history[cache_then] and "x" not in history[cache_now]
     assert confirmed(before, now) <= ({"x"} if came_and_went else set())
+
+
+@given(EVENTS, st.data())
+def test_news_show_what_another_whole_list_would_show(events: list[str], data: st.DataObject) -> None:
+    """As long as the cache doesn't go back, and shows at each look at least what the server had at the one before."""
+    history = history_of(events)
+    last = len(history) - 1
+    looks = sorted(data.draw(st.lists(st.integers(0, last), min_size=2, max_size=5)))
+    position = data.draw(st.integers(0, last))
+    cache = Cache(history[position])
+    collation = Collation(cache.get_all)
+    listed(collation, history[looks[0]], cache.state, str(looks[0]))
+    assert collation.differences().get("", {}) == differences(history[looks[0]], cache.state, str(looks[0]))
+    for before, now in pairwise(looks):
+        for version in range(before + 1, now + 1):
+            old, new = history[version - 1].get("x"), history[version].get("x")
+            if new is not None and new != old:
+                collation.happened(identity("x", new), deleted=False)
+            elif old is not None and new is None:
+                collation.happened(identity("x", Version(old.uid, str(version))), deleted=True)
+        position = data.draw(st.integers(max(position, before), last))
+        cache.state = history[position]
+        found, expected = collation.differences().get("", {}), differences(history[now], cache.state, str(now))
+        # A cache that is ahead has been told of what the server's list doesn't show yet: of no use as a difference.
+        assert found == expected or (position > now and not found)

@@ -298,7 +298,8 @@ _STATUS: dict[type, dict[str, Field]] = {
         "progress": Field("What the training program has reported about itself."),
         "lastReconcileTime": Field(
             "When the job was last compared with what the API server holds, as far as that was recorded: with other "
-            "changes, or every 5 minutes until the job ends. A new leader goes on from there."
+            "changes, or after 5 minutes, then ever more rarely up to once an hour, until the job ends. "
+            "A new leader goes on from there."
         ),
         "network": Field("PerJob if the job was started with one service for all its replicas, else unset."),
         "observedGeneration": Field("The metadata.generation that this status was made for.", {"format": "int64"}),

@@ -12,12 +12,17 @@ from tfoperator.durations import human_duration
 from tfoperator.pipeline.step_states import step_notes, step_states, steps_done
 
 if TYPE_CHECKING:
+    from tfoperator.launcher.core import LaunchRecord
     from tfoperator.pipeline import Lineage, PipelineResult, StepView
     from tfoperator.pipeline.lease import Seen
     from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, RunRecord
 
 Json = dict[str, Any]
 Executions = Mapping[str, "ExecutionRecord"]
+
+Launches = Mapping[str, "LaunchRecord"]
+
+_KINDS = {"docker": "container", "kubernetes": "pod", "tfjob": "TFJob", "in-process": "a class in its process"}
 
 RUNS_HEADER = ("RUN", "PIPELINE", "STATE", "STEPS", "AGE", "TOOK", "OWNER")
 
@@ -27,30 +32,44 @@ def run_row(run: RunRecord, known: Executions, now: datetime, owner: Seen | None
     done = steps_done({name: one.state for name, one in known.items()})
     took = human_duration((run.ended - run.began).total_seconds()) if run.ended else ""
     age = human_duration((now - run.began).total_seconds())
-    return run.id, run.pipeline, run.state, f"{done}/{len(run.steps)}", age, took, owner.record.host if owner else ""
+    who = "" if owner is None else f"{owner.record.host} (silent)" if owner.overdue else owner.record.host
+    return run.id, run.pipeline, run.state, f"{done}/{len(run.steps)}", age, took, who
 
 
-def run_report(run: RunRecord, known: Executions, owner: Seen | None = None) -> Json:
-    """All of a run, for programs."""
+def run_report(run: RunRecord, known: Executions, owner: Seen | None = None, launches: Launches | None = None) -> Json:
+    """All of a run, for programs. `launches` are those of steps that run, by step."""
     steps = [_step_report(name, state, known.get(name)) for name, state in step_states(run, known).items()]
+    for step in steps:
+        if launch := (launches or {}).get(step["name"]):
+            plain = msgspec.to_builtins(launch)
+            step["launch"] = {name: plain[name] for name in ("kind", "name", "attempt", "place")}
     held = None
     if owner is not None:
-        held = {"host": owner.record.host, "process": owner.record.process, "until": msgspec.to_builtins(owner.until)}
+        held = {
+            "host": owner.record.host,
+            "process": owner.record.process,
+            "until": msgspec.to_builtins(owner.until),
+            "overdue": owner.overdue,
+            "number": owner.record.term,
+        }
     return {**msgspec.to_builtins(run), "steps": steps, "owner": held}
 
 
-def run_lines(run: RunRecord, known: Executions, owner: Seen | None = None) -> Iterator[str]:
-    """All of a run, for people."""
+def run_lines(
+    run: RunRecord, known: Executions, owner: Seen | None, launches: Launches, now: datetime
+) -> Iterator[str]:
+    """All of a run, for people. `launches` are those of steps that run, by step."""
     yield f"run {run.id} of {run.pipeline}: {run.state}" + (f" ({run.message})" if run.message else "")
     if owner is not None:
-        until = f", until {owner.until:%Y-%m-%d %H:%M:%S} UTC unless renewed" if owner.until is not None else ""
-        yield f"owner: {owner.record.host}, process {owner.record.process}{until}"
+        yield f"owner: {owner.record.host}, process {owner.record.process}{_lease_words(owner)}"
     if run.parameters:
         yield "parameters: " + ", ".join(f"{name}={value}" for name, value in run.parameters.items())
     for name, note in step_notes(run, known).items():
         after = f", after {', '.join(run.steps[name])}" if run.steps[name] else ""
-        yield f"  {name}: {note}{after}"
         execution = known.get(name)
+        yield f"  {name}: {note}{_begun(execution, now)}{after}"
+        if name in launches:
+            yield f"    {_launch_words(launches[name])}"
         if execution is None:
             continue
         if execution.message and execution.state != "COMPLETE":
@@ -58,6 +77,28 @@ def run_lines(run: RunRecord, known: Executions, owner: Seen | None = None) -> I
         for records in execution.outputs.values():
             for record in records:
                 yield f"    -> {_artifact(record)}"
+
+
+def _begun(execution: ExecutionRecord | None, now: datetime) -> str:
+    if execution is None or execution.state != "RUNNING" or execution.began is None:
+        return ""
+    return f", begun {human_duration((now - execution.began).total_seconds())} ago"
+
+
+def _lease_words(owner: Seen) -> str:
+    """How good a run's lease is; runners before this one have died, or were stopped."""
+    number = f"; runner {owner.record.term} of this run" if owner.record.term > 1 else ""
+    if owner.overdue:
+        silent = human_duration(owner.age)
+        return f", has not renewed its lease for {silent}: it hangs, is gone, or can't reach its records{number}"
+    return (f", until {owner.until:%Y-%m-%d %H:%M:%S} UTC unless renewed" if owner.until is not None else "") + number
+
+
+def _launch_words(launch: LaunchRecord) -> str:
+    """Where a step's container is looked for."""
+    where = "/".join(part for part in (launch.place.get("namespace", ""), launch.name) if part)
+    tries = f", attempt {launch.attempt}" if launch.attempt > 1 else ""
+    return f"as {_KINDS.get(launch.kind, launch.kind)} {where}".rstrip() + tries
 
 
 def result_lines(result: PipelineResult) -> Iterator[str]:

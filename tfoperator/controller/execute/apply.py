@@ -67,7 +67,7 @@ class ActionRunner:
         """Carry out one phase; API errors are in the answer, not raised.
 
         Nothing is done, and nothing answered, if a phase that it needs is in `incomplete`. The phase joins those if
-        a creation of it left nothing in place.
+        a creation of it left nothing in place, or a deletion failed.
         """
         if not phase.needs.isdisjoint(incomplete):
             return []
@@ -89,7 +89,7 @@ class ActionRunner:
         for position in skipped:
             self._not_done(job, phase.chains[position])
         applied = [one for chain in done for one in chain]
-        if skipped or not all(map(_leaves_in_place, applied)):
+        if skipped or not all(map(_may_go_on, applied)):
             incomplete.add(phase.name)
         return applied
 
@@ -99,7 +99,7 @@ class ActionRunner:
         for position, action in enumerate(chain):
             one = self._carry_out(job, action)
             applied.append(one)
-            if not _leaves_in_place(one):
+            if not _may_go_on(one):
                 self._not_done(job, chain[position + 1 :])
                 break
         return applied
@@ -196,9 +196,14 @@ class ActionRunner:
         return []
 
 
-def _leaves_in_place(one: Applied) -> bool:
-    """Whether what follows may rely on the object: False for a creation that left nothing of the job's there."""
-    return not isinstance(one.action, Create) or one.result in (Result.DONE, Result.OURS)
+def _may_go_on(one: Applied) -> bool:
+    """Whether what follows may rely on it: not if a creation left nothing of the job's there, or a deletion failed."""
+    match one.action:
+        case Create():
+            return one.result in (Result.DONE, Result.OURS)
+        case Delete():
+            return one.result is Result.DONE
+    return True
 
 
 def _has_no_failure(applied: Sequence[Applied]) -> bool:

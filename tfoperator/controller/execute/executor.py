@@ -84,6 +84,8 @@ class PlanExecutor:
             return outcome
         if plan.status_waits:
             self._status.wait(job, plan)
+        elif not (plan.write_status or plan.write_status_first):
+            self._memory.up_to_date(job.metadata.uid)
         if plan.events:
             self._events.emit(job, plan.events)
         return outcome

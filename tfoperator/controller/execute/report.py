@@ -75,7 +75,7 @@ class Report:
                 outcome.refused = refusal(action.spec_field, NOUNS[action.kind], error)
         for (reason, what), errors in failures.items():
             self._events.failed(job, reason, f"Error {what}", errors)
-        for kind, verb in ((Create, "Create"), (Delete, "Delete")):
+        for kind, verb in ((Delete, "Delete"), (Create, "Create")):
             self._events.emit(job, completion_events(verb, _done(applied, kind)))
 
     def _report_tensorboard(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:

@@ -6,7 +6,7 @@ the plan; `CacheLag` knows how far that may be behind, and `JobMemory` what must
 
 from tfoperator.controller.observe.archive import PodArchive
 from tfoperator.controller.observe.cache_lag import CacheLag, StaleCache, is_older
-from tfoperator.controller.observe.claim import Claimer, matches
+from tfoperator.controller.observe.claim import Claimer, matches, versions_of
 from tfoperator.controller.observe.handlers import JobHandler, connect
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.controller.observe.memory import JobMemory
@@ -29,4 +29,5 @@ __all__ = [
     "connect",
     "is_older",
     "matches",
+    "versions_of",
 ]

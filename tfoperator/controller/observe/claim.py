@@ -9,7 +9,7 @@ gone, and adopting for it would keep the orphan from whoever comes next.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -43,6 +43,11 @@ T = TypeVar("T", bound=HasMetadata)
 def matches(labels: Mapping[str, str], job_name: str) -> bool:
     """Whether these labels are those of an object of the job of this name (in the same namespace)."""
     return labels.get(names.LABEL_JOB_NAME) == job_name and labels.get(names.LABEL_OPERATOR_NAME) == names.OPERATOR_NAME
+
+
+def versions_of(job: TFJob, owned: Iterable[HasMetadata]) -> frozenset[str]:
+    """By what a later look tells whether any of these has changed: no two states of any objects share a version."""
+    return frozenset([job.metadata.resource_version, *(one.metadata.resource_version for one in owned)])
 
 
 class Claimed(NamedTuple):
@@ -82,6 +87,13 @@ class Claimer:
             self._claim(job, DEPLOYMENTS, self._deployments, decode_deployment),
             self._claim_pod_group(job),
         )
+
+    def versions(self, job: TFJob) -> frozenset[str]:
+        """The versions of the job and of all that it controls, as the caches show them."""
+        uid = job.metadata.uid
+        listers = [lister for lister in self._listers.values() if lister is not None]
+        owned = [one for lister in listers for one in lister.by_index(CONTROLLER_UID_INDEX, uid)]
+        return versions_of(job, owned)
 
     def _claim_pod_group(self, job: TFJob) -> PodGroup | None:
         if self._gang is None or self._pod_groups is None:

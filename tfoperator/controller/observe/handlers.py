@@ -18,7 +18,7 @@ from tfoperator.controller.observe.claim import matches
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.expectations import Expectations
 from tfoperator.informers import InformerGroup, Lister, ObjectNotFound
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -26,15 +26,22 @@ Enqueue = Callable[[str], None]
 """Has the job of this key (`namespace/name`) looked at."""
 
 
-def connect(informers: ControllerInformers, handler: JobHandler, expectations: Expectations, enqueue: Enqueue) -> None:
+def connect(
+    informers: ControllerInformers,
+    handler: JobHandler,
+    expectations: Expectations,
+    enqueue: Enqueue,
+    enqueue_urgent: Enqueue,
+) -> None:
     """From now on have `handler` told of jobs, `expectations` of what they control, and `enqueue` whose that is.
 
-    No handler gets resyncs: those are the reconciler's business.
+    `enqueue_urgent` is for what a replica waits for that does not run. No handler gets resyncs: those are the
+    reconciler's business.
     """
     informers.jobs.add_handler(handler, resync_period=0, name="controller")
 
     def follow(kind: OwnedKind, group: InformerGroup[T]) -> None:
-        owned = OwnedObjectHandler[T](kind, informers.jobs.lister, expectations, enqueue)
+        owned = OwnedObjectHandler[T](kind, informers.jobs.lister, expectations, enqueue, enqueue_urgent)
         group.add_handler(owned, resync_period=0, name="controller")
 
     follow("pods", informers.pods)
@@ -76,13 +83,25 @@ class JobHandler:
 
 
 class OwnedObjectHandler(Generic[T]):
-    """Queues the job that controls a pod or service, or that might adopt it."""
+    """Queues the job that controls a pod or service, or that might adopt it.
 
-    def __init__(self, kind: OwnedKind, jobs: Lister[TFJob], expectations: Expectations, enqueue: Enqueue) -> None:
+    Two changes are urgent, for a replica does not run until the job is looked at: a pod has failed, and a deletion has
+    been seen that was the last to be awaited, so that the names are free for what comes next.
+    """
+
+    def __init__(
+        self,
+        kind: OwnedKind,
+        jobs: Lister[TFJob],
+        expectations: Expectations,
+        enqueue: Enqueue,
+        enqueue_urgent: Enqueue,
+    ) -> None:
         self._kind: OwnedKind = kind
         self._jobs = jobs
         self._expectations = expectations
         self._enqueue = enqueue
+        self._enqueue_urgent = enqueue_urgent
 
     def on_add(self, obj: T, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
         """An object is there: perhaps one that was awaited, perhaps an orphan."""
@@ -108,20 +127,22 @@ class OwnedObjectHandler(Generic[T]):
             self._observe_deletion(new.metadata)
         if old.metadata.owner_references != new.metadata.owner_references:
             self._enqueue_job_of(old.metadata)
-        self._enqueue_job_of(new.metadata)
+        self._enqueue_job_of(new.metadata, urgent=_has_failed(new) and not _has_failed(old))
 
     def on_delete(self, obj: T, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
         """An object is gone, and its name is free: a job may wait for that whose predecessor of its name owned it."""
-        self._observe_deletion(obj.metadata)
-        self._enqueue_job_of(obj.metadata, of_any_uid=True)
+        was_last = self._observe_deletion(obj.metadata)
+        self._enqueue_job_of(obj.metadata, of_any_uid=True, urgent=was_last)
 
-    def _observe_deletion(self, meta: ObjectMeta) -> None:
+    def _observe_deletion(self, meta: ObjectMeta) -> bool:
+        """Whether it was the last one that was awaited."""
         owner = meta.controller
-        if owner is not None:
-            replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")
-            self._expectations.deletion_observed(expectation_key(owner.uid, replica_type, self._kind), meta.uid)
+        if owner is None:
+            return False
+        replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")
+        return self._expectations.deletion_observed(expectation_key(owner.uid, replica_type, self._kind), meta.uid)
 
-    def _enqueue_job_of(self, meta: ObjectMeta, *, of_any_uid: bool = False) -> None:
+    def _enqueue_job_of(self, meta: ObjectMeta, *, of_any_uid: bool = False, urgent: bool = False) -> None:
         owner = meta.controller
         name = meta.labels.get(names.LABEL_JOB_NAME, "") if owner is None else _job_name(owner)
         if not name:
@@ -131,11 +152,13 @@ class OwnedObjectHandler(Generic[T]):
         except ObjectNotFound:
             # Its own arrival will queue it.
             return
-        if owner is None:
-            if matches(meta.labels, name):
-                self._enqueue(job.metadata.key)
-        elif of_any_uid or owner.uid == job.metadata.uid:
-            self._enqueue(job.metadata.key)
+        if matches(meta.labels, name) if owner is None else (of_any_uid or owner.uid == job.metadata.uid):
+            enqueue = self._enqueue_urgent if urgent else self._enqueue
+            enqueue(job.metadata.key)
+
+
+def _has_failed(obj: HasMetadata) -> bool:
+    return isinstance(obj, Pod) and obj.status.phase == "Failed"
 
 
 def _job_name(owner: OwnerReference) -> str:

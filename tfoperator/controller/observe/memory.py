@@ -47,6 +47,7 @@ class _Entry:
         "known_since",
         "problems",
         "refusals",
+        "settled",
         "spec",
         "uncounted",
         "waiting",
@@ -60,6 +61,7 @@ class _Entry:
         self.problems: tuple[str, ...] = ()
         self.refusals: tuple[str, ...] = ()
         self.comparison: Comparison | None = None
+        self.settled: frozenset[str] | None = None
         self.uncounted: tuple[str, ...] = ()
         self.waiting: _Waiting | None = None
         self.warned: set[str] = set()
@@ -152,6 +154,29 @@ class JobMemory:
                 entry.comparison = None
             entry.waiting = None
             return waiting is not None and waiting.counts != counts_of(status)
+
+    def up_to_date(self, uid: str) -> None:
+        """The status says all there is to say: none waits any more, the change was taken back before it was written."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is not None:
+                entry.waiting = None
+
+    def settle(self, uid: str, versions: frozenset[str] | None) -> None:
+        """The last sync found nothing to do, and nothing to wait for, with the job's objects at these versions.
+
+        None if it did. What the API server refuses is for later syncs to try again.
+        """
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is not None:
+                entry.settled = None if entry.refusals else versions
+
+    def settled(self, uid: str) -> frozenset[str] | None:
+        """What the last call of `settle` said."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            return None if entry is None else entry.settled
 
     def forget(self, uid: str) -> None:
         """The job is gone."""

@@ -136,7 +136,8 @@ class PhaseName(StrEnum):
 class Phase(msgspec.Struct, frozen=True):
     """Actions that may be carried out in parallel, but for those of one chain.
 
-    The actions of a chain are carried out in their order, up to the first creation that leaves nothing in place.
+    The actions of a chain are carried out in their order, up to the first creation that leaves nothing in place, or
+    deletion that fails.
     `slow_start`: 1, 2, 4 ... chains at a time, and none after a failure, since most failures of creations (a quota, an
     admission webhook that is down) hit all alike. The phase is skipped if a creation of a phase in `needs` left nothing
     in place.

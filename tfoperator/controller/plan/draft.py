@@ -56,6 +56,7 @@ class Draft:
         self.absent: list[str] = []
         self.tensorboard_status = observed.job.status.tensor_board
         self._replicas: dict[str, list[Action]] = {}  # a service before its pod, by their common name
+        self._replaces = False  # whether one of them deletes its predecessor first
         self._deletions: dict[str, Delete] = {}  # by UID
         self._stops: dict[str, Patch] = {}  # by UID
         self._pod_group: list[Action] = []
@@ -84,6 +85,12 @@ class Draft:
         """Create a pod or a service of a replica; the service first, since both have the same name."""
         self._replicas.setdefault(creation.name, []).append(creation)
 
+    def replace(self, pod: Pod, creation: Create) -> None:
+        """Delete a failed pod, and create its successor if that succeeds: both have the same name."""
+        deletion = _deletion("pods", pod, DeleteReason.RESTART)
+        self._replicas.setdefault(creation.name, []).extend((deletion, creation))
+        self._replaces = True
+
     def change_pod_group(self, action: Create | Patch) -> None:
         """Create or change the job's PodGroup, before any pod is created."""
         self._pod_group.append(action)
@@ -111,16 +118,7 @@ class Draft:
         """
         if owned is None or (owned.metadata.deletion_timestamp is not None and grace is None):
             return
-        meta = owned.metadata
-        self._deletions[meta.uid] = Delete(
-            kind=kind,
-            name=meta.name,
-            uid=meta.uid,
-            replica=replica_of(meta.labels),
-            reason=reason,
-            resource_version=meta.resource_version if as_seen else "",
-            grace_period_seconds=grace,
-        )
+        self._deletions[owned.metadata.uid] = _deletion(kind, owned, reason, grace=grace, as_seen=as_seen)
 
     def stop(self, pod: Pod, reason: StopReason) -> None:
         """Have the pod's kubelet end it by SIGTERM and its grace period, unless it terminates or is stopped already.
@@ -182,7 +180,7 @@ class Draft:
         plan = Plan(
             status=status,
             phases=self._phases(),
-            write_status_first=write and bool(self._deletions or self._stops),
+            write_status_first=write and bool(self._deletions or self._stops or self._replaces),
             write_status=write,
             events=tuple(self._events),
             requeue_after=self._requeue,
@@ -210,6 +208,21 @@ class Draft:
             _independent(PhaseName.STACKS, self._stacks),
         )
         return tuple(phase for phase in phases if phase.chains)
+
+
+def _deletion(
+    kind: OwnedKind, owned: HasMetadata, reason: DeleteReason, *, grace: int | None = None, as_seen: bool = False
+) -> Delete:
+    meta = owned.metadata
+    return Delete(
+        kind=kind,
+        name=meta.name,
+        uid=meta.uid,
+        replica=replica_of(meta.labels),
+        reason=reason,
+        resource_version=meta.resource_version if as_seen else "",
+        grace_period_seconds=grace,
+    )
 
 
 def _independent(name: PhaseName, actions: Iterable[Action]) -> Phase:

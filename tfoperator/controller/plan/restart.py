@@ -129,7 +129,7 @@ def restarts_in_place(pod: Pod) -> int:
 
 
 def restart_delay(restart: int, options: PlanOptions) -> float:
-    """Seconds that the `restart`-th restart (from 1) of a replica waits: base doubled each time, up to the cap."""
+    """Seconds from a program's start to its `restart`-th restart (from 1): base doubled each time, up to the cap."""
     # Beyond 2**40 the cap holds anyway, and floats would overflow.
     return min(options.restart_delay_base * 2.0 ** min(max(restart, 1) - 1, 40), options.restart_delay_cap)
 
@@ -137,20 +137,18 @@ def restart_delay(restart: int, options: PlanOptions) -> float:
 def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) -> float:
     """Seconds left until a failed pod may be replaced, 0 if it is time; at most twice the delay.
 
-    Counted from the end of its containers. A pod that never ran (evicted, refused by the kubelet) has none; its
-    start or creation stands in, which only means that one that lived longer than the delay is replaced at once.
-    A replica that ran for twice the cap starts over with the shortest delay, like a container under the kubelet.
+    Counted from when its program began: the delay keeps programs that fail at once from being started over and over,
+    and one that ran for longer than that is replaced at once. A pod that never ran (evicted, refused by the kubelet)
+    has no such time; its own start or creation stands in.
 
-    The end is read off the node's clock. If that is ahead of ours by more than the delay it says nothing, and a
+    The start is read off the node's clock. If that is ahead of ours by more than the delay it says nothing, and a
     replica that is restarted too early does less harm than one that waits for the clocks to meet.
     """
-    started = pod.status.start_time or pod.metadata.creation_timestamp
-    ended = finished_at(pod) or started
-    if ended is None:
+    started = _started_at(pod) or pod.status.start_time or pod.metadata.creation_timestamp
+    if started is None:
         return 0.0
-    ran_long = started is not None and seconds_between(started, ended) >= 2 * options.restart_delay_cap
-    delay = restart_delay(1 if ran_long else restart, options)
-    left = delay - seconds_between(ended, now)
+    delay = restart_delay(restart, options)
+    left = delay - seconds_between(started, now)
     return left if 0 < left <= 2 * delay else 0.0
 
 
@@ -201,6 +199,12 @@ def finished_at(pod: Pod) -> datetime | None:
         if finished is not None and (latest is None or seconds_between(latest, finished) > 0):
             latest = finished
     return latest
+
+
+def _started_at(pod: Pod) -> datetime | None:
+    """When that container began which ended badly, by the node's clock; None if none says so."""
+    terminated = _decisive_termination(pod)
+    return None if terminated is None else terminated.started_at
 
 
 def _count(container: ContainerStatus) -> int:

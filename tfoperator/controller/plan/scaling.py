@@ -14,7 +14,7 @@ from tfoperator.controller.plan.job_restart import JobRestart
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.times import epoch_seconds
 from tfoperator.controller.pods import ReplicaManifests
-from tfoperator.kube.objects import Service
+from tfoperator.kube.objects import Pod, Service
 
 _NEEDS_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
 _ENDED = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
@@ -24,8 +24,9 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRest
     """Plan creations, deletions and restarts. Raises TemplateError if a body can't be made.
 
     A replica whose pod terminates gets its successor when that is gone, for both have the same name. A failed pod
-    stays until its restart delay has passed: it holds the logs, and its name. Where all replicas restart together, no
-    pod is made before the last old one is gone.
+    stays until its restart delay has passed: it holds the logs, and its name. Then it goes at once, for nothing runs in
+    it, and its successor is made in the same breath. Where all replicas restart together, no pod is made before the
+    last old one is gone.
     """
     gang = gang_of(draft)
     manifests = ReplicaManifests(draft.job, groups, draft.options, gang)
@@ -41,14 +42,21 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRest
     for group in groups:
         creates_pods = False
         for replica in group.replicas:
+            has_service = per_job
             if not per_job:
                 service = services.pop((group.type, replica.index), None)
+                has_service = service is not None
                 if may_create and service is None and replica.state not in _ENDED:
                     draft.create_replica_object(_creation("services", group, replica, manifests, restart))
             if may_create and replica.state in _NEEDS_POD:
                 draft.create_replica_object(_creation("pods", group, replica, manifests, restart))
                 creates_pods = True
-            _restart(draft, replica)
+            ended = _gone_when_deleted(replica)
+            if ended is not None and gang is None and has_service:
+                draft.replace(ended, _creation("pods", group, replica, manifests, restart))
+                creates_pods = True
+            else:
+                _restart(draft, replica)
         other_scheduler |= creates_pods and manifests.keeps_another_scheduler(group)
         _delete_unwanted(draft, group)
         if creates_pods:
@@ -123,6 +131,14 @@ def _delete_old(draft: Draft, restart: JobRestart) -> None:
     for pod in restart.old:
         if restart.wait <= 0 or pod.status.phase not in ("Succeeded", "Failed"):
             draft.delete("pods", pod, DeleteReason.RESTART)
+
+
+def _gone_when_deleted(replica: Replica) -> Pod | None:
+    """The pod of a replica that restarts now, if no kubelet has to confirm its end: its name is free at once."""
+    pod = replica.pod
+    if pod is None or replica.wait is None or replica.wait > 0:
+        return None
+    return pod if pod.status.phase == "Failed" and not pod.metadata.finalizers else None
 
 
 def _restart(draft: Draft, replica: Replica) -> None:

@@ -19,7 +19,14 @@ from tfoperator.informers.reflector.backoff import ANSWERED_CAP, LONGEST_WISH, O
 from tfoperator.informers.reflector.pager import list_all
 from tfoperator.informers.reflector.refusals import is_expired, is_outage, is_too_large_resource_version, is_unsupported
 from tfoperator.informers.reflector.watching import Watch
-from tfoperator.kube.errors import ApiError, ConnectionRefused, KubeError, TooManyRequestsError, TransportError
+from tfoperator.kube.errors import (
+    AnswerTooLarge,
+    ApiError,
+    ConnectionRefused,
+    KubeError,
+    TooManyRequestsError,
+    TransportError,
+)
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.options import WatchOptions
 from tfoperator.kube.verbs import ListerWatcher, WatchEvent, WatchEventType
@@ -226,7 +233,12 @@ class Reflector(Generic[T]):
             return self._fill_by_list()
         except TransportError as error:
             self._metrics.list_failed(self._name, _reason(error))
-            raise
+            if not isinstance(error, AnswerTooLarge) or not version:
+                raise
+            # At a version the server answers in one piece, from its watch cache. The newest state comes in pages.
+            logger.info("%s: %s, listing in pages", self._name, error)
+            self._version_unavailable = True
+            return self._fill_by_list()
         if listing is None:
             return None
         if listing.paged and version == "0":

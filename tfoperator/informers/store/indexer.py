@@ -44,6 +44,11 @@ class Indexer(Generic[T]):
         with self._lock:
             return self._items.get(key)
 
+    def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
+        """What there is under each of these keys, at one moment."""
+        with self._lock:
+            return [*map(self._items.get, keys)]
+
     def list(self) -> builtins.list[T]:
         """All objects."""
         with self._lock:

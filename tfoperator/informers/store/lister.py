@@ -34,6 +34,18 @@ class Lister(Generic[T]):
                 return obj
         raise ObjectNotFound(self._resource, namespace, name)
 
+    def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
+        """The objects with these keys (`namespace/name`), None for those that are not there."""
+        found = self._indexers[0].get_all(keys)
+        for indexer in self._indexers[1:]:
+            found = [other if one is None else one for one, other in zip(found, indexer.get_all(keys), strict=True)]
+        return found
+
+    def keys(self, namespace: str = "") -> builtins.list[str]:
+        """The keys of all objects of a namespace ("": of all), found by a scan."""
+        keys = [key for indexer in self._indexers for key in indexer.keys()]  # noqa: SIM118 - it is no dict
+        return [key for key in keys if key.startswith(f"{namespace}/")] if namespace else keys
+
     def list(self, namespace: str = "") -> builtins.list[T]:
         """All objects of a namespace ("": of all), found by a scan."""
         found: builtins.list[T] = []

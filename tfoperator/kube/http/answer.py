@@ -12,7 +12,7 @@ import http.client
 import socket
 from collections.abc import Mapping
 
-from tfoperator.kube.errors import MalformedResponse
+from tfoperator.kube.errors import AnswerTooLarge
 
 MAX_HEAD_BYTES = 1 << 17
 _READ_SIZE = 1 << 16
@@ -131,7 +131,7 @@ class Answer:
         return data
 
     def read_all(self, limit: int) -> bytes:
-        """The whole body. Raises MalformedResponse if it is longer than `limit` bytes."""
+        """The whole body. Raises AnswerTooLarge if it is longer than `limit` bytes."""
         if self._left is not None and self._left > limit:
             raise _too_large(limit)
         first = self.read()
@@ -194,5 +194,5 @@ class Answer:
         self.will_close = "close" in connection or (version == "HTTP/1.0" and "keep-alive" not in connection)
 
 
-def _too_large(limit: int) -> MalformedResponse:
-    return MalformedResponse(f"the answer is larger than {limit} bytes, which is the limit")
+def _too_large(limit: int) -> AnswerTooLarge:
+    return AnswerTooLarge(f"the answer is larger than {limit} bytes, which is the limit")

@@ -47,7 +47,8 @@ _decode_status = msgspec.json.Decoder(Status).decode
 class Call(msgspec.Struct, frozen=True):
     """One request, as it is sent any number of times. `what` says it for people: `create pods default/a`.
 
-    `written` is the kind of what it writes, as the observer is told; empty for a request that writes nothing.
+    `written` is the kind of what it writes into which `namespace`, as the observer is told; empty for a request that
+    writes nothing.
     """
 
     method: str
@@ -58,6 +59,7 @@ class Call(msgspec.Struct, frozen=True):
     content_type: str = "application/json"
     limited: bool = True  # by the client's own rate limiter
     written: str = ""
+    namespace: str = ""
 
 
 class Session:
@@ -202,7 +204,7 @@ class Session:
             seconds = time.perf_counter() - began
             self._observer.request(call.method, self._transport.host, str(status) if status else "<error>", seconds)
             if call.written and 200 <= status < 300:
-                self._observer.written(call.method, call.written, seconds)
+                self._observer.written(call.method, call.written, call.namespace, seconds)
 
     def _header_lines(self, call: Call, authorization: str) -> list[tuple[str, str]]:
         headers = [*self._headers, ("Accept", call.accept)]

@@ -19,8 +19,8 @@ class ContainerEnd(msgspec.Struct, frozen=True):
     """How a container ended. `exit_code` is None if it is unknown; `lost`: it was deleted, evicted, or its node failed.
 
     `message` is for people. `output` is an output.json that did not come as a file, but as the termination message of
-    a pod; with `output_cut` a part of it may be missing. `image_id` is what ran, with its digest, if the platform
-    says so.
+    a pod; with `output_cut` a part of it may be missing. `by_message`: it comes only so, if it was written.
+    `image_id` is what ran, with its digest, if the platform says so.
     """
 
     exit_code: int | None = None
@@ -28,6 +28,7 @@ class ContainerEnd(msgspec.Struct, frozen=True):
     lost: bool = False
     output: bytes | None = None
     output_cut: bool = False
+    by_message: bool = False
     image_id: str = ""
 
 
@@ -37,6 +38,8 @@ def read_output(
     """A component's output.json: the file if there is one, else what came with its container's end. Raises OSError."""
     try:
         data = store.read(tmp_path)
+        if end is not None and end.by_message and not data:
+            data = None  # where the kubelet mounts the message's file into a volume, it leaves an empty one in that
         if data is None and end is not None:
             if end.output_cut:
                 return MalformedOutput(

@@ -160,8 +160,10 @@ class _StalledJobs(Collector):
 class OperatorMetrics:
     """All metrics of one operator. Thread-safe."""
 
-    def __init__(self, shard: str = "") -> None:
-        """`shard` is the label of the gauge of leaders, if this operator has only a part of the namespaces."""
+    def __init__(self, shard: str = "", shards: int = 1) -> None:
+        """`shard` is the label of the gauge of leaders, if this operator has only one part of the namespaces of so many
+        `shards`.
+        """
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.queues = QueueMetrics(self.registry)
@@ -177,6 +179,10 @@ class OperatorMetrics:
         about = "1 while this process leads, else 0."
         leader = Gauge("tfoperator_leader", about, ("shard",) if shard else (), registry=self.registry)
         self._leader = leader.labels(shard) if shard else leader
+        # One whose process is missing has no series that could tell: only their number can.
+        Gauge("tfoperator_shards", "How many shards there have to be, this one included.", registry=self.registry).set(
+            shards
+        )
         self._server_load = Gauge(
             "tfoperator_api_server_load",
             "From 0, where writes are answered as quickly as ever, to 1: ten times as slowly, or turned away.",

@@ -3,11 +3,13 @@
 An entry of the journal is the statements of one transaction, and is created with the next number, on condition that
 there is none of that number yet. So the journal is one sequence, whoever writes: a transaction that was made without
 knowing the newest entry is not written, and runs again after that was applied. A process that is killed has written its
-entry, or not. The copy is thrown away with the process; a snapshot now and then spares others the whole sequence.
+entry, or not. The copy is thrown away with the process; a snapshot now and then spares others the whole sequence. What
+of it nobody needs any more is removed (`shortening.py`).
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
 import sqlite3
 import zlib
@@ -21,20 +23,29 @@ import msgspec
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import SQLAlchemyError
 
+from tfoperator.clock import Clock, Elapsed, SystemClock
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.pipeline.objects import ABSENT, ObjectConflict, ObjectStore, ObjectStoreError
 from tfoperator.pipeline.store.database import StoreError, sqlite_engine
+from tfoperator.pipeline.store.shortening import (
+    SNAPSHOTS,
+    TRUSTED_SECONDS,
+    journal_key,
+    shorten,
+    snapshot_key,
+    snapshot_number,
+)
 from tfoperator.pipeline.store.tables import SCHEMA_VERSION, metadata
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _SNAPSHOT_EVERY = 200
 """Entries; to read them takes a request each."""
-_KEPT_SNAPSHOTS = 2
 _TRIES = 50
 _MOST_BYTES = 1 << 30
 """Of a snapshot: some hundred thousand runs."""
-_JOURNAL, _SNAPSHOTS = "metadata/journal/", "metadata/snapshots/"
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -48,13 +59,22 @@ class Entry(msgspec.Struct, frozen=True):
 class JournaledDatabase:
     """See `Transactions`. One thread has the copy; the others wait for it."""
 
-    def __init__(self, objects: ObjectStore, scratch: Path, *, snapshot_every: int = _SNAPSHOT_EVERY) -> None:
+    def __init__(
+        self,
+        objects: ObjectStore,
+        scratch: Path,
+        *,
+        snapshot_every: int = _SNAPSHOT_EVERY,
+        clock: Clock | None = None,
+    ) -> None:
         """`scratch` is a folder that is this object's alone. Raises StoreError."""
         self._objects = objects
+        self._clock = clock or SystemClock()
         self._snapshot_every = snapshot_every
         self._path = scratch / "metadata.db"
         self._statements: list[tuple[str, list[list[Any]]]] = []
         self._number = self._snapshot = 0  # the last entry that was applied, and that of the snapshot it began with
+        self._newest_since = Elapsed(self._clock)  # from before the last look that found no newer entry or snapshot
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
         self._engine = sqlite_engine(self._path)
         event.listen(self._engine, "connect", _confine)
@@ -88,14 +108,31 @@ class JournaledDatabase:
 
     def _begin(self) -> None:
         with self._in_words():
-            newest = max(self._objects.keys(_SNAPSHOTS), default="")
-            stored = self._objects.get(newest) if newest else None
-            if stored is not None:
-                self._path.write_bytes(_decompressed(stored.data))
-                self._number = self._snapshot = int(newest.removeprefix(_SNAPSHOTS))
-            with self._engine.begin() as db:
-                metadata.create_all(db)
+            self._begin_anew()
             self._catch_up()
+
+    def _begin_anew(self) -> None:
+        """Have a copy that was just made from the newest snapshot."""
+        self._engine.dispose()
+        self._path.unlink(missing_ok=True)
+        self._newest_since = Elapsed(self._clock)
+        newest, stored = "", None
+        for _ in range(_TRIES):
+            newest = max(self._objects.keys(SNAPSHOTS), default="")
+            stored = self._objects.get(newest) if newest else None
+            if stored is not None or not newest:  # else it was removed meanwhile, and there are newer ones
+                break
+        else:
+            raise self._busy()
+        if stored is not None:
+            self._path.write_bytes(_decompressed(stored.data))
+        self._number = self._snapshot = snapshot_number(newest) if newest else 0
+        with self._engine.begin() as db:
+            metadata.create_all(db)
+
+    def _trusted(self) -> bool:
+        """Whether all entries behind the copy's last one are there, or will be. To be asked after each answer."""
+        return self._newest_since.seconds < TRUSTED_SECONDS
 
     def _atomically(self, work: Callable[[Connection], T]) -> T:
         with self._in_words():
@@ -108,41 +145,62 @@ class JournaledDatabase:
                         return result
                     entry = Entry(secrets.token_hex(8), SCHEMA_VERSION, self._statements)
                     try:
-                        self._objects.put(_journal_key(self._number + 1), msgspec.json.encode(entry), ABSENT)
+                        self._objects.put(journal_key(self._number + 1), msgspec.json.encode(entry), ABSENT)
                     except ObjectConflict:
                         transaction.rollback()
                         continue
+                    if not self._trusted():
+                        raise _later(
+                            f"{self._objects}: writing its metadata took so long that nobody knows whether it counts"
+                        )
                 self._number += 1
                 self._take_snapshot()
                 return result
-        raise StoreError(f"{self._objects}: others write their metadata all the time; try again later")
+        raise self._busy()
 
     def _catch_up(self) -> None:
-        """Apply what others have written."""
-        while (stored := self._objects.get(_journal_key(self._number + 1))) is not None:
-            entry = msgspec.json.decode(stored.data, type=Entry)
-            if entry.schema > SCHEMA_VERSION:
-                raise StoreError(f"{self._objects} was written by a newer tfoperator (its format is {entry.schema})")
-            with self._engine.begin() as db:
-                for statement, times in entry.statements:
-                    if not _writes(statement):
-                        raise StoreError(
-                            f"{self._objects}: {_journal_key(self._number + 1)} does more than to write rows"
-                        )
-                    db.exec_driver_sql(statement, [tuple(one) for one in times])
-            self._number += 1
+        """Apply what others have written; what they have removed meanwhile is in the newest snapshot."""
+        while True:
+            asked = Elapsed(self._clock)
+            stored = self._objects.get(journal_key(self._number + 1))
+            if not self._trusted():
+                self._begin_anew()
+            elif stored is None:
+                self._newest_since = asked
+                return
+            else:
+                self._apply(stored.data)
+
+    def _apply(self, data: bytes) -> None:
+        entry = msgspec.json.decode(data, type=Entry)
+        if entry.schema > SCHEMA_VERSION:
+            raise StoreError(f"{self._objects} was written by a newer tfoperator (its format is {entry.schema})")
+        with self._engine.begin() as db:
+            for statement, times in entry.statements:
+                if not _writes(statement):
+                    raise StoreError(f"{self._objects}: {journal_key(self._number + 1)} does more than to write rows")
+                db.exec_driver_sql(statement, [tuple(one) for one in times])
+        self._number += 1
 
     def _take_snapshot(self) -> None:
-        """Write a snapshot if the last one is old. All that write one of a number write the same tables."""
+        """Write a snapshot if the last one is old. All that write one of a number write the same tables.
+
+        If that fails, nothing is lost: it is tried again after the next transaction.
+        """
         if self._number - self._snapshot < self._snapshot_every:
             return
         with sqlite3.connect(self._path) as db:
             data = db.serialize()
         db.close()
-        self._objects.put(f"{_SNAPSHOTS}{self._number:012d}", zlib.compress(data))
-        self._snapshot = self._number
-        for key in sorted(self._objects.keys(_SNAPSHOTS))[:-_KEPT_SNAPSHOTS]:
-            self._objects.delete(key)
+        try:
+            self._objects.put(snapshot_key(self._number), zlib.compress(data))
+            self._snapshot = self._number
+            shorten(self._objects)
+        except ObjectStoreError as error:
+            logger.warning("the metadata are written, but no snapshot is, or what is old is not removed: %s", error)
+
+    def _busy(self) -> StoreError:
+        return _later(f"{self._objects}: others write their metadata all the time")
 
     def _note(self, _: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
         if _writes(statement):
@@ -162,6 +220,12 @@ class JournaledDatabase:
             raise StoreError(f"{self._objects}: its metadata can't be read: {error}") from error
 
 
+def _later(what: str) -> StoreError:
+    error = StoreError(f"{what}; try again later")
+    error.passing = True
+    return error
+
+
 def _writes(statement: str) -> bool:
     return statement[:7].upper() in ("INSERT ", "UPDATE ", "DELETE ")
 
@@ -178,7 +242,3 @@ def _confine(connection: Any, _: Any) -> None:
     """What comes from the store writes rows: other files are none of its business."""
     denied = (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
     connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action in denied else sqlite3.SQLITE_OK)
-
-
-def _journal_key(number: int) -> str:
-    return f"{_JOURNAL}{number:012d}.json"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 
 import msgspec
 
-from tfoperator.launcher import LauncherError
 from tfoperator.launcher.core import LaunchRecord
 from tfoperator.pipeline import Home, Lineage, MetadataStore, ObjectStoreError, StoreError, lineage_of
-from tfoperator.pipeline.home import is_run_id
+from tfoperator.pipeline.home import names_files
 from tfoperator.pipeline.object_home import ObjectHome
 from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, Maker, RunRecord
 from tfoperator.ui.pipelines.object_log import ObjectLogTail
@@ -50,7 +48,7 @@ def read_run(home: Home, run_id: str) -> RunFacts:
             raise CannotRead(str(error)) from error
     # In an object store each is a request, and a step without an execution mostly has none.
     begun = executions if isinstance(home, ObjectHome) else run.steps
-    launches = {step: found for step in begun if (found := _launch(home, run.id, step)) is not None}
+    launches = {step: found for step in begun if (found := home.known_launch(run.id, step)) is not None}
     try:
         return RunFacts(home.seen(run), executions, launches, makers)
     except ObjectStoreError as error:
@@ -71,28 +69,13 @@ def read_artifact(home: Home, number: int) -> ArtifactFacts:
 
 def log_tail(home: Home, run: RunRecord, step: str, tail_lines: int) -> LogTail:
     """Follows a step's log. Raises NotThere for what is no step of this run, or would be a file elsewhere."""
-    if step not in run.steps or not _safe(run.id, step):
+    if step not in run.steps or not names_files(run.id, step):
         raise NotThere(f"run {run.id} has no step {step!r}")
     if isinstance(home, ObjectHome):
         return ObjectLogTail(
             partial(home.log_pieces, run.id, step), home.log_piece, tail_lines=tail_lines, pause=home.look_seconds
         )
     return StepLogTail(home.step_log(run.id, step), tail_lines=tail_lines)
-
-
-def _launch(home: Home, run_id: str, step: str) -> LaunchRecord | None:
-    """The record of a step's launch; None if there is none (yet), or none that can be read."""
-    if not _safe(run_id, step):
-        return None
-    try:
-        return home.launch_record(run_id, step)
-    except LauncherError:
-        return None
-
-
-def _safe(run_id: str, step: str) -> bool:
-    """Whether both are names of files, and no ways out of the home, whoever has written them into the store."""
-    return is_run_id(run_id) and step not in ("", ".", "..") and not {os.sep, "\0"} & set(step)
 
 
 def _opened(home: Home) -> AbstractContextManager[MetadataStore]:

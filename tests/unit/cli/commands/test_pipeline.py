@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
 from tests.unit.cli.conftest import Run
 
@@ -172,6 +173,45 @@ def test_records_may_be_objects(run: Run, two: str, here: Path, monkeypatch: pyt
     assert "First of run one has no log" in run("pipeline", "logs", "one", "First", code=0).err
     run("pipeline", "clean", "one", code=0)
     assert run("pipeline", "runs", code=0).err.startswith("there are no runs")
+
+
+def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_are(run: Run, here: Path) -> None:
+    from tfoperator.clock import SystemClock
+    from tfoperator.launcher.core import LaunchRecord, WorkDirectory
+    from tfoperator.pipeline import Home
+    from tfoperator.pipeline.lease import Lease
+    from tfoperator.pipeline.objects import FileObjects
+    from tfoperator.pipeline.store import RunRecord
+
+    clock = SystemClock()
+    home = Home(here / ".tfoperator/pipelines")
+    for _ in range(2):  # of which the first has died
+        lease = Lease(FileObjects(home.path), "runs/one/lease.json", clock, seconds=0.05)
+        assert lease.take(msgspec.structs.replace(lease.look(), age=60.0))
+    one = RunRecord("one", "p", "running", "/root", "f", clock.now(), steps={"train": (), "../../etc": ()}, term=2)
+    with home.store() as store:
+        store.put_run(one)
+        for step in one.steps:
+            store.begin_execution(one, step, "Kind", {}, {}, {}, "", clock.now())
+    place = {"namespace": "vision"}
+    record = LaunchRecord("train", "f", 1, "1a2b", 2, "train-1a2b-2", "u", "created", kind="tfjob", place=place)
+    with WorkDirectory(home.step_folder("one", "train")) as work:
+        work.save(record)
+
+    def shown() -> str:
+        said = run("pipeline", "show", "one", code=0).out
+        assert "has not renewed its lease for" in said, said
+        return said
+
+    said = eventually(shown)
+    assert re.search(r"owner: .* can't reach its records; runner 2 of this run", said)
+    assert re.search(r"train: interrupted, begun \d+s ago\n    as TFJob vision/train-1a2b-2, attempt 2\n", said), said
+    assert f"{socket.gethostname()} (silent)" in run("pipeline", "runs", code=0).out
+    told = json.loads(run("pipeline", "show", "one", "-o", "json", code=0).out)
+    assert (told["owner"]["overdue"], told["owner"]["number"]) == (True, 2)
+    launches = {step["name"]: step.get("launch") for step in told["steps"]}
+    assert launches["../../etc"] is None
+    assert launches["train"]["name"] == "train-1a2b-2"
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,23 @@ def test_what_comes_just_before_the_write_goes_with_it(harness: Harness, clock: 
     assert metrics.coalesced == 1
 
 
+def test_a_change_that_is_taken_back_before_it_is_written_waits_no_more(
+    harness: Harness, clock: FakeClock, metrics: Metrics
+) -> None:
+    comes_up(harness, 1)
+    harness.play_kubelet("job-worker-1", "Pending")
+    harness.sync()
+    clock.advance(1.5)
+    comes_up(harness, 2)
+    assert metrics.coalesced == 0, "it is not the change that waits now"
+    clock.advance(1.5)
+    harness.sync()
+    assert harness.status()["ready"] == "1/6", "the time is counted from the change that waits"
+    clock.advance(0.5)
+    harness.sync()
+    assert harness.status()["ready"] == "2/6"
+
+
 def test_an_idle_server_is_told_at_once(harness: Harness, load: Load, metrics: Metrics) -> None:
     load.level = 0.0
     for index in (1, 2, 3):

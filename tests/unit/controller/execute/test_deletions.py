@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.controller import ControllerOptions, PlanOptions
 from tfoperator.kube.errors import TransportError
 from tfoperator.kube.resources import PODS
 
@@ -78,3 +81,55 @@ def test_a_delete_that_fails_is_reported_and_repeated(harness: Harness) -> None:
     assert harness.queue.num_requeues("ns/job") == 1
     harness.sync()
     assert harness.api.names(PODS) == []
+
+
+@pytest.fixture
+def failed(at_once: Harness) -> Harness:
+    """A job whose only pod has failed, and is to be replaced now."""
+    at_once.submit_and_sync(Worker=1, restart_policy="OnFailure")
+    at_once.play_kubelet("job-worker-0", "Running")
+    at_once.sync()
+    at_once.play_kubelet("job-worker-0", "Failed", exit_code=137)
+    at_once.forget_calls()
+    return at_once
+
+
+@pytest.fixture
+def at_once() -> Iterator[Harness]:
+    with Harness(options=ControllerOptions(plan=PlanOptions(restart_delay_base=0))) as harness:
+        yield harness
+
+
+def test_a_failed_pod_is_replaced_in_one_sync(failed: Harness) -> None:
+    failed.controller.sync_tfjob("ns/job")
+    assert failed.calls() == [("patch", "tfjobs"), ("delete", "pods"), ("create", "pods")]
+    assert failed.recorder.reasons[-4:] == [
+        "SuccessfulDeletePod",
+        "SuccessfulCreatePod",
+        "TFJobRestarting",
+        "ExitedWithCode",
+    ]
+    failed.catch_up()
+    failed.run_all()
+    assert failed.status()["restarts"] == 1
+    assert failed.api.count("create", "pods") == 1
+
+
+def test_nothing_is_made_in_the_place_of_a_pod_that_could_not_be_deleted(failed: Harness) -> None:
+    failed.api.fail("delete", "pods", api_error(500))
+    failed.controller.sync_tfjob("ns/job")
+    assert failed.api.count("create", "pods") == 0
+    assert failed.queue.num_requeues("ns/job") == 1
+    failed.sync()
+    assert failed.api.names(PODS) == ["job-worker-0"]
+    assert failed.api.count("create", "pods") == 1
+    failed.run_all()
+    assert failed.status()["restarts"] == 1
+
+
+def test_a_pod_that_stays_against_expectation_is_waited_for(failed: Harness) -> None:
+    failed.api.graceful.add("pods")
+    failed.controller.sync_tfjob("ns/job")
+    [pod] = failed.api.objects(PODS)
+    assert pod["metadata"]["deletionTimestamp"]
+    assert failed.queue.num_requeues("ns/job") == 1

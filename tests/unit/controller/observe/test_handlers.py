@@ -30,11 +30,14 @@ def pod(*, owners: tuple[OwnerReference, ...] = (owner(),), version: str = "1", 
 class World:
     def __init__(self) -> None:
         self.keys: list[str] = []
+        self.urgent: list[str] = []
         jobs: Indexer[TFJob] = Indexer()
         jobs.add(TFJob(metadata=ObjectMeta(name="job", namespace="ns", uid="job-uid")))
         self.expectations = Expectations()
         jobs_lister = Lister([jobs], resource="tfjobs")
-        self.handler = OwnedObjectHandler[Pod]("pods", jobs_lister, self.expectations, self.keys.append)
+        self.handler = OwnedObjectHandler[Pod](
+            "pods", jobs_lister, self.expectations, self.keys.append, self.urgent.append
+        )
 
 
 @pytest.fixture
@@ -62,6 +65,29 @@ def test_a_deletion_mark_and_a_deletion_both_meet_an_expectation_once(world: Wor
     world.handler.on_delete(going, final_state_unknown=False)
     assert world.expectations.pending(KEY) == (0, frozenset({"other"}))
     assert world.keys == ["ns/job", "ns/job"]
+
+
+def test_a_pod_that_fails_is_urgent_once(world: World) -> None:
+    running = replace(pod(), status=PodStatus(phase="Running"))
+    failed = replace(pod(version="2"), status=PodStatus(phase="Failed"))
+    world.handler.on_update(running, failed)
+    assert (world.urgent, world.keys) == (["ns/job"], [])
+    world.handler.on_update(failed, replace(failed, status=PodStatus(phase="Failed", reason="Evicted")))
+    world.handler.on_update(pod(), replace(pod(version="2"), status=PodStatus(phase="Succeeded")))
+    assert world.urgent == ["ns/job"]
+
+
+def test_the_last_deletion_that_was_awaited_is_urgent(world: World) -> None:
+    world.expectations.expect_deletions(KEY, ["pod-uid", "other"])
+    world.handler.on_delete(pod(), final_state_unknown=False)
+    assert (world.urgent, world.keys) == ([], ["ns/job"])
+    world.handler.on_delete(pod(uid="other"), final_state_unknown=False)
+    assert (world.urgent, world.keys) == (["ns/job"], ["ns/job"])
+
+
+def test_a_deletion_that_nobody_asked_for_is_not_urgent(world: World) -> None:
+    world.handler.on_delete(pod(), final_state_unknown=False)
+    assert (world.urgent, world.keys) == ([], ["ns/job"])
 
 
 def test_a_resync_queues_nothing(world: World) -> None:

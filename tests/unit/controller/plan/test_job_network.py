@@ -144,7 +144,7 @@ def test_a_replica_that_is_made_anew_has_its_host_name_again() -> None:
 def test_all_replicas_restart_within_the_service_that_there_is() -> None:
     policy = {"restartScope": "Job", "backoffLimit": 3}
     job = begun(per_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}, runPolicy=policy))
-    failed = pods_of("Worker-0", phase="Failed", exit_code=137, finished=after(-600))
+    failed = pods_of("Worker-0", phase="Failed", exit_code=137, start=after(-600))
     result = planned(job, *failed, *pods_of("Worker-1"), services=SERVICE)
     assert sorted(result.deleted_pods) == ["Worker-0", "Worker-1"]
     assert not result.deletions("services")

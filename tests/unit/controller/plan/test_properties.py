@@ -21,7 +21,7 @@ from tests.unit.controller.world import View, World
 from tfoperator.api.indexes import parse_indexes
 from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import ConditionType, Network, RestartPolicy
-from tfoperator.controller.plan import MAX_REQUEUE, DeleteReason, PlanOptions
+from tfoperator.controller.plan import MAX_REQUEUE, Create, Delete, DeleteReason, PlanOptions
 from tfoperator.controller.plan.restart import ending_of, is_permanent, job_restarts_before, node_is_lost
 from tfoperator.controller.plan.stacks import STACKS_TIMEOUT
 from tfoperator.controller.plan.status.conditions import is_finished
@@ -86,7 +86,8 @@ def check_plan(result: ReadablePlan, view: View) -> None:
     """What must be true of any single plan, however old the view that it was made from."""
     creates = Counter(create.replica for create in result.creations("pods"))
     assert all(count == 1 for count in creates.values()), "two pods of one index"
-    present = {replica_of(pod.metadata.labels) for pod in view.pods}
+    replaced = check_replacements(result, view)
+    present = {replica_of(pod.metadata.labels) for pod in view.pods if pod.metadata.uid not in replaced}
     assert not present & creates.keys(), "a pod for an index that has one"
     done = {
         (key, index)
@@ -129,6 +130,23 @@ def check_plan(result: ReadablePlan, view: View) -> None:
         old = job_restarts_before(pod) < result.status.job_restarts
         if pod.status.phase == "Failed" and spec is not None and pod.metadata.uid in restarted and not old:
             assert not is_permanent(ending_of(pod), RestartPolicy(spec.restart_policy)), "a permanent failure restarted"
+
+
+def check_replacements(result: ReadablePlan, view: View) -> set[str]:
+    """The UIDs of pods whose successors are made in the same chain: such a pod is gone as soon as it is deleted."""
+    pods = {pod.metadata.uid: pod for pod in view.pods}
+    replaced = set()
+    for phase in result.phases:
+        for chain in phase.chains:
+            if not isinstance(chain[0], Delete) or len(chain) == 1:
+                continue
+            deletion, creation = chain
+            assert isinstance(creation, Create)
+            assert (deletion.kind, deletion.name, deletion.replica) == (creation.kind, creation.name, creation.replica)
+            assert pods[deletion.uid].status.phase == "Failed"
+            assert not pods[deletion.uid].metadata.finalizers
+            replaced.add(deletion.uid)
+    return replaced
 
 
 def check_clean_up(result: ReadablePlan, view: View) -> None:

@@ -92,15 +92,36 @@ def test_delays_double_up_to_the_cap() -> None:
         (make_pod("Worker-0", "Failed", exit_code=1), 3, 4.0, 0.0),
         (make_pod("Worker-0", "Failed", exit_code=1), 3, 500.0, 0.0),
         # The node's clock is ahead: a little is waited for, a lot is not believed.
-        (make_pod("Worker-0", "Failed", exit_code=1, finished=after(3)), 3, 0.0, 7.0),
-        (make_pod("Worker-0", "Failed", exit_code=1, finished=after(3600)), 3, 0.0, 0.0),
+        (make_pod("Worker-0", "Failed", exit_code=1, start=after(3)), 3, 0.0, 7.0),
+        (make_pod("Worker-0", "Failed", exit_code=1, start=after(3600)), 3, 0.0, 0.0),
         # Never ran: its start, else its creation, stands in.
         (make_pod("Worker-0", "Failed", start=after(-3)), 3, 0.0, 1.0),
         (make_pod("Worker-0", "Failed", start=None, created=after(-1)), 3, 0.0, 3.0),
         (make_pod("Worker-0", "Failed", start=None, created=None), 3, 0.0, 0.0),
-        # Ran for long before it failed: starts over with the shortest delay.
-        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-600)), 9, 0.0, 1.0),
-        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-599)), 9, 0.0, 256.0),
+        # The time for which it ran counts.
+        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-1)), 1, 0.0, 0.0),
+        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-100)), 9, 0.0, 156.0),
+        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-300)), 1_000, 0.0, 0.0),
+        # The time for which its image was pulled doesn't, nor that of an init container, nor of an earlier end.
+        (make_pod("Worker-0", "Failed", containers=(terminated(1, started=NOW),), start=after(-60)), 3, 0.0, 4.0),
+        (
+            make_pod(
+                "Worker-0",
+                "Failed",
+                containers=(terminated(1, started=after(-9)), terminated(0, started=NOW, container="log")),
+                init_containers=(terminated(0, started=after(-60), container="init"),),
+                start=after(-60),
+            ),
+            5,
+            0.0,
+            7.0,
+        ),
+        (
+            make_pod("Worker-0", "Failed", init_containers=(terminated(1, started=after(-2), container="init"),)),
+            3,
+            0.0,
+            2.0,
+        ),
     ],
 )
 def test_how_long_a_restart_waits(pod: Pod, restart: int, now: float, wait: float) -> None:

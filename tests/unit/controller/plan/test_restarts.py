@@ -8,9 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, started, terminated, with_status
+from tests.unit.controller.builders import (
+    NOW,
+    after,
+    make_job,
+    make_pod,
+    make_service,
+    planned,
+    started,
+    terminated,
+    with_status,
+)
 from tfoperator.api.v1.types import ConditionType, ReplicaStatus, TFJob
-from tfoperator.controller.plan import DeleteReason, PlanOptions
+from tfoperator.controller.plan import Create, Delete, DeleteReason, PlanOptions
 from tfoperator.kube.objects import Pod, PodCondition
 
 C = ConditionType
@@ -60,6 +70,7 @@ def test_a_failed_pod_is_counted_at_once_deleted_after_its_delay_and_then_made_a
     assert due.deleted_pods == ["Worker-1"]
     assert due.deletions("pods")[0].reason is DeleteReason.RESTART
     assert due.deletions("pods")[0].grace_period_seconds is None
+    assert due.created_pods == ["Worker-1"]
     assert not due.write_status, "the count is durable already"
     assert not due.events
 
@@ -73,6 +84,36 @@ def test_a_failed_pod_is_counted_at_once_deleted_after_its_delay_and_then_made_a
     assert not back.has_condition(C.RESTARTING)
     assert counts(back) == {"1": 1}
     assert back.status.restarts == 1
+
+
+def test_a_failed_pod_and_its_successor_are_one_chain() -> None:
+    job, failed = job_of("OnFailure"), make_pod("Worker-1", "Failed", exit_code=137)
+    result = planned(job, make_pod("Worker-0"), failed, now=LATER)
+    [phase] = result.phases
+    [(deletion, creation)] = phase.chains
+    assert isinstance(deletion, Delete)
+    assert isinstance(creation, Create)
+    assert (deletion.uid, deletion.name) == (failed.metadata.uid, creation.name)
+    assert creation.body["metadata"]["annotations"] == {"training.kubeflow.org/restarts": "1"}
+    assert result.write_status_first
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Unknown"])
+def test_a_pod_that_may_stay_for_a_while_has_no_successor_yet(phase: str) -> None:
+    pod = make_pod("Worker-1", phase, exit_code=137)
+    meta = msgspec.structs.replace(pod.metadata, finalizers=("example.org/keep",) if phase == "Failed" else ())
+    result = planned(job_of("OnFailure"), make_pod("Worker-0"), msgspec.structs.replace(pod, metadata=meta), now=LATER)
+    assert result.deleted_pods == ["Worker-1"]
+    assert not result.created_pods
+
+
+def test_a_service_that_is_missing_comes_before_the_successor() -> None:
+    failed = make_pod("Worker-1", "Failed", exit_code=137)
+    services = (make_service("Worker-0"),)
+    result = planned(job_of("OnFailure"), make_pod("Worker-0"), failed, services=services, now=LATER)
+    assert result.deleted_pods == ["Worker-1"]
+    assert [one.name for one in result.creations("services")] == ["mnist-worker-1"]
+    assert not result.created_pods
 
 
 def test_a_count_that_is_not_durable_yet_is_written_before_the_pod_is_deleted() -> None:

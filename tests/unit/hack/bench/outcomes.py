@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from hack.bench.floor import job_service_manifest, pod_manifest, service_manifest, status_manifest
-from hack.bench.loads import Load, job_manifest, job_names, replicas
+from hack.bench.loads import Load, job_manifest, job_names, namespace_of, replicas
 from hack.bench.run import Result
 from hack.bench.verify import Found
 
@@ -15,6 +15,8 @@ Json = dict[str, Any]
 STAYING = Load("medium", jobs=2)
 FINISHING = Load("finish", jobs=2, finishes=True)
 PER_JOB = Load("small", jobs=2, per_job=True)
+DYNAMIC = Load("pods", jobs=2, ps=1, workers=3, dynamic=True)
+SPREAD = Load("shards", jobs=4, namespaces=3)
 CHURNING = Load("churn", jobs=2, churn_rounds=1)
 
 
@@ -33,12 +35,12 @@ def outcome(load: Load) -> Found:
             phase = "Succeeded" if load.finishes else "Running"
             pods.append({**pod_manifest(load, one, uid), "status": {"phase": phase}})
             if not load.per_job:
-                services.append(service_manifest(one, uid))
+                services.append(service_manifest(one, uid, namespace_of(load, name)))
         if load.per_job:
             services.append(job_service_manifest(name, uid))
     pods_made = {replica.name: 1 for name in job_names(load) for replica in replicas(load, name)}
-    copied = json.loads(json.dumps([jobs, pods, services]))
-    return Found(*copied, pods_made)
+    jobs, pods, services = json.loads(json.dumps([jobs, pods, services]))
+    return Found(jobs, pods, services, pods_made)
 
 
 def result(contestant: str, load: str = "medium", repetition: int = 0, **figures: float) -> Result:

@@ -12,10 +12,13 @@ import pytest
 from hack.bench.measure import (
     CONTESTANT_USER,
     AuditLog,
+    Usage,
     count_calls,
+    median_and_p99,
     parse_stat,
     parse_status,
     read_usage,
+    total_usage,
     wait_quiet,
     wait_silent,
 )
@@ -106,7 +109,7 @@ def test_a_busy_process_is_not_called_quiet() -> None:
     busy.start()
     try:
         with pytest.raises(TimeoutError, match="still busy"):
-            wait_quiet(os.getpid(), 2.5)
+            wait_quiet([os.getpid()], 2.5)
     finally:
         stop.set()
         busy.join()
@@ -122,3 +125,20 @@ def test_an_operator_that_goes_on_calling_now_and_then_is_not_at_rest() -> None:
     assert counts == [4]
     with pytest.raises(TimeoutError, match="still calls"):
         wait_silent(iter(range(1000)).__next__, 0.3, period=0.2)
+
+
+def test_the_median_and_the_99th_percentile_are_interpolated() -> None:
+    assert median_and_p99([float(number) for number in range(1, 102)]) == (51.0, 100.0)
+    assert median_and_p99([1.0, 2.0]) == pytest.approx((1.5, 1.99))
+
+
+def test_one_value_is_its_own_percentiles() -> None:
+    assert median_and_p99([3.0]) == (3.0, 3.0)
+
+
+def test_what_several_processes_use_is_added_up() -> None:
+    one = total_usage([os.getpid()])
+    two = total_usage([os.getpid(), os.getpid()])
+    assert two.rss > one.rss > 0
+    assert two.peak_rss >= 2 * one.rss
+    assert total_usage([]) == Usage()

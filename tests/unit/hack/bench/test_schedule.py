@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hack.bench.__main__ import schedule
-from hack.bench.contestants import CONTESTANTS
-from hack.bench.loads import LOADS, job_manifest
+from hack.bench.__main__ import main, schedule
+from hack.bench.contestants import CONTESTANTS, Contestant
+from hack.bench.loads import LOADS, QUICK_LOADS, Load, job_manifest, job_names, namespace_of, namespaces
+from hack.bench.run import EXEMPT, Result
 from tfoperator.api.v1.types import decode_tfjob
 from tfoperator.api.validation import validate
 
@@ -31,8 +35,6 @@ def test_what_a_rate_limit_holds_back_sits_out_heavy_loads_unless_named() -> Non
 
 @pytest.mark.parametrize("load", LOADS.values(), ids=LOADS.keys())
 def test_every_load_is_a_valid_job(load: object) -> None:
-    from hack.bench.loads import Load
-
     assert isinstance(load, Load)
     assert not validate(decode_tfjob(json.dumps(job_manifest(load, "bench-0000")).encode()))
 
@@ -45,3 +47,67 @@ def test_a_small_scale_keeps_what_a_load_is_about(name: str) -> None:
     assert bool(small.churn_rounds) == bool(whole.churn_rounds)
     assert bool(small.idle_seconds) == bool(whole.idle_seconds)
     assert small.finishes == whole.finishes
+
+
+def test_what_takes_very_long_is_run_only_if_it_is_named() -> None:
+    assert [name for name, load in LOADS.items() if load.on_request] == ["shards", "huge", "pods"]
+    assert all(load.heavy and load.limit_seconds for load in LOADS.values() if load.on_request)
+
+
+def test_jobs_are_spread_evenly_over_namespaces() -> None:
+    load = LOADS["shards"].scaled(0.05)
+    there = Counter(namespace_of(load, name) for name in job_names(load))
+    assert set(there) == set(namespaces(load))
+    assert max(there.values()) - min(there.values()) <= 1
+    assert job_manifest(load, "bench-0001")["metadata"]["namespace"] == "bench-01"
+
+
+def test_there_are_jobs_of_1_3_5_and_100_replicas() -> None:
+    shapes = [LOADS[name] for name in ("ones", "medium", "fives", "hundreds")]
+    assert [load.pods // load.jobs for load in shapes] == [1, 3, 5, 100]
+
+
+def test_the_quick_loads_are_small() -> None:
+    assert sum(load.pods for load in QUICK_LOADS) < 1500
+    assert not any(load.heavy and load.name != "churn" for load in QUICK_LOADS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "quiet"),
+    [(["--quick", "--loads", "small"], "loads of its own"), (["--quick", "--scale", "2"], "not allowed")],
+)
+def test_quick_has_loads_and_sizes_of_its_own(
+    arguments: list[str], quiet: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert quiet in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "measured"),
+    [([], ["small"]), (["--exempt"], ["small", "small-exempt"]), (["--exempt", "only"], ["small-exempt"])],
+)
+def test_everybody_is_measured_exempt_if_asked_to(
+    value: list[str], measured: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pretend(contestant: Contestant, load: Load, repetition: int, _: object, **how: Any) -> Result:
+        name = f"{load.name}{EXEMPT if how['exempt'] else ''}"
+        return Result(name, load.title, load.jobs, contestant.name, repetition, {"calls": 7.0})
+
+    monkeypatch.setattr("hack.bench.__main__.run", pretend)
+    monkeypatch.setattr("hack.gobuild.build", lambda *_: [])
+    arguments = [
+        "--loads",
+        "small",
+        "--contestants",
+        "floor",
+        "--repetitions",
+        "1",
+        "--no-plot",
+        "--out",
+        str(tmp_path),
+    ]
+    assert main([*arguments, *value]) == 0
+    written = json.loads((tmp_path / "bench.json").read_text())
+    assert [one["load"] for one in written["runs"]] == measured

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hack.bench.loads import Load
 from hack.bench.verify import MAX_COMPLAINTS, Found, verify
-from tests.unit.hack.bench.outcomes import CHURNING, FINISHING, PER_JOB, STAYING, outcome
+from tests.unit.hack.bench.outcomes import CHURNING, DYNAMIC, FINISHING, PER_JOB, SPREAD, STAYING, outcome
 
 Json = dict[str, Any]
 
@@ -16,6 +17,11 @@ Json = dict[str, Any]
 @pytest.mark.parametrize("load", [STAYING, FINISHING, CHURNING, PER_JOB], ids=lambda load: load.name)
 def test_a_faultless_outcome_gives_no_cause_for_complaint(load: Load) -> None:
     assert verify(load, outcome(load)) == []
+
+
+def _list(objects: Iterable[Json]) -> list[Json]:
+    assert isinstance(objects, list)
+    return objects
 
 
 def _without(objects: str, name: str) -> Callable[[Found], None]:
@@ -135,7 +141,7 @@ FINISHED_BADLY = {
         "is Running, not Succeeded",
     ),
     "a parameter server was left behind": (
-        lambda found: found.pods.append(outcome(STAYING).pods[0]),  # type: ignore[attr-defined]
+        lambda found: _list(found.pods).append(_list(outcome(STAYING).pods)[0]),
         "pod bench-0000-ps-0: should not be there",
     ),
 }
@@ -197,3 +203,20 @@ def test_one_service_for_all_is_looked_at_as_closely(spoil: Callable[[Found], No
 def test_the_networks_are_not_taken_for_each_other() -> None:
     assert verify(STAYING, outcome(PER_JOB))
     assert verify(PER_JOB, outcome(STAYING))
+
+
+@pytest.mark.parametrize("load", [DYNAMIC, SPREAD], ids=lambda load: load.name)
+def test_other_kinds_of_loads_are_looked_at_one_object_after_the_other(load: Load) -> None:
+    whole = outcome(load)
+    found = Found(iter(whole.jobs), iter(whole.pods), iter(whole.services), whole.pods_made)
+    assert verify(load, found) == []
+
+
+def test_a_dynamic_worker_must_not_be_told_of_the_others() -> None:
+    complaints = verify(DYNAMIC, outcome(replace(DYNAMIC, dynamic=False)))
+    assert "pod bench-0000-worker-0: its TF_CONFIG names another cluster" in complaints
+
+
+def test_a_host_of_another_namespace_is_refused() -> None:
+    complaints = verify(SPREAD, outcome(replace(SPREAD, namespaces=1)))
+    assert "pod bench-0000-worker-0: its TF_CONFIG names another cluster" in complaints

@@ -27,7 +27,7 @@ from tests.unit.informers.support import (
     synced,
 )
 from tfoperator.informers import Reflector
-from tfoperator.kube.errors import ConnectionRefused, TransportError
+from tfoperator.kube.errors import AnswerTooLarge, ConnectionRefused, TransportError
 from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
 from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType
 
@@ -311,6 +311,24 @@ def test_a_version_that_is_not_to_be_had_is_given_up_at_once(error: Exception) -
     )
     assert run.script.listed_versions == ["0", "10", "", "3"]
     assert len(run.waits) == 2
+
+
+def test_a_collection_too_large_for_one_answer_is_read_in_pages() -> None:
+    run = Run(
+        lists=[AnswerTooLarge("too much"), page(pod("a"), version=10, token="t"), page(pod("b"), version=10)],
+        watches=[[bookmark(11)]],
+        page_size=1,
+    )
+    assert run.script.listed_versions == ["0", ""]
+    assert [call.limit for call in run.script.list_calls] == [1, 1, 1]
+    assert run.sink.calls == [("replace", ["a", "b"])]
+    assert run.waits == []
+
+
+def test_a_page_too_large_for_one_answer_is_asked_for_again_after_a_wait() -> None:
+    run = Run(lists=[AnswerTooLarge("0"), AnswerTooLarge("page"), page(version=3)], watches=[[bookmark(4)]])
+    assert run.script.listed_versions == ["0", "", ""]
+    assert len(run.waits) == 1
 
 
 def test_a_time_out_of_another_kind_keeps_the_version() -> None:

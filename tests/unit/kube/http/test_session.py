@@ -47,7 +47,7 @@ class Recorder(RequestObserver):
     def retry(self, method: str, host: str, code: str) -> None:
         self.retries.append((method, code))
 
-    def written(self, method: str, kind: str, seconds: float) -> None:
+    def written(self, method: str, kind: str, namespace: str, seconds: float) -> None:
         assert seconds >= 0
         self.writes.append((method, kind))
 
@@ -306,7 +306,7 @@ def test_several_observers_are_told_the_same() -> None:
     both.request("GET", "h", "200", 0.1)
     both.rate_limiter_wait("GET", "h", 0.2)
     both.retry("GET", "h", "429")
-    both.written("POST", "pods", 0.3)
+    both.written("POST", "pods", "ns", 0.3)
     both.turned_away(4.0)
     assert vars(one) == vars(other)
     assert all(vars(one).values())

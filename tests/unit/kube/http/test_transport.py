@@ -16,7 +16,14 @@ from tests.support.threads import InThread, run_at_once
 from tests.unit.kube.conftest import Certificates, Serve
 from tests.unit.kube.server import Exchange, chunks, silent, stalls
 from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
-from tfoperator.kube.errors import ClientClosed, ConnectionRefused, DeadlineExceeded, MalformedResponse, TransportError
+from tfoperator.kube.errors import (
+    AnswerTooLarge,
+    ClientClosed,
+    ConnectionRefused,
+    DeadlineExceeded,
+    MalformedResponse,
+    TransportError,
+)
 from tfoperator.kube.http.transport import MAX_IDLE_SECONDS, Transport
 
 
@@ -213,7 +220,7 @@ def test_an_answer_may_not_be_larger_than_the_limit(serve: Serve, connect, form:
 
     transport = connect(serve(handler).url, max_response_bytes=1000)
     assert len(transport.request("GET", "/1000").body) == 1000
-    with pytest.raises(MalformedResponse, match="larger than 1000 bytes"):
+    with pytest.raises(AnswerTooLarge, match="larger than 1000 bytes"):
         transport.request("GET", "/1001")
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import http.server
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hack.s3_server import BUCKET, s3_server
+from hack.s3_server import BUCKET
+from tests.support.fixtures import s3, s3_variables
 from tests.support.threads import InThread
 from tests.unit.pipeline.samples import diamond, runner, states
 from tfoperator.launcher import ComponentError
@@ -23,19 +23,11 @@ from tfoperator.pipeline.objects import (
     open_objects,
 )
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[dict[str, str]]:
-    with s3_server() as found:
-        yield found
+__all__ = ["s3", "s3_variables"]
 
 
 @pytest.fixture(params=["file", "s3"])
-def objects(
-    request: pytest.FixtureRequest, tmp_path: Path, server: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> ObjectStore:
-    for name, value in server.items():
-        monkeypatch.setenv(name, value)
+def objects(request: pytest.FixtureRequest, tmp_path: Path, s3: dict[str, str]) -> ObjectStore:
     return open_objects(f"file://{tmp_path}/there" if request.param == "file" else f"s3://{BUCKET}/{tmp_path.name}")
 
 
@@ -94,10 +86,8 @@ def test_of_those_who_write_at_once_one_succeeds(objects: ObjectStore) -> None:
 
 
 def test_a_run_whose_records_are_in_s3_is_used_again_and_no_key_is_among_them(
-    server: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    s3: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name, value in server.items():
-        monkeypatch.setenv(name, value)
     caplog.set_level("DEBUG", logger="tfoperator")
     place = f"s3://{BUCKET}/runs"
     first = runner(tmp_path, home=place).run(diamond(tmp_path))
@@ -108,12 +98,10 @@ def test_a_run_whose_records_are_in_s3_is_used_again_and_no_key_is_among_them(
     found = [objects.get(key) for key in objects.keys("")]
     assert len(found) > 10
     texts = [*(one.data.decode() for one in found if one is not None), caplog.text]
-    assert not any(server["AWS_SECRET_ACCESS_KEY"] in text for text in texts)
+    assert not any(s3["AWS_SECRET_ACCESS_KEY"] in text for text in texts)
 
 
-def test_a_write_whose_answer_was_lost_has_succeeded(server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in server.items():
-        monkeypatch.setenv(name, value)
+def test_a_write_whose_answer_was_lost_has_succeeded(s3: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     objects = open_objects(f"s3://{BUCKET}/lost")
     assert objects.put("x", b"mine", ABSENT) == objects.put("x", b"mine", ABSENT)
 
@@ -155,10 +143,8 @@ class Refuses(http.server.BaseHTTPRequestHandler):
     ],
 )
 def test_what_is_refused_is_said_in_a_sentence_without_secrets(
-    code: str, advice: str, server: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    code: str, advice: str, s3: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in server.items():
-        monkeypatch.setenv(name, value)
     handler = type("Handler", (Refuses,), {"code": code})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as refusing:
         thread = threading.Thread(target=refusing.serve_forever)
@@ -172,14 +158,12 @@ def test_what_is_refused_is_said_in_a_sentence_without_secrets(
             thread.join()
     said = str(caught.value)
     assert (advice in said, said.count("\n"), caught.value.passing) == (True, 0, code == "SlowDown")
-    assert server["AWS_SECRET_ACCESS_KEY"] not in said
+    assert s3["AWS_SECRET_ACCESS_KEY"] not in said
 
 
 def test_wrong_places_are_said_in_a_sentence(
-    server: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    s3: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name, value in server.items():
-        monkeypatch.setenv(name, value)
     with pytest.raises(ObjectStoreError, match="there is no such bucket"):
         open_objects("s3://nowhere").get("x")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://user:hidden@127.0.0.1:1")

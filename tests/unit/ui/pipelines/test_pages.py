@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import boto3
 import pytest
 
+from hack.s3_server import BUCKET
 from tests.support.threads import InThread
 from tests.support.visitor import World, until, until_all
 from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
@@ -87,9 +89,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ObjectHome, "look_seconds", 0.05)
 
 
+@pytest.fixture(params=["file", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, s3: dict[str, str]) -> str:
+    """Where records are objects."""
+    return f"file://{tmp_path}/objects" if request.param == "file" else f"s3://{BUCKET}/{tmp_path.name}"
+
+
 @pytest.mark.usefixtures("quick")
-def test_runs_whose_records_are_objects_are_shown_alike(tmp_path: Path) -> None:
-    place = f"file://{tmp_path}/objects"
+def test_runs_whose_records_are_objects_are_shown_alike(tmp_path: Path, place: str) -> None:
     go = threading.Event()
 
     def talk(*_: Any) -> None:
@@ -98,7 +105,7 @@ def test_runs_whose_records_are_objects_are_shown_alike(tmp_path: Path) -> None:
 
     ON_THE_WAY["left"] = talk
     with shown(tmp_path, cluster=False, home=place) as world, world.visitor.stream("/api/runs") as listed:
-        assert about(world)["pipelines"] == str(tmp_path / "objects")
+        assert about(world)["pipelines"] == place.removeprefix("file://")
         assert next(line for line in listed if line.get("synced"))
         call = InThread(lambda: runner(tmp_path, parallel=1, home=place).run(diamond(tmp_path)))
         row = next(row for row in (until(listed, "runs")[0] for _ in range(1000)) if row["message"] == "left")
@@ -116,6 +123,32 @@ def test_runs_whose_records_are_objects_are_shown_alike(tmp_path: Path) -> None:
         assert (left["attempts"], left["platform"]) == (1, "In process")
         lineage = json.loads(world.visitor.ask(f"/api/artifact?id={left['outputs']['total'][0]['id']}").body)
         assert lineage["origin"]["executions"][0]["step"] == "left"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_bucket_that_is_gone_is_told_of_and_shown_again_once_it_is_back(tmp_path: Path, s3: dict[str, str]) -> None:
+    client = boto3.client("s3", endpoint_url=s3["AWS_ENDPOINT_URL"])
+    client.create_bucket(Bucket="gone")
+    place = "s3://gone/runs"
+    run = runner(tmp_path, home=place).run(diamond(tmp_path))
+    kept = {one["Key"]: client.get_object(Bucket="gone", Key=one["Key"])["Body"].read() for one in listing(client)}
+    with shown(tmp_path, cluster=False, home=place) as world, world.visitor.stream("/api/runs") as listed:
+        assert until(listed, "runs")[0]["key"] == run.run_id
+        for key in kept:
+            client.delete_object(Bucket="gone", Key=key)
+        client.delete_bucket(Bucket="gone")
+        problem = next(line for line in listed if line.get("problems"))["problems"]["pipelines"]
+        assert problem == "s3://gone/runs: there is no such bucket: make it, or name another one"
+        client.create_bucket(Bucket="gone")
+        for key, data in kept.items():
+            client.put_object(Bucket="gone", Key=key, Body=data)
+        assert next(line for line in listed if line.get("problems") == {})["synced"]
+        with world.visitor.stream(f"/api/run?id={run.run_id}") as stream:
+            assert until(stream, "run")["state"] == "succeeded"
+
+
+def listing(client: Any) -> list[dict[str, Any]]:
+    return list(client.list_objects_v2(Bucket="gone")["Contents"])
 
 
 @pytest.mark.usefixtures("quick")

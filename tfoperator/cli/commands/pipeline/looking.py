@@ -46,10 +46,12 @@ def show(run: RunArgument, home: HomeOption = DEFAULT_HOME, output: ReportOutput
 
         found = place.find(store, run)
         known, owner = store.executions(found.id), place.owner(found)
+        under_way = [step for step in found.steps if step in known and known[step].state == "RUNNING"]
+        launches = {step: one for step in under_way if (one := place.known_launch(found.id, step)) is not None}
     if output is ReportFormat.JSON:
-        print_object(run_report(found, known, owner), output)
+        print_object(run_report(found, known, owner, launches), output)
         return
-    for line in run_lines(found, known, owner):
+    for line in run_lines(found, known, owner, launches, SystemClock().now()):
         say(line)
 
 

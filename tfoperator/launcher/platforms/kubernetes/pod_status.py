@@ -111,8 +111,9 @@ def container_end(pod: PodView, container: str = MAIN) -> ContainerEnd | None:
     code = terminated.exit_code if terminated else (0 if phase == "Succeeded" else None)
     image_id = status.image_id if status else ""
     document, cut = _document(pod, container, terminated)
+    by_message = _reports_by_message(pod, container)
     if code == 0:
-        return ContainerEnd(0, output=document, output_cut=cut, image_id=image_id)
+        return ContainerEnd(0, output=document, output_cut=cut, by_message=by_message, image_id=image_id)
     taken = _taken_away(pod, terminated)
     return ContainerEnd(
         None if taken else code,
@@ -120,6 +121,7 @@ def container_end(pod: PodView, container: str = MAIN) -> ContainerEnd | None:
         lost=bool(taken),
         output=document,
         output_cut=cut,
+        by_message=by_message,
         image_id=image_id,
     )
 
@@ -185,6 +187,12 @@ def message_limit(containers: int) -> int:
     return min(_MESSAGE_BYTES, _POD_MESSAGE_BYTES // max(1, containers))
 
 
+def _reports_by_message(pod: PodView, container: str) -> bool:
+    """Whether the file of the container's termination message is output.json."""
+    own = next((one for one in pod.spec.containers if one.name == container), _Container())
+    return own.termination_message_path.endswith(f"/{OUTPUT_FILE}")
+
+
 def _document(pod: PodView, container: str, terminated: ContainerStateTerminated | None) -> tuple[bytes | None, bool]:
     """The termination message, if it is meant as output.json; and whether it may have been cut.
 
@@ -195,8 +203,7 @@ def _document(pod: PodView, container: str, terminated: ContainerStateTerminated
     if terminated is None or not message:
         return None, False
     spec = pod.spec
-    own = next((one for one in spec.containers if one.name == container), _Container())
-    if not own.termination_message_path.endswith(f"/{OUTPUT_FILE}"):
+    if not _reports_by_message(pod, container):
         return (message.encode(), False) if message.lstrip().startswith("{") else (None, False)
     data = message.encode()
     cut = len(data) >= message_limit(len(spec.containers) + len(spec.init_containers) + len(spec.ephemeral_containers))

@@ -71,7 +71,11 @@ class TFJobWait:
             if succeeded:
                 return leader if leader.exit_code == 0 else ContainerEnd(0)
             return ContainerEnd(
-                None, end.message or str(end.reason), output=leader.output, output_cut=leader.output_cut
+                None,
+                end.message or str(end.reason),
+                output=leader.output,
+                output_cut=leader.output_cut,
+                by_message=self._by_message or leader.by_message,
             )
         true = (condition for condition in state.status.conditions if condition.status == "True")
         messages = [condition.message for condition in true if condition.message]

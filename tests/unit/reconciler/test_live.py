@@ -1,0 +1,192 @@
+"""What a look asks of the server: whole lists, and what has happened since."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.cluster import tfjob
+from tests.support.controller_harness import namespaced
+from tests.support.eventually import eventually
+from tests.support.fake_api import Call, FakeApi, FakeWatch, api_error
+from tfoperator.api.v1.types import TFJOBS, decode_tfjob
+from tfoperator.informers import Indexer, Lister
+from tfoperator.kube.errors import KubeError, TransportError
+from tfoperator.kube.objects import decode_pod
+from tfoperator.kube.options import ListOptions, WatchOptions
+from tfoperator.kube.resources import PODS
+from tfoperator.reconciler import Looker
+
+OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}
+
+
+class Looking:
+    """A looker on jobs and pods, and caches that change only when a test says so."""
+
+    def __init__(self) -> None:
+        self.api = FakeApi()
+        self.clock = FakeClock()
+        self.jobs, self.pods = Indexer[Any](), Indexer[Any]()
+        self.looker = Looker(self.api, [""], keep=lambda name: name != "theirs", whole_every=270, clock=self.clock)
+
+    def put_pod(self, name: str, namespace: str = "ns", **labels: str) -> None:
+        self.api.put(PODS, {"metadata": {"name": name, "namespace": namespace, "labels": labels or OURS}})
+
+    def fill(self) -> None:
+        """Have the caches show what there is."""
+        self.jobs.replace(self.api.list(TFJOBS, "", decode_tfjob).items)
+        self.pods.replace(self.api.list(PODS, "ns", decode_pod, ListOptions(label_selector=_SELECTOR)).items)
+        self.api.calls.clear()
+
+    def look(self) -> dict[str, set[str]]:
+        """The keys that look different, by resource."""
+        groups: list[Any] = [SimpleNamespace(lister=Lister([one], resource="x")) for one in (self.jobs, self.pods)]
+        look = self.looker.look(groups[0], {PODS: groups[1]})
+        assert look is not None
+        pods = {key for found in look.owned["pods"].values() for key in found}
+        return {kind: keys for kind, keys in (("tfjobs", set(look.jobs)), ("pods", pods)) if keys}
+
+    def asked(self) -> list[tuple[str, str]]:
+        """The requests since the last time."""
+        calls = [(call.verb, call.resource) for call in self.api.calls]
+        self.api.calls.clear()
+        return calls
+
+
+_SELECTOR = ",".join(f"{key}={value}" for key, value in OURS.items())
+WHOLE = [("list", "tfjobs"), ("list", "pods")]
+NEWS = [("news", "tfjobs"), ("news", "pods")]
+
+
+@pytest.fixture
+def looking() -> Looking:
+    one = Looking()
+    one.api.put(TFJOBS, namespaced(tfjob("job", Worker=1)))
+    one.put_pod("a")
+    one.put_pod("b")
+    one.fill()
+    return one
+
+
+def test_after_a_whole_look_only_news_are_asked_for(looking: Looking) -> None:
+    assert looking.look() == {}
+    assert looking.asked() == WHOLE
+    for _ in range(3):
+        assert looking.look() == {}
+        assert looking.asked() == NEWS
+
+
+def test_news_of_every_kind_that_the_cache_lacks_are_differences(looking: Looking) -> None:
+    looking.look()
+    looking.put_pod("new")
+    looking.api.edit(PODS, "ns", "a", {"metadata": {"annotations": {"x": "y"}}})
+    looking.api.remove(PODS, "ns", "b")
+    looking.api.put(TFJOBS, namespaced(tfjob("other", Worker=1)))
+    expected = {"pods": {"ns/new", "ns/a", "ns/b"}, "tfjobs": {"ns/other"}}
+    assert looking.look() == expected
+    assert looking.look() == expected, "they stay different although the server tells of them once"
+    looking.fill()
+    assert looking.look() == {}
+    assert looking.asked() == NEWS
+
+
+def test_what_leaves_the_selection_is_gone(looking: Looking) -> None:
+    looking.look()
+    looking.api.remove(PODS, "ns", "a")
+    looking.put_pod("a", foreign="yes")
+    assert looking.look() == {"pods": {"ns/a"}}
+    looking.fill()
+    assert looking.look() == {}
+
+
+def test_what_happens_in_the_namespaces_of_others_is_nothing_to_us(looking: Looking) -> None:
+    looking.put_pod("x", "theirs")
+    assert looking.look() == {}
+    looking.put_pod("y", "theirs")
+    assert looking.look() == {}
+
+
+def test_what_the_cache_lost_by_itself_is_found_by_the_next_whole_look(looking: Looking) -> None:
+    looking.look()
+    looking.pods.delete("ns/a")
+    assert looking.look() == {}
+    looking.clock.advance(270)
+    looking.asked()
+    assert looking.look() == {"pods": {"ns/a"}}
+    assert looking.asked() == WHOLE
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        api_error(410, "Expired", "too old resource version"),
+        api_error(403, "Forbidden", "no watch"),
+        TransportError("the connection broke"),
+    ],
+)
+def test_where_no_news_are_to_be_had_the_look_is_whole(looking: Looking, error: KubeError) -> None:
+    looking.look()
+    looking.asked()
+    looking.api.fail("news", "pods", error)
+    looking.api.remove(PODS, "ns", "a")
+    assert looking.look() == {"pods": {"ns/a"}}
+    assert looking.asked() == [*NEWS, ("list", "pods")]
+    assert looking.look() == {"pods": {"ns/a"}}
+    assert looking.asked() == NEWS
+
+
+def test_a_server_without_bookmarks_is_not_asked_for_news_for_ever(
+    looking: Looking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(resource: Any, namespace: str, decode: Any, options: WatchOptions) -> FakeWatch:
+        looking.api.calls.append(Call("news", resource.plural))
+        watch = FakeWatch(decode)
+        watch.end()
+        return watch
+
+    monkeypatch.setattr(looking.api, "watch", silent)
+    looking.look()
+    for _ in range(5):
+        looking.look()
+    assert looking.asked() == WHOLE + 3 * (NEWS + WHOLE) + 2 * WHOLE
+
+
+def test_a_look_that_failed_half_way_is_followed_by_a_whole_one(looking: Looking) -> None:
+    looking.look()
+    looking.clock.advance(270)
+    looking.api.fail("list", "pods", api_error(503))
+    with pytest.raises(KubeError):
+        looking.look()
+    looking.asked()
+    looking.pods.delete("ns/a")
+    assert looking.look() == {"pods": {"ns/a"}}
+    assert looking.asked() == [("news", "tfjobs"), ("list", "pods")]
+
+
+def test_closing_ends_a_look_that_waits_for_news(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
+    looking.look()
+    opened: list[FakeWatch] = []
+
+    def endless(resource: Any, namespace: str, decode: Any, options: WatchOptions) -> FakeWatch:
+        opened.append(FakeWatch(decode))
+        return opened[-1]
+
+    monkeypatch.setattr(looking.api, "watch", endless)
+    found: list[object] = []
+    group: Any = SimpleNamespace(lister=Lister([looking.jobs], resource="x"))
+    thread = threading.Thread(target=lambda: found.append(looking.looker.look(group, {})))
+    thread.start()
+    eventually(lambda: len(opened) == 1, what="it waits for news")
+    looking.looker.close()
+    thread.join(30)
+    assert found == [None]
+
+
+def test_a_closed_looker_does_not_look(looking: Looking) -> None:
+    looking.looker.close()
+    group: Any = SimpleNamespace(lister=Lister([looking.jobs], resource="x"))
+    assert looking.looker.look(group, {}) is None

@@ -1,0 +1,74 @@
+"""Which objects a journal and its snapshots are, and which of them nobody needs any more.
+
+An entry can't be removed as soon as a snapshot has it: a process whose copy is older would take the gap for the
+journal's end, and one that was stopped in the middle of a write could create the entry anew. So two times keep them
+apart.
+
+- A process trusts its copy for `TRUSTED_SECONDS` from when it began to look whether the copy was the newest. After that
+  it begins anew with the newest snapshot, and what it has just written it does not take for written.
+- Entries are removed once a snapshot that has them is older than `REMOVED_SECONDS`, by the store's own times.
+
+Whoever has trusted its copy since before that snapshot has stopped doing so; whoever began later began with it, or with
+a newer one. Nothing is removed that a process could still look for.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, takewhile
+
+from tfoperator.pipeline.objects import ObjectStore
+
+JOURNAL, SNAPSHOTS = "metadata/journal/", "metadata/snapshots/"
+
+TRUSTED_SECONDS = 3600.0
+REMOVED_SECONDS = 24 * 3600.0
+"""So much more that neither the speed of a clock nor the servers of a store, which may disagree, make up for it."""
+_REMOVED_AT_ONCE = 1000
+"""Entries; each takes a request, for which a writer waits. More are made than that between two times by nobody."""
+_KEPT_SNAPSHOTS = 2
+"""The newest: who has listed them may be about to read the one before."""
+
+
+def journal_key(number: int) -> str:
+    """The key of an entry."""
+    return f"{JOURNAL}{number:012d}.json"
+
+
+def snapshot_key(number: int) -> str:
+    """The key of a snapshot, which has all entries up to that number."""
+    return f"{SNAPSHOTS}{number:012d}"
+
+
+def snapshot_number(key: str) -> int:
+    """The number of a snapshot's last entry. Raises ValueError."""
+    return int(key.removeprefix(SNAPSHOTS))
+
+
+def shorten(objects: ObjectStore) -> None:
+    """Remove entries and snapshots that nobody needs; a part of them is left for the next time if there are many.
+
+    Several processes may do so at once, and be killed. Raises ObjectStoreError.
+    """
+    snapshots = sorted(objects.keys(SNAPSHOTS))
+    old = next((key for key in reversed(snapshots[:-1]) if _is_old(objects, key)), None)
+    younger = [key for key in snapshots if old is None or key > old]
+    # The oldest of those that are too young is kept until it is old; entries are known to be old by nothing else.
+    kept = {*younger[:1], *snapshots[-_KEPT_SNAPSHOTS:]}
+    if old is not None and _remove_entries(objects, journal_key(snapshot_number(old))):
+        kept.add(old)
+    for key in snapshots:
+        if key not in kept:
+            objects.delete(key)
+
+
+def _is_old(objects: ObjectStore, snapshot: str) -> bool:
+    stored = objects.get(snapshot)
+    return stored is not None and stored.age > REMOVED_SECONDS
+
+
+def _remove_entries(objects: ObjectStore, last: str) -> bool:
+    """Remove entries up to this one, the oldest first; whether there are more."""
+    unneeded = list(islice(takewhile(lambda key: key <= last, objects.keys(JOURNAL)), _REMOVED_AT_ONCE + 1))
+    for key in unneeded[:_REMOVED_AT_ONCE]:
+        objects.delete(key)
+    return len(unneeded) > _REMOVED_AT_ONCE
