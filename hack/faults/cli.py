@@ -74,7 +74,8 @@ def _orderly_end() -> Iterator[threading.Event]:
 def _play_all(seeds: Iterable[int], arguments: argparse.Namespace, end: threading.Event) -> Iterable[dict[str, Any]]:
     # Imported late: the parent of many processes needs none of it.
     from hack.faults.injection import servers
-    from hack.faults.runner import Stopped, play
+    from hack.faults.phases.environment import Stopped
+    from hack.faults.runner import play
 
     with getattr(servers, arguments.server)() as server:
         for seed in seeds:

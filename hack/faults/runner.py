@@ -21,15 +21,16 @@ from hack.faults.injection.injector import FaultInjector
 from hack.faults.injection.operators import OperatorProcesses, written_by
 from hack.faults.injection.proxy import FaultProxy
 from hack.faults.injection.servers import Server
-from hack.faults.journal import Entry, JournalRecorder
+from hack.faults.journal import JournalRecorder
 from hack.faults.oracle.history import Violation
-from hack.faults.oracle.judge import judge
 from hack.faults.oracle.shards import Write, judge_writes
+from hack.faults.phases.environment import Environment
+from hack.faults.phases.rest import Rest
 from hack.faults.plan.scenario import Scenario, make_scenario
 from hack.faults.plan.shards import LAYOUTS
-from hack.faults.plan.steps import Act, Step
 from hack.faults.simulation.attachments import watched_kinds
 from hack.faults.simulation.cluster import ClusterSimulator
+from hack.faults.telling import line
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import NAMESPACES
@@ -38,15 +39,7 @@ PATIENCE = 60.0
 """Real seconds, twenty minutes of the operators' time, in which a plan has to come to rest. Generous, for the machine
 may be busy; a plan that needs none of it is over in a second or two."""
 
-_QUIET = 0.15  # real seconds in which a plan at rest must stay so: three of the operators'
-_QUIET_WRITES = 3  # the record of a comparison may fall into it
-_POLL = 0.02
-_COMPLETE_SECONDS = 60.0
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-class Stopped(Exception):
-    """The plan was not played to its end, because it was told to stop."""
 
 
 @dataclass
@@ -90,15 +83,13 @@ def play(
         stack.enter_context(operators)
         now = ScaledClock(server.origin).now
         simulator = ClusterSimulator(client, namespace, scenario.jobs, recorder, now, scenario.attachments)
-        plan = _Plan(
-            scenario, server, injector, proxy, recorder, operators, simulator, patience, end or threading.Event(),
-            scenario.describe(),
-        )  # fmt: skip
+        environment = Environment(server, injector, proxy, operators, simulator, end or threading.Event())
+        plan = _Plan(scenario, environment, Rest(environment, recorder, patience), scenario.describe())
         proxy.on_write = plan.note_write
         violations = plan.run()
         history = plan.history if violations else []
         if violations:
-            history += ["", "what the API server says:", *map(_line, simulator.journal().entries)]
+            history += ["", "what the API server says:", *map(line, simulator.journal().entries)]
             history += ["", "what the operators say:", operators.tail(60)]
     return Result(seed, time.monotonic() - began, violations, history, dict(injector.injected))
 
@@ -131,22 +122,13 @@ def _remove(client: Client, namespace: str) -> None:
 
 @dataclass
 class _Plan:
-    """`end` stops it; `history` is what it did, for people."""
+    """`history` is what it did, for people."""
 
     scenario: Scenario
-    server: Server
-    injector: FaultInjector
-    proxy: FaultProxy
-    recorder: JournalRecorder
-    operators: OperatorProcesses
-    simulator: ClusterSimulator
-    patience: float
-    end: threading.Event
+    environment: Environment
+    rest: Rest
     history: list[str]
-    _paused: dict[int, float] = field(default_factory=dict)
-    _stepped: float = 0.0
     _writes: list[Write] = field(default_factory=list)
-    _were_paused: set[str] = field(default_factory=set)
 
     def note_write(self, agent: str, namespace: str, plural: str) -> None:
         """An operator asks for a change; leases and events say nothing about whom it serves."""
@@ -154,157 +136,19 @@ class _Plan:
             self._writes.append(write)
 
     def run(self) -> list[Violation]:
+        environment = self.environment
         for step in self.scenario.steps:
-            self._sleep(step.after)
-            self._supervise_operators()
-            self.history.append(f"{step}: {self._do(step)}")
-        self._stop_faults()
-        found = self._come_to_rest(finished=False)
+            environment.sleep(step.after)
+            environment.supervise()
+            self.history.append(f"{step}: {environment.do(step)}")
+        environment.stop_faults()
+        self.history.append("faults have stopped")
+        found = self.rest.wait(finished=False)
         if found:
             return found
         self.history.append("at rest; now every job is let run to its end")
-        self.simulator.resume_all()
-        return self._come_to_rest(finished=True) or self._judge_shards()
+        environment.simulator.resume_all()
+        return self.rest.wait(finished=True) or self._judge_shards()
 
     def _judge_shards(self) -> list[Violation]:
-        return judge_writes(list(self._writes), self._were_paused) if self.scenario.sharded else []
-
-    # While faults are injected.
-
-    def _do(self, step: Step) -> str:
-        members = self.operators.members
-        match step.act:
-            case Act.KILL_OPERATOR:
-                members[step.value].kill()
-                self._paused.pop(step.value, None)
-                members[step.value].start()
-                return "killed and started"
-            case Act.PAUSE_OPERATOR:
-                number, seconds = step.value
-                if number in self._paused:
-                    return "it is paused already"
-                members[number].pause()
-                self._were_paused.add(f"{number}.{members[number].starts - 1}")
-                self._paused[number] = time.monotonic() + seconds
-                return f"paused for {seconds} s"
-            case Act.ROLL_OUT:
-                self._paused.pop(step.value, None)
-                members[step.value].roll_out()
-                return f"killed and started in layout {members[step.value].layout}"
-            case Act.CUT_NETWORK:
-                self.proxy.cut()
-                self._sleep(step.value)
-                self.proxy.restore()
-                return "cut and restored"
-            case Act.STEP_CLOCK:
-                self.operators.step_clock(step.value)
-                self._stepped += step.value
-                self.simulator.interventions.clock_stepped = True
-                return "stepped"
-            case Act.COMPACT:
-                self.server.compact()
-                return "compacted"
-            case Act.RESTART_API:
-                self.server.restart()
-                return "restarted"
-            case Act.PAUSE_ETCD:
-                self.server.pause_storage(step.value)
-                return "paused"
-            case _:
-                return self.simulator.act(step)
-
-    def _supervise_operators(self) -> None:
-        if self.end.is_set():
-            raise Stopped
-        now = time.monotonic()
-        for number, end in list(self._paused.items()):
-            if now >= end:
-                self.operators.members[number].resume()
-                del self._paused[number]
-        self.operators.ensure()
-
-    def _sleep(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, 0.05))
-            self._supervise_operators()
-
-    def _stop_faults(self) -> None:
-        # A pause that is to outlast the lease does so.
-        while self._paused:
-            self._sleep(0.05)
-        self.injector.stop()
-        newest = max(member.layout for member in self.operators.members)
-        for member in self.operators.members:
-            while member.layout < newest:
-                member.roll_out()
-        # The clocks are set right again.
-        self.operators.step_clock(-self._stepped)
-        self.history.append("faults have stopped")
-
-    # Without faults.
-
-    def _come_to_rest(self, *, finished: bool) -> list[Violation]:
-        began = time.monotonic()
-        seen, found = -1, [Violation("stuck", "-", "nothing was seen yet")]
-        while True:
-            self._supervise_operators()
-            self.simulator.make_progress(succeed=finished)
-            if (count := self.recorder.count()) != seen:
-                seen = count
-                never, found = judge(self.simulator.journal(), finished=finished)
-                if never and (never := self._confirmed(finished)):
-                    return never
-            if not found and not self.recorder.is_away and self._stays_quiet(finished):
-                return []
-            if time.monotonic() - began > self.patience:
-                return found or [Violation("stuck", "-", "the operator keeps writing although nothing happens")]
-            self.recorder.wait(_POLL)
-
-    def _confirmed(self, finished: bool) -> list[Violation]:
-        """Violations that no later event can undo, once the journal is complete: its watches are not equally far."""
-        end = time.monotonic() + _COMPLETE_SECONDS
-        while time.monotonic() < end:
-            before = self.recorder.count()
-            try:
-                complete = self.recorder.is_complete()
-            except KubeError:
-                complete = False
-            if complete and before == self.recorder.count():
-                break
-            self.recorder.wait(_POLL)
-        return judge(self.simulator.journal(), finished=finished)[0]
-
-    def _stays_quiet(self, finished: bool) -> bool:
-        before = self.recorder.count()
-        time.sleep(_QUIET)
-        if self.recorder.count() - before > _QUIET_WRITES:
-            return False
-        never, end = judge(self.simulator.journal(), finished=finished)
-        return not never and not end
-
-
-def _line(entry: Entry) -> str:
-    """One event, for people."""
-    obj = entry.obj
-    status: dict[str, Any] = obj.get("status") or {}
-    if entry.kind == "TFJob":
-        sizes = {kind: spec.get("replicas") for kind, spec in obj["spec"]["tfReplicaSpecs"].items()}
-        suspended = " suspended" if (obj["spec"].get("runPolicy") or {}).get("suspend") else ""
-        conditions = [f"{one['type']}={one['status']}" for one in status.get("conditions") or ()]
-        replicas = {
-            kind: {name: value for name, value in one.items() if value not in (0, "", {})}
-            for kind, one in (status.get("replicaStatuses") or {}).items()
-        }
-        detail = f"{sizes}{suspended} {' '.join(conditions)} {replicas}"
-    elif entry.kind == "Pod":
-        reasons = [status.get("reason") or "", "terminating" if obj["metadata"].get("deletionTimestamp") else ""]
-        base = (obj["metadata"].get("annotations") or {}).get("training.kubeflow.org/restarts", "0")
-        detail = f"{status.get('phase')} restarts {base} {' '.join(filter(None, reasons))}"
-    elif entry.kind == "PodGroup":
-        detail = f"{obj.get('spec')} {status.get('phase') or ''}"
-    elif entry.kind == "Deployment":
-        detail = f"available {status.get('availableReplicas') or 0}"
-    else:
-        detail = ""
-    return f"{entry.version} {entry.kind} {entry.what} {entry.name} {entry.uid[:8]} {detail}".rstrip()
+        return judge_writes(list(self._writes), self.environment.were_paused) if self.scenario.sharded else []

@@ -35,3 +35,18 @@ TRANSFORMERS = textwrap.dedent(
     """
 )
 """The callback of transformers, which registers itself, called as its `Trainer` does; without a model, and torch."""
+
+KERAS = textwrap.dedent(
+    """
+    import os
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    import keras, numpy
+    from tfoperator.progress import ProgressCallback
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    inputs, targets = numpy.zeros((64, 4)), numpy.zeros((64, 1))
+    model.fit(inputs, targets, batch_size=8, epochs=2, verbose=0, callbacks=[ProgressCallback()])
+    """
+)
+"""Two epochs of eight steps, and our callback."""

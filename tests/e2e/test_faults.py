@@ -13,13 +13,13 @@ from hack.faults.injection.servers import Server
 from hack.faults.runner import Result, play
 from tfoperator.kube.client import Client
 
-EMBEDDED_SEEDS = (133, 305, 158, 188, 10131, 35008, 35054)
-"""Seeds that have found something, some that kill, pause and cut, and two whose workers fail for good and may.
+EMBEDDED_SEEDS = (133, 305, 158, 188, 7, 10131, 35008, 35054)
+"""Seeds that have found something, some that kill, pause and cut, one that stalls, and two whose workers fail for good.
 
 The first has a gang of one kind, the second of the other, both with TensorBoards."""
 
-REAL_SEEDS = (2, 4, 11)
-"""The last has a TensorBoard. There are no gangs: other tests want this control plane without their CRDs."""
+REAL_SEEDS = (2, 4, 11, 36)
+"""The third has a TensorBoard, the last stalls. There are no gangs: others want this control plane without them."""
 
 
 @pytest.fixture(scope="module")

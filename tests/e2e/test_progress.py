@@ -7,14 +7,9 @@ import hashlib
 import hmac
 import json
 import os
-import ssl
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import jwt
 import pytest
@@ -22,108 +17,20 @@ import pytest
 from hack import strangers
 from hack.controlplane import ControlPlane
 from hack.processes import free_ports
-from tests.e2e.programs_that_report import KUBEFLOW
-from tests.support.cluster import Cluster, Json, decode, tfjob
+from tests.e2e.programs_that_report import KUBEFLOW, TRANSFORMERS
+from tests.support.cluster import Cluster, decode
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import OperatorProcess
+from tests.support.reporters import WAIT, Reporters
 from tests.unit.progress_server.samples import forged
-from tfoperator.api.progress_names import ANNOTATION_PROGRESS_CA, CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
-from tfoperator.kube.errors import AlreadyExistsError
-from tfoperator.kube.resources import LEASES, PODS, Resource
+from tfoperator.api.progress_names import URL_VARIABLE
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.resources import LEASES
 
 pytestmark = pytest.mark.controlplane
 
 Start = Callable[..., OperatorProcess]
-
-SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
-WAIT = 60.0
-
-
-class Reporters:
-    """The programs of a namespace's pods, with what their pods would give them."""
-
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self.cluster = cluster
-        self.folder = folder
-        with suppress(AlreadyExistsError):
-            cluster.client.create(SERVICE_ACCOUNTS, cluster.namespace, {"metadata": {"name": "default"}}, decode)
-
-    def submit(self, name: str, **replicas: int) -> None:
-        manifest = tfjob(name, **replicas)
-        manifest["spec"]["progress"] = {}
-        for spec in manifest["spec"]["tfReplicaSpecs"].values():
-            # An admission plugin says so in a cluster.
-            spec["template"]["spec"]["serviceAccountName"] = "default"
-        self.cluster.submit(manifest)
-        names = {f"{name}-{kind.lower()}-{index}" for kind, count in replicas.items() for index in range(count)}
-        eventually(lambda: names <= set(self.cluster.pods()), within=WAIT, every=0.05, what=f"the pods of {name}")
-
-    def pod(self, name: str) -> Json:
-        return dict(self.cluster.client.get(PODS, self.cluster.namespace, name, decode))
-
-    def variables(self, pod: str) -> dict[str, str]:
-        (container,) = self.pod(pod)["spec"]["containers"]
-        return {one["name"]: one["value"] for one in container["env"] if "value" in one}
-
-    def audience(self, pod: str) -> str:
-        (volume,) = [one for one in self.pod(pod)["spec"]["volumes"] if one["name"] == "tfoperator-progress"]
-        return str(volume["projected"]["sources"][0]["serviceAccountToken"]["audience"])
-
-    def token(self, pod: str, audience: str = "", *, bound: bool = True) -> str:
-        """A token as the kubelet gets it for the pod; for another audience if one is given."""
-        meta = self.pod(pod)["metadata"]
-        spec: Json = {"audiences": [audience or self.audience(pod)], "expirationSeconds": 3600}
-        if bound:
-            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": meta["uid"]}
-        requests = Resource("", "v1", "TokenRequest", "serviceaccounts/default/token")
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        return str(self.cluster.client.create(requests, self.cluster.namespace, body, decode)["status"]["token"])
-
-    def environment(self, pod: str) -> dict[str, str]:
-        """The variables of the pod's program, with its two files where this machine has them."""
-        files = self.folder / pod
-        files.mkdir(exist_ok=True)
-        (files / "ca.crt").write_text(self.pod(pod)["metadata"]["annotations"][ANNOTATION_PROGRESS_CA])
-        (files / "token").write_text(self.token(pod))
-        variables = self.variables(pod)
-        return {
-            URL_VARIABLE: variables[URL_VARIABLE],
-            CA_VARIABLE: str(files / Path(variables[CA_VARIABLE]).name),
-            TOKEN_VARIABLE: str(files / Path(variables[TOKEN_VARIABLE]).name),
-        }
-
-    def post(self, pod: str, status: Any, token: str = "") -> tuple[int, Json]:
-        """Report as the program of this pod does, or with another token."""
-        environment = self.environment(pod)
-        request = urllib.request.Request(
-            environment[URL_VARIABLE],
-            json.dumps({"trainerStatus": status}).encode(),
-            {"Authorization": f"Bearer {token or Path(environment[TOKEN_VARIABLE]).read_text()}"},
-        )
-        context = ssl.create_default_context(cafile=environment[CA_VARIABLE])
-        try:
-            with urllib.request.urlopen(request, context=context, timeout=30) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
-
-    def accepted(self, pod: str, status: Any, token: str = "") -> Json:
-        """As `post`, as soon as the operator knows the pod and the cluster's keys; the report as it was understood."""
-
-        def answer() -> Json:
-            code, found = self.post(pod, status, token)
-            assert code == 200, found
-            return found
-
-        return eventually(answer, within=WAIT, every=0.2, what=f"the report of {pod} is taken")
-
-    def wait_percentage(self, name: str, percentage: int) -> Json:
-        def found() -> Json | None:
-            progress = (self.cluster.job(name).get("status") or {}).get("progress") or {}
-            return progress if progress.get("percentage") == percentage else None
-
-        return eventually(found, within=WAIT, every=0.05, what=f"{name} at {percentage} %") or {}
 
 
 @pytest.fixture
@@ -159,21 +66,24 @@ def test_a_pods_program_reports_and_kubectl_shows_it(
     eventually(
         lambda: operator.metrics().get(f"tfoperator_job_progress_ratio{labels}") == 0.43, within=WAIT, what="its gauge"
     )
-    # The SDK of another project, as its users have it.
+    # The programs of other projects' users, as they are.
     environment = reporters.environment("mnist-worker-0")
     reporters.accepted("mnist-worker-0", {"progressPercentage": 1})
-    command = [str(strangers.find()), "-c", KUBEFLOW]
-    done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    reporters.wait_percentage("mnist", 42)
+    for program, percentage in ((KUBEFLOW, 42), (TRANSFORMERS, 100)):
+        command = [str(strangers.find()), "-c", program]
+        done = subprocess.run(
+            command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        reporters.wait_percentage("mnist", percentage)
     # The job ends at once after a report: its last status has both.
-    reporters.accepted("mnist-worker-0", {"progressPercentage": 100})
+    last = {"name": "last", "value": "1"}
+    reporters.accepted("mnist-worker-0", {"progressPercentage": 100, "metrics": [last]})
     for index in range(2):
         cluster.set_phase(f"mnist-worker-{index}", "Succeeded")
     cluster.wait_condition("mnist", "Succeeded", WAIT)
-    reporters.wait_percentage("mnist", 100)
+    ended = cluster.job("mnist")["status"]["progress"]
+    assert (ended["percentage"], ended["metrics"][0]) == (100, last)
     assert operator.stop() == 0
 
 
@@ -220,6 +130,41 @@ def test_tokens_of_others_are_refused_by_the_keys_of_a_real_cluster(
     eventually(replaced, within=WAIT, every=0.05, what="its successor")
     eventually(lambda: reporters.post(mine, {"progressPercentage": 67}, good)[0] == 403, within=WAIT, every=0.2)
     assert "theirs" not in str(reporters.wait_percentage("mine", 5))
+    # Nor is one good for another job of the same name.
+    old = reporters.token("theirs-worker-0")
+    before = cluster.job("theirs")["metadata"]["uid"]
+    cluster.client.delete(TFJOBS, cluster.namespace, "theirs")
+    eventually(lambda: "theirs-worker-0" not in cluster.pods(), within=WAIT, every=0.05, what="its pod is gone")
+    reporters.submit("theirs", Worker=1)
+    assert cluster.job("theirs")["metadata"]["uid"] != before
+    reporters.accepted("theirs-worker-0", {"progressPercentage": 6})
+    assert reporters.post("theirs-worker-0", {"progressPercentage": 99}, old)[0] == 403
+    reporters.wait_percentage("theirs", 6)
+
+
+def test_the_strangest_report_that_is_taken_is_one_that_the_api_server_takes(
+    cluster: Cluster, reporters: Reporters, start_operator: Start
+) -> None:
+    (port,) = free_ports(1)
+    start_operator(*flags(cluster, port))
+    reporters.submit("strange", Worker=1)
+    pod = "strange-worker-0"
+    texts = ("\x00\u202e\x1b[2J<script>", "\U0001f600" * 64, "nan", "1e308", "-1")
+    metrics = [{"name": text, "value": text} for text in texts]
+    metrics += [{"name": f"m{number}", "value": "1"} for number in range(250)]
+    metrics.append({"name": "current_step", "value": str(2**53)})
+    most = {"progressPercentage": 7, "estimatedRemainingSeconds": 2**63 - 1, "metrics": metrics}
+    reporters.accepted(pod, most)
+    found = reporters.wait_percentage("strange", 7)
+    assert (found["estimatedRemainingSeconds"], found["step"]) == (2**63 - 1, 2**53)
+    assert [one["name"] for one in found["metrics"][: len(texts)]] == list(texts)
+    assert len(found["metrics"]) == 16
+    for refused in ({"progressPercentage": 10**400}, {"metrics": [*metrics, {"name": "one", "value": "too many"}]}):
+        assert reporters.post(pod, refused)[0] == 422
+    # Its status can be written by the operator, too.
+    cluster.set_phase(pod, "Succeeded")
+    cluster.wait_condition("strange", "Succeeded", WAIT)
+    reporters.wait_percentage("strange", 7)
 
 
 def test_any_replica_of_the_operator_takes_reports_and_a_killed_leader_loses_one_at_most(
@@ -234,28 +179,40 @@ def test_any_replica_of_the_operator_takes_reports_and_a_killed_leader_loses_one
     leader = start_operator(*flags(cluster, ports[0]), *election)
     eventually(lambda: leader.metrics().get("tfoperator_leader") == 1, within=WAIT, what="a leader")
     follower = start_operator(*flags(cluster, ports[1]), *election)
-    reporters.submit("shared", Worker=2)
-    own = reporters.variables("shared-worker-0")[URL_VARIABLE]
-    assert f":{ports[0]}/" in own
+    names = [f"shared-{number}" for number in range(4)]
+    for name in names:
+        reporters.submit(name, Worker=2)
 
-    def at(port: int) -> Callable[[str], dict[str, str]]:
+    def variables_at(port: int) -> Callable[[str], dict[str, str]]:
         def variables(pod: str) -> dict[str, str]:
-            return Reporters.variables(reporters, pod) | {URL_VARIABLE: own.replace(f":{ports[0]}/", f":{port}/")}
+            own = Reporters.variables(reporters, pod)
+            assert f":{ports[0]}/" in own[URL_VARIABLE]
+            return own | {URL_VARIABLE: own[URL_VARIABLE].replace(f":{ports[0]}/", f":{port}/")}
 
         return variables
 
     def report(port: int, percentage: int) -> None:
-        reporters.variables = at(port)  # type: ignore[method-assign]
-        reporters.accepted("shared-worker-0", {"progressPercentage": percentage})
+        reporters.variables = variables_at(port)  # type: ignore[method-assign]
+        for name in names:
+            reporters.accepted(f"{name}-worker-0", {"progressPercentage": percentage})
+
+    def wait_for_all(percentage: int) -> None:
+        for name in names:
+            assert reporters.wait_percentage(name, percentage)["replica"] == "worker-0"
 
     report(ports[1], 10)  # the standby writes what it receives
-    reporters.wait_percentage("shared", 10)
+    wait_for_all(10)
     report(ports[0], 20)
-    reporters.wait_percentage("shared", 20)
+    wait_for_all(20)
+    report(ports[0], 25)
     leader.kill()
+    # What it had written stays, and what it had taken and not written yet is one report of each job at most.
+    for name in names:
+        assert cluster.job(name)["status"]["progress"]["percentage"] in (20, 25)
     report(ports[1], 30)
-    assert reporters.wait_percentage("shared", 30)["replica"] == "worker-0"
+    wait_for_all(30)
     (lease,) = cluster.client.list(LEASES, cluster.namespace, decode).items
     over = {"spec": {"holderIdentity": ""}}
     cluster.client.patch(LEASES, cluster.namespace, lease["metadata"]["name"], over, decode)
     eventually(lambda: follower.metrics().get("tfoperator_leader") == 1, within=WAIT, what="another leader")
+    wait_for_all(30)

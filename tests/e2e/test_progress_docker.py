@@ -13,7 +13,7 @@ import yaml
 
 from hack import strangers
 from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
-from tests.e2e.programs_that_report import KUBEFLOW
+from tests.e2e.programs_that_report import KERAS, KUBEFLOW, TRANSFORMERS
 from tests.support.cli import COMMAND, Cli, CliProcess, replica
 from tests.support.docker_engine import traces, with_this_python
 from tests.support.eventually import eventually
@@ -77,12 +77,15 @@ def final_progress(run_dir: Path, name: str) -> dict[str, Any]:
     return dict(status["progress"])
 
 
+@pytest.mark.tensorflow
 def test_programs_report_from_containers_and_nobody_else_can(docker_engine: DockerEngine, tmp_path: Path) -> None:
     engine = docker.DockerClient(base_url=docker_engine.url)
     eventually(lambda: traces(engine) == [], what="what another test has left is gone")
     (held := tmp_path / "held").mkdir()
     jobs = (
         reporting("sdk", "default", held, strangers.find(), KUBEFLOW),
+        reporting("callback", "default", held, strangers.find(), TRANSFORMERS),
+        reporting("keras", "default", held, Path(sys.executable), KERAS),
         reporting("ours", "default", held, Path(sys.executable), OURS),
         reporting("neighbour", "other", held, strangers.find(), AS_ANOTHER + KUBEFLOW),
     )
@@ -92,7 +95,7 @@ def test_programs_report_from_containers_and_nobody_else_can(docker_engine: Dock
     command = [*docker_engine.enter, *COMMAND, "run", "--runtime", "docker", "--allow-privileged", manifest]
     try:
         with CliProcess([*command, "--logs-dir", "kept"], cli.folder, cli.environment) as process:
-            for name in ("sdk", "ours", "neighbour"):
+            for name in ("sdk", "callback", "keras", "ours", "neighbour"):
                 process.until(f"{name}/worker-0] reported", within=LIMIT)
             assert "as another job: 403" in process.output
             sdk, neighbour = (container(engine, name) for name in ("default-sdk", "other-neighbour"))
@@ -103,8 +106,16 @@ def test_programs_report_from_containers_and_nobody_else_can(docker_engine: Dock
                 assert (code, "refused" in said) == (1, True), f"{who}: {said}"
             (held / "go").touch()
             assert process.wait(LIMIT) == 0, process.output
-        for name, completion in (("default.sdk", "42%"), ("default.ours", "100%"), ("other.neighbour", "42%")):
-            assert final_progress(tmp_path / "kept", name)["completion"] == completion
+        completions = {
+            "default.sdk": "42%",
+            "default.callback": "100%",
+            "default.keras": "100%",
+            "default.ours": "100%",
+            "other.neighbour": "42%",
+        }
+        for name, completion in completions.items():
+            assert (name, final_progress(tmp_path / "kept", name)["completion"]) == (name, completion)
+        assert final_progress(tmp_path / "kept", "default.keras")["totalSteps"] == 16
         assert traces(engine) == []
     finally:
         engine.close()

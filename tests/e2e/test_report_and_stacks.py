@@ -101,8 +101,13 @@ def test_stacks_are_taken_on_demand(cli: Cli) -> None:
 
 
 def test_a_program_that_has_not_registered_says_what_to_do(cli: Cli) -> None:
-    cli.run("submit", cli.write(tfjob("mute", Worker=replica("sleep", "1000"))), code=0)
-    eventually(lambda: "Running" in cli.run("get", "mute").stdout, within=60, every=0.5, what="it runs")
+    cli.run("submit", cli.write(tfjob("mute", Worker=replica("sleep", "1000", replicas=3))), code=0)
+    eventually(lambda: "3/3" in cli.run("get", "mute").stdout, within=60, every=0.5, what="it runs")
     told = cli.run("stacks", "mute", code=1)
-    assert "worker-0: " in told.stderr
+    # All lack them for the same reason.
+    assert "worker-0..2: " in told.stderr
+    assert told.stderr.count("register()") == 1
     assert told.stdout == ""
+    cli.run("suspend", "mute", code=0)
+    eventually(lambda: "Suspended" in cli.run("get", "mute").stdout, within=60, every=0.5, what="it is suspended")
+    assert "TFJob mute has no pod that runs" in cli.run("stacks", "mute", code=1).stderr

@@ -126,3 +126,27 @@ def test_a_progress_bar_moves_in_the_table(cli: Cli) -> None:
     assert terminal.wait() == 130
     assert [line for line in terminal.lines if "Running" in line and "step 2/9" in line]
     assert "worker-0 | step 1/9" not in terminal.lines
+
+
+_REPORTS = """
+import time
+from tfoperator.progress import report
+
+report(step=430, total_steps=1000, remaining_seconds=3000, loss=0.25)
+time.sleep(600)
+"""
+
+
+def test_a_job_that_reports_has_a_bar_with_the_time_left_and_its_loss_in_the_table(cli: Cli) -> None:
+    (cli.folder / "train.py").write_text(_REPORTS)
+    cli.write(tfjob("reports", Worker=replica("python", "train.py"), spec={"progress": {}}))
+    terminal = Terminal(cli.folder, "run", "job.yaml")
+
+    def shown() -> list[str]:
+        return [line for line in terminal.lines if "reports" in line and "43%  430/1000  ETA" in line]
+
+    terminal.read_until(lambda _: shown())
+    terminal.type("\x03")
+    assert terminal.wait() == 130
+    assert "━" * 10 + "─" * 14 in shown()[0]
+    assert "loss 0.25" in shown()[0]

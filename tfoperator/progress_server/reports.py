@@ -6,7 +6,6 @@ may send more. `lastUpdatedTime` is not believed, for clocks of pods differ; wha
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 from typing import Any
 
@@ -83,8 +82,9 @@ def encode_report(report: Report) -> bytes:
 def _whole_number(field: str, value: Any, maximum: int) -> int | None:
     if value is None:
         return None
-    # A number with a fraction is rounded down: 99.7 % is not all of it.
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # A number with a fraction is rounded down: 99.7 % is not all of it. JSON has neither NaN nor infinity, and integers
+    # that no float can hold.
+    number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0 <= value <= maximum:
         raise InvalidReport(f"trainerStatus.{field}: must be a number from 0 to {maximum}")
     return int(value)

@@ -8,7 +8,7 @@ from tfoperator.report.blame import FailedRun, first_failure, suspects
 from tfoperator.report.facts import POD_GONE, TAIL_BYTES, TAIL_LINES, JobFacts, ReplicaFacts, ReplicaState, RunFacts
 from tfoperator.report.job import facts_of_job, facts_of_replica
 from tfoperator.report.report import Failure, Others, Report, Restart, make_report
-from tfoperator.report.text import headline, report_lines
+from tfoperator.report.text import headline, names_in_short, report_lines
 from tfoperator.report.traceback_text import Frame, Traceback, last_traceback
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "headline",
     "last_traceback",
     "make_report",
+    "names_in_short",
     "report_lines",
     "suspects",
 ]

@@ -44,7 +44,7 @@ def advice_for(
         )
         yield f"{told} {bound}"
     if facts.stalled:
-        yield "Its stacks show where each replica waits; `tfoperator stacks` takes them again."
+        yield _about_stacks(kept=any(one.stacks for one in facts.replicas), ended=facts.outcome != "Running")
     missing = missing_file(words)
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
         yield (
@@ -81,6 +81,16 @@ def advice_for(
         )
     elif not exit_codes and facts.outcome == "Failed":
         yield "Look at the conditions and events of the job."
+
+
+def _about_stacks(*, kept: bool, ended: bool) -> str:
+    if kept and ended:
+        return "Its stacks show where each replica waited."
+    if kept:
+        return "Its stacks show where each replica waits; `tfoperator stacks` takes them again."
+    if ended:
+        return "No stacks were kept of where it waited; `tfoperator stacks` takes them while a job runs."
+    return "`tfoperator stacks` shows where each replica waits."
 
 
 def missing_file(words: Iterable[str]) -> str:

@@ -39,8 +39,9 @@ class Health(InformerMetrics):
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._lock = threading.Lock()  # guards _problems
+        self._lock = threading.Lock()  # guards what follows
         self._problems: dict[str, str] = {}
+        self._unwatched: set[str] = set()  # informers whose last attempt to watch was refused
 
     @property
     def problems(self) -> dict[str, str]:
@@ -53,14 +54,24 @@ class Health(InformerMetrics):
         self._set(informer, reason)
 
     def watch_failed(self, informer: str, reason: str) -> None:
-        """It can't be followed. Whatever is wrong for longer makes the list fail, too."""
+        """It can't be followed. Once may be a version that has expired; what fails again, unread, is out of reach."""
+        with self._lock:
+            again = informer in self._unwatched
+            self._unwatched.add(informer)
+        if again:
+            self._set(informer, reason)
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the hook's signature
         """It has been read."""
-        self._set(informer, "")
+        self._works(informer)
 
     def watch_started(self, informer: str) -> None:
         """It is being followed."""
+        self._works(informer)
+
+    def _works(self, informer: str) -> None:
+        with self._lock:
+            self._unwatched.discard(informer)
         self._set(informer, "")
 
     def _set(self, informer: str, reason: str) -> None:

@@ -32,10 +32,14 @@ _AHEAD = 32
 
 
 class LogBatch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Lines of one run of a replica. Pod and `restarts` tell its runs apart. `problem`: why no more will come."""
+    """Lines of one run of a replica. The pod's name and UID and `restarts` tell its runs apart.
+
+    `problem`: why no more will come.
+    """
 
     replica: str
     pod: str
+    uid: str
     restarts: int
     lines: list[str] = []
     problem: str = ""
@@ -133,7 +137,7 @@ class LogFeed:
         name, problem = pod.metadata.name, ""
 
         def sink(lines: Sequence[LogLine]) -> None:
-            self._put(LogBatch(replica, name, run.restarts, [line.text for line in lines]))
+            self._put(LogBatch(replica, name, run.pod_uid, run.restarts, [line.text for line in lines]))
 
         reader = RunLogReader(self._client, pod, run, sink, tail_lines=self._tail, clock=self._clock)
         self._open[run] = reader
@@ -142,14 +146,14 @@ class LogFeed:
             try:
                 reader.read()
             except KubeError as error:
-                self._put(LogBatch(replica, name, run.restarts, problem=str(error)))
+                self._put(LogBatch(replica, name, run.pod_uid, run.restarts, problem=str(error)))
 
         if not self._readers.start(f"ui-log-{name}", read):
             problem = f"{MAX_READERS} logs are being read already: close other pages"
             self._open.pop(run)
             self._arrived.set()
             if not self._queue.full():
-                self._queue.put_nowait(LogBatch(replica, name, run.restarts, problem=problem))
+                self._queue.put_nowait(LogBatch(replica, name, run.pod_uid, run.restarts, problem=problem))
 
     def _put(self, batch: LogBatch) -> None:
         while not self._closed.is_set():

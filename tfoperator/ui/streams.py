@@ -160,9 +160,12 @@ def _sections(board: Board, queues: Queues, seen: SeenJob | None) -> Mapping[str
 def _samples(board: Board, usage: Usage, seen: SeenJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
     """Per replica what has been sampled since the last time, of which `sampled` has the time."""
     found = {}
+    made = seen.metadata.creation_timestamp
+    # Samples are known by the names of pods, which another job of this name has had, too.
+    begin = made.timestamp() if made is not None else 0.0
     for pod in board.pods(seen):
         meta = pod.metadata
-        new = usage.samples(meta.namespace, meta.name, sampled.get(meta.name, 0.0))
+        new = usage.samples(meta.namespace, meta.name, max(begin, sampled.get(meta.name, 0.0)))
         if new:
             sampled[meta.name] = new[-1].time
             found[replica_name(pod)] = new

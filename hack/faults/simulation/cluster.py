@@ -8,7 +8,6 @@ server is away, is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -19,6 +18,7 @@ from hack.faults.plan.steps import Act, JobShape, Step
 from hack.faults.simulation.attachments import TENSORBOARD_LABEL, AttachmentSimulator
 from hack.faults.simulation.namespace import Json, Namespace, uid_of
 from hack.faults.simulation.pod_status import phase_of, pod_status, restarts_of
+from hack.faults.simulation.programs import Programs
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
@@ -39,8 +39,6 @@ _ON_PODS: dict[Act, tuple[str, ...]] = {
     Act.END_TERMINATING: (),
 }
 """The acts that pick a pod, and the phases that it may be in; none for pods that terminate, in any phase."""
-_REPORT_SECONDS = 8.0
-"""Of the operators' time, between two reports when nothing is wrong: less than any deadline."""
 _ANY_PHASE = (*_LIVING, "Failed", "Succeeded", "Unknown")
 _BINDINGS = Resource("", "v1", "Binding", "bindings")
 
@@ -61,10 +59,10 @@ class ClusterSimulator:
         self._recorder = recorder
         self._now = now
         self._pods_on_lost_nodes: set[str] = set()
-        self._reported: dict[str, datetime] = {}  # when each job's programs last reported by themselves
         self.interventions = Journal(gang=attachments.gang)
         self._namespace = Namespace(client, namespace, recorder, self.interventions)
         self._attachments = AttachmentSimulator(self._namespace, attachments)
+        self._programs = Programs(self._namespace, now)
 
     def journal(self) -> Journal:
         """All that has happened."""
@@ -97,7 +95,7 @@ class ClusterSimulator:
             case Act.DELETE_JOB:
                 return self._delete_job(shape.name, str(step.value))
             case Act.REPORT:
-                return self._report_progress(shape.name, step.pick)
+                return self._programs.report(shape.name, step.pick)
             case Act.DELETE_SERVICE:
                 return self._delete_service(shape.name, step.pick)
             case Act.RUN if step.value == "all":
@@ -121,21 +119,6 @@ class ClusterSimulator:
     def _patch_spec(self, name: str, spec: Json) -> str:
         self._namespace.patch(TFJOBS, name, {"spec": spec})
         return f"{name} {spec}"
-
-    def _report_progress(self, name: str, pick: float = 1.0) -> str:
-        """A program of the job says how far it is, which the operator writes down; one replica may be behind."""
-        job = self._job(name)
-        if job is None or any(
-            one["type"] in ("Succeeded", "Failed") and one["status"] == "True"
-            for one in (job.get("status") or {}).get("conditions") or ()
-        ):
-            return "no such job, or it has ended"
-        moment = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        progress: Json = {"step": 10, "lastUpdatedTime": moment, "behind": []}
-        if pick < 0.5:
-            progress["behind"] = [{"name": f"worker-{int(pick * 4)}", "step": 5, "lastUpdatedTime": moment}]
-        self._namespace.patch(TFJOBS, name, {"status": {"progress": progress}}, "status")
-        return f"{name} reports{' that one is behind' if pick < 0.5 else ''}"
 
     def _delete_job(self, name: str, policy: str) -> str:
         job = self._job(name)
@@ -274,11 +257,8 @@ class ClusterSimulator:
         """
         self._attachments.make_progress()
         for shape in self._shapes:
-            due = self._reported.get(shape.name)
-            if shape.reports and (due is None or abs((self._now() - due).total_seconds()) >= _REPORT_SECONDS):
-                self._reported[shape.name] = self._now()
-                with suppress(KubeError):
-                    self._report_progress(shape.name)
+            if shape.reports:
+                self._programs.go_on(shape.name)
         for pod in self._pods("", ("Pending",)):
             self._try(self._run, pod)
         for pod in self._pods("", _LIVING):

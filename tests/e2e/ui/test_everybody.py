@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from tests.support.browsing import Shown, faults, overflow
 from tests.support.stage import condition, moment, train
+from tfoperator.api.v1.types import TFJOBS
 
 PHONE = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "is_mobile": True}
 
@@ -63,9 +64,12 @@ def test_a_phone_shows_all_of_it_in_its_width(shown: Shown) -> None:
 def test_axe_finds_no_serious_fault(shown: Shown, scheme: str) -> None:
     job = train(shown.stage)
     shown.stage.event(job, "BackOff", "Back-off restarting.", warning=True)
-    for state in ("Succeeded", "Failed", "Suspended", "Restarting"):
+    for state in ("Succeeded", "Failed", "Suspended", "Restarting", "Stalled"):
         shown.stage.job(state.lower(), status={"conditions": [condition(state, f"It is {state}.")]})
     with shown.by(color_scheme=scheme) as somebody:
+        page = somebody.open(shown.server.url)
+        expect(page.get_by_role("heading", name="Open the link from the terminal")).to_be_visible()
+        assert faults(page) == []
         page = shown.open(somebody)
         expect(page.get_by_role("link", name="mnist")).to_be_visible()
         assert faults(page) == []
@@ -82,3 +86,21 @@ def test_axe_finds_no_serious_fault(shown: Shown, scheme: str) -> None:
                 page.get_by_label("Search the logs").fill("step 2")
                 expect(page.locator("mark").first).to_be_visible()
             assert faults(page) == [], tab
+        # What only some jobs have: a report, and a TensorBoard that is elsewhere; then a job that is gone.
+        board = {"url": "http://mnist-tensorboard.default.svc", "ready": True}
+        failed = {"conditions": [condition("Failed", "worker-1 exited with code 1")], "tensorBoard": board}
+        shown.stage.edit(TFJOBS, "default", "mnist", {"status": failed})
+        for tab, there in (("Failure report", "Next: look at"), ("TensorBoard", "kubectl port-forward")):
+            page.get_by_role("tab", name=tab).click()
+            expect(page.get_by_role("tabpanel")).to_contain_text(there)
+            assert faults(page) == [], tab
+        shown.stage.remove(TFJOBS, "default", "mnist")
+        expect(page.get_by_role("alert")).to_be_visible()
+        assert faults(page) == []
+        page.get_by_role("link", name="All jobs").click()
+        page.get_by_label("Filter jobs").fill("nothing like it")
+        expect(page.get_by_role("heading", name="No job matches")).to_be_visible()
+        assert faults(page) == []
+        shown.server.stop()
+        expect(page.get_by_text("Connection lost")).to_be_visible()
+        assert faults(page) == []

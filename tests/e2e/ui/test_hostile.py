@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import expect
 
 from tests.support.browsing import Shown
 from tests.support.stage import condition, moment
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
 
 HOSTILE = (
@@ -77,3 +80,33 @@ def test_strangers_text_stays_text(shown: Shown) -> None:
             assert said.startswith("TypeError"), attempt
         # The browser reports what it has refused just now; nothing else, and no dialog.
         somebody.complaints[:] = [one for one in somebody.complaints if "Trusted" not in one and "trusted" not in one]
+
+
+def test_numbers_that_no_axis_can_span_are_said_and_harm_no_page(shown: Shown) -> None:
+    shown.stage.job("mnist", workers=1, status={"conditions": [condition("Running", "It runs.")]})
+    values = [("1.7e308", "1e-320", "nan"), ("-1.7e308", "1e-320", "inf"), ("1.7e308", "2e-320", "0x10")]
+    with shown.by() as somebody:
+        page = shown.open(somebody, "#/jobs/default/mnist")
+        expect(page.get_by_role("heading", name="mnist")).to_be_visible()
+        for number, (huge, tiny, none) in enumerate(values):
+            told = {"huge": huge, "tiny": tiny, "none": none, "still": "1.79e308"}
+            metrics = [{"name": name, "value": value} for name, value in told.items()]
+            progress = {
+                "percentage": number,
+                "step": 2**53,
+                "totalSteps": 1,
+                "estimatedRemainingSeconds": 2**63 - 1,
+                "metrics": metrics,
+                "lastUpdatedTime": moment(number),
+            }
+            shown.stage.edit(TFJOBS, "default", "mnist", {"status": {"progress": progress}})
+            expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuenow", str(number))
+        expect(
+            page.get_by_role("img", name=re.compile("^huge: huge 1.7e.?308, from -1.7e.?308 to 1.7e.?308"))
+        ).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("^tiny: "))).to_be_visible()
+        drawn = page.locator("svg[role=img] :is(path, line, circle, text)").evaluate_all(
+            "all => all.map(one => one.outerHTML)"
+        )
+        assert drawn
+        assert not [one for one in drawn if "NaN" in one or "Infinity" in one or "undefined" in one]

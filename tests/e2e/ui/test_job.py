@@ -7,9 +7,12 @@ import re
 from playwright.sync_api import expect
 
 from tests.support.browsing import Shown, overflow
+from tests.support.kueue_objects import no_quota, workload
 from tests.support.stage import condition, moment, report, train
+from tfoperator.api.queues import QUEUE_LABEL
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
+from tfoperator.sdk.queues import WORKLOADS
 
 
 def test_a_job_shows_what_it_does_and_what_it_waits_for(shown: Shown) -> None:
@@ -51,11 +54,44 @@ def test_a_job_shows_what_it_does_and_what_it_waits_for(shown: Shown) -> None:
         expect(runs).to_contain_text("Unschedulable: 0/3 nodes: no GPU")
 
 
+def test_a_job_that_waits_for_its_image_says_so(shown: Shown) -> None:
+    job = shown.stage.job("mnist", workers=1)
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image example.com/train:1"}}
+    state = {"name": "tensorflow", "ready": False, "restartCount": 0, "state": waiting}
+    shown.stage.pod(job, 0, status={"phase": "Pending", "containerStatuses": [state]})
+    told = condition("Running", "worker-0 waits: ImagePullBackOff.", "False")
+    shown.stage.edit(TFJOBS, "default", "mnist", {"status": {"conditions": [told]}})
+    with shown.by() as somebody:
+        page = shown.open(somebody)
+        expect(page.get_by_role("row").filter(has_text="mnist")).to_contain_text("worker-0 waits: ImagePullBackOff.")
+        page.get_by_role("link", name="mnist").click()
+        expect(page.get_by_role("status").filter(has_text="worker-0 waits: ImagePullBackOff.")).to_be_visible()
+        page.get_by_role("button", name="worker-0").click()
+        runs = page.get_by_role("region", name="Runs of the chosen replica")
+        expect(runs).to_contain_text("Back-off pulling image example.com/train:1")
+
+
+def test_a_job_that_waits_in_a_queue_says_what_for(shown: Shown) -> None:
+    suspended = {"conditions": [condition("Suspended", "It is suspended.")]}
+    job = shown.stage.job("mnist", status=suspended, labels={QUEUE_LABEL: "research"})
+    body = workload(job, no_quota())
+    shown.stage.put(WORKLOADS[0], {**body, "metadata": {**body["metadata"], "namespace": "default"}})
+    with shown.by() as somebody:
+        page = shown.open(somebody)
+        waits = f"Queue research: Waiting: {no_quota()['message']}"
+        expect(page.get_by_role("row").filter(has_text="mnist")).to_contain_text(waits)
+        page.get_by_role("link", name="mnist").click()
+        expect(page.get_by_role("status").filter(has_text=waits)).to_be_visible()
+
+
 def test_what_replicas_use_is_drawn_beside_their_limits(shown: Shown) -> None:
-    train(shown.stage)
+    job = train(shown.stage)
+    pod = shown.stage.pod(job, 0)
+    shown.stage.use(pod, "300m", "512Mi", at=21, **{"nvidia.com/gpu": "1800m"})
     with shown.by() as somebody:
         page = shown.open(somebody, "#/jobs/default/mnist/resources")
         expect(page.get_by_role("img", name=re.compile(r"^CPU \(cores\): worker-0 0.3,"))).to_be_visible()
+        expect(page.get_by_role("img", name="nvidia.com/gpu: worker-0 1.8")).to_be_visible()
         row = page.get_by_role("region", name="Use by replica").get_by_role("row").filter(has_text="worker-2")
         expect(row).to_contain_text("302")
         expect(row).to_contain_text("512 MiB")

@@ -107,7 +107,7 @@ class World:
         for index in range(workers):
             labels = replica_labels(name, ReplicaType.WORKER, index, is_master=False)
             owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": name, "uid": uid, "controller": True}
-            meta = {"namespace": NAMESPACE, "name": f"{name}-worker-{index}", "uid": f"{name}-worker-{index}-uid"}
+            meta = {"namespace": NAMESPACE, "name": f"{name}-worker-{index}", "uid": f"{uid}-worker-{index}"}
             self.api.put(PODS, {"metadata": {**meta, "labels": labels, "ownerReferences": [owner]}})
 
     def replica(self, config: ProgressConfig = CONFIG) -> Replica:
@@ -116,8 +116,8 @@ class World:
         one.start()
         return one
 
-    def token(self, name: str = NAME, index: int = 0) -> str:
-        pod = {"name": f"{name}-worker-{index}", "uid": f"{name}-worker-{index}-uid"}
+    def token(self, name: str = NAME, index: int = 0, uid: str = "") -> str:
+        pod = {"name": f"{name}-worker-{index}", "uid": f"{uid or f'{name}-uid'}-worker-{index}"}
         about = {"namespace": NAMESPACE, "pod": pod}
         return self.cluster.token(token_audience(NAMESPACE, name), **{"kubernetes.io": about})
 
@@ -301,18 +301,25 @@ def test_a_job_that_is_made_anew_has_its_own_progress(world: World) -> None:
     replica = world.replica()
     post(replica, world.token(), {"progressPercentage": 80})
     world.wait_percentage(80)
+    world.api.remove(TFJOBS, NAMESPACE, NAME)
+    world.add_job(NAME, uid="its-successor", workers=0)
+
+    def seen(pods: int) -> bool:
+        jobs, known = replica.jobs.lister.list(NAMESPACE), replica.pods.lister.list(NAMESPACE)
+        owned = [pod for pod in known if pod.metadata.is_controlled_by("its-successor")]
+        return len(owned) == pods and [job.metadata.uid for job in jobs] == ["its-successor"]
+
+    eventually(lambda: seen(0), within=60, what="the cache shows the new job")
+    # A program of the old job, which is on its way out, has a token for a job of this name.
+    assert post(replica, world.token(), {"progressPercentage": 90})[0] == 403
     for pod in world.api.objects(PODS, NAMESPACE):
         world.api.remove(PODS, NAMESPACE, pod["metadata"]["name"])
     world.api.remove(TFJOBS, NAMESPACE, NAME)
     world.add_job(NAME, workers=2, uid="its-successor")
-
-    def seen() -> bool:
-        jobs, pods = replica.jobs.lister.list(NAMESPACE), replica.pods.lister.list(NAMESPACE)
-        owned = [pod for pod in pods if pod.metadata.is_controlled_by("its-successor")]
-        return len(owned) == 2 and [job.metadata.uid for job in jobs] == ["its-successor"]
-
-    eventually(seen, within=60, what="the cache shows the new job")
-    assert post(replica, world.token(), {"metrics": [{"name": "loss", "value": "9"}]})[0] == 200
+    eventually(lambda: seen(2), within=60, what="the cache shows the new job's pods")
+    assert post(replica, world.token(), {"progressPercentage": 90})[0] == 403
+    own = world.token(uid="its-successor")
+    assert post(replica, own, {"metrics": [{"name": "loss", "value": "9"}]})[0] == 200
     eventually(lambda: world.progress().get("metrics"), within=60, what="the new job's report")
     assert "percentage" not in world.progress()
 

@@ -63,6 +63,8 @@ def test_each_member_is_optional_and_null_is_absent() -> None:
     [
         ({"progressPercentage": 101}, "progressPercentage"),
         ({"progressPercentage": -1}, "progressPercentage"),
+        ({"progressPercentage": 10**400}, "progressPercentage"),
+        ({"estimatedRemainingSeconds": 10**400}, "estimatedRemainingSeconds"),
         ({"progressPercentage": True}, "progressPercentage"),
         ({"progressPercentage": "43"}, "progressPercentage"),
         ({"estimatedRemainingSeconds": -1}, "estimatedRemainingSeconds"),
@@ -96,8 +98,14 @@ def test_steps_are_numbers_or_not_known(text: str, step: int | None) -> None:
     assert parsed({"metrics": [{"name": "current_step", "value": text}]}).step == step
 
 
+_HUGE = st.integers(min_value=10**300, max_value=10**400)
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=80),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(min_value=10**300, max_value=10**400)
+    | st.floats()
+    | st.text(max_size=80),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=12,
 )

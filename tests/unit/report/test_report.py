@@ -186,6 +186,20 @@ def test_a_stall_is_told_with_its_stacks() -> None:
     assert "worker-1 runs; last line: step 7" in shown
 
 
+@pytest.mark.parametrize(
+    ("outcome", "stacks", "advice"),
+    [
+        ("Running", "", "`tfoperator stacks` shows where each replica waits"),
+        ("Running", "a/0.stacks.txt", "its stacks show where each replica waits; `tfoperator stacks` takes them again"),
+        ("Failed", "a/0.stacks.txt", "its stacks show where each replica waited"),
+        ("Failed", "", "no stacks were kept of where it waited; `tfoperator stacks` takes them while a job runs"),
+    ],
+)
+def test_what_to_do_about_a_stall_depends_on_what_there_is(outcome: str, stacks: str, advice: str) -> None:
+    stuck = replica("worker-0", ReplicaState.RUNNING, run(None, 0, "step 7"), stacks=stacks)
+    assert f"Next: {advice}." in text(report(stuck, outcome=outcome, stalled="TFJob job has stalled."))
+
+
 def test_a_success_has_nothing_to_report() -> None:
     made = report(replica("chief-0", ReplicaState.SUCCEEDED, run(0, 1, "done")), outcome="Succeeded")
     assert report_lines(made) == []

@@ -39,6 +39,9 @@ def report(
     if output is ReportFormat.JSON:
         print_object(msgspec.to_builtins(made), output)
         return
-    lines = report_lines(made)
-    for line in (headline(made), "", *(lines or ["Nothing has gone wrong."])):
+    lines = report_lines(made) or ["Nothing has gone wrong."]
+    # A job that fails for its stall says so itself.
+    if lines[0] == made.message:
+        lines = lines[2:]
+    for line in (headline(made), "", *lines):
         typer.echo(printable(line))

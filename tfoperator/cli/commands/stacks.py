@@ -12,6 +12,8 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, pri
 from tfoperator.controlchars import without_controls
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tfoperator.sdk import ReplicaStacks
 
 
@@ -36,21 +38,28 @@ def stacks(
     with connect(kubeconfig, context, namespace) as client, Progress(f"taking stacks of {name}"):
         found = client.get_job_stacks(name, replica_type=which.replica_type, replica_index=which.replica_index)
     if not found:
+        which_one = "pod" if replica is None else "such pod"
         raise CliError(
-            f"TFJob {name} has no such pod that runs", f"See tfoperator describe {name}", exit_code=EXIT_FAILED
+            f"TFJob {name} has no {which_one} that runs", f"See tfoperator describe {name}", exit_code=EXIT_FAILED
         )
     if output is ReportFormat.JSON:
         print_object({one.replica: {"stacks": one.text, "problem": one.problem} for one in found}, output)
     else:
-        for one in found:
-            _show(one)
+        _show(found)
     if all(one.problem for one in found):
         raise typer.Exit(EXIT_FAILED)
 
 
-def _show(one: ReplicaStacks) -> None:
-    if one.problem:
-        note(f"{one.replica}: {one.problem}")
-        return
-    typer.echo(f"{one.replica}:")
-    typer.echo(without_controls(one.text, keep="\n").rstrip("\n") + "\n")
+def _show(found: Sequence[ReplicaStacks]) -> None:
+    """What lacks stacks comes last, those that lack them for the same reason in one line."""
+    from tfoperator.report import names_in_short
+
+    lacking: dict[str, list[str]] = {}
+    for one in found:
+        if one.problem:
+            lacking.setdefault(one.problem, []).append(one.replica)
+            continue
+        typer.echo(f"{one.replica}:")
+        typer.echo(without_controls(one.text, keep="\n").rstrip("\n") + "\n")
+    for problem, names in lacking.items():
+        note(f"{names_in_short(names)}: {problem}")

@@ -24,7 +24,7 @@ from tfoperator.controller.plan.decide import is_managed_by_others, plan
 from tfoperator.controller.plan.draft import MAX_REQUEUE
 from tfoperator.controller.plan.observed import Comparison, LogLines, NewestLine, Observed, UnkeptLogs, Unseen
 from tfoperator.controller.plan.options import PlanOptions
-from tfoperator.controller.plan.stall import new_line
+from tfoperator.controller.plan.progress import new_line
 from tfoperator.controller.plan.status.counts import Counts, counts_of
 from tfoperator.controller.plan.times import seconds_between, whole_second
 

@@ -176,7 +176,8 @@ def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects) -> TFJobStat
         now,
         suspended=suspended,
         job_restarts=restart.number,
-        stalled=stall.message if stall.ends_as is OnStall.FAIL else "",
+        stalled="" if stall.ends_as is OnStall.REPORT else stall.message,
+        stall_fails=stall.ends_as is OnStall.FAIL,
         deadline_waits=last is not None,
     )
     job_restarts = job.status.job_restarts

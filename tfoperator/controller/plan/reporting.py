@@ -15,8 +15,8 @@ from tfoperator.api.queues import queue_name
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.job_restart import JobRestart
+from tfoperator.controller.plan.progress import Progress, Stall
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
-from tfoperator.controller.plan.stall import Progress, Stall
 from tfoperator.controller.plan.status.conditions import find_condition
 from tfoperator.controller.plan.status.counts import counted
 from tfoperator.controller.plan.status.status import readiness

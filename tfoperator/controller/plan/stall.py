@@ -8,15 +8,15 @@ as a job has never sent one, lines in the logs of the replicas that train (a par
 that have a deadline. A line's time is by its node's clock. So a line counts as new if that clock says so, or if it is
 not the one of the look before: with two looks in a deadline no wrong clock makes a stall of a job that goes on.
 
-*A stall that is to be ended* (`onStall`) waits for the stacks of all threads, where somebody takes them, and is ended
-through what there is: replicas are marked as lost, and the rules of restarting do the rest.
+*A stall that is to be ended* (`onStall`) is told first, in a status of its own. It waits for the stacks of all threads,
+where somebody takes them, and is ended through what there is: replicas are marked as lost, and the rules of restarting
+do the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from enum import Enum
+from datetime import datetime
 from itertools import pairwise
 
 import msgspec
@@ -29,7 +29,8 @@ from tfoperator.api.v1.types import (
     TFJob,
     TrainingProgress,
 )
-from tfoperator.controller.plan.observed import NewestLine, Observed
+from tfoperator.controller.plan.observed import Observed
+from tfoperator.controller.plan.progress import Progress, Stall, utc
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.stacks import STACKS_TIMEOUT, pods_to_look_into
 from tfoperator.controller.plan.status.conditions import find_condition
@@ -49,36 +50,10 @@ _MOVING = (
 _LEAST_GAP = 1.0
 """Seconds by which a replica must have fallen silent before the others to be called behind: lines of one step."""
 _MAX_BEHIND = 5
+_END_AFTER = 1.0
+"""Seconds after which a stall is ended that has been told, unless the status that tells it comes back before."""
 _AGAIN_LEAST, _AGAIN_MOST = 5.0, 60.0
 """Seconds between two looks at the logs of a job that has stalled: it may have gone on."""
-
-
-class Progress(Enum):
-    """What is known of a job's progress."""
-
-    NOT_WATCHED = "it has no deadline for its progress"
-    NOT_RUNNING = "not all that it needs runs"
-    GOES_ON = "there is news within the deadline"
-    STALLED = "there is none"
-    UNKNOWN = "nobody can tell"
-
-
-class Stall(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a job's progress, and what follows.
-
-    `message` says why it has stalled, or why nobody can tell. `behind` are replicas by name. `look_again` is in
-    seconds; `look_at` are pods whose last lines are to be read now, until one is found that is newer than `newer_than`.
-    `stacks_of` are pods whose stacks are to be taken. `ends_as` is what to do about the stall now.
-    """
-
-    progress: Progress
-    message: str = ""
-    behind: tuple[str, ...] = ()
-    look_again: float | None = None
-    look_at: tuple[Pod, ...] = ()
-    newer_than: datetime | None = None
-    stacks_of: tuple[Pod, ...] = ()
-    ends_as: OnStall = OnStall.REPORT
 
 
 _NOT_WATCHED = Stall(progress=Progress.NOT_WATCHED)
@@ -144,7 +119,7 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
     starts = [running.last_transition_time]
     if ready is not None and ready.status == "True" and ready.last_transition_time is not None:
         starts.append(ready.last_transition_time)
-    return max(starts, key=_utc)
+    return max(starts, key=utc)
 
 
 # By reports.
@@ -153,14 +128,14 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
 def _newest_report(job: TFJob, observed: Observed) -> TrainingProgress | None:
     """The newest progress known that says when it was reported: what the status says, or what has come since."""
     known = [one for one in (job.status.progress, observed.progress) if one is not None and one.last_updated_time]
-    return max(known, key=lambda one: _utc(one.last_updated_time), default=None)
+    return max(known, key=lambda one: utc(one.last_updated_time), default=None)
 
 
 def _by_reports(
     job: TFJob, groups: Sequence[ReplicaGroup], observed: Observed, clock: _Clock, reported: TrainingProgress
 ) -> Stall:
-    time = _utc(reported.last_updated_time)
-    last = max(_utc(clock.start), min(time, _utc(clock.now)))
+    time = utc(reported.last_updated_time)
+    last = max(utc(clock.start), min(time, utc(clock.now)))
     left = clock.left(last)
     if left > 0:
         return Stall(progress=Progress.GOES_ON, look_again=left)
@@ -177,7 +152,7 @@ def _behind_by_reports(reported: TrainingProgress) -> tuple[str, ...]:
     lowest = min(steps.values(), default=highest)
     if lowest < highest:
         return tuple(name for name, step in steps.items() if step == lowest)[:_MAX_BEHIND]
-    return _silent_first({one.name: _utc(one.last_updated_time) for one in reported.behind if one.last_updated_time})
+    return _silent_first({one.name: utc(one.last_updated_time) for one in reported.behind if one.last_updated_time})
 
 
 # By logs.
@@ -190,9 +165,9 @@ def _by_logs(job: TFJob, groups: Sequence[ReplicaGroup], observed: Observed, clo
         return Stall(progress=Progress.UNKNOWN, message=_unknown(job, message))
     pods = _training_pods(groups)
     known = {name: lines.newest[pod.metadata.uid] for name, pod in pods.items() if pod.metadata.uid in lines.newest}
-    times = {name: min(_utc(one.time), _utc(clock.now)) for name, one in known.items()}
-    last = max([_utc(clock.start), *times.values()])
-    looked = None if lines.looked is None else _utc(lines.looked)
+    times = {name: min(utc(one.time), utc(clock.now)) for name, one in known.items()}
+    last = max([utc(clock.start), *times.values()])
+    looked = None if lines.looked is None else utc(lines.looked)
     left = clock.left(last)
     all_pods = tuple(pods.values())
     if left > 0:
@@ -241,30 +216,6 @@ def _training_pods(groups: Sequence[ReplicaGroup]) -> dict[str, Pod]:
     return {f"{key[0].lower()}-{key[1]}": training[key] for key in order}
 
 
-def new_line(
-    before: NewestLine | None,
-    stamp: datetime | None,
-    looked: datetime,
-    previous: datetime | None,
-    *,
-    stopped: bool = False,
-) -> NewestLine:
-    """What a look at a log at `looked` says of its newest line, whose own time is `stamp` (None: there is none).
-
-    `before` is what the look at `previous` said. A line that was not there then is newer than that look, whatever its
-    node's clock says.
-    """
-    if stamp is None:
-        time = before.time if before is not None else datetime(1970, 1, 1, tzinfo=UTC)
-        return NewestLine(time, before.stamp if before is not None else None, stopped)
-    if before is not None and before.stamp == stamp:
-        return NewestLine(before.time, stamp, stopped)
-    time = min(_utc(stamp), _utc(looked))
-    if before is not None and previous is not None:
-        time = max(time, _utc(previous))
-    return NewestLine(time, stamp, stopped)
-
-
 # Both.
 
 
@@ -297,17 +248,17 @@ def _stalled(
     is_new = before is None or before.status != "True"
     ends_as = OnStall(policy.on_stall) if policy.on_stall in set(OnStall) else OnStall.REPORT
     stall = Stall(progress=Progress.STALLED, message=message, behind=behind, look_again=look_again, ends_as=ends_as)
-    pods = pods_to_look_into(groups, behind)
+    if is_new and ends_as is not OnStall.REPORT:
+        # The condition first, then the end: a job that fails by the restart that follows says nothing of its stall.
+        stall = msgspec.structs.replace(stall, ends_as=OnStall.REPORT, look_again=_END_AFTER)
     if observed.stacks_taken is None:
         return stall
-    began = (
-        clock.now if is_new or before is None or before.last_transition_time is None else before.last_transition_time
-    )
+    pods = pods_to_look_into(groups, behind)
     if is_new:
-        # The condition first, and with it the stacks; then the end of what they were taken of.
-        return msgspec.structs.replace(stall, stacks_of=pods, ends_as=OnStall.REPORT, look_again=STACKS_TIMEOUT)
+        return msgspec.structs.replace(stall, stacks_of=pods, look_again=STACKS_TIMEOUT)
+    began = clock.now if before is None or before.last_transition_time is None else before.last_transition_time
     waited = seconds_between(began, clock.now)
-    taken = observed.stacks_taken >= _utc(whole_second(began))
+    taken = observed.stacks_taken >= utc(whole_second(began))
     if ends_as is not OnStall.REPORT and not taken and waited < STACKS_TIMEOUT:
         left = STACKS_TIMEOUT - waited
         return msgspec.structs.replace(stall, stacks_of=pods, ends_as=OnStall.REPORT, look_again=left)
@@ -324,9 +275,3 @@ def _name(group: ReplicaGroup, replica: Replica) -> str:
 
 def _time(moment: datetime) -> str:
     return (whole_second(moment)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _utc(moment: datetime | None) -> datetime:
-    if moment is None:
-        return datetime(1970, 1, 1, tzinfo=UTC)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

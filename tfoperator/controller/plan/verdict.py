@@ -16,7 +16,7 @@ import msgspec
 
 from tfoperator.api.int_or_percent import allowed, required
 from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
-from tfoperator.api.v1.types import ReplicaType, RunPolicy, SuccessPolicy, TFJob
+from tfoperator.api.v1.types import ReplicaType, SuccessPolicy, TFJob
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.times import seconds_between
 from tfoperator.controller.pods import CHIEF_TYPES
@@ -54,12 +54,14 @@ def judge(
     suspended: bool,
     job_restarts: int = 0,
     stalled: str = "",
+    stall_fails: bool = False,
     deadline_waits: bool = False,
 ) -> Verdict:
     """Whether the job has ended, and how. `start` is when it (last) started to run.
 
     `job_restarts` is how often all replicas have been restarted together, now included. `stalled` says how a job has
-    stalled that is to end for it. With `deadline_waits` a deadline that is over does not end it yet.
+    stalled for which something is done now: with `stall_fails` it ends, else replicas have been counted as lost. With
+    `deadline_waits` a deadline that is over does not end it yet.
 
     Success comes first; then a replica that failed for good, too many restarts, or too much time. The deadline of a
     suspended job stands still.
@@ -67,10 +69,17 @@ def judge(
     if _has_succeeded(job, groups):
         return Verdict(Stage.SUCCEEDED)
     left = None if suspended else seconds_to_deadline(job, start, now)
-    failure = _failure_of_job(job, groups, None if deadline_waits else left, job_restarts)
-    if failure is not None:
+    lost = next((group for group in groups if _is_fatal(job, groups, group)), None)
+    if lost is not None:
+        return Verdict(Stage.FAILED, _replicas_failed_message(job, lost))
+    if _has_too_many_restarts(job, groups, job_restarts):
+        failure = _job_failed_because(job, "it has reached the specified backoff limit")
+        if stalled:
+            return Verdict(Stage.FAILED, f"{failure}. {stalled}", reason=PROGRESS_DEADLINE_EXCEEDED)
         return Verdict(Stage.FAILED, failure)
-    if stalled and not suspended:
+    if left is not None and left <= 0 and not deadline_waits:
+        return Verdict(Stage.FAILED, _job_failed_because(job, "it was active longer than specified deadline"))
+    if stalled and stall_fails and not suspended:
         return Verdict(Stage.FAILED, stalled, reason=PROGRESS_DEADLINE_EXCEEDED)
     return Verdict(Stage.SUSPENDED if suspended else Stage.ACTIVE, deadline_left=left)
 
@@ -98,21 +107,10 @@ def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
     return workers.succeeded > 0 and workers.succeeded + done_without == workers.size
 
 
-def _failure_of_job(
-    job: TFJob, groups: Sequence[ReplicaGroup], deadline_left: float | None, job_restarts: int
-) -> str | None:
-    """Why the job must end, if it must."""
-    lost = next((group for group in groups if _is_fatal(job, groups, group)), None)
-    if lost is not None:
-        return _replicas_failed_message(job, lost)
-    policy = job.spec.run_policy or RunPolicy()
-    restarts = job_restarts + sum(group.restarts for group in groups)
-    limit = policy.backoff_limit
-    if limit is not None and 0 <= limit < restarts:
-        return _job_failed_because(job, "it has reached the specified backoff limit")
-    if deadline_left is not None and deadline_left <= 0:
-        return _job_failed_because(job, "it was active longer than specified deadline")
-    return None
+def _has_too_many_restarts(job: TFJob, groups: Sequence[ReplicaGroup], job_restarts: int) -> bool:
+    """Whether more has been restarted than `backoffLimit` allows."""
+    limit = job.spec.run_policy.backoff_limit if job.spec.run_policy is not None else None
+    return limit is not None and 0 <= limit < job_restarts + sum(group.restarts for group in groups)
 
 
 def seconds_to_deadline(job: TFJob, start: datetime | None, now: datetime) -> float | None:

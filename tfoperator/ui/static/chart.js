@@ -6,6 +6,7 @@ import { visible } from "./text.js";
 
 const W = 330, H = 170, LEFT = 46, BOTTOM = 20, TOP = 8, RIGHT = 8;
 const FINEST = 400; // points that are drawn per series
+const LARGEST = 1e300; // what lies beyond is drawn here: the distance between two numbers has to be a number
 
 /** A figure. `series`: [{name, points: [[time, value], ...]}]; `format` says values; `x` says times. */
 export function chart({ title, series, format = number, x = clock, from0 = false }) {
@@ -14,7 +15,7 @@ export function chart({ title, series, format = number, x = clock, from0 = false
   if (!all.length) return null;
   const bounds = limits(all, from0);
   const px = (time) => LEFT + ((time - bounds.x0) / (bounds.x1 - bounds.x0)) * (W - LEFT - RIGHT);
-  const py = (value) => H - BOTTOM - ((value - bounds.y0) / (bounds.y1 - bounds.y0)) * (H - BOTTOM - TOP);
+  const py = (value) => H - BOTTOM - ((within(value) - bounds.y0) / (bounds.y1 - bounds.y0)) * (H - BOTTOM - TOP);
   const grid = ticks(bounds.y0, bounds.y1).map((value) => [
     s("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: py(value), y2: py(value) }),
     s("text", { x: LEFT - 6, y: py(value) + 4, "text-anchor": "end" }, format(value))]);
@@ -42,12 +43,14 @@ export function chart({ title, series, format = number, x = clock, from0 = false
 function limits(points, from0) {
   let x0 = Infinity, x1 = -Infinity, y0 = from0 ? 0 : Infinity, y1 = -Infinity;
   for (const [time, value] of points) {
-    x0 = Math.min(x0, time); x1 = Math.max(x1, time); y0 = Math.min(y0, value); y1 = Math.max(y1, value);
+    x0 = Math.min(x0, time); x1 = Math.max(x1, time); y0 = Math.min(y0, within(value)); y1 = Math.max(y1, within(value));
   }
   if (x1 === x0) { x0 -= 1; x1 += 1; }
   if (y1 === y0) { const pad = Math.abs(y1) / 10 || 1; y0 = from0 ? 0 : y0 - pad; y1 += pad; }
   return { x0, x1, y0, y1 };
 }
+
+const within = (value) => Math.max(-LARGEST, Math.min(LARGEST, value));
 
 function ticks(low, high) {
   const rough = (high - low) / 4, power = 10 ** Math.floor(Math.log10(rough));

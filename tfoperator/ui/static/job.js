@@ -56,6 +56,7 @@ export class JobView {
 
   take(message) {
     const { data } = this;
+    if (message.job) this.identify(message.job.uid);
     if (message.log) { this.tab?.log?.(message.log); return; }
     for (const part of ["job", "replicas", "events", "curves"]) if (part in message) data[part] = message[part];
     if (message.usage) {
@@ -68,6 +69,16 @@ export class JobView {
     }
     if ("problems" in message) this.problems = message.problems;
     this.draw();
+  }
+
+  // Another job of this name is shown from its beginning: nothing of the one before is its own.
+  identify(uid) {
+    const anew = this.uid !== undefined && this.uid !== uid;
+    this.uid = uid;
+    if (!anew) return;
+    this.data.usage.clear();
+    this.tab?.close?.();
+    this.tab = null;
   }
 
   update() {

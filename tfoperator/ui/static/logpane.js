@@ -37,12 +37,13 @@ export class LogPane {
   }
 
   /** Lines of a run; a run's first ones come after a line that says so. */
-  take({ pod, restarts, lines = [], problem }) {
-    const run = `${pod} ${restarts}`;
+  take({ pod, uid = "", restarts, lines = [], problem }) {
+    const run = `${pod} ${uid} ${restarts}`;
     const found = [];
     if (run !== this.run) {
-      if (this.run !== null || restarts > 0) found.push(`${MARK}${pod}, run ${restarts + 1}`);
-      this.run = run;
+      const anew = this.run !== null && uid !== this.uid ? ", made anew" : "";
+      if (this.run !== null || restarts > 0) found.push(`${MARK}${pod}${anew}, run ${restarts + 1}`);
+      Object.assign(this, { run, uid });
     }
     for (const line of lines) found.push(line);
     if (problem) found.push(`${MARK}${problem}`);

@@ -13,7 +13,7 @@ const main = document.getElementById("main");
 const live = document.getElementById("live");
 const nav = document.getElementById("parts");
 let view = null;
-let about = {};
+let about = null;
 
 const STATE = { live: ["Live", "live on"], broken: ["Connection lost, trying again", "live off"], unauthorized: ["Signed out", "live off"] };
 
@@ -83,9 +83,10 @@ function keys(event) {
   else if (event.key === "Escape" && view?.up) location.hash = view.up;
 }
 
+// Where one has signed in already, too: another server may answer here by now, which knows no session of the one before.
 async function start() {
-  await signIn();
   try {
+    await signIn();
     about = await get("/api/about");
   } catch (error) {
     if (error instanceof Unauthorized) { setState("unauthorized"); return; }
@@ -95,13 +96,13 @@ async function start() {
   }
   const where = about.namespaces.length ? `, namespace ${about.namespaces.join(", ")}` : "";
   setText(document.getElementById("source"), visible(about.source + where));
-  addEventListener("hashchange", async () => {
-    if (location.hash.startsWith("#token=")) { await signIn(); }
-    route();
-  });
-  document.addEventListener("keydown", keys);
-  document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
   route();
 }
 
+addEventListener("hashchange", () => {
+  if (location.hash.startsWith("#token=")) start();
+  else if (about) route();
+});
+document.addEventListener("keydown", keys);
+document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
 start();

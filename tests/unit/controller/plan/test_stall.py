@@ -262,9 +262,20 @@ def test_a_job_that_falls_silent_has_stalled_within_one_and_a_half_deadlines(ske
 # What is done about it.
 
 
+def told(of: TFJob, seconds: float, *pods: Pod) -> TFJob:
+    """The job when its status has said that it stalls, which it does before anything is done about it."""
+    plan = seen(of, seconds, *pods)
+    assert plan.is_true(C.STALLED)
+    assert plan.reasons == ["Stalled"]
+    assert not plan.changes_objects
+    assert not plan.has_condition(C.FAILED)
+    assert plan.requeue_after == 1
+    return with_status(of, plan.status)
+
+
 def test_restart_starts_those_that_are_behind_again_and_counts() -> None:
     behind = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
-    plan = seen(reporting(job(onStall="Restart"), 50, *behind, step=8), 110)
+    plan = seen(told(reporting(job(onStall="Restart"), 50, *behind, step=8), 110), 110)
     assert plan.deleted_pods == ["Worker-1"]
     assert plan.write_status_first
     assert plan.status.restarts == 1
@@ -275,14 +286,14 @@ def test_restart_starts_those_that_are_behind_again_and_counts() -> None:
 
 def test_a_restart_that_was_written_down_is_carried_out_by_the_next_leader_and_counted_once() -> None:
     behind = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
-    of = reporting(job(onStall="Restart"), 50, *behind, step=8)
+    of = told(reporting(job(onStall="Restart"), 50, *behind, step=8), 110)
     again = seen(with_status(of, seen(of, 110).status), 111)
     assert again.deleted_pods == ["Worker-1"]
     assert again.status.restarts == 1
 
 
 def test_after_a_restart_the_clock_starts_anew() -> None:
-    of = reporting(job(onStall="Restart"), 50, ReplicaProgress("worker-1", 7, after(20)), step=8)
+    of = told(reporting(job(onStall="Restart"), 50, ReplicaProgress("worker-1", 7, after(20)), step=8), 110)
     of = with_status(of, seen(of, 110).status)
     back = seen(of, 120, make_pod("Worker-0"), make_pod("Worker-1", restarts_before=1, uid="new"))
     assert back.condition(C.STALLED).status == "False"
@@ -293,19 +304,26 @@ def test_after_a_restart_the_clock_starts_anew() -> None:
     assert began is not None
     assert began >= after(120)
     assert not seen(running, 179, *pods).deleted_pods
-    assert seen(running, 181, *pods).deleted_pods == ["Worker-1"]
+    assert seen(told(running, 181, *pods), 181, *pods).deleted_pods == ["Worker-1"]
+
+
+def test_who_reports_after_it_was_told_goes_on() -> None:
+    of = told(reporting(job(onStall="Fail"), 50), 110)
+    plan = seen(of, 111, progress=TrainingProgress(last_updated_time=after(111)))
+    assert plan.condition(C.STALLED).status == "False"
+    assert not plan.has_condition(C.FAILED)
 
 
 def test_without_anybody_behind_all_that_train_start_again() -> None:
     spec = make_job({"PS": 1, "Worker": 2}, runPolicy={"progressDeadlineSeconds": 60, "onStall": "Restart"})
     pods = (make_pod("PS-0"), *WORKERS)
     of = reporting(with_status(spec, planned(spec, *pods).status), 50)
-    assert seen(of, 110, *pods).deleted_pods == ["Worker-0", "Worker-1"]
+    assert seen(told(of, 110, *pods), 110, *pods).deleted_pods == ["Worker-0", "Worker-1"]
 
 
 def test_by_the_scope_job_all_start_again_and_it_counts_once() -> None:
     of = reporting(job(onStall="Restart", restartScope="Job"), 50, ReplicaProgress("worker-1", 7, after(20)), step=8)
-    plan = seen(of, 110)
+    plan = seen(told(of, 110), 110)
     assert plan.deleted_pods == ["Worker-0", "Worker-1"]
     assert (plan.status.job_restarts, plan.status.restarts) == (1, 1)
     assert "worker-1" in plan.condition(C.RESTARTING).message.lower()
@@ -314,13 +332,15 @@ def test_by_the_scope_job_all_start_again_and_it_counts_once() -> None:
 @pytest.mark.parametrize("scope", ["Replica", "Job"])
 def test_restarts_of_stalls_are_bounded_by_the_backoff_limit(scope: str) -> None:
     of = reporting(job(onStall="Restart", restartScope=scope, backoffLimit=0), 50)
-    plan = seen(of, 110)
+    plan = seen(told(of, 110), 110)
     assert plan.is_true(C.FAILED)
-    assert "backoff limit" in plan.condition(C.FAILED).message
+    failed = plan.condition(C.FAILED)
+    assert failed.reason == "ProgressDeadlineExceeded"
+    assert "it has reached the specified backoff limit. TFJob ns/mnist has made no progress for 1m" in failed.message
 
 
 def test_fail_ends_the_job_with_a_reason() -> None:
-    plan = seen(reporting(job(onStall="Fail"), 50), 110)
+    plan = seen(told(reporting(job(onStall="Fail"), 50), 110), 110)
     failed = plan.condition(C.FAILED)
     assert (failed.status, failed.reason) == ("True", "ProgressDeadlineExceeded")
     assert "no progress" in failed.message

@@ -87,6 +87,26 @@ def without_additions(job: JobShape) -> JobShape:
     return replace(job, tensorboard=None, scheduling=None, cpu="", network="", run_policy=policy, reports=False)
 
 
+@pytest.mark.parametrize("profile", [EMBEDDED, REAL])
+def test_the_stalls_of_a_seed_are_the_same_on_both_servers_and_their_deadlines_fit_their_clocks(
+    profile: Profile,
+) -> None:
+    found: dict[str, set[int]] = {"over": set(), "kept": set()}
+    for seed in range(200):
+        scenario, other = make_scenario(seed, profile), make_scenario(seed, REAL if profile is EMBEDDED else EMBEDDED)
+        # Which job has a deadline, and what follows from it, does not depend on the server.
+        assert [job.run_policy.get("onStall") for job in scenario.jobs] == [
+            job.run_policy.get("onStall") for job in other.jobs
+        ]
+        for step in scenario.steps:
+            if step.act is not Act.REPORT or step.after < 1:
+                continue
+            real_seconds = scenario.jobs[step.job].run_policy["progressDeadlineSeconds"] / profile.wall_speed
+            found["over" if step.after > real_seconds else "kept"].add(seed)
+    assert found["over"]
+    assert found["kept"]
+
+
 def test_a_server_without_pod_groups_has_no_gangs() -> None:
     without = Profile(real=True, wall_speed=1.0, gangs=False)
     assert {make_scenario(seed, without).attachments.gang for seed in range(100)} == {""}

@@ -1,0 +1,109 @@
+"""What operators live in while a plan is played (processes, network, clocks, API server), and what befalls it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from hack.faults.injection.injector import FaultInjector
+from hack.faults.injection.operators import OperatorProcesses
+from hack.faults.injection.proxy import FaultProxy
+from hack.faults.injection.servers import Server
+from hack.faults.plan.steps import Act, Step
+from hack.faults.simulation.cluster import ClusterSimulator
+
+
+class Stopped(Exception):
+    """The plan was not played to its end, because it was told to stop."""
+
+
+@dataclass
+class Environment:
+    """For one thread. What waits in here raises Stopped soon after `end` is set."""
+
+    server: Server
+    injector: FaultInjector
+    proxy: FaultProxy
+    operators: OperatorProcesses
+    simulator: ClusterSimulator
+    end: threading.Event
+    were_paused: set[str] = field(default_factory=set)
+    """The processes of operators that were paused, by member and start."""
+    _paused: dict[int, float] = field(default_factory=dict)  # until when, by member
+    _stepped: float = 0.0
+
+    def do(self, step: Step) -> str:
+        """Do what a step says; the result, for people."""
+        match step.act:
+            case Act.KILL_OPERATOR | Act.PAUSE_OPERATOR | Act.ROLL_OUT:
+                return self._do_to_operator(step)
+            case Act.CUT_NETWORK:
+                self.proxy.cut()
+                self.sleep(step.value)
+                self.proxy.restore()
+                return "cut and restored"
+            case Act.STEP_CLOCK:
+                self.operators.step_clock(step.value)
+                self._stepped += step.value
+                self.simulator.interventions.clock_stepped = True
+                return "stepped"
+            case Act.COMPACT:
+                self.server.compact()
+                return "compacted"
+            case Act.RESTART_API:
+                self.server.restart()
+                return "restarted"
+            case Act.PAUSE_ETCD:
+                self.server.pause_storage(step.value)
+                return "paused"
+            case _:
+                return self.simulator.act(step)
+
+    def _do_to_operator(self, step: Step) -> str:
+        members = self.operators.members
+        if step.act is Act.PAUSE_OPERATOR:
+            number, seconds = step.value
+            if number in self._paused:
+                return "it is paused already"
+            members[number].pause()
+            self.were_paused.add(f"{number}.{members[number].starts - 1}")
+            self._paused[number] = time.monotonic() + seconds
+            return f"paused for {seconds} s"
+        self._paused.pop(step.value, None)
+        if step.act is Act.ROLL_OUT:
+            members[step.value].roll_out()
+            return f"killed and started in layout {members[step.value].layout}"
+        members[step.value].kill()
+        members[step.value].start()
+        return "killed and started"
+
+    def supervise(self) -> None:
+        """End pauses that are over, and start operators again that have ended."""
+        if self.end.is_set():
+            raise Stopped
+        now = time.monotonic()
+        for number, end in list(self._paused.items()):
+            if now >= end:
+                self.operators.members[number].resume()
+                del self._paused[number]
+        self.operators.ensure()
+
+    def sleep(self, seconds: float) -> None:
+        """Let real seconds pass."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, 0.05))
+            self.supervise()
+
+    def stop_faults(self) -> None:
+        """From now on nothing is wrong: every operator runs in the newest layout, and clocks are right."""
+        # A pause that is to outlast the lease does so.
+        while self._paused:
+            self.sleep(0.05)
+        self.injector.stop()
+        newest = max(member.layout for member in self.operators.members)
+        for member in self.operators.members:
+            while member.layout < newest:
+                member.roll_out()
+        self.operators.step_clock(-self._stepped)

@@ -1,0 +1,51 @@
+"""Simulates training programs that say how far they are, as the operator writes it into the status of their job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+from hack.faults.simulation.namespace import Json, Namespace
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import KubeError
+
+_REPORT_SECONDS = 0.4
+"""Real ones, between two reports when nothing is wrong: less than any deadline on either server."""
+
+
+class Programs:
+    """For one thread. `now` is the wall clock of nodes, `monotonic` tells real seconds."""
+
+    def __init__(
+        self, namespace: Namespace, now: Callable[[], datetime], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._namespace = namespace
+        self._now = now
+        self._monotonic = monotonic
+        self._reported: dict[str, float] = {}  # when each job's programs last reported by themselves
+
+    def report(self, name: str, pick: float = 1.0) -> str:
+        """A program of the job says how far it is; one replica may be behind. Raises KubeError."""
+        job = next((one for one in self._namespace.recorder.current("TFJob") if one["metadata"]["name"] == name), None)
+        if job is None or any(
+            one["type"] in ("Succeeded", "Failed") and one["status"] == "True"
+            for one in (job.get("status") or {}).get("conditions") or ()
+        ):
+            return "no such job, or it has ended"
+        moment = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        progress: Json = {"step": 10, "lastUpdatedTime": moment, "behind": []}
+        if pick < 0.5:
+            progress["behind"] = [{"name": f"worker-{int(pick * 4)}", "step": 5, "lastUpdatedTime": moment}]
+        self._namespace.patch(TFJOBS, name, {"status": {"progress": progress}}, "status")
+        return f"{name} reports{' that one is behind' if pick < 0.5 else ''}"
+
+    def go_on(self, name: str) -> None:
+        """Report that nothing is wrong, if the last report was a while ago. Failures don't matter: it is done again."""
+        last = self._reported.get(name)
+        if last is not None and self._monotonic() - last < _REPORT_SECONDS:
+            return
+        self._reported[name] = self._monotonic()
+        with suppress(KubeError):
+            self.report(name)
