@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
-from tests.support.nested import nested
 from tests.support.threads import InThread
 from tests.unit.informers.support import ImpatientClock
 from tests.unit.kube.conftest import Certificates, MakeClient, Serve
@@ -126,7 +125,6 @@ def test_an_error_event_carries_the_status_and_does_not_end_the_watch(serve: Ser
         b'{"type":"BOOKMARK","object":{}}\n',
         b'{"type":"EXPLODED","object":{}}\n',
         b"\xff\xfe\n",
-        b'{"type":"ADDED","object":{"a":' + nested() + b"}}\n",
     ],
 )
 def test_a_line_that_makes_no_sense_ends_the_watch_with_an_error(
