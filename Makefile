@@ -37,8 +37,9 @@ lint: $(VENV)/dev.stamp  ## ruff: style and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/dev.stamp  ## mypy --strict
+types: $(VENV)/dev.stamp  ## mypy --strict, as on Linux and as on macOS
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
 	$(BIN)/mypy -p hack
 
 imports: $(VENV)/dev.stamp  ## import-linter: imports point down only
