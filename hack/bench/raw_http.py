@@ -11,6 +11,9 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -33,16 +36,28 @@ class RawClient:
         self._lock = threading.Lock()  # guards _connections
         self._connections: list[http.client.HTTPSConnection] = []
 
-    def request(self, method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> bytes:
+    def request(
+        self, method: str, path: str, body: bytes = b"", content_type: str = "application/json", accept: str = "*/*"
+    ) -> bytes:
         """The body of the answer. Raises RequestFailed for a status that is no 2xx, OSError for a broken connection."""
         connection = self._connection()
-        headers = {"Authorization": self._authorization, "Content-Type": content_type}
+        headers = {"Authorization": self._authorization, "Content-Type": content_type, "Accept": accept}
         connection.request(method, path, body or None, headers)
         answer = connection.getresponse()
         data = answer.read()
         if not 200 <= answer.status < 300:
             raise RequestFailed(f"{method} {path}: {answer.status} {data[:300].decode(errors='replace')}")
         return data
+
+    @contextmanager
+    def stream(self, path: str, accept: str) -> Iterator[http.client.HTTPResponse]:
+        """The answer to a GET that goes on, over a connection of its own. Raises RequestFailed, OSError."""
+        with closing(http.client.HTTPSConnection(self._address, timeout=_TIMEOUT, context=self._context)) as connection:
+            connection.request("GET", path, headers={"Authorization": self._authorization, "Accept": accept})
+            answer = connection.getresponse()
+            if answer.status != HTTPStatus.OK:
+                raise RequestFailed(f"GET {path}: {answer.status}")
+            yield answer
 
     def close(self) -> None:
         """Close all connections; no thread may use them any more."""

@@ -192,11 +192,10 @@ class _Run:
         self._figures["reports_last_s"] = time.monotonic() - began
         for name, one, other in (("no_reports", before, between), ("reports", between, after)):
             spent = other.at - one.at
+            self._figures[f"{name}_writes"] = (_patches(other) - _patches(one)) / spent
             self._figures[f"{name}_cpu"] = (other.operator.cpu - one.operator.cpu) / spent * 100
             self._figures[f"{name}_api_cpu"] = (other.api_server.cpu - one.api_server.cpu) / spent * 100
             self._figures[f"{name}_rss_mib"] = other.operator.rss / _MIB
-        writes = sum(count - between.calls.get(what, 0) for what, count in after.calls.items() if "patch" in what)
-        self._figures["reports_writes"] = writes / (after.at - between.at)
         if failures:
             self._result.complaints.append(f"{failures} reports were not taken")
         self._result.complaints += [f"TFJob {job}: its last report is not in its status" for job in late[:20]]
@@ -266,3 +265,7 @@ class _Run:
 
     def _snapshot(self, *, operator: bool = True) -> Snapshot:
         return self._environment.snapshot(self._process.pid if operator and self._process is not None else None)
+
+
+def _patches(snapshot: Snapshot) -> int:
+    return sum(count for what, count in snapshot.calls.items() if "patch" in what)

@@ -40,6 +40,34 @@ def test_a_name_can_be_generated(space: Space) -> None:
     assert all(name.startswith("job-") and len(name) == len("job-") + 5 for name in names)
 
 
+def test_writes_can_be_answered_with_metadata_alone(space: Space) -> None:
+    accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+    made = space.http("POST", space.path(PODS), pod("a"), accept=accept)
+    changed = space.http(
+        "PATCH",
+        space.path(PODS, "a"),
+        {"metadata": {"labels": {"x": "y"}}},
+        accept=accept,
+        content_type="application/merge-patch+json",
+    )
+    deleted = space.http("DELETE", space.path(PODS, "a"), accept=accept)
+
+    for answer in (made, changed, deleted):
+        assert answer.body["kind"] == "PartialObjectMetadata"
+        assert answer.body["metadata"]["name"] == "a"
+        assert "spec" not in answer.body
+    assert changed.body["metadata"]["labels"]["x"] == "y"
+    again = space.http("DELETE", space.path(PODS, "nope"), accept=accept)
+    assert (again.code, again.body["kind"]) == (404, "Status")
+
+
+def test_a_deletion_that_answers_with_a_status_does_so_beside_metadata_alone(space: Space) -> None:
+    space.create(CONFIG_MAPS, config_map("a"))
+    accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+    answer = space.http("DELETE", space.path(CONFIG_MAPS, "a"), accept=accept)
+    assert (answer.code, answer.body["kind"]) == (200, "Status")
+
+
 def test_a_taken_name_is_refused(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
 

@@ -28,6 +28,7 @@ from tfoperator.kube.http.transport import MAX_RESPONSE_BYTES, Response, Transpo
 from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.nesting import decode_what_can_be_followed
+from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import PODS, Resource
@@ -50,7 +51,9 @@ WATCH_READ_DEADLINE = 90.0
 WATCH_GRACE = 30.0
 """Seconds by which a watch may outlive its timeoutSeconds."""
 
-_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+_JSON = "application/json"
+_METADATA_OF_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+_METADATA_OF_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -67,6 +70,12 @@ class _Page(msgspec.Struct):
 
 
 _decode_page = msgspec.json.Decoder(_Page).decode
+
+
+def _accepted(decode: Decoder[Any]) -> str:
+    # An API server spends less on an answer that nobody reads if it is asked for metadata alone: for a pod 3.1 kB
+    # become 1.8 kB, and its spec is not encoded.
+    return _METADATA_OF_ONE if decode is decode_nothing else _JSON
 
 
 class Client:
@@ -161,7 +170,7 @@ class Client:
             "GET",
             resource.path(namespace) + list_query(options),
             describe("list", resource, namespace),
-            accept=_METADATA_ONLY if metadata_only else "application/json",
+            accept=_METADATA_OF_LIST if metadata_only else _JSON,
         )
         page = self._decoded(call, lambda body: decode_what_can_be_followed(_decode_page, body))
         try:
@@ -178,6 +187,7 @@ class Client:
             resource.path(namespace) + (query_string(dryRun="All") if dry_run else ""),
             describe("create", resource, namespace, name_in(body)),
             encode(body),
+            accept=_accepted(decode),
             written=kind_of(resource),
         )
         return self._decoded(call, decode)
@@ -199,6 +209,7 @@ class Client:
             path,
             describe("replace", resource, namespace, name, subresource),
             encode(body),
+            accept=_accepted(decode),
             written=kind_of(resource, subresource),
         )
         return self._decoded(call, decode)
@@ -220,6 +231,7 @@ class Client:
             object_path(resource, namespace, name, subresource),
             describe("patch", resource, namespace, name, subresource),
             encode(patch),
+            accept=_accepted(decode),
             content_type=patch_type.value,
             written=kind_of(resource, subresource),
         )
@@ -249,7 +261,7 @@ class Client:
         body = encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}) if options else None
         path = object_path(resource, namespace, name)
         what = describe("delete", resource, namespace, name)
-        self._session.call(Call("DELETE", path, what, body, written=kind_of(resource)))
+        self._session.call(Call("DELETE", path, what, body, accept=_METADATA_OF_ONE, written=kind_of(resource)))
 
     def delete_collection(self, resource: Resource, namespace: str, *, label_selector: str) -> None:
         """DELETE every object that the (non-empty) selector matches."""

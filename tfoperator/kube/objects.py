@@ -250,7 +250,10 @@ decode_deployment: Callable[[bytes], Deployment] = _compacting(Deployment)
 
 
 def decode_nothing(_: bytes) -> None:
-    """For answers to writes that nobody reads: the watch brings what was written."""
+    """For answers to writes that nobody reads: the watch brings what was written.
+
+    A client that is given this asks the server for no more than the object's metadata.
+    """
 
 
 def decode_pod(data: bytes) -> Pod:

@@ -28,7 +28,7 @@ from tfoperator.kube.errors import (
     ServerError,
     TransportError,
 )
-from tfoperator.kube.objects import PartialObject
+from tfoperator.kube.objects import PartialObject, decode_nothing
 from tfoperator.kube.resources import NAMESPACES, PODS, Resource
 from tfoperator.kube.verbs import ApiClient, ListerWatcher, PatchType, decoder
 
@@ -101,7 +101,7 @@ def test_a_verb_is_one_request(
     answer = do(client_for(server.url))
     (request,) = server.requests
     assert (request.method, request.target, request.headers.get("content-type")) == (method, target, content_type)
-    assert request.headers["accept"] == JSON
+    assert request.headers["accept"].split(",")[-1] == JSON
     if body is None:
         assert request.body == b""
     else:
@@ -180,6 +180,17 @@ def test_a_list_of_metadata_asks_for_that_alone(serve: Serve, client_for: MakeCl
         .headers["accept"]
         .startswith("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
     )
+
+
+def test_an_answer_that_nobody_reads_is_asked_for_as_metadata_alone(serve: Serve, client_for: MakeClient) -> None:
+    server = serve(lambda exchange: exchange.respond(200, {"metadata": {}}))
+    client = client_for(server.url)
+    client.create(PODS, "ns", {"metadata": {"name": "a"}}, decode_nothing)
+    client.patch(PODS, "ns", "a", {"metadata": {"labels": {"a": "b"}}}, decode_nothing)
+    client.delete(PODS, "ns", "a")
+    client.create(PODS, "ns", {"metadata": {"name": "b"}}, DECODE)
+    metadata_alone = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+    assert [request.headers["accept"] for request in server.requests] == [*[metadata_alone] * 3, "application/json"]
 
 
 def test_a_list_watch_keeps_its_selection(serve: Serve, client_for: MakeClient) -> None:

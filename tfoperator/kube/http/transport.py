@@ -14,7 +14,7 @@ import ssl
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -25,7 +25,15 @@ from tfoperator.kube.errors import ClientClosed, TransportError
 from tfoperator.kube.http.answer import Answer
 from tfoperator.kube.http.proxy import choose_proxy
 from tfoperator.kube.http.stream import ByteStream
-from tfoperator.kube.http.wire import BROKEN, connect_error, keep_alive, read_error, readable, shut_down
+from tfoperator.kube.http.wire import (
+    BROKEN,
+    await_connection,
+    connect_error,
+    keep_alive,
+    read_error,
+    readable,
+    shut_down,
+)
 
 Headers = Sequence[tuple[str, str]]
 
@@ -263,17 +271,28 @@ class Transport:
             return self._occupy(self._proxy.connect(*self._address, CONNECT_TIMEOUT))
         failure = OSError("its name has no address")
         for family, kind, protocol, _, address in socket.getaddrinfo(*self._address, type=socket.SOCK_STREAM):
-            sock = self._occupy(socket.socket(family, kind, protocol))
+            sock = socket.socket(family, kind, protocol)
             try:
-                sock.settimeout(CONNECT_TIMEOUT)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.connect(address)
-            except OSError as error:
+                await_connection(sock, self._begin_to_connect(sock, address), CONNECT_TIMEOUT)
+            except BaseException as error:
                 self._discard(sock)
+                if not isinstance(error, OSError):
+                    raise
                 failure = error
             else:
                 return sock
         raise failure
+
+    def _begin_to_connect(self, sock: socket.socket, address: Any) -> int:
+        """The number of the error that this begins with, which is that it takes a while."""
+        sock.setblocking(False)
+        with self._lock:
+            if self._closed:
+                raise ClientClosed(_CLOSED)
+            self._busy.add(sock)
+            # Under the lock, since a socket that has sent nothing yet can't be shut down: `close()` would miss it.
+            return sock.connect_ex(address)
 
     def _shake_hands(self, sock: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
         tls = context.wrap_socket(sock, server_hostname=self._server_name, do_handshake_on_connect=False)

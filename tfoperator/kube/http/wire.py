@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
+import os
 import select
 import socket
 import ssl
@@ -44,6 +46,22 @@ def connect_error(error: Exception, where: str) -> TransportError:
     if isinstance(error, TimeoutError):
         return TransportError(f"cannot connect to {where}: no answer in time")
     return TransportError(f"cannot connect to {where}: {error}")
+
+
+def await_connection(sock: socket.socket, error: int, timeout: float) -> None:
+    """Wait for what `connect_ex` of a socket that does not block has begun, and has answered with `error`.
+
+    The timeout, in seconds, remains that of the socket. Raises OSError, among them TimeoutError.
+    """
+    if error in (errno.EINPROGRESS, errno.EWOULDBLOCK):
+        poll = select.poll()
+        poll.register(sock, select.POLLOUT)
+        if not poll.poll(timeout * 1000):
+            raise TimeoutError(f"no connection within {timeout:g} s")
+        error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if error:
+        raise OSError(error, os.strerror(error))
+    sock.settimeout(timeout)
 
 
 def readable(sock: socket.socket) -> bool:

@@ -45,7 +45,7 @@ class Notices:
         crowd = 0 if _CROWDED in self._said or not is_replica(pod) else replicas()
         if crowd > self._cpus:
             cpus = "1 CPU" if self._cpus == 1 else f"{self._cpus} CPUs"
-            yield _CROWDED, f"{crowd} replicas share {cpus}: they slow each other down"
+            yield _CROWDED, f"there are more replicas than the {cpus} of this machine: they slow each other down"
         if self._gpu_problem and any(_names_gpus(container) for container in containers):
             yield "NoGPU", f"{self._gpu_problem}; what asks for {GPU} runs without a GPU of its own"
 

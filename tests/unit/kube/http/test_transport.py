@@ -268,6 +268,21 @@ def test_close_does_not_wait_for_a_connection_that_is_being_made(connect, stage:
             one.close()
 
 
+def test_a_connection_is_not_made_after_close(serve: Serve, connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve(ok)
+    transport = connect(server.url)
+
+    class ClosingSocket(socket.socket):
+        def setsockopt(self, *options: object) -> None:
+            transport.close()
+            super().setsockopt(*options)
+
+    monkeypatch.setattr(socket, "socket", ClosingSocket)
+    with pytest.raises(ClientClosed):
+        transport.request("GET", "/")
+    assert server.connections == 0
+
+
 def test_a_sibling_is_closed_by_itself(serve: Serve, connect) -> None:
     server = serve(lambda exchange: exchange.respond())
     transport = connect(server.url)

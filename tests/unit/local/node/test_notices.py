@@ -39,7 +39,7 @@ def test_more_replicas_than_cpus_are_said_once() -> None:
     assert said(about, pod(), 2) == []
     assert said(about, pod(is_replica=False), 9) == []
     assert about.about(pod(), lambda: 3) == [
-        ("MoreReplicasThanCPUs", "3 replicas share 2 CPUs: they slow each other down")
+        ("MoreReplicasThanCPUs", "there are more replicas than the 2 CPUs of this machine: they slow each other down")
     ]
     assert said(about, pod(), 4) == []
 
