@@ -18,7 +18,8 @@ T = TypeVar("T")
 LEVELS = 200
 """How deep an object stays readable that can't be read as a whole. Nothing in Kubernetes is a quarter of it."""
 
-_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+# A string without an end goes to the end of the text, or each quotation mark in it would be looked at as a beginning.
+_TOKENS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 def decode_what_can_be_followed(decode: Decoder[T], data: bytes) -> T:

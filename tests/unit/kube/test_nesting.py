@@ -66,7 +66,7 @@ def test_lists_and_objects_below_so_many_others_are_null(value: Any, levels: int
     assert json.loads(cut_off(data, levels)) == pruned(value, levels)
 
 
-@pytest.mark.parametrize("data", [b"[[[", b"]]]", b'["', b'{"a":[[[[', b""])
+@pytest.mark.parametrize("data", [b"[[[", b"]]]", b'["', b'{"a":[[[[', b"", b'["' + b'\\"' * 500_000])
 def test_what_is_no_json_does_not_become_any(data: bytes) -> None:
     for levels in (0, 1, 9):
         assert cut_off(data, levels) == data
