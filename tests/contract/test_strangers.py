@@ -26,7 +26,6 @@ from tests.contract.nodes import Node
 from tests.contract.support import CONFIG_MAPS, NAMESPACES, Json, Space, config_map, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
-from tfoperator.local.apiserver.display import builtin_schemas
 
 SCRIPTS = Path(__file__).parent / "strangers"
 SECONDS = 150
@@ -248,14 +247,6 @@ def test_kubectl_makes_things_edits_and_explains(space: Space) -> None:
     assert "<[]Container> -required-" in kubectl("explain", "deployment.spec.template.spec")
     assert "targetPort\t<IntOrString>" in kubectl("explain", "service.spec.ports", "--recursive")
     assert "Server Version" in kubectl("version")
-
-
-def test_built_in_kinds_are_described_as_kubernetes_describes_them(space: Space) -> None:
-    published = builtin_schemas.read()
-    told: dict[str, object] = {}
-    for path in ("api/v1", "apis/apps/v1", "apis/coordination.k8s.io/v1"):
-        told |= space.http("GET", f"/openapi/v3/{path}").body["components"]["schemas"]
-    assert [name for name, schema in published.items() if told.get(name) != schema] == []
 
 
 CHART = {"apiVersion": "v2", "name": "trains", "version": "1.0.0"}
