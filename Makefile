@@ -11,12 +11,16 @@ unexport PYTHONDONTWRITEBYTECODE
 # One more than there are cores: a test that talks with other programs waits a part of its time.
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder -n $$(($(JOBS) + 1))
 
-.PHONY: run test check lint types imports unit contract e2e controlplane generate lock constraints base-image audit sbom release docs bench microbench terminalbench clean help
+# requirements/overrides.txt says why.
+NO_TENSORFLOW := "there is no TensorFlow for this Python yet; with an older one: make run PYTHON=python3.13 VENV=.venv-3.13"
+
+.PHONY: run test test-python check lint types imports unit contract e2e controlplane generate lock constraints base-image audit sbom release docs bench microbench terminalbench clean help
 
 help:  ## what each target does
 	@sed -nE 's/^([a-z0-9-]+):.*##  *(.*)/\1@\2/p' $(MAKEFILE_LIST) | column -t -s@
 
 run: $(VENV)/run.stamp  ## train the digits example on this machine, without a cluster
+	@$(BIN)/python -c 'import importlib.util, sys; importlib.util.find_spec("tensorflow") or sys.exit($(NO_TENSORFLOW))'
 	$(BIN)/tfoperator run examples/digits/tfjob.yaml
 
 test: $(VENV)/dev.stamp  ## every check and every test, with a real kube-apiserver and TensorFlow
@@ -24,14 +28,18 @@ test: $(VENV)/dev.stamp  ## every check and every test, with a real kube-apiserv
 	$(PYTEST) tests/unit
 	$(PYTEST) tests/cluster tests/contract tests/e2e
 
+test-python:  ## unit tests under another Python, in an environment of its own: make test-python PYTHON=python3.14
+	@$(MAKE) --no-print-directory unit VENV=build/python-$$($(PYTHON) -c 'import platform; print(platform.python_version())')
+
 check: lint types imports  ## static checks
 
 lint: $(VENV)/dev.stamp  ## ruff: style and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/dev.stamp  ## mypy --strict
+types: $(VENV)/dev.stamp  ## mypy --strict, as on Linux and as on macOS
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
 	$(BIN)/mypy -p hack
 
 imports: $(VENV)/dev.stamp  ## import-linter: imports point down only

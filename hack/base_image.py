@@ -75,8 +75,12 @@ def digest_of(reference: Reference, *, scheme: str = "https") -> str:
 
 
 def _get(url: str, headers: dict[str, str]) -> tuple[bytes, str]:
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=LIMIT) as answer:
-        return answer.read(MAX_BYTES), answer.headers.get("Docker-Content-Digest", "")
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=LIMIT) as answer:
+            return answer.read(MAX_BYTES), answer.headers.get("Docker-Content-Digest", "")
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise
 
 
 def _token(refusal: urllib.error.HTTPError, scheme: str) -> str:

@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -54,6 +55,9 @@ def answers(url: str, *, token: str = "", ca_file: Path | None = None) -> bool:
         context = ssl.create_default_context(cafile=ca_file) if ca_file else None
         with urllib.request.urlopen(request, timeout=2, context=context) as answer:
             return bool(answer.status == 200)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return False
     except OSError:
         return False
 

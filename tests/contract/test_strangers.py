@@ -243,6 +243,9 @@ def test_kubectl_makes_things_edits_and_explains(space: Space) -> None:
     assert json.loads(kubectl("get", "configmap", "settings", "-o", "json"))["data"] == {"a": "edited"}
     assert "tfjobs" in kubectl("api-resources")
     assert "cleanPodPolicy" in kubectl("explain", "tfjob.spec.runPolicy")
+    assert "imagePullPolicy" in kubectl("explain", "pod.spec.containers")
+    assert "<[]Container> -required-" in kubectl("explain", "deployment.spec.template.spec")
+    assert "targetPort\t<IntOrString>" in kubectl("explain", "service.spec.ports", "--recursive")
     assert "Server Version" in kubectl("version")
 
 

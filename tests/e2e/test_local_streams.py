@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
+import socket
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -168,3 +173,47 @@ def test_what_can_not_be_done_says_why(kubectl: Kubectl, pod: str) -> None:
     assert "connect to the port itself" in forwarded.stderr
     assert 'pods "nobody" not found' in gone.stderr
     assert (missing.returncode, forwarded.returncode, gone.returncode) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("arguments", [("exec", "talks", "--", "true"), ("attach", "talks"), ("cp", "talks:/x", "y")])
+def test_a_client_of_spdy_is_told_what_to_use(
+    kubectl: Kubectl, pod: str, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    # As kubectl before 1.31, and client-go's own executor.
+    monkeypatch.setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")
+    done = Kubectl(kubectl.kubeconfig, NAMESPACE).run(*arguments, timeout=60)
+    assert done.returncode == 1
+    assert "SPDY is not spoken here: use kubectl 1.31 or later" in done.stderr
+
+
+def test_ports_are_refused_to_clients_of_spdy_too(kubectl: Kubectl, pod: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", "false")
+    done = Kubectl(kubectl.kubeconfig, NAMESPACE).run("port-forward", pod, "8080:80", timeout=60)
+    assert done.returncode == 1
+    assert "connect to the port itself" in done.stderr
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("what", ["exec?command=true&stdout=true", "attach?stdout=true", "portforward"])
+def test_a_refused_upgrade_is_answered_and_ends_the_connection(
+    plane: ControlPlane, pod: str, method: str, what: str
+) -> None:
+    config = plane.server.kubeconfig()
+    address = urlsplit(config["clusters"][0]["cluster"]["server"])
+    head = (
+        f"{method} /api/v1/namespaces/{NAMESPACE}/pods/{pod}/{what} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+        f"Authorization: Bearer {config['users'][0]['user']['token']}\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+        "X-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n"
+    )
+    trust = ssl.create_default_context(
+        cadata=base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]).decode()
+    )
+    with (
+        socket.create_connection((address.hostname or "", address.port or 0), timeout=60) as plain,
+        trust.wrap_socket(plain, server_hostname=address.hostname) as connection,
+        connection.makefile("rb") as answer,
+    ):
+        connection.sendall(head.encode() + b"\x80\x03\x00\x01")  # SPDY's first frame, sent in hope
+        status, _, rest = answer.read().partition(b"\r\n")  # to the end of the connection
+    assert status in (b"HTTP/1.1 400 Bad Request", b"HTTP/1.1 501 Not Implemented")
+    assert json.loads(rest.partition(b"\r\n\r\n")[2])["status"] == "Failure"

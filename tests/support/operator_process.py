@@ -83,6 +83,9 @@ class OperatorProcess:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
                 return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            error.close()
+            return None
         except OSError:
             return None
 

@@ -57,7 +57,8 @@ class PrometheusApi:
             with urllib.request.urlopen(url, timeout=30) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
-            raise AssertionError(f"{parameters}: {error.read().decode()}") from error
+            with error:
+                raise AssertionError(f"{parameters}: {error.read().decode()}") from error
 
     def query(self, expression: str) -> list[Json]:
         """The samples of an expression now."""

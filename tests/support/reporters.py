@@ -86,7 +86,8 @@ class Reporters:
             with urllib.request.urlopen(request, context=context, timeout=30) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
+            with error:
+                return error.code, json.loads(error.read())
 
     def accepted(self, pod: str, status: Any, token: str = "") -> Json:
         """As `post`, as soon as the operator knows the pod and the cluster's keys; the report as it was understood."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,15 +31,15 @@ def server_context(certificate: KeyPair) -> ssl.SSLContext:
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
     """A path for OpenSSL, which reads files only: in memory on Linux, where a pod may have no place to write."""
-    if hasattr(os, "memfd_create"):
+    if sys.platform == "linux":
         number = os.memfd_create("certificate", os.MFD_CLOEXEC)
         with os.fdopen(number, "wb") as file:
             file.write(content)
             file.flush()
             yield f"/proc/self/fd/{number}"
-        return
-    with tempfile.TemporaryDirectory(prefix="tfoperator-") as folder:
-        path = Path(folder, "server.pem")
-        path.touch(mode=0o600)
-        path.write_bytes(content)
-        yield str(path)
+    else:
+        with tempfile.TemporaryDirectory(prefix="tfoperator-") as folder:
+            path = Path(folder, "server.pem")
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+            yield str(path)

@@ -28,6 +28,7 @@ from tfoperator.kube.http.transport import MAX_RESPONSE_BYTES, Response, Transpo
 from tfoperator.kube.identity import decode_identity
 from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.log_stream import LogStream
+from tfoperator.kube.nesting import decode_what_can_be_followed
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
@@ -172,9 +173,9 @@ class Client:
             describe("list", resource, namespace),
             accept=_METADATA_OF_LIST if metadata_only else _JSON,
         )
-        page = self._decoded(call, _decode_page)
+        page = self._decoded(call, lambda body: decode_what_can_be_followed(_decode_page, body))
         try:
-            items = tuple([decode(bytes(item)) for item in page.items or ()])
+            items = tuple([decode_what_can_be_followed(decode, bytes(item)) for item in page.items or ()])
         except UNDECODABLE as error:
             raise MalformedResponse(f"{call.what}: an item can't be decoded: {error}") from error
         meta = page.metadata

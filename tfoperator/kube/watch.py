@@ -14,6 +14,7 @@ import msgspec
 from tfoperator.clock import Clock, StopSignal
 from tfoperator.kube.errors import UNDECODABLE, DeadlineExceeded, KubeError, MalformedResponse, Status, TransportError
 from tfoperator.kube.http.stream import ByteStream
+from tfoperator.kube.nesting import decode_what_can_be_followed
 from tfoperator.kube.verbs import Decoder, WatchEvent, WatchEventType
 
 T = TypeVar("T")
@@ -161,9 +162,9 @@ class HttpWatch(Generic[T]):
 
     def _event(self, line: bytes) -> WatchEvent[T]:
         try:
-            raw = _decode_line(line)
+            raw = decode_what_can_be_followed(_decode_line, line)
             if kind := _OBJECT_EVENTS.get(raw.type):
-                return WatchEvent(kind, self._decode(bytes(raw.object)))
+                return WatchEvent(kind, decode_what_can_be_followed(self._decode, bytes(raw.object)))
             if raw.type == WatchEventType.BOOKMARK:
                 meta = _decode_bookmark(raw.object).metadata
                 ends = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"

@@ -22,6 +22,7 @@ from tfoperator.kube.config import ClusterConfig, StaticCredentials, TlsOptions,
 from tfoperator.kube.objects import Pod
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.controllers import DeploymentController
+from tfoperator.local.file_limit import raise_file_limit
 from tfoperator.local.gpus import GpuManager
 from tfoperator.local.node import NodeAgent
 from tfoperator.local.runtime import LOOPBACK, RECORDS, HostService, RuntimeName, is_stopped, make_runtime
@@ -143,6 +144,7 @@ class ControlPlane:
 
         Raises OSError, RuntimeUnavailable.
         """
+        raise_file_limit()
         with ExitStack() as undo:
             undo.callback(self._quietly, "API server", self.server.stop)
             undo.callback(self._quietly, "client", self.client.close)

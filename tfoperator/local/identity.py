@@ -60,8 +60,9 @@ def _identify_linux(pid: int) -> ProcessIdentity | None:
 
 
 def _identify_with_ps(pid: int) -> ProcessIdentity | None:
-    answer = subprocess.run(
-        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False, timeout=10
-    )
+    # The same words for the same moment, wherever a laptop has been taken since and whoever asks.
+    command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+    environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=10)
     state, _, started = answer.stdout.strip().partition(" ")
     return None if not state or state.startswith("Z") else ProcessIdentity(pid, started.strip())

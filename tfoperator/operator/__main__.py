@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from tfoperator.operator.process import run
 
 MAX_NESTING = 25_000
-"""API servers take JSON of up to 10,000 levels, so an object can be that deep. Python's own bound of 1000 would let
-whoever may create a TFJob keep the operator from reading any; decoding takes one level each, on the C stack of a few
-hundred bytes a level."""
+"""API servers take JSON of up to 10,000 levels, so an object can be that deep. Decoding takes one level each, on the C
+stack of a few hundred bytes a level. Where Python allows less whatever is said here, `kube/nesting.py` helps."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

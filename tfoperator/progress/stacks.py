@@ -11,11 +11,13 @@ temporary files. A signal that the program handles itself is left to it.
 
 from __future__ import annotations
 
+import calendar
 import faulthandler
 import os
 import re
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +33,7 @@ _SUFFIX = ".txt"
 _TIMEOUT = 5.0  # seconds for a process to write: the handler needs milliseconds, a loaded machine more
 _QUIET = 0.2  # seconds without a new byte after which all has been written
 _POLL = 0.02
+_SLACK = 2.0  # seconds: `ps` says whole ones, and counts from when the machine was started
 _MAX_BYTES = 4 << 20  # of one process's stacks: faulthandler writes 100 threads of 100 frames at most
 
 _registered: dict[int, TextIO] = {}
@@ -167,8 +170,30 @@ def _has_registered(pid: int, path: Path) -> bool:
         own, opened = path.stat(), _open_files(pid)
     except OSError:
         # In a container the first process is what trains, and can be seen. A machine's first process may halt it.
-        return pid > 1
+        return pid > 1 and not _is_younger(pid, path)
     return any(os.path.samestat(own, one) for one in opened)
+
+
+def _is_younger(pid: int, path: Path) -> bool:
+    """Whether a process was started after the file was made, so that another made it; False where that isn't known."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    started = _started(pid)
+    made = getattr(found, "st_birthtime", found.st_mtime)  # the first on macOS
+    return started is not None and started > made + _SLACK
+
+
+def _started(pid: int) -> float | None:
+    """When a process was started, in seconds since the epoch, as `ps` says; None if it does not."""
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=10)
+        return float(calendar.timegm(time.strptime(done.stdout.strip(), "%a %b %d %H:%M:%S %Y")))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
 
 
 def _open_files(pid: int) -> list[os.stat_result]:

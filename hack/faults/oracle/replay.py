@@ -104,7 +104,8 @@ class _Reader:
         self._check_verdict(job, old_verdict)
         self._check_counts(job, old_counts)
         self._check_number(job, old_number)
-        for kind, index in sorted(old_completed - job.completed() if job.job_restarts == old_number else ()):
+        all_again = job.job_restarts > old_number or (job.together and job.holds("Suspended"))
+        for kind, index in () if all_again else sorted(old_completed - job.completed()):
             self._complain("lost", job, f"{kind}-{index} is not completed any more")
         for key in sorted(job.completed() - old_completed):
             if not any(pod.ended_well for pod in job.pods.values() if pod.replica == key):

@@ -22,12 +22,12 @@ __all__ = ["served", "world"]
 class Certificates:
     """PEM files of one authority: `ca.crt`, and `{name}.crt` with `{name}.key` for each name made."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, of_authority: str = "-addext keyUsage=critical,keyCertSign,cRLSign") -> None:
         self.directory = directory
         self.ca = directory / "ca.crt"
         self._openssl(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test-ca "
-            "-keyout ca.key -out ca.crt"
+            f"-keyout ca.key -out ca.crt {of_authority}"
         )
 
     def _openssl(self, arguments: str) -> None:

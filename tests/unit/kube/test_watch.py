@@ -125,7 +125,6 @@ def test_an_error_event_carries_the_status_and_does_not_end_the_watch(serve: Ser
         b'{"type":"BOOKMARK","object":{}}\n',
         b'{"type":"EXPLODED","object":{}}\n',
         b"\xff\xfe\n",
-        b'{"type":"ADDED","object":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}\n",
     ],
 )
 def test_a_line_that_makes_no_sense_ends_the_watch_with_an_error(

@@ -3,6 +3,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from pathlib import Path
+
+import pytest
 
 from tests.support.eventually import eventually
 from tests.unit.local.node.pods import python
@@ -14,6 +17,18 @@ def test_a_process_is_known_by_more_than_its_id() -> None:
     assert mine is not None
     assert is_alive(mine)
     assert not is_alive(ProcessIdentity(mine.pid, "another time"))
+
+
+def test_without_proc_a_process_stays_the_same_wherever_one_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS: `ps` tells the time as people of the place do."""
+    monkeypatch.setattr("tfoperator.local.identity._PROC", Path("/nonexistent"))
+    seen = set()
+    for zone in ("UTC", "Asia/Tokyo", "America/Los_Angeles"):
+        monkeypatch.setenv("TZ", zone)
+        seen.add(identify(os.getpid()))
+    assert len(seen) == 1
+    assert None not in seen
+    assert identify(2**22 + 1) is None
 
 
 def test_only_the_very_process_is_signalled() -> None:

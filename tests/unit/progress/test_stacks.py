@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -165,3 +166,40 @@ def test_the_command_prints_the_stacks_of_its_container(tmp_path: Path) -> None:
             return done.stdout
 
         assert f"Process {process.pid}:" in eventually(asked, within=60)
+
+
+@pytest.mark.parametrize(("later", "asked"), [(-60.0, True), (0.9, True), (60.0, False), (None, True)])
+def test_where_open_files_cant_be_seen_a_process_that_is_younger_than_the_file_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: float | None, asked: bool
+) -> None:
+    """As on macOS: the number may be another process's by now, which the signal would end."""
+    file = tmp_path / "4711.txt"
+    file.touch()
+    made = file.stat().st_mtime
+    signals: list[int] = []
+
+    def kill(pid: int, number: int) -> None:
+        signals.append(number)
+        file.write_text("File train.py")
+
+    def unseen(pid: int) -> list[os.stat_result]:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(stacks, "_status", lambda pid: {})
+    monkeypatch.setattr(stacks, "_open_files", unseen)
+    monkeypatch.setattr(stacks, "_started", lambda pid: None if later is None else made + later)
+    monkeypatch.setattr(os, "getpgid", lambda pid: pid)
+    monkeypatch.setattr(os, "kill", kill)
+    ((_, text),) = take(tmp_path, timeout=30)
+    assert ("File train.py" in text) is asked
+    assert signals == ([signal.SIGUSR1] if asked else [])
+
+
+def test_ps_says_when_a_process_was_started() -> None:
+    before = time.time()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        started = stacks._started(process.pid)
+        process.kill()
+    assert started is not None
+    assert before - stacks._SLACK <= started <= time.time() + stacks._SLACK
+    assert stacks._started(2**22 + 1) is None

@@ -98,6 +98,9 @@ class FragileStream(io.TextIOBase):
         """Flush, or not."""
         self._attempt(self._stream.flush)
 
+    def close(self) -> None:
+        """Nothing: the stream is its owner's, who may have closed it when Python finalizes this object."""
+
     def _attempt(self, act: Callable[[], object]) -> None:
         if self.error is None:
             try:

@@ -115,7 +115,8 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
         try:
             KubeConfigLoader(trimmed).load_and_set(found)
         except Exception as error:  # noqa: BLE001 - OAuth, HTTP and parsing errors of three libraries, maybe with secrets
-            hint = _UNTRUSTED if _is_untrusted(error) else type(error).__name__
+            reason = _why_untrusted(error)
+            hint = _UNTRUSTED.format(reason) if reason else type(error).__name__
             raise ConfigError(f"{where}: refreshing the OpenID Connect token failed: {hint}") from None
         # The key has this name since version 35.
         if not (token := found.api_key.get("BearerToken") or found.api_key.get("authorization")):
@@ -147,17 +148,18 @@ def _trusting(settings: Any, where: str) -> dict[str, Any]:
 
 
 _UNTRUSTED = (
-    "the certificate of idp-issuer-url is not trusted: set idp-certificate-authority to the issuer's authority, or "
-    "have the system trust it (SSL_CERT_FILE)"
+    "the certificate of idp-issuer-url is not trusted ({}): set idp-certificate-authority to the issuer's authority, "
+    "or have the system trust it (SSL_CERT_FILE)"
 )
 
 
-def _is_untrusted(error: BaseException | None) -> bool:
+def _why_untrusted(error: BaseException | None) -> str:
+    """OpenSSL's reason, which has no secrets, "" if it is something else. From 3.13 on Python is stricter than Go."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
-            return True
+            return error.verify_message
         error = error.__cause__ or error.__context__
-    return False
+    return ""
 
 
 def _token_expiry(token: str) -> datetime | None:

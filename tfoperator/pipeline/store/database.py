@@ -34,6 +34,13 @@ class Database:
         self.path = path
         self._engine = sqlite_engine(path, read_only=read_only)
         try:
+            self._prepare(path, read_only=read_only)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self, path: Path, *, read_only: bool) -> None:
+        try:
             if read_only:
                 path.stat()
             else:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.nested import TOO_MANY_LEVELS
 from tests.unit.api.samples import FULL_SPEC, TEMPLATE, tfjob
 from tfoperator.api.conversion import (
     V1_ONLY,
@@ -289,7 +290,7 @@ def test_what_v1s_rules_refuse_is_not_restored(spec: dict[str, Any]) -> None:
 
 def test_what_cant_be_decoded_as_v1_is_not_restored() -> None:
     deep: Any = []
-    for _ in range(3 * sys.getrecursionlimit()):
+    for _ in range(TOO_MANY_LEVELS):
         deep = [deep]
     with pytest.raises(ConversionError, match=r"v1-only.*: spec: "):
         check_restored(older({}) | {"spec": {"checkpoint": deep}}, ["checkpoint"])

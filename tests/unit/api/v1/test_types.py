@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.nested import nested
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, job_of, tfjob
 from tfoperator.api.v1.types import TFJobSpec, TFJobStatus, decode_tfjob
 
@@ -97,7 +98,7 @@ def test_only_what_has_no_readable_metadata_is_refused(data: bytes) -> None:
         b'{"metadata": {"name": "\xd3"}}',
         b'{"\xd3": 1, "metadata": {"generation": {}}}',
         b'{"spec": {"checkpoint": {"volume": {"\xd3": {}}, "mountPath": "/checkpoint"}}}',
-        b'{"spec": {"tfReplicaSpecs": {"Worker": {"template": ' + b"[" * 9000 + b"]" * 9000 + b"}}}}",
+        b'{"spec": {"tfReplicaSpecs": {"Worker": {"template": ' + nested() + b"}}}}",
     ],
     ids=["name not UTF-8", "member not UTF-8", "volume not UTF-8", "nested deeply"],
 )

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.support.threads import run_at_once
@@ -140,6 +141,7 @@ def test_a_file_that_is_none_or_newer_is_an_error_that_names_it(tmp_path: Path) 
     connection.close()
     with pytest.raises(StoreError, match="newer tfoperator"):
         MetadataStore(newer)
+    assert str(newer) not in {one.path for one in psutil.Process().open_files()}
 
 
 def test_a_reader_makes_and_writes_nothing_and_sees_what_others_write(store: MetadataStore, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""OpenAPI documents, as much as clients need: `kubectl explain` of custom kinds, and who checks unknown fields.
+"""OpenAPI documents, as much as clients need: `kubectl explain`, and who checks unknown fields.
 
-Built-in kinds are described as open objects. Each PATCH operation lists the `fieldValidation` parameter, by which
+Each PATCH operation lists the `fieldValidation` parameter, by which
 kubectl learns that the server checks fields, so that it does not try to with a schema of its own.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tfoperator.local.apiserver.display import builtin_schemas
 from tfoperator.local.apiserver.objects import CustomResource
-from tfoperator.local.apiserver.resource_types import ResourceType
+from tfoperator.local.apiserver.resource_types import BUILTIN, ResourceType
 
 _Dict = dict[str, Any]
 
@@ -42,16 +43,22 @@ class OpenAPI:
 
     def _group_document(self, resources: list[ResourceType]) -> _Dict:
         paths: _Dict = {}
-        schemas: _Dict = {}
+        published = builtin_schemas.read() if any(resource in BUILTIN for resource in resources) else {}
+        builtin = builtin_schemas.names_of(published, resources)
+        schemas = builtin_schemas.reachable(published, builtin.values())
+        for resource, name in builtin.items():
+            schemas[name] = {**schemas[name], "description": _BUILTIN_TEXT.format(resource.kind)}
         for resource in resources:
-            package = ".".join(reversed(resource.group.split("."))) or "io.k8s.api.core"
-            name = f"{package}.{resource.version}.{resource.kind}"
             gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-            schema = self._schemas.get(resource, {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
-            schemas[name] = {**schema, "x-kubernetes-group-version-kind": [gvk]}
+            if (name := builtin.get(resource, "")) == "":
+                package = ".".join(reversed(resource.group.split(".")))
+                name = f"{package}.{resource.version}.{resource.kind}"
+                schema = self._schemas.get(resource, {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+                schemas[name] = {**schema, "x-kubernetes-group-version-kind": [gvk]}
             base = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
             scope = "/namespaces/{namespace}" if resource.namespaced else ""
-            # No request content is listed on purpose: kubectl would compute strategic patches from the open schemas.
+            # No request content is listed on purpose: kubectl would compute strategic patches from these schemas, and
+            # those of custom kinds say nothing of lists; for built-in kinds it has its own.
             operation = {
                 "operationId": f"patch{resource.kind}",
                 "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
@@ -64,8 +71,12 @@ class OpenAPI:
         return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
 
 
+_BUILTIN_TEXT = (
+    "A {} of Kubernetes, with the fields and types that it has there. What each field means is told by "
+    "`kubectl explain` against a cluster, and by the Kubernetes API reference."
+)
 _INFO = {"title": "Kubernetes (tfoperator, embedded)", "version": "v1.34.0"}
 
 
 def _content(schema: str) -> _Dict:
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {"application/json": {"schema": {"$ref": f"{builtin_schemas.REFERENCE}{schema}"}}}

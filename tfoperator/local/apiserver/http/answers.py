@@ -29,6 +29,8 @@ def status_answer(error: StatusError) -> web.Response:
     """A refusal."""
     response = json_answer(encode(error.body()), status=error.code)
     response.headers.update(error.headers)
+    if error.headers.get("Connection") == "close":
+        response.force_close()
     return response
 
 

@@ -26,6 +26,9 @@ from tfoperator.local.apiserver.http.pod_logs import LogStream
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.runtime import Beside
 
+_ENDS = {"Connection": "close"}
+"""With a refused upgrade: what the client has sent since is in no protocol that is spoken here."""
+
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _PIECE = 32 * 1024
@@ -66,11 +69,11 @@ async def open_socket(request: web.Request) -> web.WebSocketResponse:
     """Accept a WebSocket; StatusError 400 for a client that has none."""
     upgrade = request.headers.get("Upgrade", "").lower()
     if upgrade != "websocket":
-        raise bad_request(
-            "this is spoken over WebSockets only, as kubectl does from 1.31 on and Python clients do"
-            if upgrade
-            else "Upgrade request required"
-        )
+        if not upgrade:
+            raise bad_request("Upgrade request required")
+        spoken = upgrade.partition("/")[0].upper()[:20]
+        message = f"{spoken} is not spoken here: use kubectl 1.31 or later, or another client that speaks WebSockets"
+        raise StatusError(400, "BadRequest", message, headers=_ENDS)
     socket = web.WebSocketResponse(
         protocols=PROTOCOLS, max_msg_size=_MAX_MESSAGE, heartbeat=_HEARTBEAT_SECONDS, compress=False
     )
@@ -282,4 +285,5 @@ def no_ports() -> StatusError:
         "NotImplemented",
         "ports are not forwarded here, for there is nothing to cross: connect to the port itself, at the address that "
         "`kubectl get pods -o wide` shows for the pod",
+        headers=_ENDS,
     )

@@ -1,0 +1,63 @@
+"""Writes the schemas of the built-in kinds that the embedded API server has: their fields, without Kubernetes' texts.
+
+python hack/builtin_schemas.py     reads the module that `make controlplane` fetches, and writes one schema per line
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from hack import gobuild
+from tfoperator.local.apiserver.display.builtin_schemas import FILE, names_of, reachable
+from tfoperator.local.apiserver.resource_types import BUILTIN
+
+KUBERNETES = "k8s.io/kubernetes"
+
+
+def published(folder: Path) -> dict[str, Any]:
+    """All schemas of the documents that describe the groups of the built-in kinds."""
+    groups = {f"apis__{one.group}__{one.version}" if one.group else f"api__{one.version}" for one in BUILTIN}
+    found: dict[str, Any] = {}
+    for group in sorted(groups):
+        document = json.loads((folder / f"{group}_openapi.json").read_text())
+        found |= document["components"]["schemas"]
+    return found
+
+
+def lines(schemas: dict[str, Any]) -> Iterator[str]:
+    """The schemas of the built-in kinds and all that they refer to, in an order that does not change."""
+    chosen = reachable(schemas, names_of(schemas, BUILTIN).values())
+    for name, schema in sorted(without_texts(chosen).items()):
+        yield f"{json.dumps(name)}:{json.dumps(schema, separators=(',', ':'), sort_keys=True, ensure_ascii=False)}"
+
+
+def without_texts(value: Any) -> Any:
+    """Without descriptions, which are somebody else's sentences. A field of that name has a schema, which is no text."""
+    if isinstance(value, list):
+        return [without_texts(one) for one in value]
+    if isinstance(value, dict):
+        kept = {key: one for key, one in value.items() if not (key == "description" and isinstance(one, str))}
+        return {key: without_texts(one) for key, one in kept.items()}
+    return value
+
+
+def main() -> int:
+    """Write the file; returns the exit code."""
+    try:
+        folder = gobuild.module_folder("kubernetes", KUBERNETES) / "api" / "openapi-spec" / "v3"
+    except gobuild.BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    FILE.write_text("{\n" + ",\n".join(lines(published(folder))) + "\n}\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,14 @@
+"""JSON that is nested deeper than any Python follows it.
+
+Up to 3.12 Python allows as many levels as its own functions may be nested, 3.13 some 10,000, and later ones as many as
+fit into the stack.
+"""
+
+from __future__ import annotations
+
+TOO_MANY_LEVELS = 1_000_000
+
+
+def nested(levels: int = TOO_MANY_LEVELS) -> bytes:
+    """Lists in lists."""
+    return b"[" * levels + b"]" * levels

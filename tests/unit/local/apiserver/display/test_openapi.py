@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tfoperator.local.apiserver.display import OpenAPI
+from tfoperator.local.apiserver.objects import tfjobs
+from tfoperator.local.apiserver.resource_types import BUILTIN, NODE_METRICS
+
+CUSTOM = tfjobs()
+OPENAPI = OpenAPI([*BUILTIN, NODE_METRICS, *(one.resource for one in CUSTOM)], CUSTOM)
+PATHS = [
+    "api/v1",
+    "apis/apps/v1",
+    "apis/coordination.k8s.io/v1",
+    "apis/kubeflow.org/v1",
+    "apis/kubeflow.org/v1alpha2",
+    "apis/metrics.k8s.io/v1beta1",
+]
+
+
+def document(path: str) -> dict[str, Any]:
+    found = OPENAPI.document(f"/openapi/v3/{path}")
+    assert found is not None
+    return found
+
+
+def of_kind(path: str, kind: str) -> Any:
+    schemas = document(path)["components"]["schemas"]
+    [found] = [
+        one
+        for one in schemas.values()
+        if any(known["kind"] == kind for known in one.get("x-kubernetes-group-version-kind") or ())
+    ]
+    return found
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_reference_leads_somewhere(path: str) -> None:
+    found = document(path)
+    text = json.dumps(found)
+    names = {part.partition('"')[0] for part in text.split('"#/components/schemas/')[1:]}
+    assert names
+    assert names <= set(found["components"]["schemas"])
+
+
+def test_all_documents_are_listed() -> None:
+    listed = OPENAPI.document("/openapi/v3")
+    assert listed is not None
+    assert sorted(listed["paths"]) == PATHS
+    assert OPENAPI.document("/openapi/v3/apis/nosuch/v1") is None
+
+
+@pytest.mark.parametrize("resource", BUILTIN, ids=lambda one: one.kind)
+def test_built_in_kinds_are_described_with_their_fields(resource: Any) -> None:
+    path = f"apis/{resource.group}/{resource.version}" if resource.group else f"api/{resource.version}"
+    described = of_kind(path, resource.kind)
+    assert described["description"]
+    assert "metadata" in described["properties"]
+
+
+def test_a_document_describes_what_its_own_kinds_need_and_no_more() -> None:
+    assert "io.k8s.api.core.v1.PodSpec" in document("apis/apps/v1")["components"]["schemas"]
+    assert "io.k8s.api.core.v1.PodSpec" not in document("apis/coordination.k8s.io/v1")["components"]["schemas"]
+    assert "tfReplicaSpecs" in of_kind("apis/kubeflow.org/v1", "TFJob")["properties"]["spec"]["properties"]
+    assert of_kind("apis/metrics.k8s.io/v1beta1", "NodeMetrics")["x-kubernetes-preserve-unknown-fields"] is True
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_kubectl_learns_that_the_server_checks_fields_and_is_given_nothing_to_merge_by(path: str) -> None:
+    operations = [path["patch"] for path in document(path)["paths"].values()]
+    assert operations
+    for one in operations:
+        assert "fieldValidation" in {parameter["name"] for parameter in one["parameters"]}
+        assert "requestBody" not in one
