@@ -39,7 +39,7 @@ def lines(schemas: dict[str, Any]) -> Iterator[str]:
 
 
 def without_texts(value: Any) -> Any:
-    """Without descriptions, which are somebody else's sentences. A field of that name has a schema, which is no text."""
+    """Without descriptions, which are sentences of others. A field of that name has a schema, and stays."""
     if isinstance(value, list):
         return [without_texts(one) for one in value]
     if isinstance(value, dict):
