@@ -88,7 +88,7 @@ class _Round:
 
     def play(self) -> Figures:
         """Run the job, and delete it when all is measured. Raises TimeoutError, KubeError."""
-        before = {resource: len(self._all(resource)) for resource in (SERVICES, _ENDPOINT_SLICES)}
+        before = self._counts()
         self._client.create(TFJOBS, _NAMESPACE, self._manifest(), _decode)
         began = time.monotonic()
         unresolved = host_names(self._job, self._network, self._workers)
@@ -103,10 +103,13 @@ class _Round:
 
         _until(done, "all replicas run and resolve")
         resolved = time.monotonic() - began
-        made = [len(self._all(resource)) - count for resource, count in before.items()]
+        _, *made = (now - then for now, then in zip(self._counts(), before, strict=True))
         self._client.delete(TFJOBS, _NAMESPACE, self._job, propagation_policy="Foreground")
-        _until(lambda: not self._all(PODS), "all pods are gone")
+        _until(lambda: self._counts() == before, "all that belongs to the job is gone")
         return Figures(running, resolved, *made)
+
+    def _counts(self) -> list[int]:
+        return [len(self._all(resource)) for resource in (PODS, SERVICES, _ENDPOINT_SLICES)]
 
     def _running(self) -> int:
         return sum(pod["status"].get("phase") == "Running" for pod in self._all(PODS))
