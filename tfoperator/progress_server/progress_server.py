@@ -13,9 +13,9 @@ from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJob, TrainingProgress
 from tfoperator.certificates import KeyPair
 from tfoperator.clock import Clock, SystemClock
-from tfoperator.informers import InformerGroup
+from tfoperator.informers import InformerGroup, ObjectNotFound
 from tfoperator.keyring import KeyringSecret
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.progress_server.certificate import CertificateKeeper
 from tfoperator.progress_server.metrics import ProgressMetrics
@@ -69,6 +69,7 @@ class ProgressServer:
         """
         clock, self._metrics = clock or SystemClock(), metrics or ProgressMetrics()
         self._store = ReportStore()
+        self._jobs = jobs.lister
         self._on_authorities = on_authorities
         self._ready = threading.Event()
         self._writer = ProgressWriter(
@@ -144,8 +145,19 @@ class ProgressServer:
         self._ready.set()
 
     def _take(self, job: TFJob, report: Report) -> None:
-        self._store.add(job.metadata.uid, report)
-        self._writer.changed(job.metadata.key)
+        meta = job.metadata
+        self._store.add(meta.uid, report)
+        if self._is_gone(meta):
+            # It went while its report was looked at: `_job_gone` may have been before us, and does not come again.
+            self._store.forget(meta.uid)
+        else:
+            self._writer.changed(meta.key)
+
+    def _is_gone(self, meta: ObjectMeta) -> bool:
+        try:
+            return self._jobs.get(meta.namespace, meta.name).metadata.uid != meta.uid
+        except ObjectNotFound:
+            return True
 
     def _job_changed(self, job: TFJob) -> None:
         progress, meta = job.status.progress, job.metadata

@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import PODS, SECRETS
 from tfoperator.progress_server import ProgressConfig, ProgressMetrics, ProgressServer
+from tfoperator.progress_server.reports import Report
 
 NAMESPACE, NAME = "ns", "mnist"
 MINE = token_audience(NAMESPACE, NAME)
@@ -322,6 +324,15 @@ def test_a_job_that_is_made_anew_has_its_own_progress(world: World) -> None:
     assert post(replica, own, {"metrics": [{"name": "loss", "value": "9"}]})[0] == 200
     eventually(lambda: world.progress().get("metrics"), within=60, what="the new job's report")
     assert "percentage" not in world.progress()
+
+
+def test_a_report_that_comes_while_its_job_goes_leaves_nothing_behind(world: World) -> None:
+    replica = world.replica()
+    job = replica.jobs.lister.get(NAMESPACE, NAME)
+    world.api.remove(TFJOBS, NAMESPACE, NAME)
+    eventually(lambda: not replica.jobs.lister.list(NAMESPACE), within=60, what="the job is gone")
+    replica.server._take(job, Report("worker-0", datetime.now(UTC), percentage=1))
+    assert len(replica.server._store) == 0
 
 
 def test_many_jobs_cost_no_more_writes_than_the_budget_and_each_ends_with_its_last_report(world: World) -> None:
