@@ -74,7 +74,8 @@ class JournaledDatabase:
         self._path = scratch / "metadata.db"
         self._statements: list[tuple[str, list[list[Any]]]] = []
         self._number = self._snapshot = 0  # the last entry that was applied, and that of the snapshot it began with
-        self._newest_since = Elapsed(self._clock)  # from before the last look that found no newer entry or snapshot
+        # From before the last look that found no newer entry or snapshot; None if the copy has to be made first.
+        self._newest_since: Elapsed | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
         self._engine = sqlite_engine(self._path)
         event.listen(self._engine, "connect", _confine)
@@ -90,6 +91,7 @@ class JournaledDatabase:
         self._thread.shutdown()
         self._engine.dispose()
         self._path.unlink(missing_ok=True)
+        self._path.with_suffix(".new").unlink(missing_ok=True)
 
     def atomically(self, work: Callable[[Connection], T]) -> T:
         """See `Transactions`."""
@@ -112,27 +114,41 @@ class JournaledDatabase:
             self._catch_up()
 
     def _begin_anew(self) -> None:
-        """Have a copy that was just made from the newest snapshot."""
+        """Have a copy that was just made from the newest snapshot.
+
+        It takes the place of the old one when all of it is there. Until then nothing is trusted, and the next call
+        begins anew again.
+        """
+        self._newest_since = None
+        asked = Elapsed(self._clock)
+        number, data = self._newest_snapshot()
+        made = self._path.with_suffix(".new")
+        made.write_bytes(data)
+        engine = sqlite_engine(made)
+        try:
+            with engine.begin() as db:
+                metadata.create_all(db)
+        finally:
+            engine.dispose()
         self._engine.dispose()
-        self._path.unlink(missing_ok=True)
-        self._newest_since = Elapsed(self._clock)
-        newest, stored = "", None
+        made.replace(self._path)
+        self._number = self._snapshot = number
+        self._newest_since = asked
+
+    def _newest_snapshot(self) -> tuple[int, bytes]:
+        """Its number and the database in it; 0 and an empty file if there is none."""
         for _ in range(_TRIES):
             newest = max(self._objects.keys(SNAPSHOTS), default="")
-            stored = self._objects.get(newest) if newest else None
-            if stored is not None or not newest:  # else it was removed meanwhile, and there are newer ones
-                break
-        else:
-            raise self._busy()
-        if stored is not None:
-            self._path.write_bytes(_decompressed(stored.data))
-        self._number = self._snapshot = snapshot_number(newest) if newest else 0
-        with self._engine.begin() as db:
-            metadata.create_all(db)
+            if not newest:
+                return 0, b""
+            stored = self._objects.get(newest)
+            if stored is not None:  # else it was removed meanwhile, and there are newer ones
+                return snapshot_number(newest), _decompressed(stored.data)
+        raise self._busy()
 
     def _trusted(self) -> bool:
         """Whether all entries behind the copy's last one are there, or will be. To be asked after each answer."""
-        return self._newest_since.seconds < TRUSTED_SECONDS
+        return self._newest_since is not None and self._newest_since.seconds < TRUSTED_SECONDS
 
     def _atomically(self, work: Callable[[Connection], T]) -> T:
         with self._in_words():

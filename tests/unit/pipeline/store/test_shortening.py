@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator
@@ -134,6 +135,45 @@ def test_a_process_that_was_away_while_it_was_shortened_begins_anew(world: World
     assert world.runs() == ids(other) == list("abcdefghi")
 
 
+@pytest.mark.parametrize("request_number", range(1, 5))
+def test_who_can_not_begin_anew_does_so_with_the_next_call(world: World, request_number: int) -> None:
+    (away, seen), (other, _) = world.process(), world.process()
+    write(away, "a")
+    write(other, *"bcd")
+    world.clock.advance(2 * TRUSTED_SECONDS)
+    requests = itertools.count(1)
+
+    def unavailable(where: str) -> None:
+        if where.startswith("before") and next(requests) == request_number:
+            raise ObjectStoreError("503")
+
+    seen.between = unavailable
+    with pytest.raises(StoreError, match="503"):
+        ids(away)
+    assert ids(away) == list("abcd")
+    write(away, "e")
+    assert world.runs() == list("abcde")
+
+
+def test_who_has_no_space_for_a_new_copy_makes_it_with_the_next_call(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = world.process()
+    write(store, *"abcd")
+    world.clock.advance(2 * TRUSTED_SECONDS)
+
+    def full(path: Path, _: bytes) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="No space left"):
+                ids(store)
+    assert ids(store) == list("abcd")
+
+
 def test_a_write_that_was_held_up_until_its_number_was_free_again_does_not_count(world: World) -> None:
     (slow, seen), (other, _) = world.process(), world.process()
 
@@ -176,11 +216,13 @@ PAUSES = st.sampled_from([0.0, 2 * TRUSTED_SECONDS, 1.5 * DAY])
 WHO = st.integers(0, 1)
 WHERE = st.sampled_from([f"{when} {what}" for when in ("before", "after") for what in ("get", "put", "keys", "delete")])
 MEANWHILE = st.sampled_from([0, 1, 2 * EVERY, 4 * EVERY])
-RARELY = st.sampled_from([False, False, False, True])
+THEN = st.sampled_from(["", "", "killed", "fails"])
 
 
 class Processes(RuleBasedStateMachine):
-    """Two processes, of which each may be held up at any request for any time, while the other writes, or be killed."""
+    """Two processes, of which each may be held up at any request for any time, while the other writes, or be killed,
+    and of which any request may fail.
+    """
 
     @initialize()
     def begin(self) -> None:
@@ -196,18 +238,22 @@ class Processes(RuleBasedStateMachine):
             with self.stack:
                 self.check(self.world.runs())
 
-    @rule(who=WHO, where=WHERE, pause=PAUSES, meanwhile=MEANWHILE, killed=RARELY)
-    def writes(self, who: int, where: str, pause: float, meanwhile: int, killed: bool) -> None:
-        self.writes_once(who, self.held_up(who, where, pause, meanwhile, killed))
+    @rule(who=WHO, where=WHERE, pause=PAUSES, meanwhile=MEANWHILE, then=THEN)
+    def writes(self, who: int, where: str, pause: float, meanwhile: int, then: str) -> None:
+        self.writes_once(who, self.held_up(who, where, pause, meanwhile, then))
 
-    @rule(who=WHO, where=WHERE, pause=PAUSES, meanwhile=MEANWHILE)
-    def reads(self, who: int, where: str, pause: float, meanwhile: int) -> None:
+    @rule(who=WHO, where=WHERE, pause=PAUSES, meanwhile=MEANWHILE, fails=st.booleans())
+    def reads(self, who: int, where: str, pause: float, meanwhile: int, fails: bool) -> None:
         before = set(self.written)
         store, seen = self.processes[who]
-        seen.between = self.held_up(who, where, pause, meanwhile, killed=False)
-        found = ids(store)
-        seen.between = never
-        assert before <= set(found)
+        seen.between = self.held_up(who, where, pause, meanwhile, "fails" if fails else "")
+        try:
+            assert before <= set(ids(store))
+        except StoreError:
+            if not fails:
+                raise
+        finally:
+            seen.between = never
 
     @rule(who=WHO)
     def begins_anew(self, who: int) -> None:
@@ -224,8 +270,11 @@ class Processes(RuleBasedStateMachine):
         self.check(found)
         assert [ids(store) for store, _ in self.processes] == [found, found]
 
-    def held_up(self, who: int, where: str, pause: float, meanwhile: int, killed: bool) -> Callable[[str], None]:
-        """At the first such request of a call, the other process writes, and time passes in the middle of that."""
+    def held_up(self, who: int, where: str, pause: float, meanwhile: int, then: str) -> Callable[[str], None]:
+        """At the first such request of a call, the other process writes, and time passes in the middle of that.
+
+        After that the call goes on, its process is killed, or the request fails.
+        """
         moments = iter([where])
 
         def between(now: str) -> None:
@@ -234,8 +283,10 @@ class Processes(RuleBasedStateMachine):
                     if number == meanwhile // 2:
                         self.world.clock.advance(pause)
                     self.writes_once(1 - who, never)
-                if killed:
+                if then == "killed":
                     raise Killed
+                if then == "fails":
+                    raise ObjectStoreError("no answer")
 
         return between
 
