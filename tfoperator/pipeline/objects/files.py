@@ -66,7 +66,7 @@ class FileObjects:
         found = []
         with self._in_words():
             top = self._folder / prefix.rpartition("/")[0]
-            for folder, _, names in os.walk(top):
+            for folder, _, names in os.walk(top, onerror=_raise_unless_absent):
                 found += [str(Path(folder, name).relative_to(self._folder)) for name in names if name[0] != "."]
         yield from sorted(key for key in found if key.startswith(prefix) and key > after)
 
@@ -97,6 +97,12 @@ class FileObjects:
             yield
         except OSError as error:
             raise ObjectStoreError(f"{error.filename or self._folder}: {error.strerror}") from error
+
+
+def _raise_unless_absent(error: OSError) -> None:
+    """What can't be read must not look as if nothing were there."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 def _version(data: bytes) -> str:

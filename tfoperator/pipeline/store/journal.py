@@ -30,6 +30,7 @@ from tfoperator.pipeline.store.database import StoreError, sqlite_engine
 from tfoperator.pipeline.store.shortening import (
     SNAPSHOTS,
     TRUSTED_SECONDS,
+    first_number,
     journal_key,
     shorten,
     snapshot_key,
@@ -76,6 +77,7 @@ class JournaledDatabase:
         self._number = self._snapshot = 0  # the last entry that was applied, and that of the snapshot it began with
         # From before the last look that found no newer entry or snapshot; None if the copy has to be made first.
         self._newest_since: Elapsed | None = None
+        self._end_is_known = False  # whether the copy was seen to reach the first entry that is kept
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
         self._engine = sqlite_engine(self._path)
         event.listen(self._engine, "connect", _confine)
@@ -133,7 +135,7 @@ class JournaledDatabase:
         self._engine.dispose()
         made.replace(self._path)
         self._number = self._snapshot = number
-        self._newest_since = asked
+        self._newest_since, self._end_is_known = asked, False
 
     def _newest_snapshot(self) -> tuple[int, bytes]:
         """Its number and the database in it; 0 and an empty file if there is none."""
@@ -175,17 +177,28 @@ class JournaledDatabase:
         raise self._busy()
 
     def _catch_up(self) -> None:
-        """Apply what others have written; what they have removed meanwhile is in the newest snapshot."""
+        """Apply what others have written; what they have removed meanwhile is in the newest snapshot.
+
+        Where no entry is, the journal ends, or has a gap if it was shortened and the listing lacks its snapshots. A
+        copy that is trusted can't come to a gap later: the first end that it finds is the only one to be compared.
+        """
         while True:
             asked = Elapsed(self._clock)
             stored = self._objects.get(journal_key(self._number + 1))
+            first = first_number(self._objects) if stored is None and not self._end_is_known else 0
             if not self._trusted():
                 self._begin_anew()
-            elif stored is None:
-                self._newest_since = asked
-                return
-            else:
+            elif stored is not None:
                 self._apply(stored.data)
+            elif first > self._number + 1:
+                self._newest_since = None
+                raise _later(
+                    f"{self._objects}: its journal of metadata begins with transaction {first}, but no snapshot of "
+                    f"those before is listed, only up to {self._number}: it is not complete"
+                )
+            else:
+                self._newest_since, self._end_is_known = asked, True
+                return
 
     def _apply(self, data: bytes) -> None:
         entry = msgspec.json.decode(data, type=Entry)

@@ -10,15 +10,20 @@ apart.
 
 Whoever has trusted its copy since before that snapshot has stopped doing so; whoever began later began with it, or with
 a newer one. Nothing is removed that a process could still look for.
+
+A listing that lacks the snapshots would make a shortened journal look like an empty one. So the number of the first
+entry that is kept is written before any is removed, and who begins compares what it has found with that number.
 """
 
 from __future__ import annotations
 
 from itertools import islice, takewhile
 
-from tfoperator.pipeline.objects import ObjectStore
+from tfoperator.pipeline.objects import ABSENT, ObjectConflict, ObjectStore, ObjectStoreError, Stored
 
 JOURNAL, SNAPSHOTS = "metadata/journal/", "metadata/snapshots/"
+_FIRST = "metadata/floor"
+"""The number of the first entry that is kept; it never gets lower."""
 
 TRUSTED_SECONDS = 3600.0
 REMOVED_SECONDS = 24 * 3600.0
@@ -42,6 +47,18 @@ def snapshot_key(number: int) -> str:
 def snapshot_number(key: str) -> int:
     """The number of a snapshot's last entry. Raises ValueError."""
     return int(key.removeprefix(SNAPSHOTS))
+
+
+def first_number(objects: ObjectStore) -> int:
+    """The number of the first entry that is not removed, nor about to be. Raises ObjectStoreError."""
+    stored = objects.get(_FIRST)
+    return 1 if stored is None else _number_in(objects, stored)
+
+
+def _number_in(objects: ObjectStore, stored: Stored) -> int:
+    if not stored.data.isdigit():
+        raise ObjectStoreError(f"{objects}/{_FIRST} is not a number: it was not written by tfoperator")
+    return int(stored.data)
 
 
 def shorten(objects: ObjectStore) -> None:
@@ -69,6 +86,25 @@ def _is_old(objects: ObjectStore, snapshot: str) -> bool:
 def _remove_entries(objects: ObjectStore, last: str) -> bool:
     """Remove entries up to this one, the oldest first; whether there are more."""
     unneeded = list(islice(takewhile(lambda key: key <= last, objects.keys(JOURNAL)), _REMOVED_AT_ONCE + 1))
-    for key in unneeded[:_REMOVED_AT_ONCE]:
+    now = unneeded[:_REMOVED_AT_ONCE]
+    if now and not _raise_first_number(objects, _entry_number(now[-1]) + 1):
+        return True
+    for key in now:
         objects.delete(key)
     return len(unneeded) > _REMOVED_AT_ONCE
+
+
+def _raise_first_number(objects: ObjectStore, number: int) -> bool:
+    """Whether it is at least that number now; not if another process has written it just now, which removes more."""
+    stored = objects.get(_FIRST)
+    if stored is not None and _number_in(objects, stored) >= number:
+        return True
+    try:
+        objects.put(_FIRST, str(number).encode(), ABSENT if stored is None else stored.version)
+    except ObjectConflict:
+        return False
+    return True
+
+
+def _entry_number(key: str) -> int:
+    return int(key.removeprefix(JOURNAL).removesuffix(".json"))

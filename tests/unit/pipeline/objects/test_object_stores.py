@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import http.server
+import os
 import threading
 from pathlib import Path
 
@@ -44,6 +46,22 @@ def test_objects_are_written_read_listed_and_removed(objects: ObjectStore) -> No
     for _ in range(2):
         objects.delete("a/1")
     assert objects.get("a/1") is None
+
+
+def test_a_folder_that_can_not_be_read_is_not_listed_as_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = FileObjects(tmp_path)
+    objects.put("a/b/1", b"1")
+    scandir = os.scandir
+
+    def stale(folder: str) -> object:
+        if Path(folder) == tmp_path / "a/b":
+            raise OSError(errno.ESTALE, "Stale file handle", str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", stale)
+    with pytest.raises(ObjectStoreError, match="a/b: Stale file handle"):
+        list(objects.keys("a/"))
+    assert list(objects.keys("none/")) == list(objects.keys("a/b/1/")) == []
 
 
 def test_a_write_under_a_condition_that_does_not_hold_changes_nothing(objects: ObjectStore) -> None:

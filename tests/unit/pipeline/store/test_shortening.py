@@ -20,7 +20,14 @@ from tests.support.clock import FakeClock
 from tests.support.memory_objects import MemoryObjects
 from tfoperator.pipeline.objects import ObjectStore, ObjectStoreError, Stored
 from tfoperator.pipeline.store import JournaledDatabase, MetadataStore, RunRecord, StoreError
-from tfoperator.pipeline.store.shortening import JOURNAL, REMOVED_SECONDS, SNAPSHOTS, TRUSTED_SECONDS
+from tfoperator.pipeline.store.shortening import (
+    JOURNAL,
+    REMOVED_SECONDS,
+    SNAPSHOTS,
+    TRUSTED_SECONDS,
+    first_number,
+    shorten,
+)
 
 RUN = RunRecord("r", "p", "running", "/root", "f", datetime(2026, 1, 1, tzinfo=UTC), steps={"a": ()}, term=1)
 EVERY = 3
@@ -210,6 +217,68 @@ def test_who_can_not_remove_what_is_old_has_written_none_the_less(
     assert (world.runs(), len(world.keys(JOURNAL))) == (list("abcdefgh"), 8)
     write(store, *"ijk")
     assert world.keys(JOURNAL)[0] == f"{JOURNAL}{4:012d}.json"
+
+
+def test_who_is_shown_no_snapshots_does_not_take_the_store_for_empty(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away, other = world.process()[0], world.process()[0]
+    write(other, *"abcd")
+    world.clock.advance(2 * DAY)
+    write(other, *"efgh")
+    before = world.keys("metadata/")
+
+    def none(prefix: str, after: str = "") -> Iterator[str]:
+        yield from ()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.objects, "keys", none)
+        calls: list[Callable[[], object]] = [world.process, lambda: ids(away), lambda: write(away, "i")]
+        for call in calls:
+            with pytest.raises(StoreError, match=r"begins with transaction 4.*no snapshot.*try again later") as caught:
+                call()
+            assert caught.value.passing
+    assert world.keys("metadata/") == before
+    write(away, "i")
+    assert world.runs() == ids(away) == ids(other) == list("abcdefghi")
+
+
+def test_who_is_held_up_at_the_end_while_it_is_shortened_begins_anew(world: World) -> None:
+    (away, seen), (other, _) = world.process(), world.process()
+    write(other, "a")
+    world.clock.advance(2 * TRUSTED_SECONDS)
+    answers = itertools.count()
+
+    def hold_up(where: str) -> None:
+        if where == "before get" and next(answers) == 3:  # the copy is new, and its end is found: where does it begin?
+            seen.between = never
+            write(other, *"bcd")
+            world.clock.advance(2 * DAY)
+            write(other, *"efgh")
+
+    seen.between = hold_up
+    assert ids(away) == list("abcdefgh")
+    assert seen.between is never
+
+
+def test_of_two_that_shorten_at_once_the_slower_takes_nothing_back(world: World) -> None:
+    store, _ = world.process()
+    write(store, *"abcdefg")
+    slow = Seen(world.objects)
+
+    def hold_up(where: str) -> None:
+        if where == "before put":
+            slow.between = never
+            world.clock.advance(2 * DAY)
+            write(store, *"hijklmnop")
+
+    world.clock.advance(2 * DAY)
+    slow.between = hold_up
+    shorten(slow)
+    assert slow.between is never
+    entries = world.keys(JOURNAL)
+    assert first_number(world.objects) == int(entries[0][len(JOURNAL) :][:12]) > 4
+    assert world.runs() == ids(store) == list("abcdefghijklmnop")
 
 
 PAUSES = st.sampled_from([0.0, 2 * TRUSTED_SECONDS, 1.5 * DAY])
