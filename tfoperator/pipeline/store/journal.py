@@ -15,26 +15,27 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, Transaction, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from tfoperator.clock import Clock, Elapsed, SystemClock
 from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.launcher import LauncherError
 from tfoperator.pipeline.objects import ABSENT, ObjectConflict, ObjectStore, ObjectStoreError
 from tfoperator.pipeline.store.database import StoreError, sqlite_engine
 from tfoperator.pipeline.store.shortening import (
-    SNAPSHOTS,
     TRUSTED_SECONDS,
     first_number,
     journal_key,
     shorten,
     snapshot_key,
     snapshot_number,
+    snapshots,
 )
 from tfoperator.pipeline.store.tables import SCHEMA_VERSION, metadata
 
@@ -140,7 +141,7 @@ class JournaledDatabase:
     def _newest_snapshot(self) -> tuple[int, bytes]:
         """Its number and the database in it; 0 and an empty file if there is none."""
         for _ in range(_TRIES):
-            newest = max(self._objects.keys(SNAPSHOTS), default="")
+            newest = max(snapshots(self._objects), default="")
             if not newest:
                 return 0, b""
             stored = self._objects.get(newest)
@@ -171,10 +172,20 @@ class JournaledDatabase:
                         raise _later(
                             f"{self._objects}: writing its metadata took so long that nobody knows whether it counts"
                         )
-                self._number += 1
+                    self._keep(db, transaction)
                 self._take_snapshot()
                 return result
         raise self._busy()
+
+    def _keep(self, db: Connection, transaction: Transaction) -> None:
+        """Have in the copy, too, what is in the journal now. If that fails, it is read from there by the next call."""
+        try:
+            transaction.commit()
+        except SQLAlchemyError as error:
+            logger.warning("the metadata are written, but not in %s: %s", self._path, error)
+            db.invalidate()  # SQLite's transaction is still open, and the connection would be used again
+        else:
+            self._number += 1
 
     def _catch_up(self) -> None:
         """Apply what others have written; what they have removed meanwhile is in the newest snapshot.
@@ -214,19 +225,20 @@ class JournaledDatabase:
     def _take_snapshot(self) -> None:
         """Write a snapshot if the last one is old. All that write one of a number write the same tables.
 
-        If that fails, nothing is lost: it is tried again after the next transaction.
+        The transaction is written by then: whatever fails here is not its failure. Nothing is lost, as this is tried
+        again after the next one.
         """
         if self._number - self._snapshot < self._snapshot_every:
             return
-        with sqlite3.connect(self._path) as db:
-            data = db.serialize()
-        db.close()
         try:
+            with closing(sqlite3.connect(self._path)) as db:
+                data = db.serialize()
             self._objects.put(snapshot_key(self._number), zlib.compress(data))
             self._snapshot = self._number
             shorten(self._objects)
-        except ObjectStoreError as error:
-            logger.warning("the metadata are written, but no snapshot is, or what is old is not removed: %s", error)
+        except (LauncherError, OSError, MemoryError, ValueError, sqlite3.Error, zlib.error) as error:
+            reason = str(error) or type(error).__name__
+            logger.warning("the metadata are written, but no snapshot is, or what is old is not removed: %s", reason)
 
     def _busy(self) -> StoreError:
         return _later(f"{self._objects}: others write their metadata all the time")

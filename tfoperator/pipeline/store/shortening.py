@@ -17,11 +17,14 @@ entry that is kept is written before any is removed, and who begins compares wha
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from itertools import islice, takewhile
 
 from tfoperator.pipeline.objects import ABSENT, ObjectConflict, ObjectStore, ObjectStoreError, Stored
 
 JOURNAL, SNAPSHOTS = "metadata/journal/", "metadata/snapshots/"
+_ENTRY, _SNAPSHOT = re.compile(f"{JOURNAL}[0-9]{{12}}[.]json"), re.compile(f"{SNAPSHOTS}[0-9]{{12}}")
 _FIRST = "metadata/floor"
 """The number of the first entry that is kept; it never gets lower."""
 
@@ -42,6 +45,11 @@ def journal_key(number: int) -> str:
 def snapshot_key(number: int) -> str:
     """The key of a snapshot, which has all entries up to that number."""
     return f"{SNAPSHOTS}{number:012d}"
+
+
+def snapshots(objects: ObjectStore) -> Iterator[str]:
+    """The keys of the snapshots, sorted. Names that others have put there are none. Raises ObjectStoreError."""
+    return filter(_SNAPSHOT.fullmatch, objects.keys(SNAPSHOTS))
 
 
 def snapshot_number(key: str) -> int:
@@ -66,14 +74,14 @@ def shorten(objects: ObjectStore) -> None:
 
     Several processes may do so at once, and be killed. Raises ObjectStoreError.
     """
-    snapshots = sorted(objects.keys(SNAPSHOTS))
-    old = next((key for key in reversed(snapshots[:-1]) if _is_old(objects, key)), None)
-    younger = [key for key in snapshots if old is None or key > old]
+    there = list(snapshots(objects))
+    old = next((key for key in reversed(there[:-1]) if _is_old(objects, key)), None)
+    younger = [key for key in there if old is None or key > old]
     # The oldest of those that are too young is kept until it is old; entries are known to be old by nothing else.
-    kept = {*younger[:1], *snapshots[-_KEPT_SNAPSHOTS:]}
+    kept = {*younger[:1], *there[-_KEPT_SNAPSHOTS:]}
     if old is not None and _remove_entries(objects, journal_key(snapshot_number(old))):
         kept.add(old)
-    for key in snapshots:
+    for key in there:
         if key not in kept:
             objects.delete(key)
 
@@ -85,7 +93,8 @@ def _is_old(objects: ObjectStore, snapshot: str) -> bool:
 
 def _remove_entries(objects: ObjectStore, last: str) -> bool:
     """Remove entries up to this one, the oldest first; whether there are more."""
-    unneeded = list(islice(takewhile(lambda key: key <= last, objects.keys(JOURNAL)), _REMOVED_AT_ONCE + 1))
+    entries = filter(_ENTRY.fullmatch, objects.keys(JOURNAL))
+    unneeded = list(islice(takewhile(lambda key: key <= last, entries), _REMOVED_AT_ONCE + 1))
     now = unneeded[:_REMOVED_AT_ONCE]
     if now and not _raise_first_number(objects, _entry_number(now[-1]) + 1):
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from sqlalchemy.engine.default import DefaultDialect
 
 from tests.support.clock import FakeClock
 from tests.support.memory_objects import MemoryObjects
@@ -279,6 +281,59 @@ def test_of_two_that_shorten_at_once_the_slower_takes_nothing_back(world: World)
     entries = world.keys(JOURNAL)
     assert first_number(world.objects) == int(entries[0][len(JOURNAL) :][:12]) > 4
     assert world.runs() == ids(store) == list("abcdefghijklmnop")
+
+
+def test_names_of_others_among_its_objects_are_left_alone(world: World) -> None:
+    foreign = [
+        f"{SNAPSHOTS}000000000003 (conflicted copy)",
+        f"{SNAPSHOTS}9",
+        f"{SNAPSHOTS}old/000000000009",
+        f"{JOURNAL}000000000001 (conflicted copy).json",
+        f"{JOURNAL}000000000002.json~",
+    ]
+    for key in foreign:
+        world.objects.put(key, b"not ours")
+    store, _ = world.process()
+    write(store, *"abcd")
+    world.clock.advance(2 * DAY)
+    write(store, *"efgh")
+    assert f"{JOURNAL}{1:012d}.json" not in world.keys(JOURNAL)
+    assert set(foreign) < set(world.keys("metadata/"))
+    assert world.runs() == ids(store) == list("abcdefgh")
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("disk I/O error"), MemoryError(), OSError(28, "full")])
+def test_who_can_not_make_a_snapshot_has_written_none_the_less(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    store, _ = world.process()
+
+    def fails(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", fails)
+        write(store, *"abc")
+    assert "the metadata are written, but no snapshot is" in caplog.text
+    assert (world.keys(SNAPSHOTS), world.runs()) == ([], list("abc"))
+    write(store, "d")
+    assert world.keys(SNAPSHOTS) == [f"{SNAPSHOTS}{4:012d}"]
+
+
+def test_who_can_not_keep_in_its_copy_what_it_has_written_reads_it_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, other = world.process()[0], world.process()[0]
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DefaultDialect, "do_commit", full)
+        write(store, "a")
+        with pytest.raises(StoreError, match="database or disk is full"):
+            ids(other)
+    assert world.runs() == ids(store) == ids(other) == ["a"]
 
 
 PAUSES = st.sampled_from([0.0, 2 * TRUSTED_SECONDS, 1.5 * DAY])
