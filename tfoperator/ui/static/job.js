@@ -25,6 +25,7 @@ export class JobView {
   }
 
   close() {
+    this.closed = true;
     this.stream.close();
     this.tab?.close?.();
     clearInterval(this.ticking);
@@ -32,6 +33,7 @@ export class JobView {
 
   /** The stream of this job; with `logs` ({logs, tail}) also what those replicas log. */
   connect(logs = {}) {
+    if (this.closed) return; // a tab that closes asks for the stream without its logs: nobody would close that one
     this.stream?.close();
     this.logs = logs;
     this.stream = new Stream("/api/job", { namespace: this.namespace, name: this.name, ...logs }, {
