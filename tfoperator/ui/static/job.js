@@ -13,11 +13,12 @@ import { visible } from "./text.js";
 const TABS = [["overview", "Overview", OverviewTab], ["logs", "Logs", LogsTab], ["resources", "Resources", ResourcesTab],
   ["report", "Failure report", ReportTab], ["tensorboard", "TensorBoard", TensorBoardTab], ["yaml", "YAML", YamlTab]];
 const SAMPLES = 360;
+const unknown = () => ({ replicas: [], events: [], curves: {}, usage: new Map(), usageProblem: "" });
 
 export class JobView {
   constructor({ namespace, name, tab, setState, about }) {
     Object.assign(this, { namespace, name, setState, about, wanted: tab, tab: null, logs: {}, up: "#/" });
-    this.data = { job: undefined, replicas: [], events: [], curves: {}, usage: new Map(), usageProblem: "" };
+    this.data = { job: undefined, ...unknown() };
     this.draw = framed(() => this.update());
     this.build();
     this.connect();
@@ -78,7 +79,7 @@ export class JobView {
     const anew = this.uid !== undefined && this.uid !== uid;
     this.uid = uid;
     if (!anew) return;
-    this.data.usage.clear();
+    Object.assign(this.data, unknown());
     this.tab?.close?.();
     this.tab = null;
   }
