@@ -123,14 +123,16 @@ class Expectations:
         self._report(evicted)
 
     def expect_deletions(self, key: ExpectationKey, uids: Iterable[str]) -> None:
-        """Expect the objects with these UIDs to vanish, replacing the deletions expected before; restarts the TTL.
+        """Expect the objects with these UIDs to vanish, besides those expected before; restarts the TTL.
 
         Creations still pending under the key stay. Deletions are tracked by UID because one object is often
-        seen to go twice (marked for deletion, then gone), which a counter would take for two.
+        seen to go twice (marked for deletion, then gone), which a counter would take for two. Unlike client-go's
+        they add up: one sync may delete in several steps, and an object whose deletion is forgotten would be taken
+        for one that is there, and later for one that was lost.
         """
         pending = set(uids)
         with self._lock:
-            self._renewed(key).deletions = pending
+            self._renewed(key).deletions |= pending
             evicted = self._take_evicted()
         self._report(evicted)
 

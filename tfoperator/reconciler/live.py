@@ -16,6 +16,7 @@ for that there are the whole looks.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -35,6 +36,8 @@ from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient, WatchEventType, WatchStream
 from tfoperator.reconciler.compare import NO_DIFFERENCES, Collation, Difference, Differences
 
+logger = logging.getLogger(__name__)
+
 _NEWS_SECONDS = 3
 """How long the server is to tell what has happened. It sends a bookmark 2 s before the end, or none."""
 
@@ -45,7 +48,10 @@ _TOGETHER = 8
 """So many namespaces are waited for at a time: one by one they would take a second or two each."""
 
 _FRUITLESS_LIMIT = 3
-"""After so many watches in a row that were ended early the server is not asked again in this way."""
+"""After so many watches in a row that were ended early the server is not asked in this way for a while."""
+
+_FRUITLESS_PAUSE = 3600.0
+"""Seconds. Servers end watches early while they are rolled out, and proxies while they are drained."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -72,7 +78,7 @@ class _Collection:
         self.listed_at = 0.0
         self.size = 0  # of the last whole list
         self.opened_at = 0.0
-        self.fruitless = 0
+        self.fruitless = 0  # watches in a row that were ended early, or fewer if the last one was long ago
 
 
 class Looker:
@@ -175,7 +181,10 @@ class Looker:
 
     def _open(self, one: _Collection) -> WatchStream[Identity] | None:
         """A watch for what has happened since the last look; None if that can't be had, or a whole look is due."""
-        old = self._clock.monotonic() >= one.listed_at + self._whole_every
+        now = self._clock.monotonic()
+        old = now >= one.listed_at + self._whole_every
+        if now >= one.opened_at + _FRUITLESS_PAUSE:
+            one.fruitless = 0
         if not one.version or one.size <= self._news_above or old or one.fruitless >= _FRUITLESS_LIMIT:
             return None
         options = WatchOptions(
@@ -216,6 +225,8 @@ class Looker:
             one.fruitless = 0
             return True
         one.fruitless += 1
+        if one.fruitless == _FRUITLESS_LIMIT:
+            logger.info("watches of %s are ended early: for an hour they are listed instead", one.resource.plural)
         return False
 
     def _end(self, watch: WatchStream[Identity]) -> None:

@@ -125,6 +125,8 @@ def make_pod(
     replica_type = ReplicaType(kind)
     annotations = {ANNOTATION_RESTARTS: restarts_before, ANNOTATION_JOB_RESTARTS: job_restarts}
     own_name = name or object_name(job, replica_type, int(index))
+    if created is NOW and start is not None and start < created:
+        created = start
     if containers is None:
         if exit_code is not None:
             containers = (terminated(exit_code, finished=finished),)

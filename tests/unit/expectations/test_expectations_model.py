@@ -55,7 +55,7 @@ class ExpectationsModel(RuleBasedStateMachine):
     @rule(key=keys, uids=uids)
     def expect_deletions(self, key: ExpectationKey, uids: set[str]) -> None:
         self.expectations.expect_deletions(key, uids)
-        self._set(key).deletions = set(uids)
+        self._set(key).deletions |= uids
 
     @rule(key=keys, count=counts)
     def raise_creations(self, key: ExpectationKey, count: int) -> None:

@@ -213,6 +213,12 @@ def test_a_server_that_ends_watches_at_once_is_not_asked_for_news_for_ever(
     for _ in range(5):
         looking.look()
     assert looking.asked() == WHOLE + 3 * (NEWS + WHOLE) + 2 * WHOLE
+    # It may have been rolled out meanwhile. The first look is whole because the last whole one is long ago.
+    monkeypatch.undo()
+    looking.clock.advance(3600)
+    looking.look()
+    looking.look()
+    assert looking.asked() == WHOLE + NEWS
 
 
 def test_a_look_that_failed_half_way_is_followed_by_a_whole_one(looking: Looking) -> None:

@@ -141,14 +141,20 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
     and one that ran for longer than that is replaced at once. A pod that never ran (evicted, refused by the kubelet)
     has no such time; its own start or creation stands in.
 
-    The start is read off the node's clock. If that is ahead of ours by more than the delay it says nothing, and a
-    replica that is restarted too early does less harm than one that waits for the clocks to meet.
+    The start is read off the node's clock, if there was one: of a program that could not be started container runtimes
+    say 1970. No program starts before its pod was created, by the API server's clock, so that is the earliest that is
+    believed, and what is believed where the node's clock is ahead by more than the delay.
     """
-    started = _started_at(pod) or pod.status.start_time or pod.metadata.creation_timestamp
+    created = pod.metadata.creation_timestamp
+    started = _started_at(pod) or pod.status.start_time or created
     if started is None:
         return 0.0
     delay = restart_delay(restart, options)
-    left = delay - seconds_between(started, now)
+    elapsed = seconds_between(started, now)
+    if created is not None:
+        since_creation = seconds_between(created, now)
+        elapsed = since_creation if elapsed < -delay else min(elapsed, since_creation)
+    left = delay - elapsed
     return left if 0 < left <= 2 * delay else 0.0
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
@@ -84,6 +86,9 @@ def test_delays_double_up_to_the_cap() -> None:
     assert delays == [1, 2, 4, 256, 300, 300]
 
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 @pytest.mark.parametrize(
     ("pod", "restart", "now", "wait"),
     [
@@ -91,9 +96,19 @@ def test_delays_double_up_to_the_cap() -> None:
         (make_pod("Worker-0", "Failed", exit_code=1), 3, 1.0, 3.0),
         (make_pod("Worker-0", "Failed", exit_code=1), 3, 4.0, 0.0),
         (make_pod("Worker-0", "Failed", exit_code=1), 3, 500.0, 0.0),
-        # The node's clock is ahead: a little is waited for, a lot is not believed.
+        # The node's clock is ahead: a little is waited for, a lot is not believed, and its creation counts.
         (make_pod("Worker-0", "Failed", exit_code=1, start=after(3)), 3, 0.0, 7.0),
-        (make_pod("Worker-0", "Failed", exit_code=1, start=after(3600)), 3, 0.0, 0.0),
+        (make_pod("Worker-0", "Failed", exit_code=1, start=after(3600)), 3, 0.0, 4.0),
+        (make_pod("Worker-0", "Failed", exit_code=1, start=after(3600), created=after(-2)), 3, 0.0, 2.0),
+        (make_pod("Worker-0", "Failed", exit_code=1, start=after(3600), created=after(-20)), 3, 0.0, 0.0),
+        # It is behind, or there was no start at all, as for a command that is not there: not before its creation.
+        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-600), created=after(-2)), 3, 0.0, 2.0),
+        (
+            make_pod("Worker-0", "Failed", containers=(terminated(128, started=EPOCH),), created=after(-2)),
+            9,
+            0.0,
+            254.0,
+        ),
         # Never ran: its start, else its creation, stands in.
         (make_pod("Worker-0", "Failed", start=after(-3)), 3, 0.0, 1.0),
         (make_pod("Worker-0", "Failed", start=None, created=after(-1)), 3, 0.0, 3.0),
@@ -117,7 +132,12 @@ def test_delays_double_up_to_the_cap() -> None:
             7.0,
         ),
         (
-            make_pod("Worker-0", "Failed", init_containers=(terminated(1, started=after(-2), container="init"),)),
+            make_pod(
+                "Worker-0",
+                "Failed",
+                init_containers=(terminated(1, started=after(-2), container="init"),),
+                start=after(-9),
+            ),
             3,
             0.0,
             2.0,
