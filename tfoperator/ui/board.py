@@ -62,7 +62,7 @@ class Health(InformerMetrics):
             self._set(informer, reason)
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the hook's signature
-        """It has been read. What may be listed and not watched is read again and again, and is out of date each time."""
+        """It has been read. What may be listed and not watched is read again and again, out of date in between."""
         with self._lock:
             followed = informer not in self._unwatched
         if followed:
