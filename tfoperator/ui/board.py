@@ -54,7 +54,7 @@ class Health(InformerMetrics):
         self._set(informer, reason)
 
     def watch_failed(self, informer: str, reason: str) -> None:
-        """It can't be followed. Once may be a version that has expired; what fails again, unread, is out of reach."""
+        """It can't be followed. Once may be a version that has expired; what fails again is out of reach."""
         with self._lock:
             again = informer in self._unwatched
             self._unwatched.add(informer)
@@ -62,14 +62,14 @@ class Health(InformerMetrics):
             self._set(informer, reason)
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the hook's signature
-        """It has been read."""
-        self._works(informer)
+        """It has been read. What may be listed and not watched is read again and again, out of date in between."""
+        with self._lock:
+            followed = informer not in self._unwatched
+        if followed:
+            self._set(informer, "")
 
     def watch_started(self, informer: str) -> None:
         """It is being followed."""
-        self._works(informer)
-
-    def _works(self, informer: str) -> None:
         with self._lock:
             self._unwatched.discard(informer)
         self._set(informer, "")

@@ -31,6 +31,8 @@ HEARTBEAT = 10.0
 """Seconds without news after which a page is told that there are none."""
 _GATHER = 0.2
 """Seconds for which changes are gathered before they are sent."""
+_SKEW = 60.0
+"""Seconds by which the clocks of nodes, which date samples, may be behind that of the API server, which dates jobs."""
 _AT_ONCE = 250
 """Jobs per line, and replicas: between two of them others have their turn."""
 
@@ -118,9 +120,14 @@ async def _parts(
     sent: dict[str, bytes] = {}
     sampled: dict[str, float] = {}
     rounds = -1
+    uid = ""
     while True:
         await put(_status(board))
         seen = board.job(key)
+        if seen is not None and seen.metadata.uid != uid:
+            # Another job of this name: the page forgets the one before, also what looks the same.
+            uid = seen.metadata.uid
+            sent.clear()
         for name, value in _sections(board, queues, seen).items():
             line = encode({name: value})
             if sent.get(name) != line:
@@ -161,8 +168,8 @@ def _samples(board: Board, usage: Usage, seen: SeenJob, sampled: dict[str, float
     """Per replica what has been sampled since the last time, of which `sampled` has the time."""
     found = {}
     made = seen.metadata.creation_timestamp
-    # Samples are known by the names of pods, which another job of this name has had, too.
-    begin = made.timestamp() if made is not None else 0.0
+    # Samples are known by the names of pods, which another job of this name may have had, too.
+    begin = made.timestamp() - _SKEW if made is not None else 0.0
     for pod in board.pods(seen):
         meta = pod.metadata
         new = usage.samples(meta.namespace, meta.name, max(begin, sampled.get(meta.name, 0.0)))

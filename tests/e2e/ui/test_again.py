@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+import pytest
+from playwright.sync_api import Route, expect
 
 from tests.support.browsing import Shown
 from tests.support.stage import condition, moment, train
@@ -20,6 +21,29 @@ def test_a_link_is_good_in_the_tab_that_asks_for_one(shown: Shown) -> None:
         expect(page.get_by_role("link", name="mnist")).to_be_visible()
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         assert "token" not in page.url
+
+
+@pytest.mark.parametrize("status", [0, 503])
+def test_a_link_whose_sign_in_went_wrong_on_the_way_is_tried_again(shown: Shown, status: int) -> None:
+    failed: list[str] = []
+
+    def fail(route: Route) -> None:
+        failed.append(route.request.url)
+        if status:
+            route.fulfill(status=status)
+        else:
+            route.abort()
+
+    train(shown.stage)
+    with shown.by() as somebody:
+        page = somebody.open(shown.server.url)
+        expect(page.get_by_role("heading", name="Open the link from the terminal")).to_be_visible()
+        page.route("**/api/session", fail, times=1)
+        page.goto(shown.links[-1])
+        expect(page.get_by_role("link", name="mnist")).to_be_visible()
+        assert len(failed) == 1
+        assert "token" not in page.url
+        somebody.complaints[:] = [one for one in somebody.complaints if "503" not in one]
 
 
 def test_a_job_that_is_made_anew_is_shown_as_it_is_and_not_as_its_predecessor_was(shown: Shown) -> None:

@@ -58,6 +58,18 @@ def test_enter_in_the_moment_of_the_last_letter_jumps_to_what_was_typed(shown: S
         expect(page.locator("[data-replica=worker-0] .now")).to_contain_text("step 15 ")
 
 
+def test_logs_that_are_left_take_none_of_the_few_connections_that_a_browser_has(shown: Shown) -> None:
+    train(shown.stage, workers=1)
+    with shown.by() as somebody:
+        page = shown.open(somebody)
+        for _ in range(8):  # browsers have six connections to a server
+            page.get_by_role("link", name="mnist", exact=True).click()
+            page.get_by_role("tab", name="Logs").click()
+            expect(page.get_by_role("log", name="Log of worker-0")).to_contain_text("step 299")
+            page.get_by_role("link", name="All jobs").click()
+        expect(page.get_by_role("link", name="mnist", exact=True)).to_be_visible()
+
+
 def test_a_restart_is_seen_in_the_log(shown: Shown) -> None:
     job = train(shown.stage, workers=1)
     with shown.by() as somebody:

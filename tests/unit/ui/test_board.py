@@ -31,3 +31,14 @@ def test_a_kind_that_can_not_be_listed_is_named_at_once() -> None:
     assert health.problems == {"events": "Forbidden"}
     health.list_finished("events/default", 0.1, 0)
     assert health.problems == {}
+
+
+def test_a_kind_that_may_be_listed_and_not_watched_is_named_all_the_time() -> None:
+    told: list[dict[str, str]] = []
+    health = Health(lambda: told.append(health.problems))
+    for _ in range(5):
+        health.watch_failed("pods/default", "Forbidden")
+        health.list_finished("pods/default", 0.1, 3)
+    assert told == [{"pods": "Forbidden"}]
+    health.watch_started("pods/default")
+    assert told[1:] == [{}]

@@ -6,12 +6,13 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import islice
 
 import pytest
 
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
-from tests.support.stage import Stage
+from tests.support.stage import Stage, moment
 from tests.support.visitor import WITHIN, Visitor, World, until
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
@@ -198,6 +199,27 @@ def test_what_a_replica_used_comes_with_the_job(world: World) -> None:
     with world.visitor.stream("/api/job?namespace=default&name=mnist") as stream:
         used = next(line["usage"] for line in stream if line.get("usage"))
         assert used["worker-0"][0][1] == {"cpu": 0.25, "memory": 64 * 1024 * 1024}
+
+
+def test_the_first_samples_come_also_where_the_clock_of_nodes_is_behind_that_of_the_api_server(world: World) -> None:
+    job = world.stage.job("mnist", created=moment(50))
+    pod = world.stage.pod(job, 0, created=moment(51))
+    world.stage.use(pod, "250m", "64Mi", at=20)
+    with world.visitor.stream("/api/job?namespace=default&name=mnist") as stream:
+        # The first may come before anybody has asked the metrics API.
+        assert any("worker-0" in used for used in islice((line["usage"] for line in stream if "usage" in line), 2))
+
+
+def test_a_job_that_is_made_anew_is_told_whole_though_parts_of_it_look_like_its_predecessor(world: World) -> None:
+    first = world.stage.job("mnist", workers=1)
+    with world.visitor.stream("/api/job?namespace=default&name=mnist") as stream:
+        assert [row["state"] for row in until(stream, "replicas")] == ["No pod"]
+        world.stage.remove(TFJOBS, "default", "mnist")
+        world.stage.job("mnist", workers=1)
+        next(line for line in stream if line.get("job") and line["job"]["uid"] != first["metadata"]["uid"])
+        # A page forgets all of the one before. The rest of the new one follows before the next word on the whole.
+        rest = next(line for line in stream if "replicas" in line or "synced" in line)
+        assert [row["name"] for row in rest["replicas"]] == ["worker-0"]
 
 
 def test_a_pod_that_is_gone_leaves_its_life_behind(world: World) -> None:

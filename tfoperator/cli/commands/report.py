@@ -42,6 +42,6 @@ def report(
     lines = report_lines(made) or ["Nothing has gone wrong."]
     # A job that fails for its stall says so itself.
     if lines[0] == made.message:
-        lines = lines[2:]
+        lines = lines[2:] if lines[1:2] == [""] else lines[1:]
     for line in (headline(made), "", *lines):
         typer.echo(printable(line))

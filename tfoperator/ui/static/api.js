@@ -8,12 +8,22 @@ export class Unauthorized extends Error {}
 
 const headers = () => ({ "X-Tfoperator-Key": localStorage.getItem(KEY) ?? "" });
 
-/** Trade a link's token for a session; what is left of the link in the address bar goes. */
+let token = ""; // of a link that has had no answer yet
+
+/** Trade a link's token for a session; what is left of the link in the address bar goes.
+ *
+ * Throws when there was no answer, or the server failed: the link may be good still, and the next call tries it again. */
 export async function signIn() {
-  const token = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
+  const found = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
+  if (found) {
+    token = found;
+    history.replaceState(null, "", "#/");
+  }
   if (!token) return;
-  history.replaceState(null, "", "#/");
-  const answer = await fetch("/api/session", { method: "POST", body: JSON.stringify({ token }) });
+  const asked = token;
+  const answer = await fetch("/api/session", { method: "POST", body: JSON.stringify({ token: asked }) });
+  if (answer.status >= 500) throw new Error(answer.statusText);
+  if (token === asked) token = "";
   if (answer.ok) localStorage.setItem(KEY, (await answer.json()).key);
 }
 

@@ -13,11 +13,12 @@ import { visible } from "./text.js";
 const TABS = [["overview", "Overview", OverviewTab], ["logs", "Logs", LogsTab], ["resources", "Resources", ResourcesTab],
   ["report", "Failure report", ReportTab], ["tensorboard", "TensorBoard", TensorBoardTab], ["yaml", "YAML", YamlTab]];
 const SAMPLES = 360;
+const unknown = () => ({ replicas: [], events: [], curves: {}, usage: new Map(), usageProblem: "" });
 
 export class JobView {
   constructor({ namespace, name, tab, setState, about }) {
     Object.assign(this, { namespace, name, setState, about, wanted: tab, tab: null, logs: {}, up: "#/" });
-    this.data = { job: undefined, replicas: [], events: [], curves: {}, usage: new Map(), usageProblem: "" };
+    this.data = { job: undefined, ...unknown() };
     this.draw = framed(() => this.update());
     this.build();
     this.connect();
@@ -25,6 +26,7 @@ export class JobView {
   }
 
   close() {
+    this.closed = true;
     this.stream.close();
     this.tab?.close?.();
     clearInterval(this.ticking);
@@ -32,6 +34,7 @@ export class JobView {
 
   /** The stream of this job; with `logs` ({logs, tail}) also what those replicas log. */
   connect(logs = {}) {
+    if (this.closed) return; // a tab that closes asks for the stream without its logs: nobody would close that one
     this.stream?.close();
     this.logs = logs;
     this.stream = new Stream("/api/job", { namespace: this.namespace, name: this.name, ...logs }, {
@@ -76,7 +79,7 @@ export class JobView {
     const anew = this.uid !== undefined && this.uid !== uid;
     this.uid = uid;
     if (!anew) return;
-    this.data.usage.clear();
+    Object.assign(this.data, unknown());
     this.tab?.close?.();
     this.tab = null;
   }

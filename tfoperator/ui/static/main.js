@@ -14,6 +14,7 @@ const live = document.getElementById("live");
 const nav = document.getElementById("parts");
 let view = null;
 let about = null;
+let starting = 0; // the timer of the next try
 
 const STATE = { live: ["Live", "live on"], broken: ["Connection lost, trying again", "live off"], unauthorized: ["Signed out", "live off"] };
 
@@ -85,13 +86,14 @@ function keys(event) {
 
 // Where one has signed in already, too: another server may answer here by now, which knows no session of the one before.
 async function start() {
+  clearTimeout(starting);
   try {
     await signIn();
     about = await get("/api/about");
   } catch (error) {
     if (error instanceof Unauthorized) { setState("unauthorized"); return; }
     setState("broken");
-    setTimeout(start, 2000);
+    starting = setTimeout(start, 2000);
     return;
   }
   const where = about.namespaces.length ? `, namespace ${about.namespaces.join(", ")}` : "";

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.support.served import ServedWorld
+from tests.unit.cli.conftest import Tell
+from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
+from tfoperator.archive.layout import RECORD, ArchivedContainer, ArchivedPod, encode_record, job_folder
+
+STALLED = "No progress for 600 s. Behind: worker-0."
+
+
+def fail_for_its_stall(world: ServedWorld) -> None:
+    world.submit(Worker=1)
+    moment = "2026-01-01T00:00:00Z"
+    failed = {
+        "type": "Failed",
+        "status": "True",
+        "reason": PROGRESS_DEADLINE_EXCEEDED,
+        "message": STALLED,
+        "lastUpdateTime": moment,
+        "lastTransitionTime": moment,
+    }
+    world.status({"conditions": [failed]})
+
+
+def keep_stacks(world: ServedWorld, root: Path) -> Path:
+    """Stacks of a pod of the job that is gone, in an archive; returns their file."""
+    uid = world.job()["metadata"]["uid"]
+    folder = job_folder(root, world.namespace, "mnist", uid) / "mnist-worker-0.12345678"
+    folder.mkdir(parents=True)
+    one = ArchivedContainer(name="tensorflow", stacks="tensorflow.stacks.txt")
+    labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "0"}
+    kept = datetime(2026, 1, 1, tzinfo=UTC)
+    record = ArchivedPod(world.namespace, "mnist", uid, "mnist-worker-0", "12345678-0", kept, labels, containers=(one,))
+    (folder / RECORD).write_bytes(encode_record(record))
+    (folder / one.stacks).write_text("in wait_for_ever\n")
+    return folder / one.stacks
+
+
+@pytest.mark.parametrize("stacks", [False, True])
+def test_a_job_that_failed_for_its_stall_says_so_once_and_where_its_stacks_are(
+    tell: Tell, world: ServedWorld, tmp_path: Path, stacks: bool
+) -> None:
+    fail_for_its_stall(world)
+    root = tmp_path / "archive"
+    root.mkdir()
+    told = ["Stacks of its threads are kept:", f"  worker-0: {keep_stacks(world, root)}", ""] if stacks else []
+    lines = tell("report", "mnist", "--archive-dir", str(root), code=0).out.splitlines()
+    assert lines[:2] == [f"TFJob {world.namespace}/mnist FAILED: {STALLED}", ""]
+    assert lines[2 : 2 + len(told)] == told
+    assert lines[2 + len(told)], lines  # one empty line, not two
+    assert "\n".join(lines).count(STALLED) == 1
