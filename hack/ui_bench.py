@@ -3,8 +3,7 @@
     python -m hack.ui_bench
 
 Milliseconds of a browser that has nothing of the page yet, and frames per second while a person turns the wheel, or
-drags
-the scroll bar from the beginning to the end in 5 s. The figures are in docs/ui.md.
+drags the scroll bar from the beginning to the end in 5 s. The figures are in docs/ui.md.
 """
 
 from __future__ import annotations
