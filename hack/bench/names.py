@@ -28,7 +28,7 @@ from hack.cluster import Cluster
 from hack.controlplane import ControlPlaneError
 from hack.debian import NODE, PackageError, find
 from hack.machine import NODE_ADDRESS, MachineError
-from hack.processes import free_ports
+from hack.processes import comes_true, free_ports
 from tfoperator.api.schema import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import Client, load_config
@@ -38,7 +38,6 @@ from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, SERVICE
 _IMAGE = "docker.io/local/names:1"
 _NETWORKS = ("PerReplica", "PerJob")
 _LIMIT = 300.0
-_PERIOD = 0.05
 _NAMESPACE = "default"
 
 _ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
@@ -178,11 +177,8 @@ def _is_there(read: Callable[[], object]) -> bool:
 
 
 def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _LIMIT
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited for {_LIMIT:.0f} s that {what}")
-        time.sleep(_PERIOD)
+    if not comes_true(condition, _LIMIT):
+        raise TimeoutError(f"waited for {_LIMIT:.0f} s that {what}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -106,7 +106,7 @@ class _Costs:
 
     @contextmanager
     def _watched(self, form: str) -> Iterator[None]:
-        """Watches, each with a selector of its own: equal ones would not share their encoded events in a cluster."""
+        """So many equal watches, which share the events that the server has encoded in this form."""
         accept = f"{_FORMS[form]};stream=watch" if form == "protobuf" else _FORMS[form]
         with ExitStack() as stack:
             for _ in range(_WATCHES):

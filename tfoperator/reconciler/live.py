@@ -5,8 +5,8 @@ of metadata only and selected by our label. A page is compared when it comes, an
 
 Between whole looks the server is asked only what has happened since the last look, where a list would take more than
 one page: by a watch from that version on, on a connection of its own, which shares nothing with the cache but the
-server. What happened is held against the cache
-like a page of a list. The server ends such a watch soon, with a bookmark before that if it has something newer to name
+server. What happened is held against the cache like a page of a list.
+The server ends such a watch soon, with a bookmark before that if it has something newer to name
 (a bookmark for a version that the watch has reached is not sent); a server that is behind tells at the next look. If
 the watch can't be had, ends early or breaks (the version is too old, say), the look is a whole one. So a look costs
 what has changed, and not what there is, and each state that the server ever told of is compared.
@@ -193,7 +193,7 @@ class Looker:
             timeout_seconds=_NEWS_SECONDS,
             allow_watch_bookmarks=True,
         )
-        one.opened_at = self._clock.monotonic()
+        one.opened_at = now
         try:
             watch = self._client.watch(one.resource, one.namespace, decode_identity, options)
         except KubeError:
