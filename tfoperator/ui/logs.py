@@ -16,8 +16,7 @@ import msgspec
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
-from tfoperator.sdk.pod_logs import LogLine
-from tfoperator.sdk.run_log import ContainerRun, RunLogReader
+from tfoperator.sdk.logs import ContainerRun, LogLine, RunLogReader
 from tfoperator.sdk.states import container_status, has_started
 from tfoperator.ui.objects import SeenPod
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
@@ -49,40 +48,11 @@ from tfoperator.pipeline.store.tables import (
     parent_contexts,
     types,
 )
+from tfoperator.pipeline.store.transactions import Transactions, atomic
 
 __all__ = ["MetadataStore", "StoreError"]
 
 _USABLE = ("COMPLETE", "CACHED")
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class Transactions(Protocol):
-    """A database. Thread-safe."""
-
-    def atomically(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, run in one transaction: all or nothing, as if nobody else was there.
-
-        It may run more than once, and changes nothing but the database. Raises StoreError, and what it raises.
-        """
-        ...
-
-    def close(self) -> None:
-        """Let go of it."""
-        ...
-
-
-def atomic(
-    method: Callable[Concatenate[MetadataStore, Connection, P], T],
-) -> Callable[Concatenate[MetadataStore, P], T]:
-    """The method as one transaction; it is called without the connection."""
-
-    @wraps(method)
-    def called(self: MetadataStore, *arguments: P.args, **options: P.kwargs) -> T:
-        return self.database.atomically(lambda db: method(self, db, *arguments, **options))
-
-    return cast("Callable[Concatenate[MetadataStore, P], T]", called)
 
 
 class MetadataStore:
