@@ -40,7 +40,7 @@ def atomic(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conca
     """The method as one transaction; it is called without the connection."""
 
     @wraps(method)
-    def called(self: S, *arguments: P.args, **options: P.kwargs) -> T:
+    def called(self: S, /, *arguments: P.args, **options: P.kwargs) -> T:
         return self.database.atomically(lambda db: method(self, db, *arguments, **options))
 
     return called

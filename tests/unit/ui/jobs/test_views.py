@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.stage import Stage, condition, train
 from tfoperator.kube.resources import PODS
-from tfoperator.ui.objects import SeenJob, decode_job, decode_pod
-from tfoperator.ui.views import MAX_MESSAGE, job_detail, job_row, replica_rows
+from tfoperator.ui.jobs.objects import SeenJob, decode_job, decode_pod
+from tfoperator.ui.jobs.views import MAX_MESSAGE, job_detail, job_row, replica_rows
 
 
 def seen(name: str = "mnist", **parts: Any) -> SeenJob:

@@ -8,9 +8,9 @@ from typing import TextIO, cast
 from rich.console import Console
 
 from tfoperator.cli.terminal.stdio import FragileStream
-from tfoperator.cli.views.live import LiveView
-from tfoperator.cli.views.plain import PlainView
-from tfoperator.cli.views.view import View
+from tfoperator.cli.views.run.live import LiveView
+from tfoperator.cli.views.run.plain import PlainView
+from tfoperator.cli.views.run.view import View
 
 
 def make_view(stream: TextIO | FragileStream | None = None) -> View:

@@ -1,13 +1,12 @@
-"""What a page is told as it happens: lines of JSON, first what there is, then what changes.
+"""What a page is told of jobs as it happens: first what there is, then what changes.
 
 A page has one stream. `jobs` is the list; `job` is one job, with the logs of some of its replicas if it asks for them.
-A line without news keeps the connection alive, and tells a page that it still is.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -15,22 +14,15 @@ import msgspec
 
 from tfoperator.api.names import replica_name
 from tfoperator.sdk.states import pod_order
-from tfoperator.ui.board import Board
+from tfoperator.ui.jobs.board import Board
+from tfoperator.ui.jobs.logs import LogFeed
+from tfoperator.ui.jobs.objects import SeenJob
+from tfoperator.ui.jobs.queues import Queues
+from tfoperator.ui.jobs.usage import Usage
+from tfoperator.ui.jobs.views import event_rows, job_detail, job_row, metric_curves, replica_rows
 from tfoperator.ui.listening import Listener
-from tfoperator.ui.logs import LogFeed
-from tfoperator.ui.objects import SeenJob
-from tfoperator.ui.queues import Queues
-from tfoperator.ui.usage import Usage
-from tfoperator.ui.views import encode, event_rows, job_detail, job_row, metric_curves, replica_rows
+from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, encode_status, merged, next_changes
 
-Put = Callable[[bytes], Awaitable[None]]
-Producer = Callable[[Put], Coroutine[Any, Any, None]]
-"""Says something now and then, by `put`, which waits until the page has taken what came before."""
-
-HEARTBEAT = 10.0
-"""Seconds without news after which a page is told that there are none."""
-_GATHER = 0.2
-"""Seconds for which changes are gathered before they are sent."""
 _SKEW = 60.0
 """Seconds by which the clocks of nodes, which date samples, may be behind that of the API server, which dates jobs."""
 _AT_ONCE = 250
@@ -79,32 +71,6 @@ async def one_job(
         board.listeners.unlisten(listener)
         if feed is not None:
             feed.close()
-
-
-async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
-    """What several say, as one stream. It ends with the first of them, whose error is raised, and ends the others."""
-    loop = asyncio.get_running_loop()
-    messages: asyncio.Queue[bytes] = asyncio.Queue(1)
-    tasks = [loop.create_task(produce(messages.put)) for produce in producers]
-    ended = asyncio.Event()
-    for task in tasks:
-        task.add_done_callback(lambda _: ended.set())
-    waits = loop.create_task(ended.wait())
-    take = loop.create_task(messages.get())
-    try:
-        while not ended.is_set():
-            await asyncio.wait((take, waits), return_when=asyncio.FIRST_COMPLETED)
-            if take.done():
-                yield take.result()
-                take = loop.create_task(messages.get())
-        for task in tasks:
-            if task.done():
-                task.result()
-    finally:
-        started: list[asyncio.Task[Any]] = [*tasks, waits, take]
-        for one in started:
-            one.cancel()
-        await asyncio.gather(*started, return_exceptions=True)
 
 
 async def _parts(
@@ -177,18 +143,6 @@ def _samples(board: Board, usage: Usage, seen: SeenJob, sampled: dict[str, float
             sampled[meta.name] = new[-1].time
             found[replica_name(pod)] = new
     return found
-
-
-async def next_changes(listener: Listener, seconds: float = HEARTBEAT) -> set[str]:
-    """What has changed, gathered for a moment; empty if nothing has for so many seconds."""
-    await listener.wait(seconds)
-    await asyncio.sleep(_GATHER)
-    return listener.take()
-
-
-def encode_status(status: Mapping[str, Any]) -> bytes:
-    """What every stream says now and then: `synced`, whether all is known, and `problems`, by what can't be read."""
-    return encode(status)
 
 
 def _status(board: Board) -> bytes:

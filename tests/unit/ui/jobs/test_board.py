@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfoperator.ui.board import Health
+from tfoperator.ui.jobs.board import Health
 
 
 def test_a_kind_that_can_not_be_followed_again_and_again_is_named_until_it_can() -> None:

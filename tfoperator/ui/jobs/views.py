@@ -7,8 +7,6 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
 from tfoperator.api.job_conditions import condition_of, final_condition, has_condition
 from tfoperator.api.names import replica_name, tensorboard_name
 from tfoperator.api.queues import queue_name
@@ -16,9 +14,9 @@ from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.event import Event
 from tfoperator.sdk.queues import JobQueue, is_multikueue
 from tfoperator.sdk.states import container_status, job_state, pod_order, waiting_reason
-from tfoperator.ui.history import Point
-from tfoperator.ui.objects import SeenJob, SeenPod
-from tfoperator.ui.timeline import PodRecord, by_replica, spans
+from tfoperator.ui.jobs.history import Point
+from tfoperator.ui.jobs.objects import SeenJob, SeenPod
+from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
 
 MAX_MESSAGE = 4000
 """Characters of a message that are sent."""
@@ -230,8 +228,3 @@ def _time(moment: datetime | None) -> float | None:
 
 def _short(text: str) -> str:
     return text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + " ..."
-
-
-def encode(message: Mapping[str, Any]) -> bytes:
-    """A message of a stream: a line of JSON."""
-    return msgspec.json.encode(message) + b"\n"

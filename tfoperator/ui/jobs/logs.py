@@ -18,7 +18,7 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.sdk.logs import ContainerRun, LogLine, RunLogReader
 from tfoperator.sdk.states import container_status, has_started
-from tfoperator.ui.objects import SeenPod
+from tfoperator.ui.jobs.objects import SeenPod
 
 logger = logging.getLogger(__name__)
 

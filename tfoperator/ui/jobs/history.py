@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.ui.objects import SeenPod
-from tfoperator.ui.timeline import PodRecord, observe
+from tfoperator.ui.jobs.objects import SeenPod
+from tfoperator.ui.jobs.timeline import PodRecord, observe
 
 MAX_JOBS = 5000
 """Jobs of which something is remembered; the one that changed longest ago is forgotten first."""

@@ -15,12 +15,12 @@ from rich.text import Text
 
 from tfoperator.api.names import TENSORBOARD_REPLICA
 from tfoperator.cli.terminal.output import REPLICA_COLOURS
-from tfoperator.cli.views.bars import in_short
-from tfoperator.cli.views.prefixed_lines import PrefixedLines
 from tfoperator.cli.views.progress import progress_line
 from tfoperator.cli.views.replica_rows import ReplicaRow
+from tfoperator.cli.views.run.bars import in_short
+from tfoperator.cli.views.run.prefixed_lines import PrefixedLines
+from tfoperator.cli.views.run.view import View
 from tfoperator.cli.views.usage import usage_by_pod, usage_cells, usage_header
-from tfoperator.cli.views.view import View
 from tfoperator.local.usage import Usage
 from tfoperator.sdk import PodUsage, total
 

@@ -31,7 +31,7 @@ def stacks(
     signal, which programs answer that report their progress by tfoperator.progress; in a cluster that needs the right
     to run a command in the pods (pods/exec).
     """
-    from tfoperator.cli.commands.logs import selection_of
+    from tfoperator.cli.commands.jobs.logs import selection_of
     from tfoperator.cli.terminal.progress import Progress
 
     which = selection_of(replica, all_replicas=replica is None)

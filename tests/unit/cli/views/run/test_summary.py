@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tfoperator.cli.views.summary import summary
+from tfoperator.cli.views.run.summary import summary
 from tfoperator.local.run import JobResult, ReplicaResult, ReplicaState, RunOutcome, RunResult
 from tfoperator.report import JobFacts, ReplicaFacts, RunFacts, make_report
 

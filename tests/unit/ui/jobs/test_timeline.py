@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.ui.objects import SeenPod, decode_pod
-from tfoperator.ui.timeline import PodRecord, observe, spans
+from tfoperator.ui.jobs.objects import SeenPod, decode_pod
+from tfoperator.ui.jobs.timeline import PodRecord, observe, spans
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from tfoperator.api.v1.types import TrainingProgress
 from tfoperator.cli.views.progress import progress_text
-from tfoperator.cli.views.view import View
+from tfoperator.cli.views.run.view import View
 from tfoperator.controlchars import without_controls
 
 _BAR_EVERY = 30.0

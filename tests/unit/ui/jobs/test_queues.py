@@ -14,9 +14,9 @@ from tests.support.stage import Stage, condition
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, QUEUE_LABEL
 from tfoperator.sdk import JobQueue, QueueState
 from tfoperator.sdk.queues import WORKLOADS
-from tfoperator.ui.objects import SeenJob, decode_job
-from tfoperator.ui.queues import PERIOD, Queues
-from tfoperator.ui.views import job_detail, job_row
+from tfoperator.ui.jobs.objects import SeenJob, decode_job
+from tfoperator.ui.jobs.queues import PERIOD, Queues
+from tfoperator.ui.jobs.views import job_detail, job_row
 
 WAITING = JobQueue("research", QueueState.WAITING, "2 more needed")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, replica_name
 from tfoperator.api.v1.types import ConditionType, TensorBoardStatus, TFJob, TrainingProgress
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
-from tfoperator.cli.views.restarts import KnownRestarts, after
+from tfoperator.cli.views.run.restarts import KnownRestarts, after
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod
 from tfoperator.local.run import LogChunk, RunOutcome

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from tfoperator.api.names import ANNOTATION_STOPPED, LABEL_TENSORBOARD, replica_labels
 from tfoperator.api.v1.types import JobCondition, ReplicaType, TensorBoardStatus, TFJob, TFJobStatus
-from tfoperator.cli.views.console import make_view
-from tfoperator.cli.views.live import LiveView
-from tfoperator.cli.views.plain import PlainView
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
+from tfoperator.cli.views.run.console import make_view
+from tfoperator.cli.views.run.live import LiveView
+from tfoperator.cli.views.run.plain import PlainView
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.local.run import LogChunk, RunOutcome

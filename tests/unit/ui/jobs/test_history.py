@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfoperator.ui.history import MAX_JOBS, MAX_METRICS, MAX_POINTS, History
+from tfoperator.ui.jobs.history import MAX_JOBS, MAX_METRICS, MAX_POINTS, History
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

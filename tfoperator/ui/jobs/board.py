@@ -26,9 +26,9 @@ from tfoperator.kube.event import Event, decode_event
 from tfoperator.kube.resources import EVENTS
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.sdk.events import events_of
-from tfoperator.ui.history import History
+from tfoperator.ui.jobs.history import History
+from tfoperator.ui.jobs.objects import SeenJob, SeenPod, decode_job, decode_pod
 from tfoperator.ui.listening import Listeners
-from tfoperator.ui.objects import SeenJob, SeenPod, decode_job, decode_pod
 
 _JOB_INDEX = "job"
 _PART = re.compile(rf"(.+)-(?:{'|'.join(kind.lower() for kind in ReplicaType)})-\d+(?:-[0-9a-z]+)?")

@@ -9,7 +9,7 @@ import msgspec
 
 from tfoperator.kube.objects import ContainerStatus
 from tfoperator.sdk.states import container_status, waiting_reason
-from tfoperator.ui.objects import SeenContainerStatus, SeenPod, State
+from tfoperator.ui.jobs.objects import SeenContainerStatus, SeenPod, State
 
 
 class Run(msgspec.Struct, frozen=True):

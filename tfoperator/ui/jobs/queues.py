@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from tfoperator.clock import Clock, Repetition, SystemClock
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.sdk import JobQueue, job_queues
-from tfoperator.ui.objects import SeenJob
+from tfoperator.ui.jobs.objects import SeenJob
 
 PERIOD = 5.0
 """Seconds between two looks."""
