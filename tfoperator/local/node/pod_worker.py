@@ -16,7 +16,7 @@ from tfoperator.local.gpus import GpuManager, NotEnoughGpus
 from tfoperator.local.node.container_launcher import ContainerLauncher
 from tfoperator.local.node.container_record import ContainerRecord, Terminated, Waiting
 from tfoperator.local.node.expansion import ContainerConfigError
-from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.node.logs import LogStore
 from tfoperator.local.node.pod_api import PodApi
 from tfoperator.local.node.pod_reporter import PodReporter
 from tfoperator.local.node.stacks import keep_stacks

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from tfoperator.local.node.line_times import LineTimes
+from tfoperator.local.node.logs.line_times import LineTimes
 from tfoperator.local.runtime import tail_offset
 
 _CHUNK = 64 * 1024
