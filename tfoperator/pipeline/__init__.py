@@ -16,13 +16,13 @@ from tfoperator.pipeline.dsl import (
 )
 from tfoperator.pipeline.home import DEFAULT_HOME, LAST, Home, NoSuchRun
 from tfoperator.pipeline.lease import RunInProgress
-from tfoperator.pipeline.leftovers import CannotStop, finish_run, stop_run
 from tfoperator.pipeline.object_home import open_home
 from tfoperator.pipeline.objects import ObjectStoreError
 from tfoperator.pipeline.runner import (
     IN_CLUSTER,
     ON_DOCKER,
     ON_KUBERNETES,
+    CannotStop,
     Listener,
     PipelineCancelled,
     PipelineFailed,
@@ -30,6 +30,8 @@ from tfoperator.pipeline.runner import (
     PipelineRunner,
     StepState,
     StepView,
+    finish_run,
+    stop_run,
 )
 from tfoperator.pipeline.store import Lineage, MetadataStore, RunRecord, StoreError, lineage_of
 

@@ -11,12 +11,11 @@ from tfoperator.kube.errors import KubeError
 from tfoperator.kube.event import decode_event
 from tfoperator.kube.resources import EVENTS
 from tfoperator.report import Report, make_report
-from tfoperator.sdk.culprit import Culprit, read_culprit
 from tfoperator.sdk.errors import JobFailed, WaitTimeout
 from tfoperator.sdk.events import JobEvent, events_of
-from tfoperator.sdk.job_report import ClusterLogs, job_facts
 from tfoperator.sdk.logs import LogReader
 from tfoperator.sdk.queues import JobQueue, job_queue
+from tfoperator.sdk.reports import ClusterLogs, Culprit, job_facts, read_culprit
 from tfoperator.sdk.stacks import ReplicaStacks, take_stacks
 from tfoperator.sdk.states import ReplicaFilter
 from tfoperator.sdk.usage import PodUsage, measured_pods

@@ -1,5 +1,6 @@
 """How is a pipeline run? Its steps in order, several at once, on their platforms, as one process owns the run."""
 
+from tfoperator.pipeline.runner.leftovers import CannotStop, finish_run, stop_run
 from tfoperator.pipeline.runner.outcome import PipelineCancelled, PipelineFailed, PipelineResult
 from tfoperator.pipeline.runner.platforms import IN_CLUSTER, ON_DOCKER, ON_KUBERNETES
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
@@ -9,6 +10,7 @@ __all__ = [
     "IN_CLUSTER",
     "ON_DOCKER",
     "ON_KUBERNETES",
+    "CannotStop",
     "Listener",
     "PipelineCancelled",
     "PipelineFailed",
@@ -16,4 +18,6 @@ __all__ = [
     "PipelineRunner",
     "StepState",
     "StepView",
+    "finish_run",
+    "stop_run",
 ]

@@ -20,11 +20,11 @@ from tfoperator.pipeline.dsl import Pipeline, graph_of
 from tfoperator.pipeline.graph import Graph, Step
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, check_run_id
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress
-from tfoperator.pipeline.leftovers import stop_dead_runs
 from tfoperator.pipeline.local_paths import local_path
 from tfoperator.pipeline.object_home import ObjectHome, open_home
 from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.runner.interrupting import on_signals
+from tfoperator.pipeline.runner.leftovers import stop_dead_runs
 from tfoperator.pipeline.runner.outcome import PipelineCancelled, PipelineFailed, PipelineResult, outcome_of
 from tfoperator.pipeline.runner.platforms import ON_DOCKER, with_root
 from tfoperator.pipeline.runner.progress import Listener, Silent, StepState, StepView

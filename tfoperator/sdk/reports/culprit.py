@@ -13,7 +13,7 @@ from tfoperator.controlchars import without_controls
 from tfoperator.kube.client import Client
 from tfoperator.kube.objects import Pod
 from tfoperator.report import first_failure, suspects
-from tfoperator.sdk.job_report import ClusterLogs, Logs, WithoutLogs, job_facts
+from tfoperator.sdk.reports.job_report import ClusterLogs, Logs, WithoutLogs, job_facts
 
 LINES = 20
 """Lines of a log that an error carries at most: a traceback and what came before it."""

@@ -9,7 +9,7 @@ from tests.unit.archive.samples import record
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec, TFJobStatus
 from tfoperator.archive.layout import ArchivedContainer, ArchivedPod
 from tfoperator.report import ReplicaFacts, ReplicaState
-from tfoperator.sdk.job_report import WithoutLogs, job_facts
+from tfoperator.sdk.reports.job_report import WithoutLogs, job_facts
 
 ASKED = datetime(2026, 1, 1, 12, tzinfo=UTC)
 JOB = TFJob(

@@ -10,8 +10,8 @@ from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec
 from tfoperator.archive import ArchivedContainer, ArchivedPod
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.report import make_report
-from tfoperator.sdk.culprit import MAX_SUSPECTS, find_culprit
-from tfoperator.sdk.job_report import job_facts
+from tfoperator.sdk.reports.culprit import MAX_SUSPECTS, find_culprit
+from tfoperator.sdk.reports.job_report import job_facts
 
 JOB = TFJob(
     spec=TFJobSpec(tf_replica_specs={"Worker": ReplicaSpec()}),
