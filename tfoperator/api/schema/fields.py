@@ -2,7 +2,7 @@
 
 Rules exist for what an API server can refuse itself; `tfoperator.api.validation` says the same in the operator and the
 command line. Every rule is bounded (`maxItems`, `maxProperties`, `maxLength`): API servers refuse a CRD whose rules
-might cost too much.
+might cost too much. Here are the fields of the spec; those of pod templates and of the status have files of their own.
 """
 
 from __future__ import annotations
