@@ -34,6 +34,7 @@ from tfoperator.local.runtime.process.control_groups import (
 )
 from tfoperator.local.runtime.process.gpu_visibility import CUDA_VISIBLE_DEVICES, visible_devices
 from tfoperator.local.runtime.process.guardian import GroupGuardian
+from tfoperator.local.runtime.process.mount_links import MountLinks
 from tfoperator.local.runtime.process.process_group import ProcessGroup
 from tfoperator.local.runtime.process.process_usage import ProcessMeter
 from tfoperator.local.runtime.process.programs import base_environment, find_program
@@ -86,9 +87,9 @@ class ProcessRuntime:
         self._environ = base_environment(os.environ if environ is None else environ)
         self._guardian = GroupGuardian()
         self._meter = ProcessMeter()
-        self._lock = threading.Lock()  # guards _running, _links and _places
+        self._links = MountLinks()
+        self._lock = threading.Lock()  # guards _running and _places
         self._running: dict[ProcessGroup, ContainerRun] = {}
-        self._links: dict[str, list[tuple[Path, Path]]] = {}  # pod uid: (link, target)
         self._places: dict[tuple[str, str], _Place] = {}  # by pod uid and container's name
 
     def start(self) -> None:
@@ -102,7 +103,6 @@ class ProcessRuntime:
         """Kill what still runs, wait for its end, and give back ports and links."""
         with self._lock:
             running = tuple(self._running)
-            pods = tuple(self._links)
         for process in running:
             process.kill()
         for process in running:
@@ -110,8 +110,7 @@ class ProcessRuntime:
         self._guardian.stop()
         if self._groups is not None:
             self._groups.close()
-        for uid in pods:
-            self._remove_links(uid)
+        self._links.close()
         self.network.close()
         try:
             self._records.rmdir()
@@ -224,7 +223,7 @@ class ProcessRuntime:
 
     def release_pod(self, pod: LocalPod) -> None:
         """Remove the symbolic links that stood in for the pod's mounts."""
-        self._remove_links(pod.metadata.uid)
+        self._links.release(pod.metadata.uid)
         with self._lock:
             for key in [key for key in self._places if key[0] == pod.metadata.uid]:
                 del self._places[key]
@@ -245,6 +244,8 @@ class ProcessRuntime:
         environment[STACKS_VARIABLE] = str(stacks_folder(run.log.path))
         for mount in run.mounts:
             environment[_mount_variable(mount)] = str(mount.source)
+        # A mount within another one's path comes after that one, in whatever order the manifest has them.
+        for mount in sorted(run.mounts, key=lambda one: len(Path(one.mount_path).parts)):
             if mount.name == PROGRESS_VOLUME:
                 continue
             if mount.mount_path.rstrip("/") == "/tmp":
@@ -278,27 +279,14 @@ class ProcessRuntime:
         path = Path(mount.mount_path)
         if path == mount.source:
             return
-        with self._lock:
-            try:
-                if path.is_symlink() and path.readlink() == mount.source:
-                    return
-                path.symlink_to(mount.source)
-            except OSError as error:
-                problem = "it exists already" if isinstance(error, FileExistsError) else error.strerror
-            else:
-                self._links.setdefault(pod.metadata.uid, []).append((path, mount.source))
-                return
+        problem = self._links.make(pod.metadata.uid, path, mount.source)
+        if not problem:
+            return
         warn(
             "MountUnavailable",
             f"volume {mount.name!r} can't appear at {path} ({problem}); its path is in the environment variable "
             f"{_mount_variable(mount)}",
         )
-
-    def _remove_links(self, uid: str) -> None:
-        with self._lock:
-            for path, target in self._links.pop(uid, ()):
-                if path.is_symlink() and path.readlink() == target:
-                    path.unlink(missing_ok=True)
 
     def _ended(self, process: ProcessGroup) -> None:
         self._release(process.pid)

@@ -182,6 +182,22 @@ def test_a_mount_appears_where_the_machine_allows_it_and_goes_with_the_pod(bench
     assert not bench.warnings
 
 
+def test_a_mount_within_another_one_has_its_place_in_any_order(bench: Bench, tmp_path: Path) -> None:
+    outer, inner = tmp_path / "outer", tmp_path / "inner"
+    outer.mkdir()
+    inner.mkdir()
+    at = tmp_path / "mnt"
+    mounts = (
+        Mount(name="inner", source=inner, mount_path=str(at / "cache")),
+        Mount(name="outer", source=outer, mount_path=str(at)),
+    )
+    bench.run(["touch", str(at / "cache" / "x")], mounts=mounts)
+    assert not bench.warnings
+    bench.runtime.release_pod(bench.pod)
+    assert (inner / "x").exists()
+    assert list(outer.iterdir()) == []
+
+
 def test_the_checkpoint_variable_names_the_volume_wherever_it_could_be_mounted(bench: Bench, tmp_path: Path) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
