@@ -38,6 +38,12 @@ class Guardian:
                     start_new_session=True,  # a Ctrl-C at the terminal is not for it
                 )
 
+    @property
+    def pid(self) -> int | None:
+        """The guardian's process id, None if it does not run."""
+        with self._lock:
+            return None if self._process is None else self._process.pid
+
     def tell(self, message: bytes) -> None:
         """Write to its standard input. Nothing happens if it does not run."""
         with self._lock:

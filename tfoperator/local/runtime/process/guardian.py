@@ -12,11 +12,12 @@ _PROGRAM = Path(__file__).with_name("guardian_main.py")
 class GroupGuardian(Guardian):
     """Sees to it that no process group outlives this process. `stop()` also ends the groups still registered.
 
-    `grace` is how many seconds containers have between SIGTERM and SIGKILL when the agent has died.
+    `grace` is how many seconds containers have between SIGTERM and SIGKILL when the agent has died. The links that are
+    recorded in the folder `records` are removed after that.
     """
 
-    def __init__(self, *, grace: float = 5.0) -> None:
-        super().__init__(["-I", "-S", str(_PROGRAM), str(grace)])
+    def __init__(self, records: Path, *, grace: float = 5.0) -> None:
+        super().__init__(["-I", "-S", str(_PROGRAM), str(grace), str(records.absolute())])
 
     def add(self, group: int) -> None:
         """From now on this process group must not outlive us."""

@@ -1,32 +1,60 @@
-"""A file for each living process group, by which the next run finds what a crashed one has left behind."""
+"""Files in the run directory by which the next run finds what a crashed one has left behind.
+
+There is one for each living process group and each link at a mount path, and one that says who made them.
+"""
 
 from __future__ import annotations
 
-import json
 import logging
+import os
 import signal
+import stat
+import time
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
-from tfoperator.local.identity import ProcessIdentity, identify, signal_process
+from tfoperator.local.identity import ProcessIdentity, identify, is_alive, signal_process
+from tfoperator.local.runtime.process.guardian_main import remove_links
 
 logger = logging.getLogger(__name__)
 
 RECORDS = "processes"
 """The folder of the run directory with the records."""
 
+_OWNER = "owner"
+_GUARDIAN_SECONDS = 8.0
+"""How long a guardian has for what it does after the end of its run: its grace period is 5 s."""
+
+
+T = TypeVar("T")
+
+
+class _Group(msgspec.Struct, frozen=True):
+    pid: int
+    started: str
+    container: str = ""
+
+
+class _Owner(msgspec.Struct, frozen=True):
+    owner: ProcessIdentity
+    guardian: ProcessIdentity | None = None
+
+
+def record_owner(records: Path, guardian: int | None) -> None:
+    """Record that this process, with this guardian, makes the other records."""
+    me = identify(os.getpid())
+    if me is not None:
+        known = _Owner(me, None if guardian is None else identify(guardian))
+        _write(records / _OWNER, known)
+
 
 def record_group(records: Path, group: int, container: str) -> None:
     """Record a process group that has just been started; `container` is what to call it."""
     identity = identify(group)
-    if identity is None:
-        return
-    record = {"pid": identity.pid, "started": identity.started, "container": container}
-    try:
-        _file(records, group).write_text(json.dumps(record))
-    except OSError as error:  # the guardian knows it as well
-        logger.warning("can't record process %d: %s", group, error)
+    if identity is not None:
+        _write(_file(records, group), _Group(identity.pid, identity.started, container))
 
 
 def remove_record(records: Path, group: int) -> None:
@@ -34,23 +62,77 @@ def remove_record(records: Path, group: int) -> None:
     _file(records, group).unlink(missing_ok=True)
 
 
+def remove_records(records: Path) -> None:
+    """Nothing is left: remove the folder. It stays with the record of a process that hangs in the kernel."""
+    if not any(records.glob("*.json")):
+        (records / _OWNER).unlink(missing_ok=True)
+    try:
+        records.rmdir()
+    except OSError:
+        pass
+
+
 def kill_recorded(records: Path) -> list[str]:
-    """Kill the process groups that a crashed agent left behind; returns what they were.
+    """Kill the process groups that a crashed agent left behind, and remove its links; returns what the groups were.
 
     A process that has inherited the id of one that ended is not touched.
     """
     killed = []
     for file in sorted(records.glob("*.json")):
-        try:
-            record = msgspec.json.decode(file.read_bytes())
-            identity = ProcessIdentity(int(record["pid"]), str(record["started"]))
-        except (OSError, msgspec.DecodeError, KeyError, ValueError):
+        record = _read(file, _Group)
+        if record is None:
             logger.warning("%s is not a process record, ignored", file)
             continue
-        if signal_process(identity, signal.SIGKILL, group=True):
-            killed.append(str(record.get("container", identity.pid)))
+        if signal_process(ProcessIdentity(record.pid, record.started), signal.SIGKILL, group=True):
+            killed.append(record.container or str(record.pid))
         file.unlink(missing_ok=True)
+    remove_links(str(records))
     return killed
+
+
+def kill_left_behind(runs: Path, *, patience: float = _GUARDIAN_SECONDS) -> list[str]:
+    """Do that for each run in this folder that was killed; what its guardian is at work on has `patience` seconds.
+
+    A run that lives is left alone, and so is a folder that somebody else could have written to.
+    """
+    killed = []
+    for records in sorted(runs.glob(f"*/{RECORDS}")):
+        known = _read(records / _OWNER, _Owner) if _is_our_own(records) else None
+        if known is None or is_alive(known.owner):
+            continue
+        if known.guardian is not None:
+            _await_end(known.guardian, patience)
+        killed += kill_recorded(records)
+        remove_records(records)
+    return killed
+
+
+def _await_end(guardian: ProcessIdentity, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while is_alive(guardian) and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def _is_our_own(folder: Path) -> bool:
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def _read(file: Path, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _write(file: Path, record: Any) -> None:
+    try:
+        file.write_bytes(msgspec.json.encode(record))
+    except OSError as error:  # the guardian knows it as well
+        logger.warning("can't write the record %s: %s", file, error)
 
 
 def _file(records: Path, group: int) -> Path:

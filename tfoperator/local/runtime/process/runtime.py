@@ -38,7 +38,14 @@ from tfoperator.local.runtime.process.mount_links import MountLinks
 from tfoperator.local.runtime.process.process_group import ProcessGroup
 from tfoperator.local.runtime.process.process_usage import ProcessMeter
 from tfoperator.local.runtime.process.programs import base_environment, find_program
-from tfoperator.local.runtime.process.records import record_group, remove_record
+from tfoperator.local.runtime.process.records import (
+    kill_left_behind,
+    kill_recorded,
+    record_group,
+    record_owner,
+    remove_record,
+    remove_records,
+)
 from tfoperator.local.runtime.process.stacks import stacks_folder
 from tfoperator.local.runtime.protocol import Beside, ContainerRun, LaunchError, OnExit
 from tfoperator.progress.stacks import STACKS_VARIABLE
@@ -65,7 +72,7 @@ class ProcessRuntime:
 
     `work_dir` is where containers without a (usable) workingDir start, by default the current directory.
     `environ` is what they inherit. With `enforce_limits` each has no more CPU and memory than its limits say. `records`
-    is a directory in which each living process group has a file, for `kill_recorded` after a crash.
+    is a directory in which each living process group has a file, for `kill_recorded` after a crash, and each link.
     """
 
     def __init__(
@@ -85,19 +92,25 @@ class ProcessRuntime:
         self._records = records
         self._work_dir = (work_dir or Path.cwd()).resolve()
         self._environ = base_environment(os.environ if environ is None else environ)
-        self._guardian = GroupGuardian()
+        self._guardian = GroupGuardian(records)
         self._meter = ProcessMeter()
-        self._links = MountLinks()
+        self._links = MountLinks(records)
         self._lock = threading.Lock()  # guards _running and _places
         self._running: dict[ProcessGroup, ContainerRun] = {}
         self._places: dict[tuple[str, str], _Place] = {}  # by pod uid and container's name
 
     def start(self) -> None:
-        """Start the guardian. Raises RuntimeUnavailable if limits are to be enforced and can't be."""
+        """End what killed runs beside this one have left, and start the guardian.
+
+        Raises RuntimeUnavailable if limits are to be enforced and can't be.
+        """
         if self.enforces_limits:
             self._groups = open_control_groups()
         private_folder(self._records)
+        for name in (*kill_recorded(self._records), *kill_left_behind(self._records.parent.parent)):
+            logger.warning("killed %s, left behind by a run that was killed", name)
         self._guardian.start()
+        record_owner(self._records, self._guardian.pid)
 
     def stop(self) -> None:
         """Kill what still runs, wait for its end, and give back ports and links."""
@@ -112,10 +125,7 @@ class ProcessRuntime:
             self._groups.close()
         self._links.close()
         self.network.close()
-        try:
-            self._records.rmdir()
-        except OSError:  # not empty: a process that hangs in the kernel is still there, and its record with it
-            pass
+        remove_records(self._records)
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
         """Nothing: the machine is there."""

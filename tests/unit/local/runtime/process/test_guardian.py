@@ -18,8 +18,8 @@ def sleeper() -> subprocess.Popen[bytes]:
     return subprocess.Popen(python("import time; time.sleep(60)"), start_new_session=True)
 
 
-def test_registered_groups_end_with_it_and_discarded_ones_do_not() -> None:
-    guardian = GroupGuardian()
+def test_registered_groups_end_with_it_and_discarded_ones_do_not(tmp_path: Path) -> None:
+    guardian = GroupGuardian(tmp_path)
     guardian.start()
     mine, other = sleeper(), sleeper()
     try:
@@ -40,14 +40,18 @@ def test_containers_die_when_their_agent_is_killed(tmp_path: Path) -> None:
     # An agent with one stubborn container, which has started a process of its own.
     child = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
     child += "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    link = tmp_path / "mnt"
     agent = textwrap.dedent(f"""
         import subprocess, sys, time
+        from pathlib import Path
+        from tfoperator.local.runtime.process.mount_links import MountLinks
         from tfoperator.local.runtime.process.guardian import GroupGuardian
-        guardian = GroupGuardian(grace=0.3)
+        guardian = GroupGuardian(Path({str(tmp_path)!r}), grace=0.3)
         guardian.start()
         child = subprocess.Popen([sys.executable, "-c", {child!r}], start_new_session=True, stdout=subprocess.PIPE)
         child.stdout.readline()
         guardian.add(child.pid)
+        MountLinks(Path({str(tmp_path)!r})).make("pod", Path({str(link)!r}), Path("/"))
         print(child.pid, flush=True)
         time.sleep(60)
     """)
@@ -56,9 +60,11 @@ def test_containers_die_when_their_agent_is_killed(tmp_path: Path) -> None:
     try:
         group = int(process.stdout.readline())
         assert identify(group) is not None
+        assert link.is_symlink()
         os.kill(process.pid, signal.SIGKILL)
         eventually(lambda: identify(group) is None)
         eventually(lambda: not _group_exists(group))
+        eventually(lambda: not link.is_symlink())  # it would lead the next run into this one's volume
     finally:
         process.kill()
         process.wait()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tfoperator.local.runtime.process.mount_links import MountLinks
+from tfoperator.local.runtime.process.records import kill_recorded
 
 
 @pytest.fixture
@@ -14,8 +15,15 @@ def volume(tmp_path: Path) -> Path:
     return volume
 
 
-def test_a_link_stays_until_its_last_pod_is_over(tmp_path: Path, volume: Path) -> None:
-    links, at = MountLinks(), tmp_path / "mnt"
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    records = tmp_path / "records"
+    records.mkdir()
+    return records
+
+
+def test_a_link_stays_until_its_last_pod_is_over(records: Path, tmp_path: Path, volume: Path) -> None:
+    links, at = MountLinks(records), tmp_path / "mnt"
     assert links.make("first", at, volume) == ""
     assert links.make("second", at, volume) == ""
     links.release("first")
@@ -24,15 +32,15 @@ def test_a_link_stays_until_its_last_pod_is_over(tmp_path: Path, volume: Path) -
     assert not at.is_symlink()
 
 
-def test_a_container_that_starts_again_counts_once(tmp_path: Path, volume: Path) -> None:
-    links, at = MountLinks(), tmp_path / "mnt"
+def test_a_container_that_starts_again_counts_once(records: Path, tmp_path: Path, volume: Path) -> None:
+    links, at = MountLinks(records), tmp_path / "mnt"
     assert links.make("pod", at, volume) == links.make("pod", at, volume) == ""
     links.release("pod")
     assert not at.is_symlink()
 
 
-def test_a_link_that_a_program_has_removed_is_made_again(tmp_path: Path, volume: Path) -> None:
-    links, at = MountLinks(), tmp_path / "mnt"
+def test_a_link_that_a_program_has_removed_is_made_again(records: Path, tmp_path: Path, volume: Path) -> None:
+    links, at = MountLinks(records), tmp_path / "mnt"
     links.make("first", at, volume)
     at.unlink()
     assert links.make("second", at, volume) == ""
@@ -40,8 +48,8 @@ def test_a_link_that_a_program_has_removed_is_made_again(tmp_path: Path, volume:
     assert at.readlink() == volume
 
 
-def test_a_link_of_somebody_else_is_used_and_left(tmp_path: Path, volume: Path) -> None:
-    links, at = MountLinks(), tmp_path / "mnt"
+def test_a_link_of_somebody_else_is_used_and_left(records: Path, tmp_path: Path, volume: Path) -> None:
+    links, at = MountLinks(records), tmp_path / "mnt"
     at.symlink_to(volume)
     assert links.make("pod", at, volume) == ""
     links.release("pod")
@@ -49,8 +57,8 @@ def test_a_link_of_somebody_else_is_used_and_left(tmp_path: Path, volume: Path) 
     assert at.readlink() == volume
 
 
-def test_what_is_there_is_not_replaced(tmp_path: Path, volume: Path) -> None:
-    links, at = MountLinks(), tmp_path / "mnt"
+def test_what_is_there_is_not_replaced(records: Path, tmp_path: Path, volume: Path) -> None:
+    links, at = MountLinks(records), tmp_path / "mnt"
     at.symlink_to(tmp_path)
     assert links.make("pod", at, volume) == "it exists already"
     assert links.make("pod", tmp_path / "no" / "mnt", volume) == "No such file or directory"
@@ -59,8 +67,10 @@ def test_what_is_there_is_not_replaced(tmp_path: Path, volume: Path) -> None:
 
 
 @pytest.mark.parametrize("by_pod", [True, False])
-def test_a_link_within_a_volume_goes_before_the_link_to_that_volume(tmp_path: Path, volume: Path, by_pod: bool) -> None:
-    links, outer = MountLinks(), tmp_path / "mnt"
+def test_a_link_within_a_volume_goes_before_the_link_to_that_volume(
+    records: Path, tmp_path: Path, volume: Path, by_pod: bool
+) -> None:
+    links, outer = MountLinks(records), tmp_path / "mnt"
     links.make("pod", outer, volume)
     links.make("pod", outer / "cache", tmp_path)
     assert (volume / "cache").is_symlink()
@@ -70,3 +80,25 @@ def test_a_link_within_a_volume_goes_before_the_link_to_that_volume(tmp_path: Pa
         links.close()
     assert list(volume.iterdir()) == []
     assert not outer.is_symlink()
+    assert list(records.iterdir()) == []
+
+
+def test_links_that_a_crash_has_left_are_found_by_their_records(records: Path, tmp_path: Path, volume: Path) -> None:
+    links, outer, other = MountLinks(records), tmp_path / "mnt\n", tmp_path / "other"
+    for path in (outer, outer / "cache", other):
+        assert links.make("pod", path, volume) == ""
+    other.unlink()
+    other.symlink_to(tmp_path)  # somebody has put another one in its place
+    assert kill_recorded(records) == []
+    assert not outer.is_symlink()
+    assert list(volume.iterdir()) == []
+    assert other.readlink() == tmp_path
+    assert list(records.iterdir()) == []
+
+
+def test_a_link_appears_where_it_cannot_be_recorded(tmp_path: Path, volume: Path) -> None:
+    links, at = MountLinks(tmp_path / "no-such-folder"), tmp_path / "mnt"
+    assert links.make("pod", at, volume) == ""
+    assert at.readlink() == volume
+    links.close()
+    assert not at.is_symlink()
