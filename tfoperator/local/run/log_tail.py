@@ -12,6 +12,10 @@ _LONGEST_LINE = 64 * 1024
 """Bytes after which an unfinished line is handed on as it is: a program may write without line ends for ever."""
 
 
+_EMPTIED = b"... the program has emptied its log, as `> /dev/stderr` does: `>&2` would not\n"
+"""Shown where a log has become shorter: what was in it is nowhere any more."""
+
+
 class LogTail:
     """What has been read of a log and not been taken yet. Not thread-safe."""
 
@@ -47,6 +51,9 @@ class LogTail:
         if self._stream is None:
             self._stream = self.log.path.open("rb")
         waiting = os.fstat(self._stream.fileno()).st_size - self._position
+        if waiting < 0:
+            waiting += self._position
+            self._begin_again()
         self.more = waiting > most - len(self._complete)
         if may_skip and self.more:
             self._pass_over(self._position + waiting - most)
@@ -81,6 +88,13 @@ class LogTail:
     def _at_end(self) -> bool:
         assert self._stream is not None
         return os.fstat(self._stream.fileno()).st_size <= self._position
+
+    def _begin_again(self) -> None:
+        assert self._stream is not None
+        self._stream.seek(0)
+        self._position = 0
+        self._complete += (self._rest + b"\n" if self._rest else b"") + _EMPTIED
+        self._rest = b""
 
     def _end(self) -> None:
         if self._rest:

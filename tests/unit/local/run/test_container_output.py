@@ -73,6 +73,24 @@ def test_of_a_progress_bar_that_has_ended_the_last_state_is_a_line(tmp_path: Pat
     assert texts(chunks) == ["100%", "windows", "\N{REPLACEMENT CHARACTER}"]
 
 
+def test_a_log_that_its_program_has_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    reader = OutputReader(store)
+    log = store.open("ns", "a", "c")
+    write(log, "first\nsecond\nunfinished")
+    assert texts(reader.read(None)) == ["first", "second"]
+    log.path.write_text("new\n")  # as the shell's `> /dev/stderr` does it
+    assert texts(reader.read(None)) == [
+        "unfinished",
+        "... the program has emptied its log, as `> /dev/stderr` does: `>&2` would not",
+        "new",
+    ]
+    write(log, "last")
+    log.close(0)
+    assert texts(read_all(reader)) == ["last"]
+    reader.close()
+
+
 def test_an_unfinished_progress_bar_is_its_last_state(tmp_path: Path) -> None:
     store = LogStore(tmp_path)
     reader = OutputReader(store)

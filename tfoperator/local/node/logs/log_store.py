@@ -149,6 +149,9 @@ class LogStore:
             timed = TimedLines(times, stream.tell()) if timestamps else None
             while True:
                 ended = log.closed or self._stopped.is_set() or not follow  # asked before reading: no last words lost
+                if size_of(stream) < stream.tell():  # the program has emptied it, as `> /dev/stderr` does
+                    stream.seek(0)
+                    timed = TimedLines(times, 0) if timestamps else None
                 for piece in pieces(stream, note):
                     yield timed.add(piece) if timed is not None else piece
                 if ended:

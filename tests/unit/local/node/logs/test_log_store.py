@@ -71,6 +71,18 @@ def test_a_follower_gets_what_is_written_until_the_container_ends(tmp_path: Path
     assert b"".join(pieces) == b"before\nafter\n"
 
 
+@pytest.mark.parametrize("timestamps", [False, True])
+def test_a_follower_of_a_log_that_was_emptied_begins_again(tmp_path: Path, timestamps: bool) -> None:
+    store = LogStore(tmp_path)
+    log = store.open("ns", "p", "c")
+    log.append("written before")
+    lines = store.read("ns", "p", "c", follow=True, timestamps=timestamps)
+    assert next(lines).endswith(b"written before\n")
+    log.path.write_text("new\n")
+    log.close()
+    assert b"".join(lines).endswith(b"new\n")
+
+
 def test_a_log_knows_how_its_container_ended(tmp_path: Path) -> None:
     log = LogStore(tmp_path).open("ns", "p", "c")
     assert not log.closed
