@@ -121,7 +121,10 @@ class Resources(msgspec.Struct, frozen=True):
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):
-    """One container. `command` is None when the image's own entry point is meant."""
+    """One container. `command` is None when the image's own entry point is meant.
+
+    `restart_policy` is that of an init container: with `Always` it is a sidecar, which runs beside the others.
+    """
 
     name: str = ""
     image: str = ""
@@ -137,6 +140,7 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     ports: tuple[ContainerPort, ...] | None = None
     resources: Resources | None = None
     security_context: SecurityContext | None = None
+    restart_policy: str = ""
 
 
 class KeyToPath(msgspec.Struct, frozen=True):

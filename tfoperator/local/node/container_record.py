@@ -54,6 +54,8 @@ class ContainerRecord:
     """What the agent knows of one container of a pod. Belongs to the pod's worker thread."""
 
     container: Container
+    sidecar: bool = False
+    """Whether it is an init container that runs until the others have ended."""
     state: Waiting | Running | Terminated = field(default_factory=Waiting)
     last: Terminated | None = None
     restarts: int = 0
@@ -74,6 +76,13 @@ class ContainerRecord:
     def succeeded(self) -> bool:
         """Whether it has ended with exit code 0."""
         return isinstance(self.state, Terminated) and self.state.exit_code == 0
+
+    @property
+    def initialised(self) -> bool:
+        """As an init container: whether it holds back the next one no longer."""
+        if not self.sidecar:
+            return self.succeeded
+        return isinstance(self.state, Running) or (self.last is not None and self.last.started is not None)
 
     def wait(self, reason: str, message: str, until: float) -> None:
         """It can't be started before `until`, on the monotonic clock."""

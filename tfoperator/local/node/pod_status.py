@@ -36,9 +36,10 @@ class StatusRenderer:
         message: str = "",
     ) -> dict[str, Any]:
         """The whole `status` of the pod."""
-        initialised = all(record.succeeded for record in init)
+        initialised = all(record.initialised for record in init)
         finished = phase in ("Succeeded", "Failed")
-        ready = not finished and bool(main) and all(isinstance(r.state, Running) for r in main)
+        serving = [*main, *(record for record in init if record.sidecar)]
+        ready = not finished and bool(main) and all(isinstance(r.state, Running) for r in serving)
         why = "" if ready else ("PodCompleted" if phase == "Succeeded" else "ContainersNotReady")
         status: dict[str, Any] = {
             "phase": phase,
@@ -85,7 +86,7 @@ def _container(record: ContainerRecord, *, init: bool = False) -> dict[str, Any]
         "name": record.container.name,
         "image": record.container.image,
         "imageID": "",
-        "ready": record.succeeded if init else running,
+        "ready": record.succeeded if init and not record.sidecar else running,
         "started": running,
         "restartCount": record.restarts,
         "state": _state(record.state),

@@ -60,10 +60,14 @@ class PodWorker:
         self._gpus = gpus
         seconds = pod.spec.termination_grace_period_seconds
         self._grace = DEFAULT_GRACE if seconds is None else float(seconds)
-        self._init = [ContainerRecord(container) for container in pod.spec.init_containers or ()]
+        self._init = [
+            ContainerRecord(container, sidecar=container.restart_policy == "Always")
+            for container in pod.spec.init_containers or ()
+        ]
         self._main = [ContainerRecord(container) for container in pod.spec.containers]
         self._began = 0.0
         self._expired = False  # ended by its activeDeadlineSeconds
+        self._terminating = False  # what still runs is asked to end, and isn't started again
         self._wake = threading.Condition()  # guards the five below, the messages of other threads
         self._exits: list[tuple[ContainerRecord, int, str]] = []  # exit code, reason
         self._stop_at: float | None = None  # when a stop was asked for: the end of the grace period
@@ -160,7 +164,7 @@ class PodWorker:
         policy = self.pod.spec.restart_policy
         for record in self._init:
             self._supervise([record], "Never" if policy == "Never" else "OnFailure", "Pending")
-            if self._ending() or not record.succeeded:
+            if self._ending() or not record.initialised:
                 break
         else:
             self._supervise(self._main, policy, "Running")
@@ -185,17 +189,22 @@ class PodWorker:
                     return False
 
     def _supervise(self, group: Sequence[ContainerRecord], policy: str, phase: str) -> None:
-        """Start the containers of a group, and start them again as the policy says, until all are over."""
+        """Start the containers of a group, and start them again as the policy says, until all are over.
+
+        A sidecar has to be started only. Those that were are looked after, too.
+        """
+        sidecars = [record for record in self._init if record.sidecar and record.initialised]
+        attended = [*sidecars, *group]
         while not self._ending():
             now = self._clock.monotonic()
-            for record in group:
+            for record in attended:
                 if record.next_start is not None and record.next_start <= now:
                     self._start(record, policy)
-            if all(record.over for record in group):
+            if all(record.initialised if record.sidecar else record.over for record in group):
                 return
             begun = any(record.started_once for record in group)
             self._report(phase if begun else "Pending")
-            due = [record.next_start for record in group if record.next_start is not None]
+            due = [record.next_start for record in attended if record.next_start is not None]
             if self._launcher.renewal is not None:
                 if self._launcher.renewal <= now:
                     self._launcher.renew_tokens()
@@ -249,9 +258,10 @@ class PodWorker:
     def _ended(self, record: ContainerRecord, code: int, policy: str, *, reason: str = "", message: str = "") -> None:
         record.end(code, self._clock.now(), reason=reason, message=message)
         if record.log is not None:
-            record.log.close(code, stopped=self._ending(), reason=reason, ended=self._clock.now())
-        restart = policy == "Always" or (policy == "OnFailure" and code != 0)
-        if not restart or self._ending():
+            stopped = self._ending() or self._terminating
+            record.log.close(code, stopped=stopped, reason=reason, ended=self._clock.now())
+        restart = record.sidecar or policy == "Always" or (policy == "OnFailure" and code != 0)
+        if not restart or self._ending() or self._terminating:
             return
         delay = record.restart(self._clock.monotonic())
         if delay > 0:
@@ -292,7 +302,8 @@ class PodWorker:
         return deadline is not None and self._clock.monotonic() >= deadline
 
     def _terminate(self) -> None:
-        """End what still runs: SIGTERM, the grace period, SIGKILL."""
+        """End what still runs: SIGTERM, the grace period, SIGKILL; sidecars after the others, the last one first."""
+        self._terminating = True
         self._expired = self._past_deadline() and not all(record.over for record in self._main)
         running = [record for record in (*self._init, *self._main) if record.process is not None]
         if not running:
@@ -300,6 +311,12 @@ class PodWorker:
         with self._wake:
             # Without a stop it is the deadline of the pod, not a deletion.
             grace_end = self._clock.monotonic() + self._grace if self._stop_at is None else self._stop_at
+        self._end([record for record in running if not record.sidecar], grace_end)
+        for record in reversed(running):
+            if record.sidecar:
+                self._end([record], grace_end)
+
+    def _end(self, running: Sequence[ContainerRecord], grace_end: float) -> None:
         for record in running:
             if record.process is not None:
                 record.process.terminate()
@@ -319,7 +336,8 @@ class PodWorker:
             self._take_exits("Never")
 
     def _report_end(self) -> None:
-        failed = [r for r in (*self._init, *self._main) if isinstance(r.state, Terminated) and r.state.exit_code != 0]
+        deciding = [record for record in (*self._init, *self._main) if not record.sidecar]
+        failed = [r for r in deciding if isinstance(r.state, Terminated) and r.state.exit_code != 0]
         over = all(isinstance(record.state, Terminated) for record in self._main)
         if self._expired:
             self._report("Failed", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")

@@ -247,6 +247,51 @@ def test_an_init_container_that_fails_under_never_fails_the_pod(bench: Bench) ->
     assert len(bench.runtime.processes) == 1
 
 
+def sidecar(name: str) -> dict[str, Any]:
+    return container(name, command=["s"], restartPolicy="Always")
+
+
+def test_sidecars_run_beside_the_others_and_are_stopped_after_them(bench: Bench) -> None:
+    inits = [sidecar("first"), container("setup", command=["i"]), sidecar("second")]
+    bench.start(container(command=["x"]), initContainers=inits)
+    bench.process(1).exit(0)
+    main = bench.process(3)
+    bench.until("Running")
+    assert [process.name for process in bench.runtime.processes] == ["first", "setup", "second", "tensorflow"]
+    conditions = {one["type"]: one["status"] for one in bench.api.reports[-1]["conditions"]}
+    assert conditions["Initialized"] == conditions["Ready"] == "True"
+    assert [one["ready"] for one in bench.api.reports[-1]["initContainerStatuses"]] == [True] * 3
+    bench.process(2).obedient = False
+    main.exit(0)
+    eventually(lambda: bench.process(2).signals == ["TERM"])
+    assert bench.process(0).signals == []  # in the opposite order
+    bench.process(2).exit(0)
+    bench.until("Succeeded")
+    assert bench.process(0).signals == ["TERM"]
+    assert len(bench.runtime.processes) == 4
+
+
+def test_a_sidecar_that_ends_is_started_again_whatever_the_pods_policy(bench: Bench) -> None:
+    bench.start(container(command=["x"]), initContainers=[sidecar("side")])
+    bench.process(1)
+    bench.process(0).exit(1)
+    bench.process(2).exit(0)
+    bench.clock.advance(0)
+    eventually(lambda: bench.api.reports[-1]["initContainerStatuses"][0]["restartCount"] >= 1)
+    assert bench.phase() == "Running"
+    bench.process(1).exit(3)
+    bench.until("Failed")
+
+
+def test_a_sidecar_that_can_not_be_started_holds_the_pod_back(bench: Bench) -> None:
+    bench.runtime.refuse = LaunchError("no such program")
+    worker = bench.start(container(command=["x"]), initContainers=[sidecar("side")])
+    eventually(lambda: any(reason == "BackOff" for reason, _ in bench.api.events))
+    assert bench.phase() == "Pending"
+    assert worker.stop()
+    eventually(lambda: bench.api.finalised == ["p"])
+
+
 def test_a_pod_with_several_containers_ends_when_all_have(bench: Bench) -> None:
     bench.start(container("a", command=["x"]), container("b", command=["x"]))
     bench.process(0).exit(0)
