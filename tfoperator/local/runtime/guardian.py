@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 
 logger = logging.getLogger(__name__)
+
+CONTAINER_VARIABLE = "TFOPERATOR_CONTAINER"
+"""In the environment of each process of a container that is a process: the mark of its run, a dot, and a number. One
+that has left its process group is found by it."""
 
 
 class Guardian:
@@ -20,7 +25,9 @@ class Guardian:
 
     def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
         self._arguments = arguments
-        self._environment = environment
+        # It outlives a container in which this process may run, and so it doesn't carry that one's mark.
+        known = os.environ if environment is None else environment
+        self._environment = {name: value for name, value in known.items() if name != CONTAINER_VARIABLE}
         self._lock = threading.Lock()  # guards writes to the pipe, which are far smaller than its buffer
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -17,6 +17,7 @@ import msgspec
 
 from tfoperator.local.identity import ProcessIdentity, identify, is_alive, signal_process
 from tfoperator.local.runtime.process.guardian_main import remove_links
+from tfoperator.local.runtime.process.stragglers import kill_stragglers
 
 logger = logging.getLogger(__name__)
 
@@ -40,13 +41,14 @@ class _Group(msgspec.Struct, frozen=True):
 class _Owner(msgspec.Struct, frozen=True):
     owner: ProcessIdentity
     guardian: ProcessIdentity | None = None
+    mark: str = ""
 
 
-def record_owner(records: Path, guardian: int | None) -> None:
-    """Record that this process, with this guardian, makes the other records."""
+def record_owner(records: Path, guardian: int | None, mark: str = "") -> None:
+    """Record that this process, with this guardian, makes the other records, and the mark of its containers."""
     me = identify(os.getpid())
     if me is not None:
-        known = _Owner(me, None if guardian is None else identify(guardian))
+        known = _Owner(me, None if guardian is None else identify(guardian), mark)
         _write(records / _OWNER, known)
 
 
@@ -86,6 +88,9 @@ def kill_recorded(records: Path) -> list[str]:
         if signal_process(ProcessIdentity(record.pid, record.started), signal.SIGKILL, group=True):
             killed.append(record.container or str(record.pid))
         file.unlink(missing_ok=True)
+    known = _read(records / _OWNER, _Owner)
+    if known is not None and known.mark:
+        kill_stragglers(known.mark)
     remove_links(str(records))
     return killed
 

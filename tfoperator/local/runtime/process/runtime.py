@@ -8,9 +8,11 @@ its group is killed, as the kernel does.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import os
+import secrets
 import subprocess
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,6 +24,7 @@ from tfoperator.api.progress_names import CA_VARIABLE, PROGRESS_VOLUME, TOKEN_VA
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.private_files import private_folder
+from tfoperator.local.runtime.guardian import CONTAINER_VARIABLE
 from tfoperator.local.runtime.loopback_network import LOOPBACK, LoopbackNetwork, NoFreePort
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
 from tfoperator.local.runtime.mounts import Mount, real_path
@@ -47,6 +50,7 @@ from tfoperator.local.runtime.process.records import (
     remove_records,
 )
 from tfoperator.local.runtime.process.stacks import stacks_folder
+from tfoperator.local.runtime.process.stragglers import Stragglers, kill_stragglers
 from tfoperator.local.runtime.protocol import Beside, ContainerRun, LaunchError, OnExit
 from tfoperator.progress.stacks import STACKS_VARIABLE
 
@@ -92,7 +96,9 @@ class ProcessRuntime:
         self._records = records
         self._work_dir = (work_dir or Path.cwd()).resolve()
         self._environ = base_environment(os.environ if environ is None else environ)
-        self._guardian = GroupGuardian(records)
+        self._mark = secrets.token_hex(8)
+        self._stragglers = Stragglers()
+        self._guardian = GroupGuardian(records, self._mark)
         self._meter = ProcessMeter()
         self._links = MountLinks(records)
         self._lock = threading.Lock()  # guards _running and _places
@@ -110,7 +116,7 @@ class ProcessRuntime:
         for name in (*kill_recorded(self._records), *kill_left_behind(self._records.parent.parent)):
             logger.warning("killed %s, left behind by a run that was killed", name)
         self._guardian.start()
-        record_owner(self._records, self._guardian.pid)
+        record_owner(self._records, self._guardian.pid, self._mark)
 
     def stop(self) -> None:
         """Kill what still runs, wait for its end, and give back ports and links."""
@@ -120,6 +126,7 @@ class ProcessRuntime:
             process.kill()
         for process in running:
             process.join(10.0)
+        kill_stragglers(self._mark)
         self._guardian.stop()
         if self._groups is not None:
             self._groups.close()
@@ -147,6 +154,7 @@ class ProcessRuntime:
             environment = self._environment(run, warn)
         except NoFreePort as error:
             raise LaunchError(str(error)) from None
+        mark = environment[CONTAINER_VARIABLE] = f"{self._mark}.{next(self._attempts)}"
         directory = self._directory(run, warn)
         program = find_program(command[0], environment, directory)
         group = self._group(run)
@@ -181,7 +189,7 @@ class ProcessRuntime:
             self.peaks.note(_name(run), peak)
             on_exit(code, reason)
 
-        process = ProcessGroup(popen, _label(run), exited, self._ended, run.log)
+        process = ProcessGroup(popen, _label(run), exited, functools.partial(self._ended, mark), run.log)
         with self._lock:
             self._running[process] = run
             self._places[run.pod.metadata.uid, run.container.name] = _Place(process, environment, directory)
@@ -298,7 +306,8 @@ class ProcessRuntime:
             f"{_mount_variable(mount)}",
         )
 
-    def _ended(self, process: ProcessGroup) -> None:
+    def _ended(self, mark: str, process: ProcessGroup) -> None:
+        self._stragglers.kill(mark)
         self._release(process.pid)
         with self._lock:
             self._running.pop(process, None)

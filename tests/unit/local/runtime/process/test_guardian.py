@@ -19,7 +19,7 @@ def sleeper() -> subprocess.Popen[bytes]:
 
 
 def test_registered_groups_end_with_it_and_discarded_ones_do_not(tmp_path: Path) -> None:
-    guardian = GroupGuardian(tmp_path)
+    guardian = GroupGuardian(tmp_path, "mark")
     guardian.start()
     mine, other = sleeper(), sleeper()
     try:
@@ -39,31 +39,37 @@ def test_registered_groups_end_with_it_and_discarded_ones_do_not(tmp_path: Path)
 def test_containers_die_when_their_agent_is_killed(tmp_path: Path) -> None:
     # An agent with one stubborn container, which has started a process of its own.
     child = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
-    child += "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    child += (
+        "daemon = subprocess.Popen(['sleep', '60'], start_new_session=True, env={'TFOPERATOR_CONTAINER': 'mark.0'});"
+    )
+    child += (
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(daemon.pid, flush=True); time.sleep(60)"
+    )
     link = tmp_path / "mnt"
     agent = textwrap.dedent(f"""
         import subprocess, sys, time
         from pathlib import Path
         from tfoperator.local.runtime.process.mount_links import MountLinks
         from tfoperator.local.runtime.process.guardian import GroupGuardian
-        guardian = GroupGuardian(Path({str(tmp_path)!r}), grace=0.3)
+        guardian = GroupGuardian(Path({str(tmp_path)!r}), "mark", grace=0.3)
         guardian.start()
         child = subprocess.Popen([sys.executable, "-c", {child!r}], start_new_session=True, stdout=subprocess.PIPE)
-        child.stdout.readline()
+        daemon = int(child.stdout.readline())
         guardian.add(child.pid)
         MountLinks(Path({str(tmp_path)!r})).make("pod", Path({str(link)!r}), Path("/"))
-        print(child.pid, flush=True)
+        print(child.pid, daemon, flush=True)
         time.sleep(60)
     """)
     process = subprocess.Popen([sys.executable, "-c", agent], stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
-        group = int(process.stdout.readline())
+        group, daemon = map(int, process.stdout.readline().split())
         assert identify(group) is not None
         assert link.is_symlink()
         os.kill(process.pid, signal.SIGKILL)
         eventually(lambda: identify(group) is None)
         eventually(lambda: not _group_exists(group))
+        eventually(lambda: identify(daemon) is None)
         eventually(lambda: not link.is_symlink())  # it would lead the next run into this one's volume
     finally:
         process.kill()

@@ -11,6 +11,7 @@ import pytest
 from tests.support.threads import InThread
 from tests.unit.local.node.pods import python
 from tfoperator.local.identity import identify
+from tfoperator.local.runtime.guardian import CONTAINER_VARIABLE
 from tfoperator.local.runtime.process.mount_links import MountLinks
 from tfoperator.local.runtime.process.records import RECORDS, kill_left_behind, record_group, record_owner
 
@@ -33,9 +34,9 @@ def records(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> Path:
     return records
 
 
-def died(records: Path, guardian: int | None = None) -> None:
+def died(records: Path, guardian: int | None = None, mark: str = "") -> None:
     """Its runner was killed; its guardian, too, or it is the one given."""
-    record_owner(records, guardian)
+    record_owner(records, guardian, mark)
     owner = json.loads((records / "owner").read_bytes())
     owner["owner"]["started"] += "0"
     (records / "owner").write_text(json.dumps(owner))
@@ -52,8 +53,27 @@ def test_what_a_killed_run_has_left_ends_with_the_next_run(
     assert not records.exists()
 
 
+def test_what_has_left_its_group_is_found_by_the_mark_of_the_run(records: Path, tmp_path: Path) -> None:
+    environment = {CONTAINER_VARIABLE: "mark.7"}
+    daemon, stranger = (
+        subprocess.Popen(["sleep", "60"], start_new_session=True, env=one)
+        for one in (environment, {CONTAINER_VARIABLE: "marked.7"})
+    )
+    try:
+        died(records, mark="mark")
+        kill_left_behind(tmp_path / "runs")
+        assert daemon.wait(60) == -signal.SIGKILL
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+        daemon.kill()
+        daemon.wait()
+
+
 def test_a_guardian_at_work_is_given_time(records: Path, tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    ending = f"import os, time; time.sleep(0.3); os.kill({sleeper.pid}, 15)"
+    ending = f"import os, time; os.kill({sleeper.pid}, 15); stat = lambda: open('/proc/{sleeper.pid}/stat').read()\n"
+    ending += "while ' Z ' not in stat(): time.sleep(0.05)"
     guardian = subprocess.Popen(python(ending))
     died(records, guardian.pid)
     waiting = InThread(guardian.wait)  # its parent is no more, elsewhere

@@ -148,6 +148,36 @@ def test_what_a_container_started_ends_with_it(bench: Bench) -> None:
     eventually(lambda: identify(int(bench.output())) is None)
 
 
+_DAEMON = "import subprocess as s; print(s.Popen(['sleep', '60'], start_new_session=True{}).pid, flush=True)"
+
+
+def test_what_it_started_in_a_session_of_its_own_ends_with_it_too(bench: Bench) -> None:
+    bench.launch(python(_DAEMON.format("")))
+    assert bench.codes.get(timeout=60) == 0
+    assert identify(int(bench.output())) is None  # before anybody hears of the container's end
+
+
+def test_what_gives_up_the_containers_mark_is_left_alone(bench: Bench) -> None:
+    bench.launch(python(_DAEMON.format(", env={}")))
+    assert bench.codes.get(timeout=60) == 0
+    bench.runtime.stop()
+    pid = int(bench.output())
+    assert identify(pid) is not None
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_daemon_of_one_container_outlives_another_one(bench: Bench) -> None:
+    first = bench.launch(python(_DAEMON.format("") + "; import time; time.sleep(60)"))
+    eventually(lambda: bench.output().endswith("\n"))
+    daemon = int(bench.output())
+    bench.launch(["true"])
+    assert bench.codes.get(timeout=60) == 0
+    assert identify(daemon) is not None
+    first.kill()
+    assert bench.codes.get(timeout=60) == 137
+    assert identify(daemon) is None
+
+
 def test_terminate_asks_and_kill_does_not(bench: Bench) -> None:
     # Not print() in the handler: it may come while print() is at work, which refuses to be called again in its middle.
     code = "import os, signal, time; signal.signal(15, lambda *_: os.write(1, b'asked')); print('up', flush=True)\n"
