@@ -9,11 +9,13 @@ its group is killed, as the kernel does.
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import logging
 import os
 import secrets
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -61,6 +63,10 @@ OOM_KILLED = "OOMKilled"
 _KILLED = 137  # 128 + SIGKILL
 MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
 """Followed by a volume's name, in capitals and with `_` for `-`: where the content of the volume lies."""
+
+
+_LONGEST_TMPDIR = 60
+"""Bytes: a socket's path has 108 at most, 104 on macOS, and multiprocessing puts 32 behind that of its folder."""
 
 
 class _Place(NamedTuple):
@@ -267,7 +273,7 @@ class ProcessRuntime:
             if mount.name == PROGRESS_VOLUME:
                 continue
             if mount.mount_path.rstrip("/") == "/tmp":
-                environment["TMPDIR"] = str(mount.source)
+                environment["TMPDIR"] = str(self._temporary(run.pod, mount.source))
             else:
                 self._link(run.pod, mount, warn)
         for name, value in run.environment.items():
@@ -282,6 +288,15 @@ class ProcessRuntime:
         if run.gpus is not None:
             environment[CUDA_VISIBLE_DEVICES] = visible_devices(run.gpus, run.environment.get(CUDA_VISIBLE_DEVICES))
         return environment
+
+    def _temporary(self, pod: LocalPod, volume: Path) -> Path:
+        """The volume, by a path that leaves room for those of sockets: a link to it, if its own is too long."""
+        if len(os.fsencode(volume)) <= _LONGEST_TMPDIR:
+            return volume
+        # Nobody else can know this name, and put a link of theirs in its place.
+        digest = hashlib.sha256(f"{self._mark} {volume}".encode(errors="surrogateescape")).hexdigest()
+        link = Path(tempfile.gettempdir(), f"tfo-{digest[:16]}")
+        return volume if self._links.make(pod.metadata.uid, link, volume) else link
 
     def _directory(self, run: ContainerRun, warn: Callable[[str, str], None]) -> Path:
         wanted = run.container.working_dir

@@ -193,9 +193,24 @@ def test_terminate_asks_and_kill_does_not(bench: Bench) -> None:
 
 
 def test_a_volume_at_tmp_is_the_temporary_directory(bench: Bench, tmp_path: Path) -> None:
-    mounts = (Mount(name="scratch", source=tmp_path / "v", mount_path="/tmp"),)
-    code = "import os; print(os.environ['TMPDIR'], os.environ['TFOPERATOR_MOUNT_SCRATCH'])"
-    assert bench.run(python(code), mounts=mounts).split() == [str(tmp_path / "v")] * 2
+    volume = tmp_path / "v"
+    volume.mkdir()
+    mounts = (Mount(name="scratch", source=volume, mount_path="/tmp"),)
+    code = "import os, tempfile; print(os.path.realpath(tempfile.mkdtemp()), os.environ['TFOPERATOR_MOUNT_SCRATCH'])"
+    made, variable = bench.run(python(code), mounts=mounts).split()
+    assert Path(made).parent == volume
+    assert variable == str(volume)
+
+
+def test_sockets_find_room_in_a_temporary_directory_with_a_long_path(bench: Bench, tmp_path: Path) -> None:
+    volume = tmp_path / ("v" * 90)
+    volume.mkdir()
+    mounts = (Mount(name="scratch", source=volume, mount_path="/tmp"),)
+    code = "import os, multiprocessing.connection as c; l = c.Listener(family='AF_UNIX'); print(os.environ['TMPDIR'])"
+    link = Path(bench.run(python(code), mounts=mounts).strip())
+    assert link.readlink() == volume
+    bench.runtime.release_pod(bench.pod)
+    assert not link.is_symlink()
 
 
 def test_a_mount_appears_where_the_machine_allows_it_and_goes_with_the_pod(bench: Bench, tmp_path: Path) -> None:
