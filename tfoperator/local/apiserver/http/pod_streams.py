@@ -8,12 +8,6 @@ server's event loop.
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-import signal
-import struct
-import sys
-import termios
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -22,6 +16,7 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from tfoperator.local.apiserver.errors import StatusError, bad_request
+from tfoperator.local.apiserver.http.exec_program import STDERR, STDOUT, ExecProgram
 from tfoperator.local.apiserver.http.pod_logs import LogStream
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.runtime import Beside
@@ -30,19 +25,11 @@ _ENDS = {"Connection": "close"}
 """With a refused upgrade: what the client has sent since is in no protocol that is spoken here."""
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
+_STDIN, _ERROR, _RESIZE, _CLOSE = 0, 3, 4, 255
 _PIECE = 32 * 1024
 _MAX_MESSAGE = 4 * 1024 * 1024  # bytes; kubectl sends 32 KiB
 _LOOK_SECONDS = 0.5  # between two looks whether the container still runs
 _HEARTBEAT_SECONDS = 30.0
-
-# Makes the terminal the controlling one, which only a child can do for itself, and becomes the command.
-_IN_TERMINAL = "import os, sys; os.login_tty(0); os.execv(sys.argv[1], sys.argv[2:])"
-
-
-class _Size(msgspec.Struct, rename="pascal"):
-    width: int = 0
-    height: int = 0
 
 
 class StreamRequest(msgspec.Struct, frozen=True):
@@ -84,7 +71,7 @@ async def open_socket(request: web.Request) -> web.WebSocketResponse:
 async def attach(socket: web.WebSocketResponse, stream: LogStream) -> None:
     """Send what the container prints from now on, until it ends or the client goes."""
     try:
-        await _first_of(stream.send(_Channel(socket, _STDOUT)), _until_closed(socket))
+        await _first_of(stream.send(_Channel(socket, STDOUT)), _until_closed(socket))
         await _end(socket, _SUCCESS)
     finally:
         stream.close()
@@ -92,7 +79,11 @@ async def attach(socket: web.WebSocketResponse, stream: LogStream) -> None:
 
 async def execute(socket: web.WebSocketResponse, beside: Beside, *, stdin: bool, tty: bool) -> None:
     """Run a command beside a container, and tell its outcome, unless the client goes or the container ends before."""
-    program = await (_Program.in_terminal(beside) if tty else _Program.with_pipes(beside, stdin=stdin))
+    try:
+        program = await (ExecProgram.in_terminal(beside) if tty else ExecProgram.with_pipes(beside, stdin=stdin))
+    except (OSError, ValueError) as error:
+        await _refuse(socket, beside, error)
+        return
     beside.adopt(program.process.pid)
     try:
         ended = await _first_of(_run(socket, program), _until_closed(socket, program), _until_over(beside))
@@ -103,6 +94,15 @@ async def execute(socket: web.WebSocketResponse, beside: Beside, *, stdin: bool,
         await program.process.wait()
         beside.release(program.process.pid)
         program.close()
+
+
+async def _refuse(socket: web.WebSocketResponse, beside: Beside, error: OSError | ValueError) -> None:
+    """It can't be started, as one sees only after the upgrade: tell it as a shell does."""
+    why = error.strerror if isinstance(error, OSError) else error
+    missing = isinstance(error, FileNotFoundError | ValueError)
+    with suppress(ConnectionError):
+        await _Channel(socket, STDERR).write(f"can't start {beside.program}: {why}\n".encode(errors="replace"))
+    await _end(socket, _failure(127 if missing else 126))
 
 
 class _Channel:
@@ -116,93 +116,7 @@ class _Channel:
         await self._socket.send_bytes(self._prefix + data)
 
 
-class _Program:
-    """A running command, with pipes or in a terminal of its own."""
-
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        outputs: Mapping[int, asyncio.StreamReader],
-        terminal: int | None = None,
-        opened: tuple[asyncio.BaseTransport, ...] = (),
-    ) -> None:
-        self.process = process
-        self.outputs = outputs
-        self._terminal = terminal
-        self._opened = opened
-
-    @classmethod
-    async def with_pipes(cls, beside: Beside, *, stdin: bool) -> _Program:
-        process = await asyncio.create_subprocess_exec(
-            *beside.command,
-            executable=beside.program,
-            stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=beside.directory,
-            env=beside.environment,
-            start_new_session=True,
-        )
-        assert process.stdout is not None
-        assert process.stderr is not None
-        return cls(process, {_STDOUT: process.stdout, _STDERR: process.stderr})
-
-    @classmethod
-    async def in_terminal(cls, beside: Beside) -> _Program:
-        ours, theirs = os.openpty()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-c", _IN_TERMINAL, beside.program, *beside.command,
-                stdin=theirs, stdout=theirs, stderr=theirs, cwd=beside.directory, env=beside.environment,
-            )  # fmt: skip
-        except BaseException:
-            os.close(ours)
-            raise
-        finally:
-            os.close(theirs)
-        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
-        pipe = os.fdopen(os.dup(ours), "rb", buffering=0)
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-        return cls(process, {_STDOUT: reader}, ours, (transport,))
-
-    async def write(self, data: bytes) -> None:
-        if self._terminal is not None:
-            os.write(self._terminal, data)  # a terminal's buffer; what a person types
-        elif self.process.stdin is not None:
-            self.process.stdin.write(data)
-            with suppress(ConnectionError):
-                await self.process.stdin.drain()
-
-    def end_of_input(self) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()
-
-    def resize(self, size: bytes) -> None:
-        if self._terminal is None:
-            return
-        try:
-            wanted = msgspec.json.decode(size, type=_Size)
-            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", wanted.height, wanted.width, 0, 0))
-        except (msgspec.DecodeError, struct.error, OSError):
-            pass  # no size, or nobody who sees it
-
-    def kill(self) -> None:
-        """End it with everything that it has started in its group."""
-        if self.process.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            with suppress(ProcessLookupError):
-                self.process.kill()  # before it had a group of its own
-
-    def close(self) -> None:
-        for transport in self._opened:
-            transport.close()
-        if self._terminal is not None:
-            os.close(self._terminal)
-            self._terminal = None
-
-
-async def _run(socket: web.WebSocketResponse, program: _Program) -> None:
+async def _run(socket: web.WebSocketResponse, program: ExecProgram) -> None:
     await asyncio.gather(*(_copy(reader, _Channel(socket, n)) for n, reader in program.outputs.items()))
     await program.process.wait()
 
@@ -218,7 +132,7 @@ async def _copy(reader: asyncio.StreamReader, channel: _Channel) -> None:
         await channel.write(data)
 
 
-async def _until_closed(socket: web.WebSocketResponse, program: _Program | None = None) -> None:
+async def _until_closed(socket: web.WebSocketResponse, program: ExecProgram | None = None) -> None:
     """Hand the client's messages on until it has gone."""
     async for message in socket:
         if message.type not in (WSMsgType.BINARY, WSMsgType.TEXT) or not message.data or program is None:

@@ -1,0 +1,145 @@
+"""A command that runs beside a container, for `exec`: its input, output and terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import struct
+import sys
+import termios
+from collections.abc import Mapping
+from contextlib import suppress
+
+import msgspec
+
+from tfoperator.local.runtime import Beside
+
+STDOUT, STDERR = 1, 2
+"""Channels of the client for its output."""
+
+# Makes the terminal the controlling one, which only a child can do for itself, and becomes the command.
+_IN_TERMINAL = """
+import os, sys
+os.login_tty(0)
+try:
+    os.execv(sys.argv[1], sys.argv[2:])
+except OSError as error:
+    print(f"can't start {sys.argv[1]}: {error.strerror}")
+    sys.exit(126)
+"""
+
+
+class _Size(msgspec.Struct, rename="pascal"):
+    width: int = 0
+    height: int = 0
+
+
+class ExecProgram:
+    """A running command, with pipes or in a terminal of its own. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        outputs: Mapping[int, asyncio.StreamReader],
+        terminal: int | None = None,
+        opened: tuple[asyncio.BaseTransport, ...] = (),
+    ) -> None:
+        self.process = process
+        self.outputs = outputs
+        self._terminal = terminal
+        self._opened = opened
+
+    @classmethod
+    async def with_pipes(cls, beside: Beside, *, stdin: bool) -> ExecProgram:
+        """Start it. Raises OSError, ValueError."""
+        process = await asyncio.create_subprocess_exec(
+            *beside.command,
+            executable=beside.program,
+            stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=beside.directory,
+            env=beside.environment,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        return cls(process, {STDOUT: process.stdout, STDERR: process.stderr})
+
+    @classmethod
+    async def in_terminal(cls, beside: Beside) -> ExecProgram:
+        """Start it in a terminal of its own. Raises OSError, ValueError."""
+        ours, theirs = os.openpty()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-I", "-c", _IN_TERMINAL, beside.program, *beside.command,
+                stdin=theirs, stdout=theirs, stderr=theirs, cwd=beside.directory, env=beside.environment,
+            )  # fmt: skip
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+        pipe = os.fdopen(os.dup(ours), "rb", buffering=0)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        return cls(process, {STDOUT: reader}, ours, (transport,))
+
+    async def write(self, data: bytes) -> None:
+        """Hand it input; waits until it has room for it."""
+        if self._terminal is not None:
+            await self._type(self._terminal, data)
+        elif self.process.stdin is not None:
+            self.process.stdin.write(data)
+            with suppress(ConnectionError):
+                await self.process.stdin.drain()
+
+    @staticmethod
+    async def _type(terminal: int, data: bytes) -> None:
+        """Write all of it: a terminal holds some KiB, and a person may paste more than the program has read."""
+        loop = asyncio.get_running_loop()
+        while data:
+            try:
+                data = data[os.write(terminal, data) :]
+            except BlockingIOError:
+                room = asyncio.Event()
+                loop.add_writer(terminal, room.set)
+                try:
+                    await room.wait()
+                finally:
+                    loop.remove_writer(terminal)
+            except OSError:  # its programs have all ended
+                return
+
+    def end_of_input(self) -> None:
+        """No more input comes."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    def resize(self, size: bytes) -> None:
+        """Set the size of its terminal, if it has one, to what the client says."""
+        if self._terminal is None:
+            return
+        try:
+            wanted = msgspec.json.decode(size, type=_Size)
+            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", wanted.height, wanted.width, 0, 0))
+        except (msgspec.DecodeError, struct.error, OSError):
+            pass  # no size, or nobody who sees it
+
+    def kill(self) -> None:
+        """End it with everything that it has started in its group."""
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                self.process.kill()  # before it had a group of its own
+
+    def close(self) -> None:
+        """Give its terminal back."""
+        for transport in self._opened:
+            transport.close()
+        if self._terminal is not None:
+            os.close(self._terminal)
+            self._terminal = None
