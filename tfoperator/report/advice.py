@@ -43,8 +43,7 @@ def advice_for(
             else f"It was started again {repeated} times, and failed again: the failure looks deterministic."
         )
         yield f"{told} {bound}"
-    if facts.stalled:
-        yield _about_stacks(kept=any(one.stacks for one in facts.replicas), ended=facts.outcome != "Running")
+    yield from _about_stacks(facts)
     missing = missing_file(words)
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
         yield (
@@ -83,14 +82,21 @@ def advice_for(
         yield "Look at the conditions and events of the job."
 
 
-def _about_stacks(*, kept: bool, ended: bool) -> str:
-    if kept and ended:
-        return "Its stacks show where each replica waited."
-    if kept:
-        return "Its stacks show where each replica waits; `tfoperator stacks` takes them again."
-    if ended:
-        return "No stacks were kept of where it waited; `tfoperator stacks` takes them while a job runs."
-    return "`tfoperator stacks` shows where each replica waits."
+def _about_stacks(facts: JobFacts) -> Iterator[str]:
+    kept, ended = any(one.stacks for one in facts.replicas), facts.outcome != "Running"
+    why = next((one.no_stacks for one in facts.replicas if one.no_stacks), "")
+    if why and not kept:
+        yield f"No stacks of its threads could be taken: {why.rstrip('.')}."
+    elif not facts.stalled:
+        return
+    elif kept and ended:
+        yield "Its stacks show where each replica waited."
+    elif kept:
+        yield "Its stacks show where each replica waits; `tfoperator stacks` takes them again."
+    elif ended:
+        yield "No stacks were kept of where it waited; `tfoperator stacks` takes them while a job runs."
+    else:
+        yield "`tfoperator stacks` shows where each replica waits."
 
 
 def missing_file(words: Iterable[str]) -> str:

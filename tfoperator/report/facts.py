@@ -56,7 +56,8 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one replica: `name` is such as worker-1, `runs` are in order of time, the last one last.
 
     `detail` says what it waits for, if it waits. `restarts` counts runs that nothing else is known of, too.
-    `memory_limit` is in bytes. `stacks` is where stacks of its Python threads are kept.
+    `memory_limit` is in bytes. `stacks` is where stacks of its Python threads are kept, `no_stacks`
+    a sentence that says why they aren't, if they were asked for.
     """
 
     name: str
@@ -68,6 +69,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     memory_limit: int | None = None
     runs: tuple[RunFacts, ...] = ()
     stacks: str = ""
+    no_stacks: str = ""
 
     @property
     def last_run(self) -> RunFacts | None:

@@ -45,6 +45,7 @@ def facts_of_replica(
     restarts: int,
     detail: str = "",
     stacks: str = "",
+    no_stacks: str = "",
 ) -> ReplicaFacts:
     """What is known of the replica of a pod: what its job says of all of its type, and what became of it."""
     replica = replica_of(pod.metadata.labels)
@@ -59,6 +60,7 @@ def facts_of_replica(
         memory_limit=settings.memory_limit,
         runs=tuple(runs),
         stacks=stacks,
+        no_stacks=no_stacks,
     )
 
 

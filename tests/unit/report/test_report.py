@@ -200,6 +200,16 @@ def test_what_to_do_about_a_stall_depends_on_what_there_is(outcome: str, stacks:
     assert f"Next: {advice}." in text(report(stuck, outcome=outcome, stalled="TFJob job has stalled."))
 
 
+@pytest.mark.parametrize("stalled", ["", "TFJob job has stalled."])
+def test_why_no_stacks_could_be_taken_is_said(stalled: str) -> None:
+    stuck = replica("worker-0", ReplicaState.RUNNING, run(None, 0, "step 7"), no_stacks="install py-spy.")
+    shown = text(report(stuck, outcome="TimedOut", stalled=stalled))
+    assert "no stacks of its threads could be taken: install py-spy." in shown.replace("No stacks", "no stacks")
+    assert "were kept" not in shown
+    other = replica("worker-1", ReplicaState.RUNNING, run(None, 0, "step 7"), stacks="a/0.stacks.txt")
+    assert "py-spy" not in text(report(stuck, other, outcome="TimedOut", stalled=stalled))
+
+
 def test_a_success_has_nothing_to_report() -> None:
     made = report(replica("chief-0", ReplicaState.SUCCEEDED, run(0, 1, "done")), outcome="Succeeded")
     assert report_lines(made) == []

@@ -8,7 +8,7 @@ from tfoperator.local.node.agent import NodeAgent
 from tfoperator.local.node.expansion import expand
 from tfoperator.local.node.logs import LogStore
 from tfoperator.local.node.node_api import NODES
-from tfoperator.local.node.stacks import stacks_file
+from tfoperator.local.node.stacks import kept_stacks
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
 
-__all__ = ["NODES", "VOLUMES", "LogStore", "NodeAgent", "VolumeManager", "expand", "stacks_file"]
+__all__ = ["NODES", "VOLUMES", "LogStore", "NodeAgent", "VolumeManager", "expand", "kept_stacks"]

@@ -28,12 +28,34 @@ def stacks_file(log: Path) -> Path:
     return log.with_suffix(STACKS_SUFFIX)
 
 
+_NONE = "No stacks: "
+_TIME = "Stacks at "
+
+
+def kept_stacks(log: Path) -> tuple[str, str]:
+    """The file with stacks of the program whose log this is, or why there are none where they were asked for.
+
+    One of the two is "": both, if nobody has asked.
+    """
+    file, why = stacks_file(log), ""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith(_NONE):
+                    why = line.removeprefix(_NONE).strip()
+                elif line.strip() and not line.startswith(_TIME):
+                    return str(file), ""
+    except OSError:
+        pass
+    return "", why
+
+
 def keep_stacks(log: Path, when: str, text: str) -> None:
     """Append stacks to their file, which only this user can read. What can't be written is logged, and lost."""
     try:
         descriptor = os.open(stacks_file(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(f"Stacks at {when}\n{text}\n")
+            stream.write(f"{_TIME}{when}\n{text}\n")
     except OSError as error:
         logger.warning("can't keep stacks beside %s: %s", log, error)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.objects import Pod
-from tfoperator.local.node import stacks_file
+from tfoperator.local.node import kept_stacks
 from tfoperator.local.run.kernel_log import out_of_memory_kills
 from tfoperator.local.runtime import LogFile, last_lines
 from tfoperator.report import (
@@ -28,15 +28,15 @@ _RUNS_READ = 20  # of one replica, the last ones: a crash loop has thousands
 def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], ReplicaState]) -> ReplicaFacts:
     """What is known of the replica of a pod, of whose decisive container these are the logs, and how it ended."""
     logs, state = found
-    stacks = [stacks_file(log.path) for log in logs]
-    kept = [path for path in stacks if path.exists()]
+    stacks = [kept_stacks(log.path) for log in logs]
     return facts_of_replica(
         job,
         pod,
         state=state,
         runs=[_run(log) for log in logs[-_RUNS_READ:]],
         restarts=max(len(logs) - 1, 0),
-        stacks=str(kept[-1]) if kept else "",
+        stacks=next((file for file, _ in reversed(stacks) if file), ""),
+        no_stacks=next((why for _, why in reversed(stacks) if why), ""),
     )
 
 

@@ -13,7 +13,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread, no_threads_left
 from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.local.node.stacks import NodeStacks, keep_stacks, stacks_file
+from tfoperator.local.node.stacks import NodeStacks, keep_stacks, kept_stacks, stacks_file
 
 JOB, OTHER = (ObjectMeta(name=name, namespace="ns", uid=f"{name}-uid") for name in ("mnist", "other"))
 PODS = [Pod(metadata=ObjectMeta(name=f"mnist-worker-{i}", namespace="ns", uid=f"pod-{i}")) for i in range(3)]
@@ -152,6 +152,16 @@ def test_stacks_are_added_to_a_file_beside_the_log_that_only_this_user_reads(tmp
     assert stacks_file(log) == kept
     assert kept.read_text() == "Stacks at 12:00\nfirst\n\nStacks at 12:01\nsecond\n\n"
     assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_without_stacks_is_a_reason_and_not_a_place(tmp_path: Path) -> None:
+    log = tmp_path / "0.log"
+    assert kept_stacks(log) == ("", "")
+    keep_stacks(log, "12:00", "No stacks: install py-spy.\n")
+    assert kept_stacks(log) == ("", "install py-spy.")
+    keep_stacks(log, "12:01", "Process 7:\nmain\n")
+    keep_stacks(log, "12:02", "No stacks: it has ended.\n")
+    assert kept_stacks(log) == (str(stacks_file(log)), "")
 
 
 def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
