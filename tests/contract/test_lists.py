@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, decode, pod, refused, tfjob
@@ -231,3 +233,13 @@ def test_a_number_that_has_no_room_in_64_bits_is_refused(space: Space, query: st
     answer = space.http("GET", f"{space.path(SECRETS)}?{query.replace('N', '9' * digits)}")
 
     assert answer.code == 400
+
+
+def test_kubectl_creates_and_applies_what_a_list_has(space: Space) -> None:
+    items = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}} for name in ("a", "b")]
+    items.append({**tfjob("job", Worker=1), "apiVersion": "kubeflow.org/v1", "kind": "TFJob"})
+    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    assert space.kubectl("apply", "-f", "-", stdin=manifest).count(" created") == 3
+    assert space.kubectl("apply", "-f", "-", stdin=manifest).count(" unchanged") == 3
+    space.kubectl("delete", "-f", "-", stdin=manifest)
+    assert space.kubectl("create", "-f", "-", stdin=manifest).count(" created") == 3

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from tfoperator.local.apiserver import errors
-from tfoperator.local.apiserver.display import VERSION, Discovery, OpenAPI
+from tfoperator.local.apiserver.display import OPENAPI_V2_TYPE, VERSION, Discovery, OpenAPI, openapi_v2_protobuf
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http.answers import JSON, json_answer, no_such_path, status_answer
 from tfoperator.local.apiserver.http.bodies import read_object, too_large_body
@@ -101,6 +101,8 @@ class Api:
             return json_answer(encode(VERSION))
         if path == "/":
             return json_answer(encode({"paths": [*self._discovery.paths(), "/healthz", "/openapi/v3", "/version"]}))
+        if path == "/openapi/v2" and OPENAPI_V2_TYPE in accept:
+            return json_answer(openapi_v2_protobuf(), content_type=OPENAPI_V2_TYPE.replace("@", "."))
         if path.startswith("/openapi/"):
             if "json" not in accept and "*/*" not in accept and accept:
                 raise StatusError(406, "NotAcceptable", "only application/json is served here")
