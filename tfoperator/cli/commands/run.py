@@ -34,6 +34,7 @@ from tfoperator.cli.program_options import (
     program_job,
 )
 from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
+from tfoperator.cli.runnable import check_runnable
 from tfoperator.cli.runtimes import AllowPrivilegedOption, EnforceLimitsOption, Runtime, RuntimeOption
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
@@ -112,6 +113,7 @@ def run(
         _say_where_processes_start(files, work_dir, runtime)
     else:
         manifests = _of_program(job, files[0])
+    check_runnable(manifests)
     run_dir = make_run_dir(logs_dir, _jobs(manifests)[0])
     result = _execute(
         manifests,

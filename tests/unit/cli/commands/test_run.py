@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 from tests.support.cli import replica, tfjob
 from tests.unit.cli.conftest import Run
+from tfoperator.api.loading import Manifest
+from tfoperator.api.validation import MANAGED_BY_OPERATOR
 from tfoperator.cli.commands import run as command
 from tfoperator.cli.run_directory import make_run_dir
+from tfoperator.cli.runnable import check_runnable
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.waiting import timeout_seconds
 
@@ -84,6 +89,36 @@ def test_a_bad_manifest_ends_with_2_and_starts_nothing(folder: Path, run: Run) -
     said = run("run", write(tfjob("one", Worker=replica("true", replicas=-1))), code=2)
     assert "spec.tfReplicaSpecs[Worker].replicas" in said.err
     assert said.out == ""
+    assert not (folder / ".tfoperator").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"runPolicy": {"suspend": True}}, "spec.runPolicy.suspend: TFJob one would never begin: it is suspended"),
+        ({"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}, "spec.runPolicy.managedBy: TFJob one would never"),
+        ({"tfReplicaSpecs": {"Worker": replica("true", replicas=0)}}, "TFJob one would never end: it asks for no"),
+    ],
+)
+def test_a_job_that_nobody_would_bring_to_its_end_is_refused_before_anything_is_started(
+    folder: Path, run: Run, fields: dict[str, Any], words: str
+) -> None:
+    job = json.loads(tfjob("one", Worker=replica("true")))
+    job["spec"] |= fields
+    said = run("run", write(json.dumps(job)), code=2)
+    assert words in said.err
+    assert "Nothing was started." in said.err
+    assert not (folder / ".tfoperator").exists()
+
+
+def test_a_job_of_this_operator_that_is_not_suspended_is_run() -> None:
+    spec = {"runPolicy": {"suspend": False, "managedBy": MANAGED_BY_OPERATOR}, "tfReplicaSpecs": {"Worker": {}}}
+    check_runnable([Manifest({"kind": "TFJob", "spec": spec}, "job.yaml", 1)])
+
+
+def test_a_program_without_a_replica_is_refused(folder: Path, run: Run) -> None:
+    (folder / "train.py").touch()
+    run("run", "train.py", "--workers", "0", code=2)
     assert not (folder / ".tfoperator").exists()
 
 
