@@ -52,6 +52,14 @@ def shown_line(line: str) -> str:
     return line.rstrip("\r").rpartition("\r")[2]
 
 
+def in_utf8(text: str) -> str:
+    """The text as JSON can say it: bytes of a file name or an argument that are no UTF-8 are written as escapes.
+
+    Python has those as lone surrogates, which nothing can encode.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def printable(text: str) -> str:
     """A message whose control characters, colours included, are shown as Python would write them; lines stay lines."""
     if text.isprintable():
