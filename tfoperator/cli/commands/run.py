@@ -113,7 +113,7 @@ def run(
         _say_where_processes_start(files, work_dir, runtime)
     else:
         manifests = _of_program(job, files[0])
-    check_runnable(manifests)
+    check_runnable(manifests, namespace)
     run_dir = make_run_dir(logs_dir, _jobs(manifests)[0])
     result = _execute(
         manifests,

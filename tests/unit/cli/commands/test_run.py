@@ -111,6 +111,34 @@ def test_a_job_that_nobody_would_bring_to_its_end_is_refused_before_anything_is_
     assert not (folder / ".tfoperator").exists()
 
 
+def test_two_objects_of_one_name_are_refused_before_anything_is_started(folder: Path, run: Run) -> None:
+    job = tfjob("one", Worker=replica("true"))
+    settings = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "default"}}'
+    said = run("run", write(f"{settings}\n---\n{job}\n---\n{job}\n---\n{settings}"), code=2)
+    assert "job.yaml:5: TFJob one is there already, at job.yaml:3" in said.err
+    assert "job.yaml:7: ConfigMap one is there already, at job.yaml:1" in said.err
+    assert not (folder / ".tfoperator").exists()
+
+
+def test_names_that_do_not_meet_are_no_mistake() -> None:
+    job = json.loads(tfjob("one", Worker=replica("true")))
+    other = {**job, "metadata": {"name": "one", "namespace": "other"}}
+    generated = {**job, "metadata": {"generateName": "one-"}}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
+    objects = [space, space, settings, job, other, generated, generated]
+    check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate(objects)])
+
+
+@pytest.mark.parametrize("namespace", ["../../x", "", "A", "a" * 64, "x\udcff"])
+def test_a_namespace_that_there_can_not_be_is_refused_before_anything_is_started(
+    folder: Path, run: Run, namespace: str
+) -> None:
+    said = run("run", write(tfjob("one", Worker=replica("true"))), "-n", namespace, code=2)
+    assert "can't be the name of a namespace" in said.err
+    assert not (folder / ".tfoperator").exists()
+
+
 def test_a_job_of_this_operator_that_is_not_suspended_is_run() -> None:
     spec = {"runPolicy": {"suspend": False, "managedBy": MANAGED_BY_OPERATOR}, "tfReplicaSpecs": {"Worker": {}}}
     check_runnable([Manifest({"kind": "TFJob", "spec": spec}, "job.yaml", 1)])
