@@ -14,6 +14,8 @@ _MISSING_FILE = re.compile(
     r"|program '(?P<command>[^']+)' not found on PATH"
     r"|^(?:\S*sh|/bin/\S+): (?:line )?(?:\d+: )?(?P<word>[^\s:]+): (?:command )?not found$"  # of a shell
 )
+_NO_SPACE = "No space left on device"
+"""The system's words, in every language's traceback."""
 # TensorFlow's words, when Keras' fit hands the shares of several workers to an operation that takes one tensor.
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
 
@@ -53,6 +55,13 @@ def advice_for(
 def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> str:
     """What helps against what logs and the job itself name as the reason; "" if they don't."""
     missing = missing_file(words)
+    if facts.full_disk:
+        return (
+            f"The disk of {facts.full_disk} is full: make room there and run it again. What was written last, logs "
+            "included, may be missing or cut off."
+        )
+    if any(_NO_SPACE in line for line in words):
+        return "A disk was full, or a limit of what may be written: make room where the log says, and run it again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
         return (
             "Keras 3 can't `fit` with MultiWorkerMirroredStrategy. Train the same model with the same optimizer in a "

@@ -220,6 +220,13 @@ def test_the_job_itself_says_that_its_deadline_is_over() -> None:
     assert not overdue("Failed", "Job job has failed because it has reached the specified backoff limit")
 
 
+def test_on_a_full_disk_nobody_is_told_to_correct_the_program() -> None:
+    [advice] = report(failed("worker-0", run(1, 0, "step 7")), full_disk="/run").advice
+    assert advice.startswith("The disk of /run is full: make room")
+    [advice] = report(failed("worker-0", run(1, 0, *traceback("OSError: [Errno 28] No space left on device")))).advice
+    assert advice.startswith("A disk was full")
+
+
 def test_a_success_has_nothing_to_report() -> None:
     made = report(replica("chief-0", ReplicaState.SUCCEEDED, run(0, 1, "done")), outcome="Succeeded")
     assert report_lines(made) == []
