@@ -90,6 +90,7 @@ def run(
     a job failed. 2: bad input. 124: time is up. 130: interrupted (once: in order, twice: at once).
     """
     limit = timeout_seconds(timeout) if timeout else None
+    Path.cwd()  # raises FileNotFoundError, of which the command line tells, where it was removed
     _check_work_dir(work_dir, runtime)
     options = ProgramOptions(
         workers=workers,

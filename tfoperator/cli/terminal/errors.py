@@ -55,11 +55,22 @@ def explained(error: Exception) -> CliError | None:
             return CliError(str(error), "Ask whoever runs the cluster for access.", exit_code=EXIT_FAILED)
         case KubeError():
             return CliError(str(error), exit_code=EXIT_FAILED)
+        case FileNotFoundError() if not _is_somewhere():
+            return CliError("the current directory is not there any more", 'Go to one that is: cd "$HOME"')
         case OSError() if error.filename is not None:
             return CliError(f"{os.fsdecode(error.filename)}: {error.strerror}", exit_code=EXIT_FAILED)
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return CliError(f"can't write any more: {error.strerror}", exit_code=EXIT_FAILED)
     return _about_a_job(error)
+
+
+def _is_somewhere() -> bool:
+    """Whether the current directory is there: a shell may stand in one that was removed."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _about_a_job(error: Exception) -> CliError | None:

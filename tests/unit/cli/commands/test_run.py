@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,21 @@ def test_a_program_without_a_replica_is_refused(folder: Path, run: Run) -> None:
     (folder / "train.py").touch()
     run("run", "train.py", "--workers", "0", code=2)
     assert not (folder / ".tfoperator").exists()
+
+
+@pytest.mark.parametrize("file", ["job.yaml", "train.py"])
+def test_from_a_directory_that_was_removed_nothing_is_run(folder: Path, run: Run, file: str) -> None:
+    gone = folder / "gone"
+    gone.mkdir()
+    (folder / "job.yaml").write_text(tfjob("one", Worker=replica("true")))
+    (folder / "train.py").touch()
+    os.chdir(gone)
+    gone.rmdir()
+    try:
+        said = run("run", str(folder / file), code=2)
+    finally:
+        os.chdir(folder)
+    assert "the current directory is not there any more" in said.err
 
 
 def test_help_is_quick_to_load(run: Run) -> None:
