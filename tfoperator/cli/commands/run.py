@@ -146,7 +146,8 @@ def _say_where_processes_start(files: list[str], work_dir: Path | None, runtime:
     if work_dir is not None or runtime is not Runtime.PROCESS:
         return
     here = Path.cwd()
-    elsewhere = {Path(file).resolve().parent for file in files if file != "-"} - {here}
+    # A shell's <(command) is a pipe, which has no place that anybody could want to start in.
+    elsewhere = {Path(file).resolve().parent for file in files if file != "-" and Path(file).is_file()} - {here}
     for folder in sorted(elsewhere):
         there = shlex.quote(str(folder))
         note(f"note: processes start here, in {here}; --workdir {there} starts them beside the manifest")

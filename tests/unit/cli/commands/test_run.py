@@ -15,6 +15,7 @@ from tfoperator.api.validation import MANAGED_BY_OPERATOR
 from tfoperator.cli.commands import run as command
 from tfoperator.cli.run_directory import make_run_dir
 from tfoperator.cli.runnable import check_runnable
+from tfoperator.cli.runtimes import Runtime
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.waiting import timeout_seconds
 
@@ -164,6 +165,18 @@ def test_from_a_directory_that_was_removed_nothing_is_run(folder: Path, run: Run
     finally:
         os.chdir(folder)
     assert "the current directory is not there any more" in said.err
+
+
+def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of_pipes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "there").mkdir()
+    (folder / "there" / "job.yaml").touch()
+    os.mkfifo(folder / "there" / "pipe")
+    command._say_where_processes_start(["there/pipe", "-"], None, Runtime.PROCESS)
+    assert capsys.readouterr().err == ""
+    command._say_where_processes_start(["there/job.yaml"], None, Runtime.PROCESS)
+    assert f"--workdir {folder}/there starts them" in capsys.readouterr().err
 
 
 def test_help_is_quick_to_load(run: Run) -> None:
