@@ -10,7 +10,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -42,6 +42,9 @@ from tfoperator.cli.terminal.output import ReportFormat, note
 from tfoperator.cli.terminal.stdio import FragileStream
 from tfoperator.cli.waiting import timeout_seconds
 from tfoperator.controlchars import printable
+
+if TYPE_CHECKING:
+    from tfoperator.local.run import RunResult
 
 
 def run(
@@ -179,6 +182,23 @@ def _jobs(manifests: list[Manifest]) -> list[str]:
     return [str(meta.get("name") or meta.get("generateName") or "job") for meta in jobs]
 
 
+def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
+    """Print the result on standard output; what to say if that can't be written, so that nobody misses what came of it.
+
+    Never raises for the stream.
+    """
+    stream = FragileStream(sys.stdout)
+    print(json.dumps(as_dict(result), indent=2), file=stream, flush=True)
+    if stream.error is None:
+        return None
+    kept = run_dir / "result.json"
+    return CliError(
+        f"can't write the result to standard output ({stream.error.strerror}): the run ended as {result.outcome}",
+        f"The result is in {kept}." if kept.exists() else f"What there is of it is in {run_dir}.",
+        exit_code=EXIT_FAILED,
+    )
+
+
 def _execute(
     manifests: list[Manifest],
     run_dir: Path,
@@ -233,10 +253,11 @@ def _execute(
             view.close()
         keep_records(run_dir, engine, result)
     print("\n".join(printable(line) for line in summary(result)), file=stream, flush=True)
-    if output is ReportFormat.JSON:
-        typer.echo(json.dumps(as_dict(result), indent=2))
+    unwritten = _print_json(result, run_dir) if output is ReportFormat.JSON else None
     if result.outcome is RunOutcome.INTERRUPTED and interruptions.signals:
         return 128 + interruptions.signals[-1]
+    if unwritten is not None:
+        raise unwritten
     if stream.error is not None:
         what = "error" if output is ReportFormat.JSON else "output"
         stopped = ": the job was stopped" if result.outcome is RunOutcome.INTERRUPTED else ""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tfoperator.cli.runnable import check_runnable
 from tfoperator.cli.runtimes import Runtime
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.waiting import timeout_seconds
+from tfoperator.local.run import RunOutcome, RunResult
 
 
 @pytest.fixture(autouse=True)
@@ -177,6 +179,28 @@ def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of
     assert capsys.readouterr().err == ""
     command._say_where_processes_start(["there/job.yaml"], None, Runtime.PROCESS)
     assert f"--workdir {folder}/there starts them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kept", "hint"), [(True, "The result is in run/result.json."), (False, "What there is of it is in run.")]
+)
+def test_a_result_that_finds_no_room_is_told_and_where_it_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, hint: str
+) -> None:
+    (folder / "run").mkdir()
+    if kept:
+        (folder / "run" / "result.json").touch()
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        error = command._print_json(RunResult(RunOutcome.SUCCEEDED, 1.0, "run", ()), Path("run"))
+    assert error is not None
+    assert error.message.endswith("(No space left on device): the run ended as Succeeded")
+    assert (error.hint, error.exit_code) == (hint, 1)
+
+
+def test_a_result_is_printed_where_there_is_room(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command._print_json(RunResult(RunOutcome.TIMED_OUT, 1.0, "run", ()), Path("run")) is None
+    assert json.loads(capsys.readouterr().out)["exitCode"] == 124
 
 
 def test_help_is_quick_to_load(run: Run) -> None:
