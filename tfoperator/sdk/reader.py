@@ -8,8 +8,11 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import TypeVar
 
+import msgspec
+
 from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.names import job_selector, replica_name
+from tfoperator.api.queues import is_multikueue
 from tfoperator.api.v1.types import TFJOBS, ConditionType, JobCondition, TFJob, decode_tfjob
 from tfoperator.archive import ARCHIVE_VARIABLE, ArchivedPod, archived_pods
 from tfoperator.clock import Clock, SystemClock
@@ -24,13 +27,13 @@ from tfoperator.kube.resources import EVENTS, PODS, Resource
 from tfoperator.kube.verbs import Decoder
 from tfoperator.report import Report, make_report
 from tfoperator.sdk.culprit import Culprit, read_culprit
-from tfoperator.sdk.errors import JobFailed, JobNotFound, WaitTimeout, job_errors
+from tfoperator.sdk.errors import JobElsewhere, JobFailed, JobNotFound, WaitTimeout, job_errors
 from tfoperator.sdk.events import JobEvent, events_of
 from tfoperator.sdk.history import ReplicaLog, add_archived
 from tfoperator.sdk.job_report import ClusterLogs, job_facts
 from tfoperator.sdk.log_stream import JobLogStream
 from tfoperator.sdk.pod_logs import LogLine, read_logs
-from tfoperator.sdk.queues import JobQueue, job_queue
+from tfoperator.sdk.queues import JobQueue, cluster_of, job_queue
 from tfoperator.sdk.stacks import ReplicaStacks, take_stacks
 from tfoperator.sdk.states import ReplicaFilter, pod_order
 from tfoperator.sdk.usage import PodUsage, measured_pods
@@ -291,8 +294,9 @@ class JobReader:
         With `archive_dir` (or `$TFOPERATOR_ARCHIVE_DIR`), the operator's log archive, it also finds what pods have
         logged that were deleted since: the log of a replica without a pod, and with `previous` that of the pod before.
         A job that is gone itself is looked up there by its name alone. Raises JobNotFound, which says whose logs there
-        are if not those asked for, and OSError if the archive can't be read. It keeps no times of lines: with
-        `since_seconds` it has the whole log of a pod that was kept since then.
+        are if not those asked for, JobElsewhere if MultiKueue has the job run on another cluster, and OSError if the
+        archive can't be read. It keeps no times of lines: with `since_seconds` it has the whole log of a pod that was
+        kept since then.
         """
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
         try:
@@ -313,6 +317,8 @@ class JobReader:
             timestamps=timestamps,
         )
         archived = self._kept_since(self._archived(name, namespace, job.metadata.uid, which), since_seconds)
+        if not pods and not archived:
+            self._be_here(job)
         return add_archived(pods, texts, archived, container=container, previous=previous, tail_lines=tail_lines)
 
     def stream_job_logs(
@@ -329,12 +335,14 @@ class JobReader:
         timestamps: bool = False,
         on_wait: Callable[[str], object] | None = None,
     ) -> JobLogStream:
-        """An iterator over `LogLine`s as they are written, through restarts; see `JobLogStream`. Raises JobNotFound.
+        """An iterator over `LogLine`s as they are written, through restarts; see `JobLogStream`.
 
+        Raises JobNotFound, and JobElsewhere if MultiKueue has the job run on another cluster.
         A `LogLine` has the line as `text`, and says whose it is: `replica` (`worker-0`), `pod` and `container`.
         `since_seconds` and `timestamps` are as for `get_job_logs`.
         """
         job = self.get_job(name, namespace)
+        self._be_here(job)
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
         return JobLogStream(
             self._client,
@@ -357,7 +365,11 @@ class JobReader:
         job = self.get_job(name, namespace)
         pods = self._pods_of(job, ReplicaFilter())
         archived = self._archived(name, namespace, job.metadata.uid, ReplicaFilter())
-        return make_report(job_facts(job, pods, archived, ClusterLogs(self._client)))
+        report = make_report(job_facts(job, pods, archived, ClusterLogs(self._client)))
+        if is_multikueue(job):
+            elsewhere = JobElsewhere(job, cluster_of(self._client, job))
+            report = msgspec.structs.replace(report, advice=(f"{elsewhere}: a report made there knows more.",))
+        return report
 
     def get_job_stacks(
         self,
@@ -366,12 +378,14 @@ class JobReader:
         replica_type: str | None = None,
         replica_index: int | None = None,
     ) -> list[ReplicaStacks]:
-        """Where the Python threads of the replicas are that run now. Raises JobNotFound.
+        """Where the Python threads of the replicas are that run now. Raises JobNotFound, JobElsewhere.
 
         Blocks for some seconds. In a cluster it runs a command in each pod, which needs the right `create pods/exec`.
         """
         which = ReplicaFilter(replica_type=replica_type, replica_index=replica_index)
-        return take_stacks(self._client, self._pods_of(self.get_job(name, namespace), which))
+        job = self.get_job(name, namespace)
+        self._be_here(job)
+        return take_stacks(self._client, self._pods_of(job, which))
 
     def get_job_events(self, name: str, namespace: str | None = None) -> list[JobEvent]:
         """Events about the job, its pods, services and pod group, the oldest first. Raises JobNotFound."""
@@ -399,6 +413,11 @@ class JobReader:
             return read_culprit(self._client, job, pods, archived)
         except (KubeError, OSError):  # that the job has failed is what counts
             return None
+
+    def _be_here(self, job: TFJob) -> None:
+        """Raises JobElsewhere."""
+        if is_multikueue(job):
+            raise JobElsewhere(job, cluster_of(self._client, job))
 
     def _pods_of(self, job: TFJob, which: ReplicaFilter) -> list[Pod]:
         pods = self._list(PODS, job.metadata.namespace, decode_pod, job_selector(job.metadata.name))

@@ -13,7 +13,7 @@ from tests.support.kueue_objects import no_quota, workload
 from tests.support.stage import Stage, condition
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, QUEUE_LABEL
 from tfoperator.sdk import JobQueue, QueueState
-from tfoperator.sdk.queues import WORKLOADS
+from tfoperator.sdk.workloads import WORKLOADS
 from tfoperator.ui.objects import SeenJob, decode_job
 from tfoperator.ui.queues import PERIOD, Queues
 from tfoperator.ui.views import job_detail, job_row

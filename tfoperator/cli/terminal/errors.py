@@ -75,6 +75,8 @@ def _about_a_job(error: Exception) -> CliError | None:
             return CliError(str(error), f"See why: {_command('describe', error)}", exit_code=EXIT_TIMEOUT)
         case sdk.JobFailed():
             hint = f"See why: {_command('describe', error)}, {_command('logs', error)} --all-replicas"
+        case sdk.JobElsewhere():
+            hint = "Ask there: the same command, with --kubeconfig or --context for that cluster."
         case sdk.JobQueued():
             return CliError(str(error), _queue_hint(error), exit_code=EXIT_FAILED)
         case sdk.JobNotFound() if error.archived:
