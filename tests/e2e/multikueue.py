@@ -14,7 +14,7 @@ from typing import Any
 
 from hack.controlplane import ControlPlane, control_plane
 from tests.e2e.queues import PATIENCE, Queues
-from tests.support.audit import granted, wait_allowed
+from tests.support.audit import AuditTrail, granted, wait_allowed
 from tests.support.cluster import Cluster, Json, decode, find
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
@@ -24,6 +24,7 @@ from tests.support.kueue import (
     KUEUE_USER,
     MULTIKUEUE_CONFIGS,
     connect_cluster,
+    create,
     kueue,
 )
 from tests.support.operated import JobOnCluster
@@ -61,6 +62,9 @@ rules:
   users: ["{MULTIKUEUE_USER}"]
 - level: None
 """
+
+
+_CONFIGURATION: Json = {"waitForPodsReady": None, "multiKueue": {"gcInterval": "2s"}}
 
 
 class Joined:
@@ -120,11 +124,14 @@ class Joined:
 
 
 class TwoClusters:
-    """Both, with a namespace each way: `plain` has no operator in the manager, `operated` has one."""
+    """Both, with a namespace each way: `plain` has no operator in the manager, `operated` has one.
 
-    def __init__(self, manager: ControlPlane, worker: ControlPlane, plain: Joined, operated: Joined) -> None:
-        self.manager = manager
+    `trail` is what the manager's Kueue has asked the worker for.
+    """
+
+    def __init__(self, worker: ControlPlane, plain: Joined, operated: Joined) -> None:
         self.worker = worker
+        self.trail = AuditTrail(worker.audit_log, MULTIKUEUE_USER)
         self.plain = plain
         self.operated = operated
 
@@ -144,7 +151,7 @@ def two_clusters(folder: Path) -> Iterator[TwoClusters]:
         for name, plane in (("worker", worker), ("manager", manager)):
             Cluster(clients[plane]).install_crd(crd())
             (folder / name).mkdir()
-            stack.enter_context(kueue(plane, clients[plane], folder / name, waitForPodsReady=None))
+            stack.enter_context(kueue(plane, clients[plane], folder / name, **_CONFIGURATION))
         _let_in(worker, clients[worker])
         plain, operated = (_namespace(manager, worker, clients) for _ in range(2))
         where = f"--namespace={operated.manager.namespace}"
@@ -152,12 +159,13 @@ def two_clusters(folder: Path) -> Iterator[TwoClusters]:
             stack.enter_context(OperatorProcess(worker.kubeconfig, folder, "operator-worker")),
             stack.enter_context(OperatorProcess(manager.kubeconfig, folder, "operator-manager", where)),
         )
+        both = TwoClusters(worker, plain, operated)
         _join(clients[manager], worker)
         plain.add_queue("far", cpu=2)
         operated.add_queue("away", cpu=2)
         for operator in operators:
             operator.wait_ready()
-        yield TwoClusters(manager, worker, plain, operated)
+        yield both
 
 
 def _let_in(worker: ControlPlane, client: Client) -> None:
@@ -184,7 +192,7 @@ def _namespace(manager: ControlPlane, worker: ControlPlane, clients: dict[Contro
 
 def _join(manager: Client, worker: ControlPlane) -> None:
     connect_cluster(manager, WORKER, worker, MULTIKUEUE_USER)
-    manager.create(MULTIKUEUE_CONFIGS, "", {"metadata": {"name": WORKER}, "spec": {"clusters": [WORKER]}}, decode)
+    create(manager, MULTIKUEUE_CONFIGS, {"metadata": {"name": WORKER}, "spec": {"clusters": [WORKER]}})
     parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": WORKER}
     check = {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters}
-    manager.create(ADMISSION_CHECKS, "", {"metadata": {"name": WORKER}, "spec": check}, decode)
+    create(manager, ADMISSION_CHECKS, {"metadata": {"name": WORKER}, "spec": check})

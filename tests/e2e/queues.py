@@ -10,10 +10,10 @@ from typing import Any
 from hack.controlplane import ControlPlane
 from tests.e2e.gang import gang_job
 from tests.support.cli import Cli
-from tests.support.cluster import Cluster, Json, decode, find
+from tests.support.cluster import Cluster, Json, find
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
-from tests.support.kueue import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, cluster_queue
+from tests.support.kueue import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, cluster_queue, create
 from tests.support.operated import JobOnCluster
 from tfoperator.api.queues import QUEUE_LABEL
 from tfoperator.kube.resources import DEPLOYMENTS, Resource
@@ -37,8 +37,7 @@ class Queues:
         self.sdk = TFJobClient(namespace=self.namespace, client=self.client)
 
     def create(self, resource: Resource, body: Json) -> None:
-        kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-        self.client.create(resource, self.namespace if resource.namespaced else "", kind | body, decode)
+        create(self.client, resource, body, self.namespace if resource.namespaced else "")
 
     def queue(self, cpu: int, *, name: str = "", flavor: Json | None = None, active: bool = True, **spec: Any) -> str:
         """A new queue with so many CPUs; `flavor` is the spec of its own flavor of nodes, `spec` its own.

@@ -169,7 +169,13 @@ def connect_cluster(client: Client, name: str, worker: ControlPlane, user: str) 
     secret = {"metadata": {"name": name}, "data": {"kubeconfig": _base64(json.dumps(config).encode())}}
     client.create(SECRETS, _NAMESPACE, secret, decode)
     source = {"kubeConfig": {"locationType": "Secret", "location": name}}
-    client.create(MULTIKUEUE_CLUSTERS, "", {"metadata": {"name": name}, "spec": {"clusterSource": source}}, decode)
+    create(client, MULTIKUEUE_CLUSTERS, {"metadata": {"name": name}, "spec": {"clusterSource": source}})
+
+
+def create(client: Client, resource: Resource, body: Json, namespace: str = "") -> None:
+    """Make an object of Kueue's, which has to say what it is."""
+    kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+    client.create(resource, namespace, kind | body, decode)
 
 
 def _base64(data: bytes) -> str:

@@ -36,13 +36,13 @@ def wanted_replicas(job: TFJob) -> dict[str, int]:
 
 
 def ready_text(job: TFJob) -> str:
-    """`3/4`: how many replicas are ready, of how many. `-` where MultiKueue runs the job, which doesn't tell."""
+    """`3/4`: how many replicas are ready, of how many. `-` where MultiKueue runs the job, and doesn't tell."""
     if job.status.ready:
         return job.status.ready
+    wanted = sum(wanted_replicas(job).values())
     if is_multikueue(job):
-        return "-"
-    ready = sum(status.ready for status in job.status.replica_statuses.values())
-    return f"{ready}/{sum(wanted_replicas(job).values())}"
+        return f"{wanted}/{wanted}" if has_condition(job, ConditionType.READY) else "-"
+    return f"{sum(status.ready for status in job.status.replica_statuses.values())}/{wanted}"
 
 
 def restart_count(job: TFJob) -> int | None:

@@ -195,7 +195,7 @@ def _message(job: TFJob, queue: JobQueue | None) -> str:
     for kind in (ConditionType.RUNNING if state == ConditionType.CREATED else state, ConditionType.RUNNING, state):
         condition = condition_of(job, kind)
         if condition is not None:
-            return condition.message
+            return condition.message + (f" (on cluster {queue.cluster})" if queue is not None and queue.cluster else "")
     if is_multikueue(job):
         where = f"cluster {queue.cluster}" if queue is not None and queue.cluster else "a cluster that it chooses"
         return f"MultiKueue is in charge of this job, and has it run on {where}."

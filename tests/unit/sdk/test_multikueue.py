@@ -92,6 +92,8 @@ def test_what_multikueue_does_not_tell_is_not_counted_as_none() -> None:
     status = {"replicaStatuses": {"Worker": {"active": 2}}, "conditions": [condition("Running")]}
     remote = job_of(manifest() | {"status": status})
     assert (ready_text(remote), restart_count(remote)) == ("-", None)
+    ready = job_of(manifest() | {"status": {"conditions": [condition("Ready")]}})
+    assert ready_text(ready) == "2/2"
     told = job_of(manifest() | {"status": {"ready": "1/2", "restarts": 3}})
     assert (ready_text(told), restart_count(told)) == ("1/2", 3)
 

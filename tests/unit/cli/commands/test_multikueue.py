@@ -97,6 +97,11 @@ def test_get_tells_where_a_job_runs_and_no_numbers_that_it_can_not_know(far: Man
     assert row[-2:] == ["on", "worker-1"]
 
 
+def test_suspending_what_runs_elsewhere_names_what_does_stop_it(far: Manager) -> None:
+    said = far.tell("suspend", "far", code=1).err
+    assert f"on cluster worker-1. To stop it, delete it: tfoperator delete far -n {far.namespace}" in said
+
+
 def test_submit_warns_of_what_multikueue_leaves_behind(manager: Manager, tmp_path: Path) -> None:
     manager.submit_far("pattern", checkpoint=CHECKPOINT)
     made = manager.client.get(TFJOBS, manager.namespace, "pattern", decode)
