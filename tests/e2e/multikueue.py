@@ -48,7 +48,7 @@ RIGHTS_IN_WORKER: list[Json] = [
     {
         "apiGroups": ["kueue.x-k8s.io"],
         "resources": ["workloads"],
-        "verbs": ["get", "list", "watch", "create", "update", "delete"],
+        "verbs": ["get", "list", "watch", "create", "delete"],
     },
 ]
 """Rules of that user: docs/kueue.md has them."""

@@ -96,8 +96,8 @@ def test_a_job_runs_in_the_worker_and_the_manager_tells_of_it(either: Joined) ->
     either.wait_remote_gone(job)
     either.manager.wait_queue(job, QueueState.FINISHED)
     assert (job.pods(), job.services()) == ({}, {})
-    wrote = {one["manager"] for one in job.get()["metadata"]["managedFields"]}
-    assert "tfoperator" not in wrote, "an operator in the manager leaves it alone"
+    wrote = {one["manager"] for one in job.get()["metadata"]["managedFields"] if one.get("subresource") == "status"}
+    assert wrote == {"kueue"}, "an operator in the manager leaves it alone"
     job.delete()
     eventually(job.is_gone, within=PATIENCE, every=0.05, what="it is deleted")
 
@@ -111,7 +111,7 @@ def test_a_failure_is_told_even_of_a_job_without_time_to_live(plain: Joined, tel
     said = tell("logs", "fails", code=1).stderr
     assert f"it runs on cluster {WORKER}, and its pods and their logs are there" in said
     remote.play("Failed", "worker-0", exit_code=3)
-    assert "exit code 3" in job.wait("Failed", within=PATIENCE)["message"]
+    assert "exited with code 3" in job.wait("Failed", within=PATIENCE)["message"]
     plain.wait_remote_gone(job)
     assert "has failed" in tell("wait", "fails", code=1).stderr
     with pytest.raises(JobElsewhere, match=f"it ran on cluster {WORKER}"):

@@ -84,8 +84,10 @@ def kueue(plane: ControlPlane, client: Client, folder: Path, **configuration: An
     webhook_port, health_port = free_ports(2)
     webhooks = _Webhooks(folder, webhook_port)
     client.create(NAMESPACES, "", {"metadata": {"name": _NAMESPACE}}, decode)
+    kubectl = Kubectl(plane.kubeconfig)
     _install_crds(client, source / "crd/bases", webhooks)
-    _grant(Kubectl(plane.kubeconfig), source / "rbac")
+    _wait_discovered(kubectl, source / "crd/bases")
+    _grant(kubectl, source / "rbac")
     config = folder / "kueue.json"
     members = _configuration(webhooks, health_port) | configuration
     config.write_text(json.dumps({name: value for name, value in members.items() if value is not None}))
@@ -137,6 +139,29 @@ def _install_crds(client: Client, folder: Path, webhooks: _Webhooks) -> None:
             webhook = {"clientConfig": webhooks.client_config("/convert"), "conversionReviewVersions": ["v1"]}
             crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
         Cluster(client).install_crd(crd)
+
+
+def _wait_discovered(kubectl: Kubectl, folder: Path) -> None:
+    """Return when all kinds are in the list of kinds, which comes after they are served: Kueue ends without one."""
+    crds = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in folder.glob("*.yaml")]
+    wanted = {
+        (version["name"], crd["spec"]["names"]["plural"])
+        for crd in crds
+        for version in crd["spec"]["versions"]
+        if version["served"]
+    }
+    versions = {version for version, _ in wanted}
+
+    def are_listed() -> bool:
+        listed = set()
+        for version in versions:
+            done = kubectl.run("get", "--raw", f"/apis/{_GROUP}/{version}")
+            assert done.returncode == 0, done.stderr
+            listed |= {(version, one["name"]) for one in json.loads(done.stdout)["resources"]}
+        assert wanted <= listed, wanted - listed
+        return True
+
+    eventually(are_listed, every=0.1, what="Kueue's kinds are listed")
 
 
 def _grant(kubectl: Kubectl, folder: Path) -> None:
