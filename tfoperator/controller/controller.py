@@ -42,7 +42,7 @@ from tfoperator.controller.plan import Comparison, Observed, PlanOptions, Unseen
 from tfoperator.expectations import Expectations
 from tfoperator.informers import ObjectNotFound
 from tfoperator.kube.errors import KubeError, namespace_is_ending
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, Creator
 from tfoperator.workqueue import RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)
@@ -88,8 +88,11 @@ class TFJobController:
         progress_of: Callable[[TFJob], TrainingProgress | None] | None = None,
         witnesses: PodWitnesses = NO_WITNESSES,
         server_load: Callable[[], float] = lambda: 0.0,
+        creator: Creator | None = None,
     ) -> None:
         """With an `archive`, no pod is deleted before its logs are kept, or its time for that is over.
+
+        What a job needs together is created by the `creator`, if there is one, and else in calls of their own.
 
         `progress_of` says what a job has reported by now: each write of a status, the last above all, says it, too.
         `witnesses` look into the pods of jobs that have a deadline for their progress. `server_load` says how busy the
@@ -125,6 +128,7 @@ class TFJobController:
             cache_lag=self._cache_lag,
             memory=self._memory,
             pool=self._pool,
+            creator=creator,
             recorder=recorder,
             clock=self._clock,
             metrics=self._metrics,

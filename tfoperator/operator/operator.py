@@ -39,7 +39,7 @@ from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import ObjectNotFound, SharedInformerFactory
 from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, Creator
 from tfoperator.operator.election import Election
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.log_looks import LogLooker, NewestLineOf
@@ -94,6 +94,7 @@ class Operator:
         commands: CommandRunner | None = None,
         fetch: Callable[[str], bytes] | None = None,
         server_load: Callable[[], float] = lambda: 0.0,
+        creator: Creator | None = None,
         metrics: OperatorMetrics | None = None,
         clock: Clock | None = None,
         on_failure: Callable[[str], None] | None = None,
@@ -105,7 +106,8 @@ class Operator:
         `stall_stacks` says so, they are taken by `commands`, into the archive. Raises OSError if the archive can't be
         written. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the
         keys by which tokens are verified. Raises ListenError if that address is taken. `server_load` says how busy the
-        API server is, from 0 to 1; without it, statuses never wait.
+        API server is, from 0 to 1; without it, statuses never wait. The `creator`, if given, creates what a job needs
+        together; whoever made it closes it, after `stop()`.
         """
         self._client = client
         self._lease_client = lease_client or client
@@ -113,6 +115,7 @@ class Operator:
         self._clock = clock or SystemClock()
         self.metrics = metrics or OperatorMetrics()
         self._server_load = server_load
+        self._creator = creator
         self._on_failure = on_failure
         self._stop = StopSignal()
         self._failure = ""
@@ -336,6 +339,7 @@ class Operator:
             witnesses=self._witnesses,
             progress_of=None if self._progress is None else self._progress.progress_of,
             server_load=self._server_load,
+            creator=self._creator,
         )
         reconciler = Reconciler(
             self._client,
