@@ -51,7 +51,8 @@ logger = logging.getLogger(__name__)
 class ControllerOptions(msgspec.Struct, frozen=True):
     """How a controller works.
 
-    `threadiness` jobs are synced at a time; `parallelism` bounds the creates and deletes in flight, of all jobs.
+    `threadiness` jobs are synced at a time; `parallelism` bounds the calls in flight, of all jobs; creations
+    that a `Creator` makes have a bound of their own.
     `batch_period` (seconds) is how long events of pods and services are gathered before their job is synced: the pods
     of one job start and end together, and the API server can bear one status write for all of them, not one for each.
     `urgent_batch_period` is the same for what a replica waits for that does not run: pods that have failed, names that

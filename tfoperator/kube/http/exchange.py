@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import time
@@ -29,6 +30,9 @@ class Exchange:
         self._received = b""
         self._timeout = timeout
         self._limit = min(limit, _MAX_BYTES)
+        self.awaits = select.POLLOUT
+        """For what event of the connection to wait before `advance()` is called again. It is never one that changes
+        nothing: an answer that comes before the whole request is sent is not looked at."""
         self.late_at = time.monotonic() + timeout
         """On the monotonic clock: when it has been silent for too long."""
         sock.setblocking(False)
@@ -46,6 +50,7 @@ class Exchange:
         try:
             if self.unsent:
                 self._send()
+                self.awaits = select.POLLIN
                 return False
             while self.answer is None:
                 data = self.sock.recv(_READ_SIZE)
@@ -54,7 +59,11 @@ class Exchange:
                 read = read_received(self._received, self._limit, ended=not data)
                 if read is not None:
                     self.answer, self.body = read
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except ssl.SSLWantReadError:
+            self.awaits = select.POLLIN
+            return False
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            self.awaits = select.POLLOUT if self.unsent else select.POLLIN
             return False
         return True
 

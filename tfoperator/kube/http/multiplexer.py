@@ -31,8 +31,6 @@ logger = logging.getLogger(__name__)
 Result = Response | KubeError
 """What became of a call; the Response is a 2xx."""
 
-_READ, _WRITE = select.POLLIN, select.POLLIN | select.POLLOUT
-
 
 _FEW = 4
 """So many answers that are still to come are read one by one: there is little to gather, and somebody waits."""
@@ -101,7 +99,7 @@ class Multiplexer:
         self._bell, self._ringer = socket.socketpair()
         for one in (self._bell, self._ringer):
             one.setblocking(False)
-        self._poll.register(self._bell, _READ)
+        self._poll.register(self._bell, select.POLLIN)
         self._threads = ThreadPoolExecutor(parallelism, thread_name_prefix="api-call")
 
     def run(self, chains: Sequence[Sequence[Call]]) -> list[list[Result]]:
@@ -181,13 +179,13 @@ class Multiplexer:
             return
         number = exchange.sock.fileno()
         self._exchanges[number] = chain, exchange
-        self._poll.register(number, _READ)
+        self._poll.register(number, exchange.awaits)
         self._advance(chain, exchange)
 
     def _advance(self, chain: _Chain, exchange: Exchange) -> None:
         try:
             if not exchange.advance():
-                self._poll.modify(exchange.sock, _WRITE if exchange.unsent else _READ)
+                self._poll.modify(exchange.sock, exchange.awaits)
                 return
         except Exception as error:  # noqa: BLE001 - whatever it is, the chain must not be forgotten
             self._fail(chain, exchange, error)
