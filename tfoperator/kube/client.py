@@ -323,6 +323,7 @@ class Client:
             clock=self._clock,
             max_line_bytes=self._max_watch_line_bytes,
             batch_period=self._watch_batch_period,
+            begins_with_state=bool(options.send_initial_events),
         )
 
     def list_watch(

@@ -122,7 +122,7 @@ _SETTINGS = (
     _Setting("context", parse.text, "NAME", "context of the kubeconfig"),
     _Setting("namespace", parse.namespaces, "NS", "look after these namespaces only (default: all)"),
     _Setting("threadiness", parse.integer(1, 256), "N", "jobs synced at a time"),
-    _Setting("create-parallelism", parse.integer(1, 256), "N", "creates in flight, of all jobs together, and as many deletes"),
+    _Setting("create-parallelism", parse.integer(1, 256), "N", "creates in flight, of all jobs, and as many deletes"),
     _Setting("metrics-bind-address", parse.address, "ADDR", "/metrics; :8080 for every interface, 0 for none"),
     _Setting("metrics-secure", parse.boolean, "BOOL", "/metrics over HTTPS, for whom the API server lets get it"),
     _Setting("metrics-cert-dir", parse.text, "DIR", "its tls.crt and tls.key (default: one of its own making)"),
