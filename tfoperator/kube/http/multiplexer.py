@@ -145,14 +145,24 @@ class Multiplexer:
 
     def _work(self) -> None:
         while self._begin_what_may():
-            self._gather()
-            for number, _ in self._poll.poll(self._patience()):
-                if number == self._bell.fileno():
-                    with contextlib.suppress(BlockingIOError):
-                        self._bell.recv(4096)
-                else:
-                    self._advance(*self._exchanges[number])
-            self._give_up_the_late()
+            try:
+                self._go_on()
+            except Exception as error:  # nothing may end the thread that others wait for
+                logger.exception("unexpected error while requests were under way")
+                abandoned, self._exchanges = [*self._exchanges.values()], {}
+                for chain, exchange in abandoned:
+                    self._guarded(chain, partial(self._fail, exchange=exchange, error=error))
+
+    def _go_on(self) -> None:
+        """Wait for something to happen, and do what there is to do about it."""
+        self._gather()
+        for number, _ in self._poll.poll(self._patience()):
+            if number == self._bell.fileno():
+                with contextlib.suppress(BlockingIOError):
+                    self._bell.recv(4096)
+            else:
+                self._advance(*self._exchanges[number])
+        self._give_up_the_late()
 
     def _gather(self) -> None:
         """Let some answers come together: to be woken for each costs more than all that is done about it."""
@@ -227,7 +237,7 @@ class Multiplexer:
 
     def _forget(self, exchange: Exchange) -> None:
         self._poll.unregister(exchange.sock)
-        del self._exchanges[exchange.sock.fileno()]
+        self._exchanges.pop(exchange.sock.fileno(), None)
 
     # Any thread.
 

@@ -383,3 +383,25 @@ def test_what_nobody_has_thought_of_keeps_nobody_waiting(
     assert "unexpected error" in caplog.text
     monkeypatch.undo()
     assert creator.create_chains([chain("a")]) == [[None]]
+
+
+def test_a_mistake_while_requests_are_under_way_ends_them_and_nothing_else(
+    serve: Serve, client_for: MakeClient, creator_of, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(after_warming(silent))
+    creator = creator_of(client_for(server.url))
+    warm(creator)
+    multiplexer = creator._multiplexer
+    waiting = InThread(lambda: creator.create_chains([chain("a", "b"), chain("c")]))
+    eventually(lambda: len(server.requests) == 6, what="both requests are under way")
+
+    def broken() -> None:
+        monkeypatch.undo()
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(multiplexer, "_gather", broken)
+    multiplexer._ring()
+    results = waiting.result()
+    assert [type(one) for (one,) in results] == [TransportError] * 2
+    assert "a mistake" in str(results[0][0])
+    assert creator.create_chains([chain("warm-again")]) == [[None]]
