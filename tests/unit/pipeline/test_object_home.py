@@ -27,6 +27,7 @@ from tfoperator.pipeline.outbox import Outbox
 
 @pytest.fixture
 def place(tmp_path: Path) -> str:
+    (tmp_path / "beside").touch()  # an empty folder might be one on which nothing is mounted
     return f"file://{tmp_path}/objects"
 
 
