@@ -62,8 +62,8 @@ def check_record(job: JobHistory) -> Iterator[tuple[str, str]]:
 
 
 def _note(job: JobHistory, what: str, network: str, complain: Complain) -> None:
-    objects = [one for one in (*job.pods.values(), *job.services.values()) if not one.gone]
-    if len(objects) == 1 and not job.status.get("startTime"):  # the new one alone
+    objects = sum(not one.gone for one in job.pods.values()) + sum(not one.gone for one in job.services.values())
+    if objects == 1 and not job.status.get("startTime"):  # the new one alone
         job.network = ""
     for said, expected in (("asks for", job.spec.get("network")), ("was started with", job.network)):
         if expected and expected != network:
