@@ -80,7 +80,9 @@ _TYPE_BY_LOWER = {replica_type.lower(): replica_type for replica_type in Replica
 
 def annotated_count(annotations: Mapping[str, str], key: str) -> int:
     """The number in an annotation, at most MAX_RESTARTS; 0 if there is none, or something else."""
-    text = annotations.get(key, "")
+    text = annotations.get(key)
+    if not text:
+        return 0
     if not (text.isascii() and text.isdigit()) or len(text) > 7:
         return 0
     return min(int(text), MAX_RESTARTS)

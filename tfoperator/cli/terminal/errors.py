@@ -75,6 +75,8 @@ def _about_a_job(error: Exception) -> CliError | None:
             return CliError(str(error), f"See why: {_command('describe', error)}", exit_code=EXIT_TIMEOUT)
         case sdk.JobFailed():
             hint = f"See why: {_command('describe', error)}, {_command('logs', error)} --all-replicas"
+        case sdk.JobElsewhere():
+            hint = "Ask there: the same command, with --kubeconfig or --context for that cluster."
         case sdk.JobQueued():
             return CliError(str(error), _queue_hint(error), exit_code=EXIT_FAILED)
         case sdk.JobNotFound() if error.archived:
@@ -101,6 +103,9 @@ def _queue_hint(error: JobQueued) -> str:
     from tfoperator.sdk import QueueState
 
     queue, in_namespace = error.queue, f"-n {error.namespace}"
+    if queue.cluster:
+        # Kueue would remove it there, tell here that it runs, and keep its quota.
+        return f"MultiKueue has it run on cluster {queue.cluster}. To stop it, delete it: {_command('delete', error)}"
     if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
         return f"Kueue runs it when there is room. See what it waits for: {_command('describe', error)}"
     label = f"{JOB_UID_LABEL}={error.job.metadata.uid}"

@@ -23,6 +23,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tfoperator.api.names import replica_of
+from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, ReplicaType, RunPolicy, TFJob
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
@@ -55,7 +56,13 @@ def delete_everything(draft: Draft, reason: DeleteReason) -> None:
 
 
 def time_to_live_left(job: TFJob, now: datetime) -> float | None:
-    """Seconds until `ttlSecondsAfterFinished` has passed since the job's end; None without a time to live."""
+    """Seconds until `ttlSecondsAfterFinished` has passed since the job's end; None without a time to live.
+
+    A job that MultiKueue has brought here has none: MultiKueue makes what it doesn't find once more, so it has to see
+    the end before the job goes, and deletes it then.
+    """
+    if MULTIKUEUE_ORIGIN_LABEL in job.metadata.labels:
+        return None
     ttl = (job.spec.run_policy or RunPolicy()).ttl_seconds_after_finished
     if ttl is None:
         return None

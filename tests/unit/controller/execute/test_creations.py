@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
@@ -15,6 +18,34 @@ OURS = {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: "j
 
 def in_the_way(labels: dict[str, str] | None = None, **meta: Any) -> dict[str, Any]:
     return {"metadata": {"name": "job-worker-0", "namespace": "ns", "labels": labels or {}, **meta}}
+
+
+@pytest.fixture(params=[False, True], ids=["one by one", "together"])
+def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
+    """Both ways to create come to the same."""
+    with Harness(creates_together=request.param) as harness:
+        yield harness
+
+
+def test_what_a_job_needs_is_created_together_service_before_pod() -> None:
+    with Harness(creates_together=True) as harness:
+        harness.submit_and_sync(Worker=7)
+        # The first chain is sent by itself: it shows whether anything may be created.
+        assert [[one.resource for one in chain] for chain in harness.creator.chains] == [[SERVICES, PODS]] * 6
+        assert len(harness.api.names(PODS)) == 7
+        harness.sync()
+        assert len(harness.creator.chains) == 6
+
+
+@pytest.mark.parametrize("failing", ["services", "pods"])
+def test_a_failure_amid_others_holds_up_nothing_for_long(harness: Harness, failing: str) -> None:
+    harness.submit(Worker=7)
+    harness.api.fail("create", failing, TransportError("reset"), times=1, name="job-worker-4")
+    harness.sync()
+    assert len(harness.api.names(PODS)) == 6
+    harness.sync()
+    assert len(harness.api.names(PODS)) == len(harness.api.names(SERVICES)) == 7
+    assert harness.queue.num_requeues("ns/job") == 0
 
 
 def test_expectations_are_raised_before_the_first_call(harness: Harness) -> None:
@@ -87,15 +118,16 @@ def test_what_an_earlier_job_of_the_name_owned_is_waited_for_without_a_warning(h
     assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
 
 
-def test_an_own_object_that_the_cache_misses_is_waited_for_without_a_warning(harness: Harness) -> None:
-    harness.submit(Worker=1)
+@pytest.mark.parametrize("workers", [1, 7])
+def test_an_own_object_that_the_cache_misses_is_waited_for_without_a_warning(harness: Harness, workers: int) -> None:
+    harness.submit(Worker=workers)
     harness.api.mute("pods", "services")
     harness.controller.sync_tfjob("ns/job")
     uid = harness.api.objects(TFJOBS)[0]["metadata"]["uid"]
     harness.expectations.forget_owner(uid)
     harness.recorder.events.clear()
     harness.controller.sync_tfjob("ns/job")
-    assert len(harness.api.names(PODS)) == 1
+    assert len(harness.api.names(PODS)) == workers
     assert harness.recorder.events == []
     assert harness.queue.num_requeues("ns/job") == 1
 
