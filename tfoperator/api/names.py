@@ -165,6 +165,12 @@ def replica_of(labels: Mapping[str, str]) -> tuple[ReplicaType, int] | None:
     return None if replica_type is None or index is None else (replica_type, index)
 
 
+def is_parameter_server(labels: Mapping[str, str]) -> bool:
+    """Whether an object with these labels stands for a parameter server."""
+    replica = replica_of(labels)
+    return replica is not None and replica[0] is ReplicaType.PS
+
+
 def replica_name(pod: HasMetadata) -> str:
     """`worker-0` for the pod of a replica, `tensorboard` for a TensorBoard's, the pod's own name for any other."""
     if LABEL_TENSORBOARD in pod.metadata.labels:

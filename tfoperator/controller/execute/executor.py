@@ -50,7 +50,7 @@ class PlanExecutor:
         """
         self._memory = memory
         self._events = JobEvents(recorder, memory)
-        self._report = Report(self._events, metrics)
+        self._report = Report(self._events, memory, clock, metrics)
         self._status = StatusWriter(
             client, memory=memory, cache_lag=cache_lag, events=self._events, clock=clock, metrics=metrics
         )

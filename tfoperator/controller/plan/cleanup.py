@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tfoperator.api.names import replica_of
+from tfoperator.api.names import is_parameter_server, replica_of
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
-from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, ReplicaType, RunPolicy, TFJob
+from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, RunPolicy, TFJob
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.restart import node_is_lost
@@ -98,7 +98,7 @@ def _stop_active(draft: Draft, *, failed: bool) -> None:
     reason = StopReason.FAILED if failed else StopReason.SUCCEEDED
     servers, others_run = [], False
     for pod in filter(_is_active, draft.observed.pods):
-        begun, server = _has_begun(pod), _is_parameter_server(pod)
+        begun, server = _has_begun(pod), is_parameter_server(pod.metadata.labels)
         others_run |= not server and not node_is_lost(pod)
         if not (begun or pod.spec.node_name):
             draft.delete("pods", pod, DeleteReason.FINISHED, as_seen=True)
@@ -124,8 +124,3 @@ def _has_begun(pod: Pod) -> bool:
         container.restart_count > 0 or (container.state is not None and container.state.waiting is None)
         for container in (*status.init_container_statuses, *status.container_statuses)
     )
-
-
-def _is_parameter_server(pod: Pod) -> bool:
-    replica = replica_of(pod.metadata.labels)
-    return replica is not None and replica[0] is ReplicaType.PS

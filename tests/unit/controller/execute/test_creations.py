@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
 from tfoperator.api import names
@@ -154,3 +155,63 @@ def test_a_service_in_the_way_holds_up_the_pod_of_its_replica_only(harness: Harn
     harness.api.put(SERVICES, in_the_way())
     harness.submit_and_sync(Worker=2)
     assert harness.api.names(PODS) == ["job-worker-1"]
+
+
+def refused_by_quota() -> Exception:
+    words = 'pods "job-worker-0" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1'
+    return api_error(403, "Forbidden", words)
+
+
+def lose_worker(harness: Harness, clock: FakeClock) -> None:
+    """Worker 0 fails after an hour: it is to be replaced at once."""
+    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
+    harness.sync()
+    lose_it_again(harness, clock)
+
+
+def lose_it_again(harness: Harness, clock: FakeClock) -> None:
+    harness.run_all()
+    clock.advance(3600)
+    harness.play_kubelet("job-worker-0", "Failed", exit_code=1)
+
+
+def test_a_quota_that_still_counts_the_pod_which_is_replaced_is_no_news(clocked: Harness, clock: FakeClock) -> None:
+    lose_worker(clocked, clock)
+    for error in (refused_by_quota(), refused_by_quota()):
+        clocked.api.fail("create", "pods", error)
+        clocked.sync()
+        assert clocked.api.names(PODS) == ["job-worker-1"]
+        assert clocked.queue.num_requeues("ns/job") > 0, "it is tried again"
+        clock.advance(1)
+    clocked.sync()
+    assert clocked.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+    assert "FailedCreatePod" not in clocked.recorder.reasons
+    # So it is the next time: what was before is over.
+    lose_it_again(clocked, clock)
+    clocked.api.fail("create", "pods", refused_by_quota())
+    clocked.sync(times=2)
+    assert clocked.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+    assert "FailedCreatePod" not in clocked.recorder.reasons
+
+
+def test_a_quota_that_has_no_room_for_long_is_told(clocked: Harness, clock: FakeClock) -> None:
+    lose_worker(clocked, clock)
+    clocked.api.fail("create", "pods", refused_by_quota(), times=1000)
+    clocked.sync()
+    assert "FailedCreatePod" not in clocked.recorder.reasons
+    clock.advance(6)
+    clocked.sync()
+    assert "FailedCreatePod" in clocked.recorder.reasons
+
+
+def test_a_quota_without_room_for_a_first_pod_and_a_refusal_for_another_reason_are_told_at_once(
+    clocked: Harness, clock: FakeClock
+) -> None:
+    clocked.api.fail("create", "pods", refused_by_quota())
+    lose_worker(clocked, clock)
+    assert clocked.recorder.reasons.count("FailedCreatePod") == 1
+    clocked.sync()
+    lose_it_again(clocked, clock)
+    clocked.api.fail("create", "pods", api_error(403, "Forbidden", "a policy denies it"))
+    clocked.sync()
+    assert clocked.recorder.reasons.count("FailedCreatePod") == 2
