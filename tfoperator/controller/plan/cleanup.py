@@ -26,7 +26,7 @@ from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, ReplicaType, RunPolicy, TFJob
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
-from tfoperator.controller.plan.restart import node_is_lost
+from tfoperator.controller.plan.restart import any_begun, node_is_lost
 from tfoperator.controller.plan.status.conditions import find_condition
 from tfoperator.controller.plan.times import seconds_between
 from tfoperator.kube.objects import Pod
@@ -113,10 +113,7 @@ def _is_active(pod: Pod) -> bool:
 def _has_begun(pod: Pod) -> bool:
     """Whether a container of the pod has ever run, an init container perhaps."""
     status = pod.status
-    return status.phase not in ("Pending", "") or any(
-        container.restart_count > 0 or (container.state is not None and container.state.waiting is None)
-        for container in (*status.init_container_statuses, *status.container_statuses)
-    )
+    return status.phase not in ("Pending", "") or any_begun(status)
 
 
 def _is_parameter_server(pod: Pod) -> bool:

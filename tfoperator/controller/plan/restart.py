@@ -23,7 +23,7 @@ from tfoperator.api.names import (
 from tfoperator.api.v1.types import RestartPolicy, TFJob
 from tfoperator.controller.plan.options import PlanOptions
 from tfoperator.controller.plan.times import seconds_between
-from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod, PodStatus
 
 FIRST_RETRYABLE_EXIT_CODE = 128
 """Exit codes from here on mean a signal or a platform fault under the policy ExitCode (the Go operator's rule)."""
@@ -45,6 +45,25 @@ _INFRASTRUCTURE_REASONS = frozenset(
     }
 )
 """`status.reason` of pods that Kubernetes itself ended: kubelet eviction, admission and shutdown, preemption."""
+
+_REFUSAL = "Pod was rejected: "
+"""What the message of each pod begins with that a kubelet has refused (since Kubernetes 1.26)."""
+
+_REFUSAL_REASONS = frozenset(
+    {
+        "InvalidNodeInfo",
+        "NodeName",
+        "NodePorts",
+        "PodLevelResourcesNotSupported",
+        "SMTAlignmentError",
+        "TaintToleration",
+        "TopologyAffinityError",
+        "UnexpectedPredicateFailureType",
+        "UnknownReason",
+        "VolumeAttachmentLimitExceeded",
+    }
+)
+"""Why kubelets refuse pods, for those whose messages don't say that they do. Others are infrastructure's anyway."""
 
 _LOST_NODE_DISRUPTIONS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
 
@@ -104,6 +123,14 @@ def ended_by_deletion(pod: Pod) -> bool:
         return False
     finished = finished_at(pod)
     return finished is None or seconds_between(finished, requested) < _CLOCK_SKEW
+
+
+def any_begun(status: PodStatus) -> bool:
+    """Whether a container has ever run, as far as the containers' own states tell; init containers count."""
+    return any(
+        container.restart_count > 0 or (container.state is not None and container.state.waiting is None)
+        for container in (*status.init_container_statuses, *status.container_statuses)
+    )
 
 
 def restarts_before(pod: Pod) -> int:
@@ -183,7 +210,16 @@ def _ended_by_infrastructure(pod: Pod) -> bool:
     status = pod.status
     if status.reason in _INFRASTRUCTURE_REASONS or status.reason.startswith("OutOf") or status.phase == "Unknown":
         return True
-    return any(c.type == "DisruptionTarget" and c.status == "True" for c in status.conditions)
+    if any(c.type == "DisruptionTarget" and c.status == "True" for c in status.conditions):
+        return True
+    return _was_refused(status)
+
+
+def _was_refused(status: PodStatus) -> bool:
+    """Whether the kubelet has not let the pod run: there was no room on the node after all, or nothing fits there."""
+    if not status.reason or any_begun(status):
+        return False
+    return status.message.startswith(_REFUSAL) or status.reason in _REFUSAL_REASONS
 
 
 def _decisive_termination(pod: Pod) -> ContainerStateTerminated | None:

@@ -50,6 +50,52 @@ def test_what_is_permanent(policy: RestartPolicy, pod: Pod, permanent_under: str
 
 
 @pytest.mark.parametrize(
+    "reason",
+    [
+        "InvalidNodeInfo",
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "OutOfnvidia.com/gpu",
+        "PodLevelResourcesNotSupported",
+        "SMTAlignmentError",
+        "TaintToleration",
+        "TopologyAffinityError",
+        "UnexpectedPredicateFailureType",
+        "UnknownReason",
+        "VolumeAttachmentLimitExceeded",
+    ],
+)
+@pytest.mark.parametrize("message", ["Pod was rejected: no room", "Pod no room"])
+def test_a_pod_that_its_kubelet_refused_is_taken_whatever_the_reason(reason: str, message: str) -> None:
+    """Older kubelets say it without the words that newer ones begin each refusal with."""
+    ending = ending_of(make_pod("Worker-0", "Failed", reason=reason, message=message))
+    assert ending.infrastructure
+    assert str(ending) == reason
+
+
+def test_a_reason_that_no_kubelet_has_given_before_is_a_refusal_by_its_words() -> None:
+    refused = make_pod("Worker-0", "Failed", reason="NewInKubernetes2", message="Pod was rejected: not here")
+    assert ending_of(refused).infrastructure
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        make_pod("Worker-0", "Failed", reason="DeadlineExceeded", message="Pod was active on the node longer than ..."),
+        make_pod("Worker-0", "Failed", exit_code=1, message="Pod was rejected: says the program"),
+        make_pod("Worker-0", "Failed", exit_code=1, reason="NodeName"),
+        make_pod(
+            "Worker-0", "Failed", init_containers=(terminated(1, container="init"),), message="Pod was rejected: not"
+        ),
+        make_pod("Worker-0", "Failed", message="Pod was rejected: but nobody says why"),
+    ],
+)
+def test_what_has_run_or_is_over_was_not_refused(pod: Pod) -> None:
+    assert not ending_of(pod).infrastructure
+
+
+@pytest.mark.parametrize(
     ("containers", "init", "code"),
     [
         ((terminated(0, container="sidecar"), terminated(7)), (), 7),
