@@ -47,6 +47,7 @@ from tfoperator.controller.pods import (
     NAMINGS,
     PLAIN_NAMES,
     TemplateError,
+    is_service_of,
     naming_in_use,
     network_in_use,
     restarts_together,
@@ -60,7 +61,7 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
     if job.metadata.deletion_timestamp is not None or is_managed_by_others(job):
         # A deleted job's pods and services go with it: the garbage collector follows the owner references.
         return Plan(status=job.status)
-    observed, tensorboard = split_tensorboard(with_own_deletions(observed, now))
+    observed, tensorboard = split_tensorboard(_without_strangers(with_own_deletions(observed, now)))
     options = _as_started(observed, options)
     draft = Draft(observed, now, options)
     try:
@@ -79,6 +80,12 @@ def is_managed_by_others(job: TFJob) -> bool:
     """Whether `runPolicy.managedBy` gives the job to another controller."""
     policy = job.spec.run_policy
     return policy is not None and bool(policy.managed_by) and policy.managed_by != MANAGED_BY_OPERATOR
+
+
+def _without_strangers(observed: Observed) -> Observed:
+    """The same without services that look like the job's, and are not: an older operator may have adopted them."""
+    own = tuple(one for one in observed.services if is_service_of(observed.job, one.metadata))
+    return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=own)
 
 
 def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
