@@ -222,6 +222,8 @@ class _Reader:
             self._complain("doubled", job, f"{kind}-{index} had failed for good, and runs again")
         if job.managed_elsewhere:
             self._complain("wrong", job, f"pod {pod.name} was made although somebody else manages the job")
+        if job.holds("Suspended") and not job.suspended:
+            self._complain("wrong", job, f"pod {pod.name} was made before the status said that the job is resumed")
         self._check_number_of(job, pod)
         most = job.most_restarts(pod.replica)
         if pod.base > most:

@@ -46,14 +46,18 @@ def _report_uncounted(draft: Draft) -> None:
 
 
 def report_suspension(draft: Draft) -> None:
-    """The job is suspended: nothing runs, and nothing waits to."""
+    """The job is suspended: nothing runs, and nothing waits to, unless it is resumed and old pods are still there."""
     report_created(draft)
     conditions = draft.conditions
     message = f"TFJob {draft.job.metadata.name} is suspended."
     for condition in (ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED):
         _set_false_if_there(draft, condition, "TFJobSuspended", message)
     conditions.remove(ConditionType.RESTARTING)
-    if conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", message):
+    policy = draft.job.spec.run_policy
+    if conditions.is_true(ConditionType.SUSPENDED) and not (policy is not None and policy.suspend):
+        waits = f"TFJob {draft.job.metadata.name} is resumed when the last of its old pods is gone."
+        conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", waits)
+    elif conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", message):
         draft.event("Normal", "TFJobSuspended", message)
 
 
