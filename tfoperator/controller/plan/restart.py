@@ -65,6 +65,9 @@ _REFUSAL_REASONS = frozenset(
 )
 """Why kubelets refuse pods, for those whose messages don't say that they do. Others are infrastructure's anyway."""
 
+_UNSEEN_ENDS = frozenset({("ContainerStatusUnknown", 137), ("Unknown", 255)})
+"""Reason and exit code of containers whose end nobody has seen, since their node crashed: kubelets', containerd's."""
+
 _LOST_NODE_DISRUPTIONS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
 
 
@@ -92,6 +95,8 @@ def ending_of(pod: Pod) -> Ending:
     terminated = _decisive_termination(pod)
     if terminated is None:
         return Ending(None, pod.status.reason, infrastructure)
+    if (terminated.reason, terminated.exit_code) in _UNSEEN_ENDS:
+        return Ending(terminated.exit_code, pod.status.reason or terminated.reason, infrastructure=True)
     reason = pod.status.reason if infrastructure else terminated.reason
     return Ending(terminated.exit_code, reason, infrastructure)
 

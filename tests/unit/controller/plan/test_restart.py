@@ -95,6 +95,26 @@ def test_what_has_run_or_is_over_was_not_refused(pod: Pod) -> None:
     assert not ending_of(pod).infrastructure
 
 
+@pytest.mark.parametrize(("code", "reason"), [(137, "ContainerStatusUnknown"), (255, "Unknown")])
+def test_a_container_whose_end_nobody_has_seen_is_the_nodes_loss(code: int, reason: str) -> None:
+    """So kubelets and runtimes say it of what ran when their node crashed."""
+    ending = ending_of(make_pod("Worker-0", "Failed", containers=(terminated(code, reason=reason),)))
+    assert ending.infrastructure
+    assert str(ending) == reason
+
+
+@pytest.mark.parametrize(
+    "containers",
+    [
+        (terminated(255, reason="Error"),),
+        (terminated(1, reason="Unknown"),),
+        (terminated(1), terminated(137, reason="ContainerStatusUnknown", container="sidecar")),
+    ],
+)
+def test_an_end_that_is_known_is_the_programs_own(containers: tuple[ContainerStatus, ...]) -> None:
+    assert not ending_of(make_pod("Worker-0", "Failed", containers=containers)).infrastructure
+
+
 @pytest.mark.parametrize(
     ("containers", "init", "code"),
     [

@@ -159,6 +159,7 @@ def test_a_permanent_failure_ends_the_job_and_stops_the_others(policy: str) -> N
         make_pod("Worker-1", "Failed", reason="NodeLost"),
         make_pod("Worker-1", "Failed", reason="UnexpectedAdmissionError"),
         make_pod("Worker-1", "Failed", reason="OutOfcpu"),
+        make_pod("Worker-1", "Failed", containers=(terminated(255, reason="Unknown"),)),
         make_pod("Worker-1", "Unknown"),
     ],
 )
