@@ -256,7 +256,7 @@ class _Reader:
         pod.stopped = True
         if not job.verdict or job.clean_policy:
             self._complain("wrong", job, f"pod {pod.name} ({pod.phase}) was stopped without a reason")
-        elif job.verdict == "Succeeded" and pod.phase == "Running" and pod.replica[0] != "PS":
+        elif job.verdict == "Succeeded" and pod.phase == "Running" and pod.replica[0] != "PS" and not pod.in_place:
             self._complain("wrong", job, f"pod {pod.name} was stopped, although its job has succeeded")
 
     def _reopen(self, job: JobHistory, successor: PodHistory) -> None:

@@ -28,7 +28,7 @@ from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, P
 FIRST_RETRYABLE_EXIT_CODE = 128
 """Exit codes from here on mean a signal or a platform fault under the policy ExitCode (the Go operator's rule)."""
 
-_CLOCK_SKEW = 10.0
+CLOCK_SKEW = 10.0
 """Seconds by which the clocks of a node and of the API server may differ before their order of events is believed."""
 
 _INFRASTRUCTURE_REASONS = frozenset(
@@ -127,7 +127,7 @@ def ended_by_deletion(pod: Pod) -> bool:
     if requested is None:
         return False
     finished = finished_at(pod)
-    return finished is None or seconds_between(finished, requested) < _CLOCK_SKEW
+    return finished is None or seconds_between(finished, requested) < CLOCK_SKEW
 
 
 def any_begun(status: PodStatus) -> bool:
