@@ -272,7 +272,10 @@ def _pod(rng: random.Random, number: int) -> Pod:
         "phase": rng.choice(_PHASES),
         "reason": rng.choice(("", "Evicted", "NodeLost")),
         "containerStatuses": [{**container, "state": rng.choice(states), "lastState": rng.choice(states)}],
-        "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}],
+        "conditions": [
+            {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"},
+            {"type": "Ready", "status": rng.choice(("True", "False"))},
+        ],
     }
     for name in ("conditions", "containerStatuses"):
         if _chance(rng, 0.5):

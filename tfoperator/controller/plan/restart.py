@@ -68,7 +68,9 @@ _REFUSAL_REASONS = frozenset(
 _UNSEEN_ENDS = frozenset({("ContainerStatusUnknown", 137), ("Unknown", 255)})
 """Reason and exit code of containers whose end nobody has seen, since their node crashed: kubelets', containerd's."""
 
-_LOST_NODE_DISRUPTIONS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
+_NODE_IS_GONE = "DeletionByPodGC"
+_TAINTED = "DeletionByTaintManager"
+_GATED = "ReadinessGatesNotReady"
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -191,13 +193,31 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
 
 
 def node_is_lost(pod: Pod) -> bool:
-    """Whether the cluster says that the pod's node is gone, so that no kubelet will finish the pod's deletion."""
-    if pod.status.phase == "Unknown" or pod.status.reason == "NodeLost":
+    """Whether the cluster says that the pod's node is gone, so that no kubelet will finish the pod's deletion.
+
+    That a taint has taken it is not enough, since a node that lives may have any taint: the node controller must have
+    given the node up, too, or nothing may run in the pod.
+    """
+    status = pod.status
+    if status.phase == "Unknown" or status.reason == "NodeLost":
         return True
-    return any(
-        c.type == "DisruptionTarget" and c.status == "True" and c.reason in _LOST_NODE_DISRUPTIONS
-        for c in pod.status.conditions
-    )
+    disruptions = {c.reason for c in status.conditions if c.type == "DisruptionTarget" and c.status == "True"}
+    return _NODE_IS_GONE in disruptions or (_TAINTED in disruptions and (_is_silent(status) or not _runs(status)))
+
+
+def _is_silent(status: PodStatus) -> bool:
+    """Whether the pod is marked as not ready, although all its containers were when its kubelet last spoke.
+
+    A kubelet itself says that of a pod only where a readiness gate is closed.
+    """
+    marked = any(c.type == "Ready" and c.status == "False" and c.reason != _GATED for c in status.conditions)
+    return marked and all(container.ready for container in status.container_statuses)
+
+
+def _runs(status: PodStatus) -> bool:
+    """Whether a container runs, as far as its kubelet has told."""
+    states = (container.state for container in (*status.init_container_statuses, *status.container_statuses))
+    return any(state is None or (state.waiting is None and state.terminated is None) for state in states)
 
 
 def overdue_seconds(pod: Pod, now: datetime, options: PlanOptions) -> float | None:

@@ -151,7 +151,8 @@ LOST = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")
         ((make_pod("Worker-0", "Pending"),), False),
         ((make_pod("Worker-0", "Pending", node="node"),), False),
         ((make_pod("Worker-0", "Unknown"),), True),
-        ((make_pod("Worker-0", deleted=NOW, conditions=(LOST,)),), True),
+        ((make_pod("Worker-0", deleted=NOW, conditions=(LOST, PodCondition("Ready", "False"))),), True),
+        ((make_pod("Worker-0", deleted=NOW, conditions=(LOST,)),), False),
     ],
 )
 def test_parameter_servers_serve_as_long_as_anybody_runs(others: tuple[Pod, ...], stopped: bool) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from tests.unit.controller.builders import NOW, after, make_pod, terminated
+from tests.unit.controller.builders import NOW, after, make_pod, terminated, waiting
 from tfoperator.api.names import ANNOTATION_RESTARTS
 from tfoperator.api.v1.types import RestartPolicy
 from tfoperator.controller.plan import PlanOptions
@@ -22,6 +22,11 @@ from tfoperator.controller.plan.restart import (
 from tfoperator.kube.objects import ContainerStatus, Pod, PodCondition
 
 OPTIONS = PlanOptions(restart_delay_base=1.0, restart_delay_cap=300.0)
+TAINTED = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")
+GONE = PodCondition("DisruptionTarget", "True", "DeletionByPodGC")
+NOT_READY = PodCondition("Ready", "False")
+GATED = PodCondition("Ready", "False", "ReadinessGatesNotReady")
+CRASHES = waiting("CrashLoopBackOff", restarts=3)
 DISRUPTED = PodCondition("DisruptionTarget", "True", "PreemptionByScheduler")
 
 
@@ -255,14 +260,16 @@ def test_what_does_not_terminate_did_not_end_by_deletion() -> None:
         (make_pod("Worker-0", "Unknown", deleted=NOW), -60.0),
         (make_pod("Worker-0", "Unknown", deleted=NOW, grace=5), -35.0),
         (make_pod("Worker-0", "Running", reason="NodeLost", deleted=after(-90)), 30.0),
-        (
-            make_pod(
-                "Worker-0",
-                deleted=after(-60),
-                conditions=(PodCondition("DisruptionTarget", "True", "DeletionByTaintManager"),),
-            ),
-            0.0,
-        ),
+        (make_pod("Worker-0", deleted=after(-60), conditions=(TAINTED, NOT_READY)), 0.0),
+        (make_pod("Worker-0", deleted=after(-60), conditions=(GONE,)), 0.0),
+        # Nothing runs in it, as far as its kubelet has told.
+        (make_pod("Worker-0", "Pending", deleted=after(-60), conditions=(TAINTED,)), 0.0),
+        (make_pod("Worker-0", deleted=after(-60), containers=(CRASHES,), conditions=(TAINTED, NOT_READY)), 0.0),
+        # Any taint may have taken it from a node that lives, whose kubelet says itself whether it is ready.
+        (make_pod("Worker-0", deleted=after(-600), conditions=(TAINTED,)), None),
+        (make_pod("Worker-0", deleted=after(-600), conditions=(TAINTED, PodCondition("Ready", "True"))), None),
+        (make_pod("Worker-0", ready=False, deleted=after(-600), conditions=(TAINTED, NOT_READY)), None),
+        (make_pod("Worker-0", deleted=after(-600), conditions=(TAINTED, GATED)), None),
         (make_pod("Worker-0", deleted=after(-600), conditions=(DISRUPTED,)), None),
         # Already deleted by force: only a finalizer can hold it.
         (make_pod("Worker-0", "Unknown", deleted=after(-600), grace=0), None),
