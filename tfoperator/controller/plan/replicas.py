@@ -171,7 +171,8 @@ class ReplicaGroup(DesiredReplicas):
 def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: PlanOptions) -> list[ReplicaGroup]:
     """The job's replicas by type, in a fixed order.
 
-    A type that the spec no longer has, but whose pods exist, appears with size 0. A pod whose labels name no replica
+    A type that the spec no longer has, but whose pods exist, or whose restarts or completions are recorded, appears
+    with size 0. A pod whose labels name no replica
     is left out: it stands for nothing, and goes when the job does.
     """
     by_type: dict[ReplicaType, dict[int, list[Pod]]] = {}
@@ -183,8 +184,8 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
     specs = job.spec.tf_replica_specs
     job_restarts = job_restarts_so_far(job, pods)
     for replica_type in _ORDER:
-        if replica_type in specs or replica_type in by_type:
-            old = job.status.replica_statuses.get(replica_type) or _NO_STATUS
+        old = job.status.replica_statuses.get(replica_type) or _NO_STATUS
+        if replica_type in specs or replica_type in by_type or has_record(old):
             if job_restarts > job.status.job_restarts:
                 # The status is of the time before the last restart of all: it knows nothing of today's pods.
                 old = msgspec.structs.replace(old, started_indexes="", completed_indexes="")
@@ -193,6 +194,11 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
             group.add_up()
             groups.append(group)
     return groups
+
+
+def has_record(status: ReplicaStatus) -> bool:
+    """Whether a type's status tells of what must not be forgotten, should the type leave the spec and come back."""
+    return bool(status.restart_counts or status.completed_indexes)
 
 
 def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, options: PlanOptions) -> None:

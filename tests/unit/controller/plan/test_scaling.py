@@ -95,6 +95,25 @@ def test_a_type_that_left_the_spec_is_scaled_to_nothing() -> None:
     assert set(result.status.replica_statuses) == {"Worker"}
 
 
+def test_a_type_that_leaves_the_spec_and_comes_back_keeps_its_counts_and_what_it_has_completed() -> None:
+    evaluator = {"replicas": 2, "restartPolicy": "OnFailure"}
+    both, alone = {"Worker": 1, "Evaluator": evaluator}, {"Worker": 1}
+    worker, restarted = make_pod("Worker-0"), make_pod("Evaluator-1", restarts_before=3)
+    running = planned(started(make_job(both)), worker, make_pod("Evaluator-0", "Succeeded"), restarted)
+    assert running.status.restarts == 3
+    left = planned(make_job(alone, status=running.status), worker, restarted)
+    assert left.deleted_pods == ["Evaluator-1"]
+    gone = planned(make_job(alone, status=left.status, runPolicy={"backoffLimit": 2}), worker)
+    assert gone.is_true(C.FAILED), "the restarts count"
+    gone = planned(make_job(alone, status=left.status), worker)
+    assert (gone.status.restarts, gone.status.ready) == (3, "1/1")
+    assert gone.status.replica_statuses["Evaluator"].active == 0
+    assert not planned(make_job(alone, status=gone.status), worker).acts
+    back = planned(make_job(both, status=gone.status), worker)
+    assert back.created_pods == ["Evaluator-1"]
+    assert back.status.restarts == 3
+
+
 @pytest.mark.parametrize(
     ("pods", "kept"),
     [

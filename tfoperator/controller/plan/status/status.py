@@ -23,7 +23,7 @@ from tfoperator.api.v1.types import (
     TFJobStatus,
     TrainingProgress,
 )
-from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, has_record
 from tfoperator.controller.plan.status.conditions import find_condition, is_finished
 from tfoperator.controller.plan.times import whole_second
 from tfoperator.controller.plan.verdict import Stage
@@ -52,8 +52,8 @@ def build_status(
     """
     specs = job.spec.tf_replica_specs
     name = job.metadata.name
-    statuses = {g.type: _replica_status(g, stage, name, held.get(g.type, 0)) for g in groups if g.type in specs}
-    replica_statuses = {str(key): status for key, status in statuses.items()}
+    statuses = {g.type: _replica_status(g, stage, name, held.get(g.type, 0)) for g in groups}
+    replica_statuses = {str(key): one for key, one in statuses.items() if key in specs or has_record(one)}
     ready = sum(status.ready for status in replica_statuses.values())
     total = sum(group.size for group in groups)
     return msgspec.structs.replace(
