@@ -15,6 +15,7 @@ from hack.faults.oracle.history import CHIEFS, JobHistory, Violation
 from hack.faults.oracle.networks import check_record, check_services
 from hack.faults.oracle.replay import replay
 from hack.faults.oracle.thresholds import enough_succeeded, goes_on_without, too_many_failed
+from hack.faults.oracle.verdicts import waits_for_leaders
 
 __all__ = ["Violation", "judge"]
 
@@ -295,7 +296,7 @@ class _End:
         if "Worker" in present and (not chiefs or job.spec.get("minSucceededWorkers") is not None):
             succeeded = enough_succeeded(job.spec, job.size("Worker"), *self._workers())
         else:
-            succeeded = bool(present) and done(chiefs or present)
+            succeeded = bool(present) and not waits_for_leaders(job.spec, present) and done(chiefs or present)
         if succeeded:
             return "Succeeded"
         limit = job.run_policy.get("backoffLimit")

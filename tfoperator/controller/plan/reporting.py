@@ -21,6 +21,7 @@ from tfoperator.controller.plan.status.conditions import find_condition
 from tfoperator.controller.plan.status.counts import counted
 from tfoperator.controller.plan.status.status import readiness
 from tfoperator.controller.plan.status.waiting import waiting_summary
+from tfoperator.controller.plan.verdict import absent_leaders
 from tfoperator.controller.pods import CHIEF_TYPES
 
 _MAX_EXIT_EVENTS = 5
@@ -72,7 +73,9 @@ def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRe
         _report_uncounted(draft)
     _report_restarts(draft, groups, restart)
     ready, completed, total = readiness(groups)
+    absent = " or ".join(absent_leaders(draft.job, groups))
     waiting = (
+        f"the job has no {absent} replica now" if absent else "",
         "all replicas start again when the last old pod is gone" if restart.old else "",
         draft.gang_waits,
         waiting_summary(groups, in_gang=draft.gang_waits is not None),

@@ -114,6 +114,20 @@ def test_a_type_that_leaves_the_spec_and_comes_back_keeps_its_counts_and_what_it
     assert back.status.restarts == 3
 
 
+@pytest.mark.parametrize("leader", ["Worker", "Chief"])
+def test_a_job_whose_workers_are_scaled_to_nothing_waits_for_more(leader: str) -> None:
+    """By hand, to pause them, or by an autoscaler that can."""
+    evaluated = make_pod("Evaluator-0", "Succeeded")
+    running = planned(started(make_job({"Evaluator": 1, leader: 1})), evaluated, make_pod(f"{leader}-0"))
+    paused = planned(make_job({"Evaluator": 1, leader: 0}, status=running.status), evaluated)
+    assert not paused.has_condition(C.SUCCEEDED)
+    assert f"the job has no {leader} replica now" in paused.condition(C.RUNNING).message
+    back = planned(make_job({"Evaluator": 1, leader: 1}, status=paused.status), evaluated)
+    assert back.created_pods == [f"{leader}-0"]
+    gone = planned(make_job({"Evaluator": 1}, status=paused.status), evaluated)
+    assert gone.is_true(C.SUCCEEDED), "there is nobody to wait for"
+
+
 @pytest.mark.parametrize(
     ("pods", "kept"),
     [
