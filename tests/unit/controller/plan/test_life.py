@@ -82,6 +82,22 @@ def test_a_job_that_became_invalid_while_it_ran_is_frozen_until_it_is_repaired()
     assert repaired.status.phase == "Running"
 
 
+def test_of_a_frozen_job_nobody_knows_whether_it_is_ready_or_stalled() -> None:
+    pods = make_pod("Worker-0"), make_pod("Worker-1")
+    running = planned(started(make_job({"Worker": 2})), *pods)
+    assert running.is_true(C.READY)
+    stalled = JobCondition("Stalled", "False", "TFJobProgresses", "", NOW, NOW)
+    status = msgspec.structs.replace(running.status, conditions=(stalled, *running.status.conditions))
+    job = make_job({"Worker": 2}, status=status)
+    frozen = planned(job, make_pod("Worker-0", "Failed", exit_code=1), problems=("spec.x: bad",))
+    assert {frozen.condition(one).status for one in (C.RUNNING, C.READY, C.STALLED)} == {"Unknown"}
+    assert frozen.reasons == ["TFJobInvalid"]
+    job = with_status(job, frozen.status)
+    assert not planned(job, *pods, problems=("spec.x: bad",)).acts
+    mended = planned(job, *pods)
+    assert (mended.is_true(C.RUNNING), mended.is_true(C.READY)) == (True, True)
+
+
 def test_a_frozen_job_can_be_suspended_and_stays_frozen_when_it_is_resumed() -> None:
     problems = ("spec.successPolicy: bad",)
     running = planned(started(make_job({"Worker": 1})), make_pod("Worker-0"))
