@@ -11,26 +11,27 @@ import tfoperator
 from tfoperator.cli.commands import local, pipeline
 from tfoperator.cli.commands.convert import convert
 from tfoperator.cli.commands.crd import print_crd
-from tfoperator.cli.commands.delete import delete
-from tfoperator.cli.commands.describe import describe
-from tfoperator.cli.commands.events import events
-from tfoperator.cli.commands.get import get
+from tfoperator.cli.commands.jobs.delete import delete
+from tfoperator.cli.commands.jobs.describe import describe
+from tfoperator.cli.commands.jobs.events import events
+from tfoperator.cli.commands.jobs.get import get
+from tfoperator.cli.commands.jobs.logs import logs
+from tfoperator.cli.commands.jobs.report import report
+from tfoperator.cli.commands.jobs.scale import scale
+from tfoperator.cli.commands.jobs.stacks import stacks
+from tfoperator.cli.commands.jobs.submit import submit
+from tfoperator.cli.commands.jobs.suspend import resume, suspend
+from tfoperator.cli.commands.jobs.wait import wait
 from tfoperator.cli.commands.launch import launch
-from tfoperator.cli.commands.logs import logs
 from tfoperator.cli.commands.migrate import migrate
-from tfoperator.cli.commands.report import report
 from tfoperator.cli.commands.run import run
-from tfoperator.cli.commands.scale import scale
-from tfoperator.cli.commands.stacks import stacks
-from tfoperator.cli.commands.submit import submit
-from tfoperator.cli.commands.suspend import resume, suspend
 from tfoperator.cli.commands.ui import ui
 from tfoperator.cli.commands.validate import validate
-from tfoperator.cli.commands.wait import wait
 from tfoperator.cli.program_job import is_program
-from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, EXIT_USAGE, complain
+from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, EXIT_USAGE, CliError, complain
 from tfoperator.cli.terminal.output import note
 from tfoperator.cli.terminal.stdio import prepare
+from tfoperator.controlchars import in_utf8
 
 _COMMANDS: Mapping[str, Callable[..., None]] = {
     "run": run,
@@ -118,8 +119,18 @@ def run_app(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last stop before a user would see a traceback
-        return complain(error, debug="--debug" in arguments)
+        return complain(_about_arguments(error, arguments), debug="--debug" in arguments)
     return 0
+
+
+def _about_arguments(error: Exception, arguments: Sequence[str]) -> Exception:
+    """The error, or what was wrong with the command line if that is its cause."""
+    odd = [word for word in arguments if word != in_utf8(word)]
+    if not isinstance(error, UnicodeEncodeError) or not odd:
+        return error
+    usage = CliError(f"{odd[0]}: is not UTF-8")
+    usage.__cause__ = error
+    return usage
 
 
 def _explain(arguments: Sequence[str]) -> None:

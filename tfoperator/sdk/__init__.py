@@ -12,6 +12,7 @@ from tfoperator.sdk.errors import (
     FunctionSourceError,
     JobAlreadyExists,
     JobDeleted,
+    JobElsewhere,
     JobEnded,
     JobFailed,
     JobInvalid,
@@ -25,10 +26,8 @@ from tfoperator.sdk.errors import (
 )
 from tfoperator.sdk.events import JobEvent
 from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE
-from tfoperator.sdk.history import ReplicaLog
-from tfoperator.sdk.log_stream import JobLogStream
+from tfoperator.sdk.logs import JobLogStream, LogLine, ReplicaLog
 from tfoperator.sdk.manifests import JobSource
-from tfoperator.sdk.pod_logs import LogLine
 from tfoperator.sdk.queues import JobQueue, QueueState, job_queues
 from tfoperator.sdk.reader import DEFAULT_WAIT_TIMEOUT
 from tfoperator.sdk.stacks import ReplicaStacks
@@ -42,6 +41,7 @@ __all__ = [
     "FunctionSourceError",
     "JobAlreadyExists",
     "JobDeleted",
+    "JobElsewhere",
     "JobEnded",
     "JobEvent",
     "JobFailed",

@@ -21,7 +21,7 @@ from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.controller.observe import NO_WITNESSES, CacheLag, Claimer, JobMemory, PodArchive, PodWitnesses
 from tfoperator.controller.plan import PhaseName, Plan
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, Creator
 
 
 class PlanExecutor:
@@ -36,6 +36,7 @@ class PlanExecutor:
         cache_lag: CacheLag,
         memory: JobMemory,
         pool: CallPool,
+        creator: Creator | None = None,
         recorder: Recorder,
         clock: Clock,
         metrics: ControllerMetrics,
@@ -49,7 +50,7 @@ class PlanExecutor:
         """
         self._memory = memory
         self._events = JobEvents(recorder, memory)
-        self._report = Report(self._events, metrics)
+        self._report = Report(self._events, memory, clock, metrics)
         self._status = StatusWriter(
             client, memory=memory, cache_lag=cache_lag, events=self._events, clock=clock, metrics=metrics
         )
@@ -59,6 +60,7 @@ class PlanExecutor:
             claimer=claimer,
             cache_lag=cache_lag,
             pool=pool,
+            creator=creator,
             archive=archive,
             witnesses=witnesses,
             plan_again=plan_again,

@@ -1,0 +1,181 @@
+"""`tfoperator logs NAME`: what a job's replicas print."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from tfoperator.api.names import parse_replica_index, parse_replica_type
+from tfoperator.api.v1.types import ReplicaType
+from tfoperator.cli.cluster import ArchiveDir, Context, JobName, Kubeconfig, Namespace, Replica, connect
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.output import REPLICA_COLOURS, ReportFormat, ReportOutput, note, paint, uses_colour
+from tfoperator.cli.terminal.progress import Progress
+from tfoperator.cli.waiting import timeout_seconds
+from tfoperator.controlchars import json_text, shown_line, without_controls
+
+if TYPE_CHECKING:
+    from tfoperator.kube.objects import Pod
+    from tfoperator.sdk import LogLine, ReplicaLog, TFJobClient
+    from tfoperator.sdk.states import ReplicaFilter
+
+
+def logs(
+    name: JobName,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    all_replicas: Annotated[bool, typer.Option("--all-replicas", "-a", help="Of every replica.")] = False,
+    replica: Replica = None,
+    previous: Annotated[
+        bool, typer.Option("--previous", "-p", help="Of the run before the container's last restart.")
+    ] = False,
+    tail: Annotated[int | None, typer.Option("--tail", help="Only so many last lines.", min=0)] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Only lines that were written so long ago at most, e.g. 30s or 1h.")
+    ] = None,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Each line with the time of its writing.")] = False,
+    container: Annotated[str, typer.Option("--container", "-c", help="Default: tensorflow.")] = "",
+    archive_dir: ArchiveDir = None,
+    output: ReportOutput = ReportFormat.TEXT,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show what replicas of a TFJob print, by default the one that leads it (the chief, else worker 0).
+
+    With -f it goes on through restarts and until the job has ended. With more than one replica each line says whose it
+    is. Logs of pods that are gone come from the operator's log archive, where it can be seen; they are announced.
+    """
+    if follow and previous:
+        raise CliError("a previous run has ended, so it can't be followed: leave out either -f or --previous")
+    wanted = _Wanted(
+        container=container,
+        tail_lines=tail,
+        since_seconds=None if since is None else math.ceil(timeout_seconds(since, "--since")),
+        timestamps=timestamps,
+    )
+    selection = selection_of(replica, all_replicas=all_replicas)
+    printer = _Printer(output, with_prefix=not selection.single)
+    with connect(kubeconfig, context, namespace, archive_dir=archive_dir) as client:
+        if follow:
+            _follow(client, name, selection, wanted, printer)
+            return
+        try:
+            with Progress("reading logs"):
+                which = msgspec.structs.asdict(selection)
+                found = client.get_replica_logs(name, previous=previous, **msgspec.structs.asdict(wanted), **which)
+        except OSError as error:
+            problem = f"the log archive {archive_dir} can't be read: {error.strerror or error}"
+            raise CliError(problem, exit_code=EXIT_FAILED) from None
+    for log in found:
+        if log.text is None:
+            note(_missing(log.pod, previous=previous))
+            continue
+        if log.archived is not None:
+            note(_origin(log) + ("; its lines have no times" if since or timestamps else ""))
+        printer.log(log.pod, log.text)
+    if not found:
+        raise CliError(f"TFJob {name} has no such pods (any more)", _advice(name), exit_code=EXIT_FAILED)
+    if all(log.text is None for log in found):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
+    """The replicas that `--replica` and `--all-replicas` mean; without either, the one that leads. Raises CliError."""
+    from tfoperator.sdk.states import ReplicaFilter
+
+    if replica is None:
+        return ReplicaFilter(is_master=not all_replicas)
+    if all_replicas:
+        raise CliError("--replica and --all-replicas exclude each other")
+    kind, _, number = replica.partition("-")
+    replica_type, index = parse_replica_type(kind), parse_replica_index(number)
+    if replica_type is None or (number and index is None) or replica.endswith("-"):
+        raise CliError(f"--replica {replica}: write it like worker-1 or worker; types are {', '.join(ReplicaType)}")
+    return ReplicaFilter(replica_type=replica_type, replica_index=index)
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """Which lines, of which container, and how: arguments of the SDK's methods."""
+
+    container: str
+    tail_lines: int | None
+    since_seconds: int | None
+    timestamps: bool
+
+
+def _follow(client: TFJobClient, name: str, selection: ReplicaFilter, wanted: _Wanted, printer: _Printer) -> None:
+    arguments = msgspec.structs.asdict(wanted) | msgspec.structs.asdict(selection)
+    with (
+        Progress() as progress,
+        client.stream_job_logs(name, on_wait=progress.update, **arguments) as stream,
+    ):
+        for line in stream:
+            printer.line(line)
+
+
+class _Printer:
+    """Writes lines as they are but for control characters: a container's output keeps its own colours.
+
+    Also into a pipe, since what is behind it (`grep`, `less -R`, a file shown tomorrow) is a terminal in the end, and
+    the lines are a stranger's. As JSON nothing is lost.
+    """
+
+    def __init__(self, output: ReportFormat, *, with_prefix: bool) -> None:
+        self._json = output is ReportFormat.JSON
+        self._with_prefix = with_prefix
+        self._colour = uses_colour()
+        self._colours: dict[str, str] = {}
+
+    def line(self, line: LogLine) -> None:
+        """One that was just written."""
+        sys.stdout.write(self._formatted(line.pod, line.replica, line.text))
+        sys.stdout.flush()
+
+    def log(self, pod: Pod, text: str) -> None:
+        """All of a pod's."""
+        from tfoperator.api.names import replica_name
+
+        if not self._with_prefix and not self._json:
+            sys.stdout.write(without_controls(text, keep="\n\r"))
+            return
+        lines = text.removesuffix("\n").split("\n") if text else []
+        sys.stdout.writelines(self._formatted(pod.metadata.name, replica_name(pod), line) for line in lines)
+
+    def _formatted(self, pod: str, replica: str, text: str) -> str:
+        if self._json:
+            return json_text({"pod": pod, "replica": replica, "text": text}) + "\n"
+        if not self._with_prefix:
+            return without_controls(text, keep="\r") + "\n"
+        colour = self._colours.setdefault(replica, REPLICA_COLOURS[len(self._colours) % len(REPLICA_COLOURS)])
+        return f"{paint(f'[{replica}]', colour, enabled=self._colour)} {without_controls(shown_line(text))}\n"
+
+
+def _missing(pod: Pod, *, previous: bool) -> str:
+    from tfoperator.api.names import replica_name
+    from tfoperator.sdk.states import waiting_reason
+
+    if previous:
+        return f"{replica_name(pod)} has no previous run"
+    reason = waiting_reason(pod)
+    return f"{replica_name(pod)} has not started yet" + (f" ({reason})" if reason else "")
+
+
+def _origin(log: ReplicaLog) -> str:
+    """Which pod an archived log is of, so that it is not taken for the log of a running pod."""
+    pod, container = log.archived, log.container
+    assert pod is not None
+    assert container is not None
+    when = pod.archived.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    code = container.previous_exit_code if log.is_previous else container.exit_code
+    end = f", exit code {code}" if code is not None else "" if log.is_previous else ", while it ran"
+    lost = f"; its first {container.dropped} bytes were not kept" if container.dropped and not log.is_previous else ""
+    incomplete = f"; not complete: {container.problem}" if container.problem else ""
+    return f"{log.replica}: from the archive, pod {pod.pod}, kept at {when}{end}{lost}{incomplete}"
+
+
+def _advice(name: str) -> str:
+    return f"What became of them: tfoperator describe {name}"

@@ -1,0 +1,265 @@
+"""What a cluster and its log archive know of a job, as the facts of a report."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_of
+from tfoperator.api.v1.types import TFJob
+from tfoperator.archive import ArchivedContainer, ArchivedPod, read_archived
+from tfoperator.controlchars import shown_lines
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.report import (
+    POD_GONE,
+    TAIL_BYTES,
+    TAIL_LINES,
+    JobFacts,
+    ReplicaFacts,
+    ReplicaState,
+    RunFacts,
+    facts_of_job,
+    facts_of_replica,
+)
+from tfoperator.sdk.states import container_status, pod_order, waiting_reason
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 8
+_LAST_WORDS = 20  # lines of a replica that has not failed: only what it did last is told
+_ARCHIVED_RUNS = 20  # of one replica, the last ones
+_SIGNALLED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+_STOPPED_REASON = "DeadlineExceeded"
+"""A pod's reason when the operator, or its own deadline, has ended it."""
+
+
+class Logs(Protocol):
+    """Where the last lines of logs come from. Thread-safe."""
+
+    def of_pod(self, pod: Pod, container: str, *, lines: int, previous: bool) -> tuple[str, ...]:
+        """The last lines of a container's run; none if it can't be had."""
+        ...
+
+    def of_archive(self, record: ArchivedPod, container: ArchivedContainer, *, previous: bool) -> tuple[str, ...]:
+        """The same of a pod that is gone. Raises OSError."""
+        ...
+
+
+class WithoutLogs:
+    """Reads none: what statuses alone tell costs no request."""
+
+    def of_pod(self, pod: Pod, container: str, *, lines: int, previous: bool) -> tuple[str, ...]:  # noqa: ARG002
+        """See `Logs`."""
+        return ()
+
+    def of_archive(self, record: ArchivedPod, container: ArchivedContainer, *, previous: bool) -> tuple[str, ...]:  # noqa: ARG002
+        """See `Logs`."""
+        return ()
+
+
+class ClusterLogs:
+    """Those of an API server and of the archive. One that can't be had is left empty: its node is gone, or logs are not
+    for this user.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def of_pod(self, pod: Pod, container: str, *, lines: int, previous: bool) -> tuple[str, ...]:
+        """See `Logs`. One request."""
+        meta = pod.metadata
+        pieces: deque[bytes] = deque()
+        size = 0
+        try:
+            asked = self._client.pod_log(meta.namespace, meta.name, container, previous=previous, tail_lines=lines)
+            with asked as stream:
+                for piece in stream:
+                    pieces.append(piece)
+                    size += len(piece)
+                    while size - len(pieces[0]) > TAIL_BYTES:
+                        size -= len(pieces.popleft())
+        except KubeError as error:
+            logger.debug("no log of %s: %s", meta.name, error)
+        return tuple(shown_lines(b"".join(pieces).decode(errors="replace")))
+
+    def of_archive(self, record: ArchivedPod, container: ArchivedContainer, *, previous: bool) -> tuple[str, ...]:
+        """See `Logs`. Reads a file."""
+        text = read_archived(record, container, previous=previous, tail_lines=TAIL_LINES) or ""
+        return tuple(shown_lines(text[-TAIL_BYTES:]))
+
+
+def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], logs: Logs) -> JobFacts:
+    """What is known of the job: two runs of each pod that is there, and those that the archive has.
+
+    One or two logs per pod are read.
+    """
+    present = {pod.metadata.uid for pod in pods}
+    old: dict[str, list[ArchivedPod]] = {}
+    stacks: dict[str, str] = {}  # by replica: the newest
+    for record in archived:
+        if where := _stacks_in(record):
+            stacks[replica_name(record.as_pod())] = where
+        if record.pod_uid not in present:
+            old.setdefault(replica_name(record.as_pod()), []).append(record)
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="read-log") as pool:
+        replicas = list(pool.map(partial(_replica, logs, job, old), pods))
+    known = {replica.name for replica in replicas}
+    gone = sorted(
+        (records[-1] for name, records in old.items() if name not in known), key=lambda r: pod_order(r.as_pod())
+    )
+    replicas += [_archived_replica(logs, job, old[replica_name(record.as_pod())]) for record in gone]
+    replicas = [msgspec.structs.replace(replica, stacks=stacks.get(replica.name, "")) for replica in replicas]
+    return msgspec.structs.replace(facts_of_job(job), replicas=tuple(replicas))
+
+
+def _replica(logs: Logs, job: TFJob, old: dict[str, list[ArchivedPod]], pod: Pod) -> ReplicaFacts:
+    before = _archived_runs(logs, old.get(replica_name(pod), ()))
+    runs = [*before, *_runs(logs, pod, _decisive(pod))]
+    state = _state(pod)
+    detail = waiting_reason(pod) if state is ReplicaState.WAITING else ""
+    restarts = _restarts(job, pod, max(len(runs) - 1, 0))
+    return facts_of_replica(job, pod, state=state, runs=runs, restarts=restarts, detail=detail)
+
+
+def _archived_replica(logs: Logs, job: TFJob, records: Sequence[ArchivedPod]) -> ReplicaFacts:
+    pod, record = records[-1].as_pod(), records[-1]
+    runs = list(_archived_runs(logs, records))
+    ended = {"Succeeded": ReplicaState.SUCCEEDED, "Failed": ReplicaState.FAILED}.get(record.phase, ReplicaState.STOPPED)
+    state = ReplicaState.STOPPED if ended is ReplicaState.FAILED and runs and runs[-1].stopped else ended
+    restarts = _restarts(job, pod, max(len(runs) - 1, 0))
+    return facts_of_replica(job, pod, state=state, runs=runs, restarts=restarts, detail=POD_GONE)
+
+
+def _restarts(job: TFJob, pod: Pod, seen: int) -> int:
+    replica = replica_of(pod.metadata.labels)
+    if replica is None:
+        return seen
+    status = job.status.replica_statuses.get(replica[0])
+    return max(seen, status.restart_counts.get(str(replica[1]), 0) if status is not None else 0)
+
+
+def _decisive(pod: Pod) -> ContainerStatus | None:
+    """The container that trains, or another one that has failed where that has not."""
+    own = container_status(pod)
+    if own is not None and _terminated(own) is not None and _failed(own):
+        return own
+    others = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return next((status for status in others if _failed(status)), own)
+
+
+def _terminated(status: ContainerStatus) -> ContainerStateTerminated | None:
+    return status.state.terminated if status.state is not None else None
+
+
+def _failed(status: ContainerStatus) -> bool:
+    ended = _terminated(status)
+    return ended is not None and ended.exit_code != 0
+
+
+def _state(pod: Pod) -> ReplicaState:
+    phase = pod.status.phase
+    if phase == "Succeeded":
+        return ReplicaState.SUCCEEDED
+    if phase == "Failed":
+        return ReplicaState.STOPPED if pod.status.reason == _STOPPED_REASON else ReplicaState.FAILED
+    status = container_status(pod)
+    waits = status is None or status.state is None or status.state.waiting is not None
+    return ReplicaState.WAITING if phase != "Running" or waits else ReplicaState.RUNNING
+
+
+def _runs(logs: Logs, pod: Pod, status: ContainerStatus | None) -> Iterator[RunFacts]:
+    if status is None:
+        return
+    end = _terminated(status)
+    stopped = pod.status.reason == _STOPPED_REASON or _told_to_go(
+        pod.metadata.deletion_requested,
+        end.finished_at if end is not None else None,
+        end.exit_code if end is not None else None,
+    )
+    last = status.last_state.terminated if status.last_state is not None else None
+    state = status.state
+    if state is None or state.waiting is not None:
+        # Between two runs the container's log is that of the last one still.
+        if last is not None:
+            yield _run(logs, pod, status.name, last, previous=False)
+        return
+    if last is not None:
+        yield _run(logs, pod, status.name, last, previous=True)
+    yield _run(logs, pod, status.name, end, previous=False, stopped=stopped)
+
+
+def _run(
+    logs: Logs,
+    pod: Pod,
+    container: str,
+    end: ContainerStateTerminated | None,
+    *,
+    previous: bool,
+    stopped: bool = False,
+) -> RunFacts:
+    bad = end is not None and end.exit_code != 0
+    meta = pod.metadata
+    return RunFacts(
+        exit_code=end.exit_code if end is not None else None,
+        reason=pod.status.reason or end.reason if end is not None and not previous else end.reason if end else "",
+        ended=end.finished_at if end is not None else None,
+        stopped=stopped,
+        tail=logs.of_pod(pod, container, lines=TAIL_LINES if bad else _LAST_WORDS, previous=previous),
+        log=f"kubectl logs {meta.name} -n {meta.namespace}"
+        + (f" -c {container}" if container != DEFAULT_CONTAINER_NAME else "")
+        + (" --previous" if previous else ""),
+    )
+
+
+def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | None) -> bool:
+    """Whether a run ended because its pod was being deleted. One that failed before was perhaps deleted for that.
+
+    Times have whole seconds: within the same one, the exit code of a signal tells.
+    """
+    if requested is None or ended is None:
+        return requested is not None
+    return ended > requested or (ended == requested and code in _SIGNALLED)
+
+
+def _archived_runs(logs: Logs, records: Sequence[ArchivedPod]) -> Iterator[RunFacts]:
+    """The runs of pods that are gone, the oldest first."""
+    found = []
+    for record in records:
+        one = _archived_container(record)
+        if one is not None:
+            found += [(record, one, True)] if one.previous_log else []
+            found += [(record, one, False)] if one.log else []
+    for record, one, previous in found[-_ARCHIVED_RUNS:]:
+        code = one.previous_exit_code if previous else one.exit_code
+        ended = one.previous_finished if previous else one.finished
+        yield RunFacts(
+            exit_code=code,
+            reason="" if previous else record.reason or one.reason,
+            ended=ended,
+            stopped=code is None
+            or record.reason == _STOPPED_REASON
+            or _told_to_go(record.deletion_requested, ended, code),
+            tail=logs.of_archive(record, one, previous=previous),
+            log=f"{record.folder}/{one.previous_log if previous else one.log}",
+        )
+
+
+def _stacks_in(record: ArchivedPod) -> str:
+    """The file with the stacks of a pod's threads; empty if none were taken."""
+    return next((f"{record.folder}/{one.stacks}" for one in record.containers if one.stacks), "")
+
+
+def _archived_container(record: ArchivedPod) -> ArchivedContainer | None:
+    failed = [one for one in record.containers if one.exit_code not in (None, 0)]
+    named = [one for one in (*failed, *record.containers) if one.name == DEFAULT_CONTAINER_NAME]
+    return next(iter((*named, *failed, *(one for one in record.containers if not one.init))), None)
