@@ -56,7 +56,10 @@ def random_pod(rng: random.Random, which: int) -> Pod:
         "phase": rng.choice(_PHASES),
         "reason": rng.choice(("", "Evicted", "NodeLost")),
         "containerStatuses": [{**container, "state": rng.choice(states), "lastState": rng.choice(states)}],
-        "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}],
+        "conditions": [
+            {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"},
+            {"type": "Ready", "status": rng.choice(("True", "False"))},
+        ],
     }
     for name in ("conditions", "containerStatuses"):
         if chance(rng, 0.5):

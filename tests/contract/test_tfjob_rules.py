@@ -217,6 +217,23 @@ def test_a_job_whose_name_is_too_long_for_a_tensorboard_is_not_given_one_later(s
         space.patch(TFJOBS, "m" * 52, {"spec": {"tensorBoard": {"logDir": "gs://bucket/logs"}}})
 
 
+@pytest.mark.parametrize("by_scale", [False, True])
+def test_a_job_whose_name_is_too_long_for_more_replicas_gets_no_more(space: Space, by_scale: bool) -> None:
+    name = "m" * 54
+    space.create(TFJOBS, job({"Worker": {"replicas": 10}}, name=name))
+    space.patch(TFJOBS, name, {"status": PEER_STATUS}, subresource="status")
+
+    with refused(InvalidError, "metadata.name", "63 characters"):
+        if by_scale:
+            space.patch(TFJOBS, name, {"spec": {"replicas": 11}}, subresource="scale")
+        else:
+            space.patch(TFJOBS, name, {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 11}}}})
+    with refused(InvalidError, "metadata.name", "63 characters"):
+        space.patch(TFJOBS, name, {"spec": {"tfReplicaSpecs": {"Evaluator": {"template": TEMPLATE}}}})
+    for count in (9, 10):
+        space.patch(TFJOBS, name, {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": count}}}})
+
+
 def test_a_generated_name_counts_with_its_suffix(space: Space) -> None:
     manifest = job({"Worker": {}})
     manifest["metadata"] = {"generateName": "m" * 50}

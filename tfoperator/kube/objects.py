@@ -53,10 +53,17 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def deletion_requested(self) -> datetime | None:
-        """When somebody asked for its deletion: the API server's timestamp is that plus the grace period."""
+        """When somebody asked for its deletion: the API server's timestamp is that plus the grace period.
+
+        Long ago, if that is before the first year.
+        """
         if self.deletion_timestamp is None:
             return None
-        return self.deletion_timestamp - timedelta(seconds=self.deletion_grace_period_seconds or 0)
+        try:
+            return self.deletion_timestamp - timedelta(seconds=self.deletion_grace_period_seconds or 0)
+        except OverflowError:
+            # Whoever deletes an object chooses the period, which no calendar need have room for.
+            return datetime.min.replace(tzinfo=UTC)
 
     @property
     def controller(self) -> OwnerReference | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hack.faults.oracle.history import CHIEFS, JobHistory
 from hack.faults.oracle.thresholds import enough_succeeded, too_many_failed
+from hack.faults.oracle.verdicts import waits_for_leaders
 
 
 def due_verdict(job: JobHistory) -> str:
@@ -18,7 +19,7 @@ def due_verdict(job: JobHistory) -> str:
     if "Worker" in present and (not chiefs or job.spec.get("minSucceededWorkers") is not None):
         succeeded = enough_succeeded(job.spec, job.size("Worker"), *_workers(job))
     else:
-        succeeded = bool(present) and done(chiefs or present)
+        succeeded = bool(present) and not waits_for_leaders(job.spec, present) and done(chiefs or present)
     if succeeded:
         return "Succeeded"
     limit = job.run_policy.get("backoffLimit")

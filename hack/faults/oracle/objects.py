@@ -10,6 +10,8 @@ Json = dict[str, Any]
 
 _KINDS = {kind.lower(): kind for kind in ("PS", "Worker", "Chief", "Master", "Evaluator")}
 _LABEL = "training.kubeflow.org/"
+_UNSEEN_ENDS = (("ContainerStatusUnknown", 137), ("Unknown", 255))
+"""How a container has ended whose end nobody has seen, for its node crashed: reason and exit code."""
 
 
 def owner_of(obj: Json) -> str:
@@ -39,7 +41,8 @@ def note_status(pod: PodHistory, obj: Json) -> None:
     containers = status.get("containerStatuses") or ()
     pod.in_place = max([pod.in_place, *(int(one.get("restartCount", 0)) for one in containers)])
     pod.infrastructure = bool(status.get("reason")) or pod.phase == "Unknown"
-    codes = [one["state"]["terminated"]["exitCode"] for one in containers if (one.get("state") or {}).get("terminated")]
-    pod.exit_code = codes[0] if codes else None
+    ends = [ended for one in containers if (ended := (one.get("state") or {}).get("terminated"))]
+    pod.exit_code = ends[0]["exitCode"] if ends else None
+    pod.infrastructure |= bool(ends) and (ends[0].get("reason"), pod.exit_code) in _UNSEEN_ENDS
     if pod.phase == "Succeeded" and not pod.deleting:
         pod.ended_well = True

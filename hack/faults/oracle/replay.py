@@ -221,6 +221,8 @@ class _Reader:
             self._complain("doubled", job, f"{kind}-{index} had failed for good, and runs again")
         if job.managed_elsewhere:
             self._complain("wrong", job, f"pod {pod.name} was made although somebody else manages the job")
+        if job.holds("Suspended") and not job.suspended:
+            self._complain("wrong", job, f"pod {pod.name} was made before the status said that the job is resumed")
         self._check_number_of(job, pod)
         most = job.most_restarts(pod.replica)
         if pod.base > most:
@@ -251,7 +253,7 @@ class _Reader:
         pod.stopped = True
         if not job.verdict or job.clean_policy:
             self._complain("wrong", job, f"pod {pod.name} ({pod.phase}) was stopped without a reason")
-        elif job.verdict == "Succeeded" and pod.phase == "Running" and pod.replica[0] != "PS":
+        elif job.verdict == "Succeeded" and pod.phase == "Running" and pod.replica[0] != "PS" and not pod.in_place:
             self._complain("wrong", job, f"pod {pod.name} was stopped, although its job has succeeded")
 
     def _reopen(self, job: JobHistory, successor: PodHistory) -> None:

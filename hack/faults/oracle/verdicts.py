@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -26,10 +27,16 @@ def why_succeeded(job: JobHistory) -> bool:
             size = job.size("Worker", spec)
             enough = enough_succeeded(spec, size, _workers(well, size), _workers(failed, size))
         else:
-            enough = bool(present) and done(spec, chiefs or present)
+            enough = bool(present) and not waits_for_leaders(spec, present) and done(spec, chiefs or present)
         if enough:
             return True
     return False
+
+
+def waits_for_leaders(spec: Json, present: Collection[str]) -> bool:
+    """Whether the job has workers or chiefs, all of which are scaled to nothing; `present` are types that are not."""
+    leaders = {"Worker", *CHIEFS} & spec["tfReplicaSpecs"].keys()
+    return bool(leaders) and leaders.isdisjoint(present)
 
 
 def why_failed(job: JobHistory, clock_stepped: bool) -> bool:

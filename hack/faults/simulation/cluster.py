@@ -243,7 +243,9 @@ class ClusterSimulator:
             self._pods_on_lost_nodes.add(uid_of(pod))
             return told
         disruption = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
-        change = {"status": {"conditions": [disruption]}}
+        # The node controller's mark: the kubelet's last word was that the container is ready.
+        not_ready = {"type": "Ready", "status": "False"}
+        change = {"status": {"conditions": [disruption, not_ready]}}
         self._namespace.patch_unrecorded(PODS, name, change, "status")
         self._pods_on_lost_nodes.add(uid_of(pod))
         return self._namespace.delete(PODS, pod)

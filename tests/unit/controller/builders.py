@@ -107,6 +107,7 @@ def make_pod(
     deleted: datetime | None = None,
     grace: int = 30,
     reason: str = "",
+    message: str = "",
     containers: tuple[ContainerStatus, ...] | None = None,
     init_containers: tuple[ContainerStatus, ...] = (),
     conditions: tuple[PodCondition, ...] = (),
@@ -150,6 +151,7 @@ def make_pod(
         status=PodStatus(
             phase=phase,
             reason=reason,
+            message=message,
             start_time=start,
             conditions=conditions,
             init_container_statuses=init_containers,

@@ -319,7 +319,7 @@ class World(SimulatedObjects):
             self.changed()
 
     def lose_node(self, name: str) -> None:
-        """The pod's node is lost: the taint manager deletes the pod, and no kubelet ever confirms."""
+        """The pod's node is lost: the pod is marked as not ready and deleted, and no kubelet ever confirms."""
         pod = self.pods[name]
         if pod.metadata.deletion_timestamp is None and pod.status.phase in ("Pending", "Running"):
             self._charge(pod)
@@ -331,7 +331,7 @@ class World(SimulatedObjects):
                     "deletion_timestamp": self._second() + timedelta(seconds=GRACE),
                     "deletion_grace_period_seconds": GRACE,
                 },
-                conditions=(lost,),
+                conditions=(lost, PodCondition("Ready", "False")),
             )
 
     def duplicate(self, name: str) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import json
 import tracemalloc
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from tests.unit.kube.server import Exchange
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
-from tfoperator.kube.objects import Pod, Service, decode_partial, decode_pod, decode_service
+from tfoperator.kube.objects import ObjectMeta, Pod, Service, decode_partial, decode_pod, decode_service
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import decoder
 
@@ -128,3 +129,11 @@ def test_a_service_keeps_its_ports() -> None:
     ports = [{"name": "tfjob-port", "port": 2222, "targetPort": 2222}]
     service = decode_service(encode({"metadata": {"name": "a", "namespace": "b"}, "spec": {"ports": ports}}))
     assert [(port.name, port.port) for port in service.spec.ports] == [("tfjob-port", 2222)]
+
+
+@pytest.mark.parametrize("grace", [10**12, 10**30, -(10**30)])
+def test_a_grace_period_that_no_calendar_has_room_for_breaks_nothing(grace: int) -> None:
+    meta = ObjectMeta(deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC), deletion_grace_period_seconds=grace)
+    requested = meta.deletion_requested
+    assert requested is not None
+    assert requested.tzinfo is UTC

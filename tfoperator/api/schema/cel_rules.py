@@ -143,6 +143,12 @@ def _too_long(made: str, quote: str = "") -> str:
     return f'{quote}is too long: "{made}", made from it, must have at most {MAX_NAME_LENGTH} characters{quote}'
 
 
+def _fits(type_name: str) -> str:
+    return f"size(self.metadata.name) + size({type_name}) + size({_HIGHEST}) + 2 <= {MAX_NAME_LENGTH}"
+
+
+_NAME_TOO_LONG = _too_long("{name}-{type}-{index}")
+
 _BOARD_FITS = f"!has(self.spec.tensorBoard) || size(self.metadata.name) <= {MAX_NAME_LENGTH - len(TENSORBOARD_SUFFIX)}"
 _BOARD_TOO_LONG = _too_long(f"{{name}}{TENSORBOARD_SUFFIX}")
 _BOARD_TOLD = _too_long(f"' + self.metadata.name + '{TENSORBOARD_SUFFIX}", "'")
@@ -153,7 +159,7 @@ def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAsci
 
     `type_name` is CEL for what objects are named by: a replica type's name in v1, in lower case.
     """
-    fits = f"size(self.metadata.name) + size({type_name}) + size({_HIGHEST}) + 2 <= {MAX_NAME_LENGTH}"
+    fits = _fits(type_name)
     proper = "must consist of lower-case letters, digits and '-', start with a letter and end with a letter or digit"
     return [
         _for_new_jobs(
@@ -164,7 +170,7 @@ def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAsci
         ),
         _for_new_jobs(
             f"{_PATH}.all(type, {fits})",
-            _too_long("{name}-{type}-{index}"),
+            _NAME_TOO_LONG,
             ".metadata.name",
             told=told_of_one(
                 _PATH, "type", fits, _too_long(f"' + self.metadata.name + '-' + {type_name} + '-{{index}}", "'")
@@ -172,6 +178,16 @@ def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAsci
         ),
         *(dict(rule.on_create) for rule in replicas),
     ]
+
+
+def larger_job_rule(type_name: str = "type.lowerAscii()") -> dict[str, str]:
+    """What holds for a job that is given more replicas, by anybody, an autoscaler too: their names have to fit.
+
+    A job with names that are too long would be left alone as it is, until somebody mends it.
+    """
+    old = "oldSelf.spec.tfReplicaSpecs"
+    no_more = f"(type in {old} && {_PATH}[type].replicas <= {old}[type].replicas)"
+    return cel_rule(f"{_PATH}.all(type, {no_more} || {_fits(type_name)})", _NAME_TOO_LONG, fieldPath=".metadata.name")
 
 
 REPLICA_RULES = replica_rules(
@@ -187,5 +203,6 @@ V1_RULES = (
         told=_BOARD_TOLD,
         fieldPath=".metadata.name",
     ),
+    larger_job_rule(),
 )
 """What holds for a v1 job as a whole: when it is made, and when it is changed."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tfoperator.api.schema.cel_rules import new_job_rules, replica_rules
+from tfoperator.api.schema.cel_rules import larger_job_rule, new_job_rules, replica_rules
 from tfoperator.api.schema.structs import Schema
 
 V1ALPHA2_TYPES = ("PS", "Worker", "Chief", "Eval", "Evaluator", "Local")
@@ -37,7 +37,7 @@ def v1alpha2_schema(hub: Schema) -> Schema:
     status = members["status"]["properties"]
     status["tfReplicaStatuses"] = status.pop("replicaStatuses")
     members["status"]["properties"] = dict(sorted(status.items()))
-    schema["x-kubernetes-validations"] = new_job_rules(_RULES, _TYPE_NAME)
+    schema["x-kubernetes-validations"] = [*new_job_rules(_RULES, _TYPE_NAME), larger_job_rule(_TYPE_NAME)]
     return schema
 
 

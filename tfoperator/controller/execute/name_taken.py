@@ -50,7 +50,10 @@ def found_instead(client: ApiClient, claimer: Claimer, job: TFJob, resource: Res
             # There is one job of a name at a time, so its owner is gone: the garbage collector is on its way.
             return Applied(wanted, Result.LEAVING)
         return _in_the_way(wanted, resource, meta, f"belongs to {owner.kind} {owner.name}")
-    if matching and _is_of_tensorboard(meta.labels) == _is_of_tensorboard(labels) and claimer.can_adopt(job):
+    # A pod counts by the job's labels alone; a service that has another replica's, or none, is somebody's own.
+    exposes_another = wanted.kind == "services" and replica_of(meta.labels) != replica_of(labels)
+    same_kind = _is_of_tensorboard(meta.labels) == _is_of_tensorboard(labels)
+    if matching and same_kind and not exposes_another and claimer.can_adopt(job):
         claimer.adopt(job, resource, meta, decode_partial)
         return Applied(wanted, Result.OURS)
     return _in_the_way(wanted, resource, meta, "was not made by this job")

@@ -18,7 +18,7 @@ from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.observe.informers import ControllerInformers
-from tfoperator.controller.pods import PodGroup, decode_pod_group, owner_reference
+from tfoperator.controller.pods import PodGroup, decode_pod_group, is_service_of, owner_reference
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister, ObjectNotFound
 from tfoperator.kube.errors import InvalidError, NotFoundError
 from tfoperator.kube.objects import (
@@ -48,6 +48,16 @@ def matches(labels: Mapping[str, str], job_name: str) -> bool:
 def versions_of(job: TFJob, owned: Iterable[HasMetadata]) -> frozenset[str]:
     """By what a later look tells whether any of these has changed: no two states of any objects share a version."""
     return frozenset([job.metadata.resource_version, *(one.metadata.resource_version for one in owned)])
+
+
+def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
+    """Whether the operator gives objects of this kind such a name; pods count by their labels alone.
+
+    Somebody's own services and deployments may carry a job's labels: `kubectl expose` copies a pod's.
+    """
+    if resource == SERVICES:
+        return is_service_of(job, orphan)
+    return resource != DEPLOYMENTS or orphan.name == names.tensorboard_name(job.metadata.name)
 
 
 class Claimed(NamedTuple):
@@ -148,7 +158,9 @@ class Claimer:
         orphans = [
             orphan
             for orphan in lister.by_index(ORPHANS_INDEX, meta.namespace)
-            if matches(orphan.metadata.labels, meta.name) and orphan.metadata.deletion_timestamp is None
+            if matches(orphan.metadata.labels, meta.name)
+            and orphan.metadata.deletion_timestamp is None
+            and _has_a_name_of(job, resource, orphan.metadata)
         ]
         if orphans and self.can_adopt(job):
             adopted = (self.adopt(job, resource, orphan.metadata, decode) for orphan in orphans)

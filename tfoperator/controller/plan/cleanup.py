@@ -9,8 +9,9 @@ Unset it lets go of the machines and keeps the logs, unless an administrator cho
 - After a failure everything that runs is stopped: parameter servers, and workers that wait for one that failed for
   good, would hold their nodes for ever.
 - After a success workers and evaluators finish in peace (an evaluator may have the last checkpoint before it).
-  Parameter servers, which never end by themselves, are stopped when nobody else of the job runs any more. On a lost
-  node nobody does.
+  One that has ended since, and that its kubelet starts again, has had that: it is stopped, or it would hold its node
+  for ever. Parameter servers, which never end by themselves, are stopped when nobody else of the job runs any more.
+  On a lost node nobody does.
 - What has not begun has nothing to finish. Without a node it is deleted, for a deadline counts from a kubelet's first
   look at a pod, and without a kubelet nothing would ever end it; there is no log to lose. On a node it is stopped: it
   may have begun since.
@@ -22,12 +23,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tfoperator.api.names import is_parameter_server, replica_of
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, is_parameter_server, replica_of
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, RunPolicy, TFJob
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
-from tfoperator.controller.plan.restart import node_is_lost
+from tfoperator.controller.plan.restart import CLOCK_SKEW, any_begun, node_is_lost
 from tfoperator.controller.plan.status.conditions import find_condition
 from tfoperator.controller.plan.times import seconds_between
 from tfoperator.kube.objects import Pod
@@ -102,7 +103,7 @@ def _stop_active(draft: Draft, *, failed: bool) -> None:
         others_run |= not server and not node_is_lost(pod)
         if not (begun or pod.spec.node_name):
             draft.delete("pods", pod, DeleteReason.FINISHED, as_seen=True)
-        elif failed or not begun:
+        elif failed or not begun or (not server and _has_ended_since(pod, draft.job.status.completion_time)):
             draft.stop(pod, reason)
         elif server:
             servers.append(pod)
@@ -120,7 +121,17 @@ def _is_active(pod: Pod) -> bool:
 def _has_begun(pod: Pod) -> bool:
     """Whether a container of the pod has ever run, an init container perhaps."""
     status = pod.status
-    return status.phase not in ("Pending", "") or any(
-        container.restart_count > 0 or (container.state is not None and container.state.waiting is None)
-        for container in (*status.init_container_statuses, *status.container_statuses)
-    )
+    return status.phase not in ("Pending", "") or any_begun(status)
+
+
+def _has_ended_since(pod: Pod, completion: datetime | None) -> bool:
+    """Whether what trains in the pod has ended after the job's end, and was started again or waits for it."""
+    status = pod.status
+    trains = [one for one in status.container_statuses if one.name == DEFAULT_CONTAINER_NAME]
+    for container in status.init_container_statuses if status.phase == "Pending" else trains:
+        before = container.last_state.terminated if container.last_state is not None else None
+        if completion is None or before is None or before.finished_at is None:
+            continue
+        if seconds_between(completion, before.finished_at) > CLOCK_SKEW:
+            return True
+    return False

@@ -9,7 +9,7 @@ Read it from top to bottom as the life of a job: not ours, ended, invalid, suspe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -23,7 +23,7 @@ from tfoperator.controller.plan.actions import DeleteReason, Plan
 from tfoperator.controller.plan.cleanup import clean_up_finished, delete_everything, time_to_live_left
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.invalid import plan_invalid
-from tfoperator.controller.plan.job_restart import plan_job_restart, start_over
+from tfoperator.controller.plan.job_restart import JobRestart, plan_job_restart, start_over
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.options import PlanOptions
 from tfoperator.controller.plan.postponing import with_own_deletions
@@ -47,6 +47,7 @@ from tfoperator.controller.pods import (
     NAMINGS,
     PLAIN_NAMES,
     TemplateError,
+    is_service_of,
     naming_in_use,
     network_in_use,
     restarts_together,
@@ -60,7 +61,7 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
     if job.metadata.deletion_timestamp is not None or is_managed_by_others(job):
         # A deleted job's pods and services go with it: the garbage collector follows the owner references.
         return Plan(status=job.status)
-    observed, tensorboard = split_tensorboard(with_own_deletions(observed, now))
+    observed, tensorboard = split_tensorboard(_without_strangers(with_own_deletions(observed, now)))
     options = _as_started(observed, options)
     draft = Draft(observed, now, options)
     try:
@@ -79,6 +80,12 @@ def is_managed_by_others(job: TFJob) -> bool:
     """Whether `runPolicy.managedBy` gives the job to another controller."""
     policy = job.spec.run_policy
     return policy is not None and bool(policy.managed_by) and policy.managed_by != MANAGED_BY_OPERATOR
+
+
+def _without_strangers(observed: Observed) -> Observed:
+    """The same without services that look like the job's, and are not: an older operator may have adopted them."""
+    own = tuple(one for one in observed.services if is_service_of(observed.job, one.metadata))
+    return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=own)
 
 
 def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
@@ -161,6 +168,9 @@ def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects) -> TFJobStat
     if not problems:
         plan_tensorboard(draft, tensorboard, suspended=suspended)
     resumed = not suspended and draft.conditions.is_true(ConditionType.SUSPENDED)
+    if resumed and observed.pods:
+        # What is left of the time before would be taken for what is made now.
+        suspended, resumed = True, False
     start = job.status.start_time
     has_objects = bool(observed.pods or observed.services)
     if resumed or (start is None and (has_objects or not suspended)):
@@ -184,24 +194,15 @@ def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects) -> TFJobStat
         deadline_waits=last is not None,
     )
     job_restarts = job.status.job_restarts
+    held: Mapping[ReplicaType, int] = {}
     match verdict.stage:
         case Stage.SUCCEEDED | Stage.FAILED:
             _plan_end(draft, groups, verdict)
         case Stage.SUSPENDED:
-            report_suspension(draft)
-            draft.free_lost_pods()
-            delete_everything(draft, DeleteReason.SUSPEND)
-            if restarts_together(job):
-                # None of them can train without the others, so those that had succeeded run again, too.
-                start_over(groups)
+            held = _plan_suspended(draft, groups)
         case Stage.ACTIVE:
-            draft.free_lost_pods()
             job_restarts = restart.number
-            if restart.causes:
-                start_over(groups)
-            plan_replicas(draft, groups, restart)
-            report_progress(draft, groups, restart, resumed=resumed)
-            report_edits(draft, groups)
+            _plan_active(draft, groups, restart, resumed=resumed)
             watch_progress(draft, stall)
             if last is not None:
                 draft.take_stacks(last.pods)
@@ -218,7 +219,46 @@ def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects) -> TFJobStat
         now=now,
         network=draft.options.network if start is not None else None,
         progress=observed.progress,
+        held=held,
     )
+
+
+def _plan_active(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRestart, *, resumed: bool) -> None:
+    """The job goes on: its pods and services are brought to what it asks for. Raises TemplateError."""
+    draft.free_lost_pods()
+    if resumed:
+        # Before a pod is made, which could be taken for an old one otherwise.
+        draft.write_status_first()
+    if restart.causes:
+        start_over(groups)
+    plan_replicas(draft, groups, restart)
+    report_progress(draft, groups, restart, resumed=resumed)
+    report_edits(draft, groups)
+
+
+def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Mapping[ReplicaType, int]:
+    """The job lets go of all that it has. Returns by type how many replicas run on all the same.
+
+    Those have to stay until their logs are kept, or their deletion has failed before. What is deleted now counts as
+    gone, as for the Go operator.
+    """
+    observed = draft.observed
+    again = draft.conditions.is_true(ConditionType.SUSPENDED)
+    unkept = frozenset() if observed.unkept_logs is None else observed.unkept_logs.pods
+    report_suspension(draft)
+    draft.free_lost_pods()
+    delete_everything(draft, DeleteReason.SUSPEND)
+    held = {
+        group.type: sum(
+            one.state is ReplicaState.RUNNING and one.pod is not None and (again or one.pod.metadata.uid in unkept)
+            for one in group.replicas
+        )
+        for group in groups
+    }
+    if restarts_together(draft.job):
+        # None of them can train without the others, so those that had succeeded run again, too.
+        start_over(groups)
+    return held
 
 
 def _plan_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -> None:

@@ -64,6 +64,7 @@ class Draft:
         self._tensorboard: list[Action] = []
         self._events: list[PlannedEvent] = []
         self._requeue: float | None = None
+        self._status_first = False
         self._looks: list[LookAtLog] = []
         self._stacks: list[TakeStacks] = []
 
@@ -80,6 +81,10 @@ class Draft:
         """Plan again after at most this long."""
         seconds = min(max(seconds, 0.0), MAX_REQUEUE)
         self._requeue = seconds if self._requeue is None else min(self._requeue, seconds)
+
+    def write_status_first(self) -> None:
+        """Have the status be durable before anything is done, whatever that is."""
+        self._status_first = True
 
     def create_replica_object(self, creation: Create) -> None:
         """Create a pod or a service of a replica; the service first, since both have the same name."""
@@ -180,7 +185,7 @@ class Draft:
         plan = Plan(
             status=status,
             phases=self._phases(),
-            write_status_first=write and bool(self._deletions or self._stops or self._replaces),
+            write_status_first=write and bool(self._status_first or self._deletions or self._stops or self._replaces),
             write_status=write,
             events=tuple(self._events),
             requeue_after=self._requeue,

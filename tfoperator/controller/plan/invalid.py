@@ -3,7 +3,8 @@
 One that never started has Failed, with the problems in the message: whoever waits for it should know at once, and
 an API server with our CRD would have refused it. One that has started is frozen instead: its pods and services stay
 as they are until the spec makes sense again, because a slip in an edit (or a newer operator that asks for more) must
-not cost days of training. Running is Unknown meanwhile, and so is the phase. Only suspending it is still possible.
+not cost days of training. Running is Unknown meanwhile, and so are Ready, Stalled and the phase. Only suspending it is
+still possible.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ def plan_invalid(draft: Draft, problems: Sequence[str]) -> TFJobStatus:
     message = f"TFJob {draft.key} is left alone until its spec is valid again: {text}"
     if draft.conditions.set(ConditionType.RUNNING, "Unknown", REASON_INVALID, message):
         draft.event("Warning", REASON_INVALID, message)
+    for condition in (ConditionType.READY, ConditionType.STALLED):
+        if draft.conditions.get(condition) is not None:
+            draft.conditions.set(condition, "Unknown", REASON_INVALID, message)
     conditions = draft.conditions.result()
     return msgspec.structs.replace(
         job.status,

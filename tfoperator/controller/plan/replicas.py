@@ -20,7 +20,7 @@ import msgspec
 
 from tfoperator.api.indexes import parse_indexes
 from tfoperator.api.names import MAX_RESTARTS, parse_replica_index, replica_of
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, ReplicaType, TFJob
+from tfoperator.api.v1.types import ConditionType, ReplicaSpec, ReplicaStatus, ReplicaType, TFJob
 from tfoperator.controller.plan.options import PlanOptions
 from tfoperator.controller.plan.restart import (
     Ending,
@@ -33,7 +33,8 @@ from tfoperator.controller.plan.restart import (
     restarts_before,
     restarts_in_place,
 )
-from tfoperator.controller.plan.times import epoch_seconds
+from tfoperator.controller.plan.status.conditions import find_condition
+from tfoperator.controller.plan.times import epoch_seconds, seconds_between
 from tfoperator.controller.pods import DesiredReplicas
 from tfoperator.kube.objects import Pod
 
@@ -96,7 +97,8 @@ class ReplicaGroup(DesiredReplicas):
     `failed_before` those within the size that the status says have failed for good. `counts` are the restart counts to
     record. Of the wanted replicas, `succeeded` have succeeded, and `failed` (indexes) have failed for good, now or
     earlier, `newly_failed` now; `restarts` of all replicas have those decided on now included. `job_restarts` is how
-    often all replicas of the job have been restarted together: a pod of an earlier time is old.
+    often all replicas of the job have been restarted together: a pod of an earlier time is old. `restarting_since` is
+    when the job's condition Restarting became true, None if it isn't.
     """
 
     __slots__ = (
@@ -109,6 +111,7 @@ class ReplicaGroup(DesiredReplicas):
         "kept_started",
         "newly_failed",
         "replicas",
+        "restarting_since",
         "restarts",
         "started_before",
         "succeeded",
@@ -120,6 +123,7 @@ class ReplicaGroup(DesiredReplicas):
     ) -> None:
         super().__init__(replica_type, spec)
         self.job_restarts = job_restarts
+        self.restarting_since: datetime | None = None
         self.started_before = parse_indexes(old.started_indexes) if old.started_indexes else frozenset()
         self.kept_started: set[int] = set()
         self.completed = set(parse_indexes(old.completed_indexes)) if old.completed_indexes else set()
@@ -171,7 +175,8 @@ class ReplicaGroup(DesiredReplicas):
 def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: PlanOptions) -> list[ReplicaGroup]:
     """The job's replicas by type, in a fixed order.
 
-    A type that the spec no longer has, but whose pods exist, appears with size 0. A pod whose labels name no replica
+    A type that the spec no longer has, but whose pods exist, or whose restarts or completions are recorded, appears
+    with size 0. A pod whose labels name no replica
     is left out: it stands for nothing, and goes when the job does.
     """
     by_type: dict[ReplicaType, dict[int, list[Pod]]] = {}
@@ -182,17 +187,25 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
     groups = []
     specs = job.spec.tf_replica_specs
     job_restarts = job_restarts_so_far(job, pods)
+    restarting = find_condition(job.status.conditions, ConditionType.RESTARTING)
+    since = restarting.last_transition_time if restarting is not None and restarting.status == "True" else None
     for replica_type in _ORDER:
-        if replica_type in specs or replica_type in by_type:
-            old = job.status.replica_statuses.get(replica_type) or _NO_STATUS
+        old = job.status.replica_statuses.get(replica_type) or _NO_STATUS
+        if replica_type in specs or replica_type in by_type or has_record(old):
             if job_restarts > job.status.job_restarts:
                 # The status is of the time before the last restart of all: it knows nothing of today's pods.
                 old = msgspec.structs.replace(old, started_indexes="", completed_indexes="")
             group = ReplicaGroup(replica_type, specs.get(replica_type), old, job_restarts)
+            group.restarting_since = since
             _fill(group, by_type.get(replica_type) or {}, now, options)
             group.add_up()
             groups.append(group)
     return groups
+
+
+def has_record(status: ReplicaStatus) -> bool:
+    """Whether a type's status tells of what must not be forgotten, should the type leave the spec and come back."""
+    return bool(status.restart_counts or status.completed_indexes)
 
 
 def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, options: PlanOptions) -> None:
@@ -268,7 +281,7 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
         replica.state = ReplicaState.SUCCEEDED
         group.completed.add(index)
         return replica
-    if phase == "Running" and noted > so_far and index not in group.started_before:
+    if phase == "Running" and noted > so_far and index not in group.started_before and _is_of_before(pod, group):
         # Its restart was decided on and written down, and its pod is still there: the deletion is yet to come.
         _restart(replica, so_far, noted, "is being started again")
         replica.wait = 0.0
@@ -278,6 +291,15 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
         replica.ready = _is_ready(pod)
     group.kept_started.add(index)
     return replica
+
+
+def _is_of_before(pod: Pod, group: ReplicaGroup) -> bool:
+    """Whether a pod is older than the restarts that are under way.
+
+    A newer one is what they have led to, even if it doesn't say so because somebody has taken its annotations away.
+    """
+    created, since = pod.metadata.creation_timestamp, group.restarting_since
+    return created is not None and since is not None and seconds_between(created, since) >= 0
 
 
 def _is_ready(pod: Pod) -> bool:

@@ -21,6 +21,7 @@ from tfoperator.controller.plan.status.conditions import find_condition
 from tfoperator.controller.plan.status.counts import counted
 from tfoperator.controller.plan.status.status import readiness
 from tfoperator.controller.plan.status.waiting import waiting_summary
+from tfoperator.controller.plan.verdict import absent_leaders
 from tfoperator.controller.pods import CHIEF_TYPES
 
 _MAX_EXIT_EVENTS = 5
@@ -46,14 +47,18 @@ def _report_uncounted(draft: Draft) -> None:
 
 
 def report_suspension(draft: Draft) -> None:
-    """The job is suspended: nothing runs, and nothing waits to."""
+    """The job is suspended: nothing runs, and nothing waits to, unless it is resumed and old pods are still there."""
     report_created(draft)
     conditions = draft.conditions
     message = f"TFJob {draft.job.metadata.name} is suspended."
     for condition in (ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED):
         _set_false_if_there(draft, condition, "TFJobSuspended", message)
     conditions.remove(ConditionType.RESTARTING)
-    if conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", message):
+    policy = draft.job.spec.run_policy
+    if conditions.is_true(ConditionType.SUSPENDED) and not (policy is not None and policy.suspend):
+        waits = f"TFJob {draft.job.metadata.name} is resumed when the last of its old pods is gone."
+        conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", waits)
+    elif conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", message):
         draft.event("Normal", "TFJobSuspended", message)
 
 
@@ -68,7 +73,9 @@ def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRe
         _report_uncounted(draft)
     _report_restarts(draft, groups, restart)
     ready, completed, total = readiness(groups)
+    absent = " or ".join(absent_leaders(draft.job, groups))
     waiting = (
+        f"the job has no {absent} replica now" if absent else "",
         "all replicas start again when the last old pod is gone" if restart.old else "",
         draft.gang_waits,
         waiting_summary(groups, in_gang=draft.gang_waits is not None),

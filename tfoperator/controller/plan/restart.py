@@ -23,12 +23,12 @@ from tfoperator.api.names import (
 from tfoperator.api.v1.types import RestartPolicy, TFJob
 from tfoperator.controller.plan.options import PlanOptions
 from tfoperator.controller.plan.times import seconds_between
-from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod, PodStatus
 
 FIRST_RETRYABLE_EXIT_CODE = 128
 """Exit codes from here on mean a signal or a platform fault under the policy ExitCode (the Go operator's rule)."""
 
-_CLOCK_SKEW = 10.0
+CLOCK_SKEW = 10.0
 """Seconds by which the clocks of a node and of the API server may differ before their order of events is believed."""
 
 _INFRASTRUCTURE_REASONS = frozenset(
@@ -46,7 +46,31 @@ _INFRASTRUCTURE_REASONS = frozenset(
 )
 """`status.reason` of pods that Kubernetes itself ended: kubelet eviction, admission and shutdown, preemption."""
 
-_LOST_NODE_DISRUPTIONS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
+_REFUSAL = "Pod was rejected: "
+"""What the message of each pod begins with that a kubelet has refused (since Kubernetes 1.26)."""
+
+_REFUSAL_REASONS = frozenset(
+    {
+        "InvalidNodeInfo",
+        "NodeName",
+        "NodePorts",
+        "PodLevelResourcesNotSupported",
+        "SMTAlignmentError",
+        "TaintToleration",
+        "TopologyAffinityError",
+        "UnexpectedPredicateFailureType",
+        "UnknownReason",
+        "VolumeAttachmentLimitExceeded",
+    }
+)
+"""Why kubelets refuse pods, for those whose messages don't say that they do. Others are infrastructure's anyway."""
+
+_UNSEEN_ENDS = frozenset({("ContainerStatusUnknown", 137), ("Unknown", 255)})
+"""Reason and exit code of containers whose end nobody has seen, since their node crashed: kubelets', containerd's."""
+
+_NODE_IS_GONE = "DeletionByPodGC"
+_TAINTED = "DeletionByTaintManager"
+_GATED = "ReadinessGatesNotReady"
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -73,6 +97,8 @@ def ending_of(pod: Pod) -> Ending:
     terminated = _decisive_termination(pod)
     if terminated is None:
         return Ending(None, pod.status.reason, infrastructure)
+    if (terminated.reason, terminated.exit_code) in _UNSEEN_ENDS:
+        return Ending(terminated.exit_code, pod.status.reason or terminated.reason, infrastructure=True)
     reason = pod.status.reason if infrastructure else terminated.reason
     return Ending(terminated.exit_code, reason, infrastructure)
 
@@ -103,7 +129,15 @@ def ended_by_deletion(pod: Pod) -> bool:
     if requested is None:
         return False
     finished = finished_at(pod)
-    return finished is None or seconds_between(finished, requested) < _CLOCK_SKEW
+    return finished is None or seconds_between(finished, requested) < CLOCK_SKEW
+
+
+def any_begun(status: PodStatus) -> bool:
+    """Whether a container has ever run, as far as the containers' own states tell; init containers count."""
+    return any(
+        container.restart_count > 0 or (container.state is not None and container.state.waiting is None)
+        for container in (*status.init_container_statuses, *status.container_statuses)
+    )
 
 
 def restarts_before(pod: Pod) -> int:
@@ -159,13 +193,31 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
 
 
 def node_is_lost(pod: Pod) -> bool:
-    """Whether the cluster says that the pod's node is gone, so that no kubelet will finish the pod's deletion."""
-    if pod.status.phase == "Unknown" or pod.status.reason == "NodeLost":
+    """Whether the cluster says that the pod's node is gone, so that no kubelet will finish the pod's deletion.
+
+    That a taint has taken it is not enough, since a node that lives may have any taint: the node controller must have
+    given the node up, too, or nothing may run in the pod.
+    """
+    status = pod.status
+    if status.phase == "Unknown" or status.reason == "NodeLost":
         return True
-    return any(
-        c.type == "DisruptionTarget" and c.status == "True" and c.reason in _LOST_NODE_DISRUPTIONS
-        for c in pod.status.conditions
-    )
+    disruptions = {c.reason for c in status.conditions if c.type == "DisruptionTarget" and c.status == "True"}
+    return _NODE_IS_GONE in disruptions or (_TAINTED in disruptions and (_is_silent(status) or not _runs(status)))
+
+
+def _is_silent(status: PodStatus) -> bool:
+    """Whether the pod is marked as not ready, although all its containers were when its kubelet last spoke.
+
+    A kubelet itself says that of a pod only where a readiness gate is closed.
+    """
+    marked = any(c.type == "Ready" and c.status == "False" and c.reason != _GATED for c in status.conditions)
+    return marked and all(container.ready for container in status.container_statuses)
+
+
+def _runs(status: PodStatus) -> bool:
+    """Whether a container runs, as far as its kubelet has told."""
+    states = (container.state for container in (*status.init_container_statuses, *status.container_statuses))
+    return any(state is None or (state.waiting is None and state.terminated is None) for state in states)
 
 
 def overdue_seconds(pod: Pod, now: datetime, options: PlanOptions) -> float | None:
@@ -183,7 +235,16 @@ def _ended_by_infrastructure(pod: Pod) -> bool:
     status = pod.status
     if status.reason in _INFRASTRUCTURE_REASONS or status.reason.startswith("OutOf") or status.phase == "Unknown":
         return True
-    return any(c.type == "DisruptionTarget" and c.status == "True" for c in status.conditions)
+    if any(c.type == "DisruptionTarget" and c.status == "True" for c in status.conditions):
+        return True
+    return _was_refused(status)
+
+
+def _was_refused(status: PodStatus) -> bool:
+    """Whether the kubelet has not let the pod run: there was no room on the node after all, or nothing fits there."""
+    if not status.reason or any_begun(status):
+        return False
+    return status.message.startswith(_REFUSAL) or status.reason in _REFUSAL_REASONS
 
 
 def _decisive_termination(pod: Pod) -> ContainerStateTerminated | None:

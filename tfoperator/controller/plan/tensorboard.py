@@ -10,7 +10,6 @@ comes back when the job is admitted again. The service stays, and with it the ad
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -29,15 +28,17 @@ _SPEC_FIELD = "spec.tensorBoard"
 
 
 class TensorBoardObjects(msgspec.Struct, frozen=True):
-    """What there is of a job's TensorBoard. `surplus` carries its labels under another name, and is nobody's."""
+    """What there is of a job's TensorBoard."""
 
     deployment: Deployment | None = None
     service: Service | None = None
-    surplus: tuple[Delete, ...] = ()
 
 
 def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]:
-    """What is observed of the job's replicas, and what of its TensorBoard."""
+    """What is observed of the job's replicas, and what of its TensorBoard.
+
+    What carries a TensorBoard's labels under another name is somebody's own, and in neither.
+    """
     services = tuple(service for service in observed.services if names.LABEL_TENSORBOARD in service.metadata.labels)
     if not services and not observed.deployments:
         return observed, TensorBoardObjects()
@@ -46,7 +47,6 @@ def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]
     tensorboard = TensorBoardObjects(
         deployment=next((one for one in observed.deployments if one.metadata.name == name), None),
         service=next((one for one in services if one.metadata.name == name), None),
-        surplus=(*_surplus("deployments", observed.deployments, name), *_surplus("services", services, name)),
     )
     return msgspec.structs.replace(observed, services=replicas), tensorboard
 
@@ -57,8 +57,6 @@ def plan_tensorboard(draft: Draft, tensorboard: TensorBoardObjects, *, suspended
     A job that waits for its first start has nothing to show yet.
     """
     wanted = draft.job.spec.tensor_board
-    for one in tensorboard.surplus:
-        draft.change_tensorboard(one)
     if wanted is None:
         _remove(draft, "deployments", tensorboard.deployment)
         _remove(draft, "services", tensorboard.service)
@@ -72,13 +70,6 @@ def plan_tensorboard(draft: Draft, tensorboard: TensorBoardObjects, *, suspended
         deployment = tensorboard_deployment(draft.job, wanted, draft.options)
         _bring(draft, "deployments", tensorboard.deployment, deployment, create)
     draft.tensorboard_status = _status(draft, tensorboard)
-
-
-def _surplus(kind: _Kind, objects: Iterable[HasMetadata], name: str) -> Iterable[Delete]:
-    for one in objects:
-        meta = one.metadata
-        if meta.name != name and names.LABEL_TENSORBOARD in meta.labels and meta.deletion_timestamp is None:
-            yield _deletion(kind, one, DeleteReason.DUPLICATE)
 
 
 def _remove(

@@ -22,6 +22,7 @@ from tfoperator.controller.plan.times import seconds_between
 from tfoperator.controller.pods import CHIEF_TYPES
 
 _LISTED_CAUSES = 3
+_LEADERS = (*CHIEF_TYPES, ReplicaType.WORKER)
 
 
 class Stage(Enum):
@@ -89,7 +90,8 @@ def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
 
     `minSucceededWorkers` goes before everything else. Without it all chiefs must have succeeded, where there are any;
     else worker 0, or under AllWorkers every worker but those that may fail; in a job that has neither chief nor worker
-    everything must. Types scaled to zero count as absent: no work done is no success.
+    everything must. Types scaled to zero count as absent: no work done is no success. But where that leaves neither
+    chief nor worker the job waits for them: its success could not be taken back when they are scaled up again.
     """
     present = [group for group in groups if group.size > 0]
     workers = next((group for group in present if group.type is ReplicaType.WORKER), None)
@@ -99,12 +101,22 @@ def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
     if chiefs:
         return all(group.succeeded == group.size for group in chiefs)
     if workers is None:
-        return bool(present) and all(group.succeeded == group.size for group in present)
+        return (
+            bool(present)
+            and not absent_leaders(job, groups)
+            and all(group.succeeded == group.size for group in present)
+        )
     if job.spec.success_policy != SuccessPolicy.ALL_WORKERS:
         return 0 in workers.completed
     failed = len(workers.failed)
     done_without = failed if failed <= _may_fail(job, workers) else 0
     return workers.succeeded > 0 and workers.succeeded + done_without == workers.size
+
+
+def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaType, ...]:
+    """The types of chiefs and workers that the spec has, if all of them are scaled to nothing."""
+    led = [one for one in groups if one.type in job.spec.tf_replica_specs and one.type in _LEADERS]
+    return () if any(one.size > 0 for one in led) else tuple(one.type for one in led)
 
 
 def _has_too_many_restarts(job: TFJob, groups: Sequence[ReplicaGroup], job_restarts: int) -> bool:

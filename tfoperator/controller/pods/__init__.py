@@ -17,7 +17,7 @@ from tfoperator.controller.pods.gang import (
     gang_scheduler,
 )
 from tfoperator.controller.pods.manifests import CHIEF_TYPES, DesiredReplicas, ReplicaManifests, restarts_together
-from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, UNIQUE_NAMES, Naming, naming_in_use
+from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, UNIQUE_NAMES, Naming, is_service_of, naming_in_use
 from tfoperator.controller.pods.network import network_in_use
 from tfoperator.controller.pods.options import DEFAULT_TENSORBOARD_IMAGE, PodOptions
 from tfoperator.controller.pods.progress import ProgressAccess
@@ -51,6 +51,7 @@ __all__ = [
     "TemplateError",
     "decode_pod_group",
     "gang_scheduler",
+    "is_service_of",
     "naming_in_use",
     "network_in_use",
     "owner_reference",

@@ -13,7 +13,7 @@ import msgspec
 
 from tfoperator.api import names
 from tfoperator.api.v1.types import ReplicaType, TFJob
-from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.objects import HasMetadata, ObjectMeta
 
 
 class Naming(msgspec.Struct, frozen=True):
@@ -63,3 +63,17 @@ def naming_in_use(job: TFJob, objects: Iterable[HasMetadata], preferred: Naming)
             if replica is None and of_whole_job is None and naming.job(job) == name:
                 of_whole_job = naming
     return of_whole_job or preferred
+
+
+def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
+    """Whether a service with the job's labels has the name that the operator gives the one that these labels mean.
+
+    Whoever exposes a pod or a deployment by `kubectl expose` gives the new service its labels. Such a service is
+    somebody's own, whatever it looks like.
+    """
+    if names.LABEL_TENSORBOARD in meta.labels:
+        return meta.name == names.tensorboard_name(job.metadata.name)
+    replica = names.replica_of(meta.labels)
+    if replica is None:
+        return any(naming.job(job) == meta.name for naming in NAMINGS)
+    return any(naming.replica(job, *replica) == meta.name for naming in NAMINGS)

@@ -10,7 +10,7 @@ from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, ReplicaType
 from tfoperator.controller.observe.claim import matches
 from tfoperator.kube.errors import ConflictError
-from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 
 LABELS = names.replica_labels("job", ReplicaType.WORKER, 0, is_master=False)
 
@@ -117,6 +117,32 @@ def test_services_are_adopted_too(harness: Harness) -> None:
     uid = harness.submit_and_sync(Worker=1)["metadata"]["uid"]
     [service] = harness.api.objects(SERVICES)
     assert service["metadata"]["ownerReferences"][0]["uid"] == uid
+
+
+@pytest.mark.parametrize(
+    ("resource", "labels"),
+    [(SERVICES, LABELS), (SERVICES, names.tensorboard_labels("job")), (DEPLOYMENTS, names.tensorboard_labels("job"))],
+)
+def test_services_and_deployments_of_other_names_are_somebody_elses(
+    harness: Harness, resource: Resource, labels: dict[str, str]
+) -> None:
+    """Who exposes a pod or a deployment by kubectl gives the new service its labels."""
+    harness.submit_and_sync(Worker=1)
+    harness.run_all()
+    made = harness.api.put(resource, {"metadata": {"name": "mine", "namespace": "ns", "labels": labels}})
+    harness.forget_calls()
+    harness.sync()
+    assert harness.calls() == []
+    assert made in harness.api.objects(resource)
+
+
+def test_a_service_of_another_replicas_name_is_not_adopted_in_its_place(harness: Harness) -> None:
+    labels = {**LABELS, names.LABEL_REPLICA_INDEX: "7"}
+    harness.api.put(SERVICES, {"metadata": {"name": "job-worker-0", "namespace": "ns", "labels": labels}})
+    harness.submit_and_sync(Worker=1)
+    [service] = harness.api.objects(SERVICES)
+    assert "ownerReferences" not in service["metadata"]
+    assert any("Service ns/job-worker-0 is in the way" in message for *_, message in harness.recorder.events)
 
 
 def test_labels_match_by_operator_and_job() -> None:

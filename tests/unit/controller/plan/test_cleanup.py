@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from tests.unit.controller.builders import (
 from tfoperator.api.names import ANNOTATION_STOPPED
 from tfoperator.api.v1.types import ConditionType, JobCondition, TFJobStatus
 from tfoperator.controller.plan import Patch, PlanOptions
-from tfoperator.kube.objects import ContainerState, ContainerStatus, Pod, PodCondition
+from tfoperator.kube.objects import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition
 
 SPECS = {"Chief": 1, "PS": 1, "Worker": 2, "Evaluator": 1}
 RAN = (terminated(0, container="init"),)
@@ -108,6 +109,40 @@ def test_what_becomes_of_a_pod(kind: str, pod: Pod, done: str) -> None:
     assert not result.write_status
 
 
+def restarted_in_place(finished: datetime | None, container: str = "tensorflow", exit_code: int = 0) -> ContainerStatus:
+    """A container that runs anew after an end at that time."""
+    ended_before = ContainerState(terminated=ContainerStateTerminated(exit_code, "", "", finished))
+    return ContainerStatus(name=container, ready=True, restart_count=1, last_state=ended_before)
+
+
+LOOPS = msgspec.structs.replace(
+    waiting("CrashLoopBackOff", restarts=9), last_state=restarted_in_place(after(60)).last_state
+)
+
+
+@pytest.mark.parametrize(
+    ("pod", "stopped"),
+    [
+        (make_pod("Worker-0", containers=(LOOPS,)), True),
+        (make_pod("Worker-0", containers=(restarted_in_place(after(60)),)), True),
+        (make_pod("Evaluator-0", containers=(restarted_in_place(after(60)),)), True),
+        (make_pod("Worker-0", "Pending", node="n", init_containers=(restarted_in_place(after(60), "init"),)), True),
+        # It was started again before the job's end, perhaps: clocks differ.
+        (make_pod("Worker-0", containers=(restarted_in_place(after(9)),)), False),
+        (make_pod("Worker-0", containers=(restarted_in_place(after(-60)),)), False),
+        (make_pod("Worker-0", containers=(restarted_in_place(None),)), False),
+        # Another container than the one that trains.
+        (
+            make_pod("Worker-0", containers=(ContainerStatus(name="tensorflow"), restarted_in_place(after(60), "x"))),
+            False,
+        ),
+        (make_pod("Worker-0", init_containers=(restarted_in_place(after(60), "sidecar"),)), False),
+    ],
+)
+def test_what_has_ended_and_is_started_again_by_its_kubelet_has_finished_in_peace(pod: Pod, stopped: bool) -> None:
+    assert bool(ended("Succeeded", pod).stops) is stopped
+
+
 LOST = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")
 
 
@@ -125,7 +160,8 @@ LOST = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")
         ((make_pod("Worker-0", "Pending"),), False),
         ((make_pod("Worker-0", "Pending", node="node"),), False),
         ((make_pod("Worker-0", "Unknown"),), True),
-        ((make_pod("Worker-0", deleted=NOW, conditions=(LOST,)),), True),
+        ((make_pod("Worker-0", deleted=NOW, conditions=(LOST, PodCondition("Ready", "False"))),), True),
+        ((make_pod("Worker-0", deleted=NOW, conditions=(LOST,)),), False),
     ],
 )
 def test_parameter_servers_serve_as_long_as_anybody_runs(others: tuple[Pod, ...], stopped: bool) -> None:

@@ -7,10 +7,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.controller.builders import NOW, after, make_job, make_pod, make_service, planned, started, with_status
+from tests.unit.controller.builders import (
+    NOW,
+    after,
+    make_job,
+    make_pod,
+    make_service,
+    plan_for,
+    planned,
+    services_of,
+    started,
+    with_status,
+)
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob, TFJobStatus, decode_tfjob
-from tfoperator.controller.plan import DeleteReason
+from tfoperator.controller import Observed
+from tfoperator.controller.plan import DeleteReason, UnkeptLogs
 from tfoperator.kube.objects import Pod
 
 C = ConditionType
@@ -69,6 +81,22 @@ def test_a_job_that_became_invalid_while_it_ran_is_frozen_until_it_is_repaired()
     repaired = planned(job, pods[0], make_pod("Worker-1"), now=after(9))
     assert repaired.is_true(C.RUNNING)
     assert repaired.status.phase == "Running"
+
+
+def test_of_a_frozen_job_nobody_knows_whether_it_is_ready_or_stalled() -> None:
+    pods = make_pod("Worker-0"), make_pod("Worker-1")
+    running = planned(started(make_job({"Worker": 2})), *pods)
+    assert running.is_true(C.READY)
+    stalled = JobCondition("Stalled", "False", "TFJobProgresses", "", NOW, NOW)
+    status = msgspec.structs.replace(running.status, conditions=(stalled, *running.status.conditions))
+    job = make_job({"Worker": 2}, status=status)
+    frozen = planned(job, make_pod("Worker-0", "Failed", exit_code=1), problems=("spec.x: bad",))
+    assert {frozen.condition(one).status for one in (C.RUNNING, C.READY, C.STALLED)} == {"Unknown"}
+    assert frozen.reasons == ["TFJobInvalid"]
+    job = with_status(job, frozen.status)
+    assert not planned(job, *pods, problems=("spec.x: bad",)).acts
+    mended = planned(job, *pods)
+    assert (mended.is_true(C.RUNNING), mended.is_true(C.READY)) == (True, True)
 
 
 def test_a_frozen_job_can_be_suspended_and_stays_frozen_when_it_is_resumed() -> None:
@@ -164,18 +192,62 @@ def test_resuming_starts_over_with_a_new_start_time_and_counts_no_restart() -> N
     )
     job = make_job(replicas, status=held.status)
     leaving = make_pod("Worker-1", deleted=after(50))
-    result = planned(job, leaving, now=after(60))
-    assert result.created_pods == ["Worker-0"], "the other name is still taken"
+    waits = planned(job, leaving, services=(), now=after(60))
+    assert not waits.changes_objects, "old and new pods would run together"
+    asleep = waits.condition(C.SUSPENDED)
+    assert (asleep.status, asleep.message) == ("True", "TFJob mnist is resumed when the last of its old pods is gone.")
+    job = with_status(job, waits.status)
+    assert not planned(job, leaving, services=(), now=after(61)).acts
+    result = planned(job, services=(), now=after(70))
+    assert result.created_pods == ["Worker-0", "Worker-1"]
+    assert result.write_status_first, "or a new pod could be taken for an old one"
     resumed = result.condition(C.SUSPENDED)
     assert (resumed.status, resumed.reason, resumed.message) == ("False", "TFJobResumed", "TFJob mnist is resumed.")
-    assert result.status.start_time == after(60)
+    assert result.status.start_time == after(70)
     assert result.status.restarts == 0
     assert not result.has_condition(C.RESTARTING)
     assert result.reasons == ["TFJobResumed"]
     assert result.status.conditions[-1].type == C.CREATED
     later = planned(with_status(job, result.status), make_pod("Worker-0"), now=after(99))
-    assert later.status.start_time == after(60)
+    assert later.status.start_time == after(70)
     assert later.created_pods == ["Worker-1"]
+
+
+@pytest.mark.parametrize("scope", ["Replica", "Job"])
+def test_what_was_not_deleted_before_a_resumption_is_deleted_then(scope: str) -> None:
+    """A deletion has failed, or waited for a log."""
+    shape = {"Chief": 1, "Worker": {"replicas": 3, "restartPolicy": "OnFailure"}}
+    running = started(make_job(shape, runPolicy={"restartScope": scope}))
+    pods = make_pod("Chief-0"), make_pod("Worker-0"), make_pod("Worker-1", "Succeeded"), make_pod("Worker-2")
+    policy = {"restartScope": scope, "suspend": True}
+    held = planned(make_job(shape, status=planned(running, *pods).status, runPolicy=policy), *pods)
+    awake = make_job(shape, status=held.status, runPolicy={"restartScope": scope})
+    left = pods[1:3]
+    result = planned(awake, *left)
+    assert result.deleted_pods == ["Worker-0", "Worker-1"]
+    assert {deletion.reason for deletion in result.deletions("pods")} == {DeleteReason.SUSPEND}
+    assert not result.creations("pods")
+    resumed = planned(with_status(awake, result.status), services=())
+    had_succeeded = ["Worker-1"] if scope == "Job" else []
+    assert resumed.created_pods == sorted(["Chief-0", "Worker-0", "Worker-2", *had_succeeded])
+    assert resumed.status.restarts == 0
+
+
+def test_a_suspended_jobs_pods_count_as_active_while_they_have_to_stay() -> None:
+    """By that a queue knows when it may give the room to others."""
+    replicas = {"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}
+    pods = make_pod("Worker-0"), make_pod("Worker-1")
+    running = planned(started(make_job(replicas)), *pods)
+    asleep = make_job(replicas, status=running.status, runPolicy={"suspend": True})
+    logs = UnkeptLogs(frozenset({pods[0].metadata.uid}), 30.0)
+    held = plan_for(Observed(asleep, pods, services_of(asleep), unkept_logs=logs))
+    assert held.deleted_pods == ["Worker-1"]
+    assert held.status.replica_statuses["Worker"].active == 1
+    asleep = with_status(asleep, held.status)
+    failed = planned(asleep, *pods)
+    assert failed.status.replica_statuses["Worker"].active == 2, "the deletion of one more has failed"
+    leaving = planned(with_status(asleep, failed.status), make_pod("Worker-0", deleted=NOW))
+    assert leaving.status.replica_statuses["Worker"].active == 0
 
 
 def test_what_was_completed_before_a_suspension_stays_completed() -> None:

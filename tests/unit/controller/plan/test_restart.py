@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from tests.unit.controller.builders import NOW, after, make_pod, terminated
+from tests.unit.controller.builders import NOW, after, make_pod, terminated, waiting
 from tfoperator.api.names import ANNOTATION_RESTARTS
 from tfoperator.api.v1.types import RestartPolicy
 from tfoperator.controller.plan import PlanOptions
@@ -22,6 +22,11 @@ from tfoperator.controller.plan.restart import (
 from tfoperator.kube.objects import ContainerStatus, Pod, PodCondition
 
 OPTIONS = PlanOptions(restart_delay_base=1.0, restart_delay_cap=300.0)
+TAINTED = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")
+GONE = PodCondition("DisruptionTarget", "True", "DeletionByPodGC")
+NOT_READY = PodCondition("Ready", "False")
+GATED = PodCondition("Ready", "False", "ReadinessGatesNotReady")
+CRASHES = waiting("CrashLoopBackOff", restarts=3)
 DISRUPTED = PodCondition("DisruptionTarget", "True", "PreemptionByScheduler")
 
 
@@ -47,6 +52,72 @@ DISRUPTED = PodCondition("DisruptionTarget", "True", "PreemptionByScheduler")
 )
 def test_what_is_permanent(policy: RestartPolicy, pod: Pod, permanent_under: str) -> None:
     assert is_permanent(ending_of(pod), policy) is (policy in permanent_under.split())
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "InvalidNodeInfo",
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "OutOfnvidia.com/gpu",
+        "PodLevelResourcesNotSupported",
+        "SMTAlignmentError",
+        "TaintToleration",
+        "TopologyAffinityError",
+        "UnexpectedPredicateFailureType",
+        "UnknownReason",
+        "VolumeAttachmentLimitExceeded",
+    ],
+)
+@pytest.mark.parametrize("message", ["Pod was rejected: no room", "Pod no room"])
+def test_a_pod_that_its_kubelet_refused_is_taken_whatever_the_reason(reason: str, message: str) -> None:
+    """Older kubelets say it without the words that newer ones begin each refusal with."""
+    ending = ending_of(make_pod("Worker-0", "Failed", reason=reason, message=message))
+    assert ending.infrastructure
+    assert str(ending) == reason
+
+
+def test_a_reason_that_no_kubelet_has_given_before_is_a_refusal_by_its_words() -> None:
+    refused = make_pod("Worker-0", "Failed", reason="NewInKubernetes2", message="Pod was rejected: not here")
+    assert ending_of(refused).infrastructure
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        make_pod("Worker-0", "Failed", reason="DeadlineExceeded", message="Pod was active on the node longer than ..."),
+        make_pod("Worker-0", "Failed", exit_code=1, message="Pod was rejected: says the program"),
+        make_pod("Worker-0", "Failed", exit_code=1, reason="NodeName"),
+        make_pod(
+            "Worker-0", "Failed", init_containers=(terminated(1, container="init"),), message="Pod was rejected: not"
+        ),
+        make_pod("Worker-0", "Failed", message="Pod was rejected: but nobody says why"),
+    ],
+)
+def test_what_has_run_or_is_over_was_not_refused(pod: Pod) -> None:
+    assert not ending_of(pod).infrastructure
+
+
+@pytest.mark.parametrize(("code", "reason"), [(137, "ContainerStatusUnknown"), (255, "Unknown")])
+def test_a_container_whose_end_nobody_has_seen_is_the_nodes_loss(code: int, reason: str) -> None:
+    """So kubelets and runtimes say it of what ran when their node crashed."""
+    ending = ending_of(make_pod("Worker-0", "Failed", containers=(terminated(code, reason=reason),)))
+    assert ending.infrastructure
+    assert str(ending) == reason
+
+
+@pytest.mark.parametrize(
+    "containers",
+    [
+        (terminated(255, reason="Error"),),
+        (terminated(1, reason="Unknown"),),
+        (terminated(1), terminated(137, reason="ContainerStatusUnknown", container="sidecar")),
+    ],
+)
+def test_an_end_that_is_known_is_the_programs_own(containers: tuple[ContainerStatus, ...]) -> None:
+    assert not ending_of(make_pod("Worker-0", "Failed", containers=containers)).infrastructure
 
 
 @pytest.mark.parametrize(
@@ -189,14 +260,16 @@ def test_what_does_not_terminate_did_not_end_by_deletion() -> None:
         (make_pod("Worker-0", "Unknown", deleted=NOW), -60.0),
         (make_pod("Worker-0", "Unknown", deleted=NOW, grace=5), -35.0),
         (make_pod("Worker-0", "Running", reason="NodeLost", deleted=after(-90)), 30.0),
-        (
-            make_pod(
-                "Worker-0",
-                deleted=after(-60),
-                conditions=(PodCondition("DisruptionTarget", "True", "DeletionByTaintManager"),),
-            ),
-            0.0,
-        ),
+        (make_pod("Worker-0", deleted=after(-60), conditions=(TAINTED, NOT_READY)), 0.0),
+        (make_pod("Worker-0", deleted=after(-60), conditions=(GONE,)), 0.0),
+        # Nothing runs in it, as far as its kubelet has told.
+        (make_pod("Worker-0", "Pending", deleted=after(-60), conditions=(TAINTED,)), 0.0),
+        (make_pod("Worker-0", deleted=after(-60), containers=(CRASHES,), conditions=(TAINTED, NOT_READY)), 0.0),
+        # Any taint may have taken it from a node that lives, whose kubelet says itself whether it is ready.
+        (make_pod("Worker-0", deleted=after(-600), conditions=(TAINTED,)), None),
+        (make_pod("Worker-0", deleted=after(-600), conditions=(TAINTED, PodCondition("Ready", "True"))), None),
+        (make_pod("Worker-0", ready=False, deleted=after(-600), conditions=(TAINTED, NOT_READY)), None),
+        (make_pod("Worker-0", deleted=after(-600), conditions=(TAINTED, GATED)), None),
         (make_pod("Worker-0", deleted=after(-600), conditions=(DISRUPTED,)), None),
         # Already deleted by force: only a finalizer can hold it.
         (make_pod("Worker-0", "Unknown", deleted=after(-600), grace=0), None),

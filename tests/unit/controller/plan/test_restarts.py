@@ -159,6 +159,7 @@ def test_a_permanent_failure_ends_the_job_and_stops_the_others(policy: str) -> N
         make_pod("Worker-1", "Failed", reason="NodeLost"),
         make_pod("Worker-1", "Failed", reason="UnexpectedAdmissionError"),
         make_pod("Worker-1", "Failed", reason="OutOfcpu"),
+        make_pod("Worker-1", "Failed", containers=(terminated(255, reason="Unknown"),)),
         make_pod("Worker-1", "Unknown"),
     ],
 )
@@ -355,3 +356,16 @@ def test_a_restart_is_counted_also_if_its_pod_is_first_seen_after_its_index_was_
     assert counts(result) == {"1": 1}
     assert result.status.restarts == 1
     assert result.write_status_first
+
+
+def test_a_restarted_replica_whose_annotation_was_stripped_is_not_restarted_again_and_again() -> None:
+    """A webhook may take our annotations away: then the new pod doesn't tell that it is the restart."""
+    job = job_of("OnFailure")
+    failed = planned(job, make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=137), now=after(60))
+    assert counts(failed) == {"1": 1}
+    job = with_status(job, failed.status)
+    stripped = make_pod("Worker-1", created=after(61), start=after(62))
+    again = planned(job, make_pod("Worker-0"), stripped, now=after(70))
+    assert not again.deletions("pods")
+    assert again.is_true(C.RUNNING)
+    assert counts(again) == {"1": 1}

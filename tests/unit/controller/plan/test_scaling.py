@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 import pytest
 
 from tests.unit.controller.builders import (
     NOW,
     after,
+    job_service,
     label,
     make_job,
     make_pod,
@@ -17,7 +20,8 @@ from tests.unit.controller.builders import (
     started,
     with_status,
 )
-from tfoperator.api.v1.types import ConditionType, ReplicaStatus
+from tfoperator.api import names
+from tfoperator.api.v1.types import ConditionType, ReplicaStatus, ReplicaType
 from tfoperator.controller import PLAIN_NAMES
 from tfoperator.controller.plan import DeleteReason, PlanOptions
 from tfoperator.kube.objects import Pod
@@ -91,6 +95,39 @@ def test_a_type_that_left_the_spec_is_scaled_to_nothing() -> None:
     assert set(result.status.replica_statuses) == {"Worker"}
 
 
+def test_a_type_that_leaves_the_spec_and_comes_back_keeps_its_counts_and_what_it_has_completed() -> None:
+    evaluator = {"replicas": 2, "restartPolicy": "OnFailure"}
+    both, alone = {"Worker": 1, "Evaluator": evaluator}, {"Worker": 1}
+    worker, restarted = make_pod("Worker-0"), make_pod("Evaluator-1", restarts_before=3)
+    running = planned(started(make_job(both)), worker, make_pod("Evaluator-0", "Succeeded"), restarted)
+    assert running.status.restarts == 3
+    left = planned(make_job(alone, status=running.status), worker, restarted)
+    assert left.deleted_pods == ["Evaluator-1"]
+    gone = planned(make_job(alone, status=left.status, runPolicy={"backoffLimit": 2}), worker)
+    assert gone.is_true(C.FAILED), "the restarts count"
+    gone = planned(make_job(alone, status=left.status), worker)
+    assert (gone.status.restarts, gone.status.ready) == (3, "1/1")
+    assert gone.status.replica_statuses["Evaluator"].active == 0
+    assert not planned(make_job(alone, status=gone.status), worker).acts
+    back = planned(make_job(both, status=gone.status), worker)
+    assert back.created_pods == ["Evaluator-1"]
+    assert back.status.restarts == 3
+
+
+@pytest.mark.parametrize("leader", ["Worker", "Chief"])
+def test_a_job_whose_workers_are_scaled_to_nothing_waits_for_more(leader: str) -> None:
+    """By hand, to pause them, or by an autoscaler that can."""
+    evaluated = make_pod("Evaluator-0", "Succeeded")
+    running = planned(started(make_job({"Evaluator": 1, leader: 1})), evaluated, make_pod(f"{leader}-0"))
+    paused = planned(make_job({"Evaluator": 1, leader: 0}, status=running.status), evaluated)
+    assert not paused.has_condition(C.SUCCEEDED)
+    assert f"the job has no {leader} replica now" in paused.condition(C.RUNNING).message
+    back = planned(make_job({"Evaluator": 1, leader: 1}, status=paused.status), evaluated)
+    assert back.created_pods == [f"{leader}-0"]
+    gone = planned(make_job({"Evaluator": 1}, status=paused.status), evaluated)
+    assert gone.is_true(C.SUCCEEDED), "there is nobody to wait for"
+
+
 @pytest.mark.parametrize(
     ("pods", "kept"),
     [
@@ -116,13 +153,35 @@ def _named(pod: Pod) -> object:
     return msgspec.structs.replace(pod.metadata, name=f"pod-{pod.metadata.uid}")
 
 
-def test_of_two_services_for_one_index_the_older_stays() -> None:
+def test_of_two_services_of_the_job_for_one_index_the_older_stays() -> None:
     job = started(make_job({"Worker": 1}))
-    young = make_service("Worker-0", name="twin", created=after(1))
+    double = names.unique_object_name("mnist", ReplicaType.WORKER, 0, job.metadata.uid)
+    young = make_service("Worker-0", name=double, created=after(1))
     for services in ((young, make_service("Worker-0")), (make_service("Worker-0"), young)):
         result = planned(job, make_pod("Worker-0"), services=services)
-        assert [s.name for s in result.deletions("services")] == ["twin"]
+        assert [s.name for s in result.deletions("services")] == [double]
         assert not result.creations("services")
+
+
+@pytest.mark.parametrize("created", [after(-600), after(600)])
+def test_a_service_that_somebody_else_has_made_with_a_pods_labels_is_left_alone(created: datetime) -> None:
+    """`kubectl expose pod mnist-worker-0 --name=tb` gives the new service the pod's labels."""
+    exposed = make_service("Worker-0", name="tb", created=created)
+    job = started(make_job({"Worker": 2}))
+    pods = (make_pod("Worker-0"), make_pod("Worker-1"))
+    assert not planned(job, *pods, services=(exposed, *services_of(job))).changes_objects
+    alone = planned(job, *pods, services=(exposed, make_service("Worker-1")))
+    assert [one.name for one in alone.creations("services")] == ["mnist-worker-0"]
+    suspended = started(make_job({"Worker": 2}, runPolicy={"suspend": True}))
+    let_go = planned(suspended, *pods, services=(exposed, *services_of(job)))
+    assert {one.name for one in let_go.deletions("services")} == {"mnist-worker-0", "mnist-worker-1"}
+
+
+def test_beside_the_one_service_of_a_job_a_service_of_somebody_else_is_left_alone() -> None:
+    job = started(make_job({"Worker": 1}, network="PerJob"))
+    exposed = make_service("Worker-0", name="tb")
+    for services in ((job_service(), exposed), (exposed, job_service())):
+        assert not planned(job, make_pod("Worker-0", subdomain="mnist"), services=services).changes_objects
 
 
 def test_pods_and_services_that_name_no_replica_are_left_alone() -> None:

@@ -129,7 +129,7 @@ def test_after_a_suspension_the_clock_starts_anew() -> None:
     asleep = with_status(make_job({"Worker": 2}, runPolicy={"suspend": True, "progressDeadlineSeconds": 60}), of.status)
     suspended = seen(asleep, 50)
     assert not suspended.has_condition(C.STALLED)
-    awake = with_status(of, suspended.status)
+    awake = with_status(of, planned(with_status(of, suspended.status), services=(), now=after(999)).status)
     resumed = plan_for(Observed(awake, WORKERS, services_of(awake)), after(1000))
     assert resumed.is_true(C.RUNNING)
     running = with_status(awake, resumed.status)

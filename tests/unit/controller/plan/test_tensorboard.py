@@ -23,9 +23,9 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller import Action, Create, Delete, DeleteReason, Observed, Patch, PlanOptions
+from tfoperator.controller import Action, Create, Observed, Patch, PlanOptions
 from tfoperator.kube import apply_merge_patch
-from tfoperator.kube.objects import DeploymentStatus, ObjectMeta, Service
+from tfoperator.kube.objects import Deployment, DeploymentStatus, ObjectMeta, Service
 from tfoperator.kube.patches import strategic_merge
 
 BOARD: dict[str, Any] = {
@@ -283,14 +283,17 @@ def test_what_terminates_keeps_its_name_until_it_is_gone() -> None:
     assert objects.plan(job(None)).tensorboard_actions == ()
 
 
-def test_an_object_with_its_labels_under_another_name_is_removed() -> None:
+def test_what_somebody_else_has_made_with_its_labels_is_left_alone() -> None:
+    """`kubectl expose deployment mnist-tensorboard --name=tb` gives the new service the deployment's labels."""
     objects = there()
-    stray = Service(metadata=ObjectMeta(name="stray", namespace="ns", uid="u", labels=LABELS))
-    seen = objects.seen_with(job())
-    result = plan_for(msgspec.structs.replace(seen, services=(*seen.services, stray)))
-    assert result.tensorboard_actions == (
-        Delete(kind="services", name="stray", uid="u", required=False, reason=DeleteReason.DUPLICATE),
-    )
+    exposed = Service(metadata=ObjectMeta(name="tb", namespace="ns", uid="u", labels=LABELS))
+    copied = Deployment(metadata=ObjectMeta(name="copy", namespace="ns", uid="v", labels=LABELS))
+    for wanted in (job(), job(None)):
+        seen = objects.seen_with(wanted)
+        more = msgspec.structs.replace(
+            seen, services=(exposed, *seen.services), deployments=(copied, *seen.deployments)
+        )
+        assert plan_for(more).tensorboard_actions == plan_for(seen).tensorboard_actions
 
 
 boards = st.none() | st.fixed_dictionaries(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from datetime import datetime, timedelta
 
 import msgspec
@@ -411,3 +412,12 @@ def test_restarts_in_place_count() -> None:
 def test_a_suspended_job_without_objects_is_in_order() -> None:
     story = healthy().spec(runPolicy={"suspend": True}).remove("worker-0").remove("service-worker-0")
     assert story.status("-Running", "Suspended", Worker={}).end() == []
+
+
+def test_a_resumed_job_gets_pods_when_its_status_says_so_and_not_before() -> None:
+    asleep = healthy().spec(runPolicy={"suspend": True}).status("-Running", "-Ready", "Suspended", Worker={})
+    resumed = asleep.remove("worker-0").spec(runPolicy={"suspend": False})
+    early = copy.deepcopy(resumed).pod("worker-0", "again")
+    text = "pod job-worker-0 was made before the status said that the job is resumed"
+    assert early.never() == [f"wrong: job: {text}"]
+    assert resumed.status("-Suspended", Worker={}).pod("worker-0", "again").never() == []

@@ -6,7 +6,7 @@ for the next write that is due anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -23,7 +23,7 @@ from tfoperator.api.v1.types import (
     TFJobStatus,
     TrainingProgress,
 )
-from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, has_record
 from tfoperator.controller.plan.status.conditions import find_condition, is_finished
 from tfoperator.controller.plan.times import whole_second
 from tfoperator.controller.plan.verdict import Stage
@@ -40,17 +40,20 @@ def build_status(
     now: datetime,
     network: Network | None,
     progress: TrainingProgress | None = None,
+    held: Mapping[ReplicaType, int] = {},
 ) -> TFJobStatus:
     """The complete status of the job; what it doesn't speak of (`lastReconcileTime`) is kept from the current one.
 
     Unless the job goes on nothing counts as active: what still runs is being stopped, or nobody waits for it. On
-    success the Go operator counts it as succeeded, and so do we. `network` is what the job's objects are made for, None
+    success the Go operator counts it as succeeded, and so do we. Of a suspended job `held` says by type how many run
+    on because they can't be stopped yet, and those are active. `network` is what the job's objects are made for, None
     before there are any; the status says it if it isn't the Go operator's. `progress` is what the job has reported by
     now, if that is known.
     """
     specs = job.spec.tf_replica_specs
     name = job.metadata.name
-    replica_statuses = {str(g.type): _replica_status(g, stage, name) for g in groups if g.type in specs}
+    statuses = {g.type: _replica_status(g, stage, name, held.get(g.type, 0)) for g in groups}
+    replica_statuses = {str(key): one for key, one in statuses.items() if key in specs or has_record(one)}
     ready = sum(status.ready for status in replica_statuses.values())
     total = sum(group.size for group in groups)
     return msgspec.structs.replace(
@@ -130,7 +133,7 @@ def _differs(old: ReplicaStatus, new: ReplicaStatus) -> bool:
     return old != msgspec.structs.replace(new, started_indexes=old.started_indexes)
 
 
-def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str) -> ReplicaStatus:
+def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str, held: int) -> ReplicaStatus:
     active = ready = failed = succeeded = 0
     for replica in group.replicas:
         state = replica.state
@@ -145,7 +148,7 @@ def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str) -> Replica
             failed += 1
     if stage is not Stage.ACTIVE:
         succeeded += active if stage is Stage.SUCCEEDED else 0
-        active = ready = 0
+        active, ready = held, 0
     counts = {str(index): group.counts[index] for index in sorted(group.counts) if group.counts[index] > 0}
     return ReplicaStatus(
         active=active,

@@ -79,7 +79,8 @@ def _without_annotation(obj: _Dict) -> Conversion:
 def _validate(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
     for problem in errors(validate(decode_tfjob(encode(obj)))):
         # A job that has a status is older than the rule about its name, which it can't change any more.
-        if not (obj.get("status") and problem.field.startswith("metadata.") and not _adds_tensorboard(obj, old)):
+        older = obj.get("status") and problem.field.startswith("metadata.")
+        if not older or _adds_tensorboard(obj, old) or _adds_replicas(obj, old):
             yield FieldProblem(problem.field, "FieldValueInvalid", f"Invalid value: {problem.message}")
     if old is None:
         return
@@ -90,6 +91,14 @@ def _validate(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
     before, after = (member_at(one["spec"], _QUEUE) for one in (old, obj))
     if before is not None and after is not None and before != after:
         yield forbidden("spec.runPolicy.schedulingPolicy.queue", f'can\'t be changed from "{before}" to "{after}"')
+
+
+def _adds_replicas(obj: _Dict, old: _Dict | None) -> bool:
+    before = {} if old is None else old["spec"]["tfReplicaSpecs"]
+    return old is not None and any(
+        name not in before or (spec.get("replicas") or 0) > (before[name].get("replicas") or 0)
+        for name, spec in obj["spec"]["tfReplicaSpecs"].items()
+    )
 
 
 def _adds_tensorboard(obj: _Dict, old: _Dict | None) -> bool:

@@ -536,3 +536,16 @@ def test_a_job_that_runs_is_left_alone_while_it_asks_for_a_class_that_it_may_not
     frozen = result.condition(ConditionType.RUNNING)
     assert (frozen.status, frozen.reason) == ("Unknown", "TFJobInvalid")
     assert "allowed: high" in frozen.message
+
+
+def test_a_job_that_is_resumed_in_the_grace_period_of_its_old_pods_gets_a_gang() -> None:
+    """They were made without one, before an administrator chose a gang scheduler."""
+    running = started(make_job({"Worker": 2}))
+    pods = make_pod("Worker-0"), make_pod("Worker-1")
+    asleep = make_job({"Worker": 2}, status=planned(running, *pods).status, runPolicy={"suspend": True})
+    awake = make_job({"Worker": 2}, status=decide(asleep, *pods, gang=COSCHEDULING).status)
+    waits = decide(awake, make_pod("Worker-1", deleted=NOW), gang=COSCHEDULING)
+    assert not list(waits.actions)
+    result = decide(with_status(awake, waits.status), gang=COSCHEDULING)
+    assert creation_of_group(result) is not None
+    assert {one.body["spec"]["schedulerName"] for one in result.creations("pods")} == {"mine"}
