@@ -17,8 +17,9 @@ from tfoperator.controller.execute.call_pool import CallPool
 from tfoperator.controller.execute.lost_answers import was_deleted
 from tfoperator.controller.execute.name_taken import found_instead
 from tfoperator.controller.execute.outcome import Applied, Result
+from tfoperator.controller.execute.turns import failures_after, in_turn
 from tfoperator.controller.kinds import NOUNS, ObjectKind
-from tfoperator.controller.observe import CacheLag, Claimer, PodArchive, PodWitnesses
+from tfoperator.controller.observe import CacheLag, Claimer, JobMemory, PodArchive, PodWitnesses
 from tfoperator.controller.plan import (
     Action,
     Create,
@@ -48,6 +49,7 @@ class ActionRunner:
         *,
         claimer: Claimer,
         cache_lag: CacheLag,
+        memory: JobMemory,
         pool: CallPool,
         archive: PodArchive | None,
         witnesses: PodWitnesses,
@@ -58,6 +60,7 @@ class ActionRunner:
         self._resources = resources
         self._claimer = claimer
         self._cache_lag = cache_lag
+        self._memory = memory
         self._pool = pool
         self._archive = archive
         self._witnesses = witnesses
@@ -76,7 +79,9 @@ class ActionRunner:
         if phase.name in (PhaseName.LOOKS, PhaseName.STACKS):
             return self._ask_witnesses(job, phase)
         self._cache_lag.expect(job, phase.actions)
-        calls = [partial(self._run_chain, job, chain) for chain in phase.chains]
+        failed = self._memory.failed(job.metadata.uid) if phase.slow_start else {}
+        chains = in_turn(phase.chains, failed)
+        calls = [partial(self._run_chain, job, chain) for chain in chains]
         try:
             if phase.slow_start:
                 results = self._pool.slow_start(calls, ok=_has_no_failure)
@@ -87,7 +92,11 @@ class ActionRunner:
             self._cache_lag.forget_creations(job, phase.actions)
             raise
         for position in skipped:
-            self._not_done(job, phase.chains[position])
+            self._not_done(job, chains[position])
+        if phase.slow_start:
+            failures = [chain for chain, one in zip(chains, done, strict=False) if not _has_no_failure(one)]
+            if failures or failed:
+                self._memory.note_failed(job.metadata.uid, failures_after(failed, chains, failures))
         applied = [one for chain in done for one in chain]
         if skipped or not all(map(_may_go_on, applied)):
             incomplete.add(phase.name)

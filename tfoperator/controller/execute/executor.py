@@ -58,6 +58,7 @@ class PlanExecutor:
             resources,
             claimer=claimer,
             cache_lag=cache_lag,
+            memory=memory,
             pool=pool,
             archive=archive,
             witnesses=witnesses,

@@ -2,14 +2,15 @@
 
 The defaulted and validated spec (the same for one generation, and a job is looked at far more often than changed);
 what the API server refused, so that it becomes a condition instead of a loop; which warnings were given; the
-comparison with the live state that waits to be recorded; and since when a change of the status waits. Refusals are
-forgotten with each comparison: a policy, or a webhook that spoils pods, may have been mended since, and no event tells
-of that. (The status written last is not here: see `cache_lag`.)
+comparison with the live state that waits to be recorded; since when a change of the status waits; and which replicas
+could not be made. Refusals are forgotten with each comparison: a policy, or a webhook that spoils pods, may have been
+mended since, and no event tells of that. (The status written last is not here: see `cache_lag`.)
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 import msgspec
 
@@ -43,6 +44,7 @@ class _Waiting(msgspec.Struct, frozen=True):
 class _Entry:
     __slots__ = (
         "comparison",
+        "failed",
         "generation",
         "known_since",
         "problems",
@@ -56,6 +58,7 @@ class _Entry:
 
     def __init__(self, known_since: float) -> None:
         self.known_since = known_since
+        self.failed: Mapping[str, int] = {}
         self.generation = -1
         self.spec: TFJobSpec | None = None
         self.problems: tuple[str, ...] = ()
@@ -161,6 +164,19 @@ class JobMemory:
             entry = self._entries.get(uid)
             if entry is not None:
                 entry.waiting = None
+
+    def failed(self, uid: str) -> Mapping[str, int]:
+        """What `note_failed` was told last."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            return {} if entry is None else entry.failed
+
+    def note_failed(self, uid: str, failed: Mapping[str, int]) -> None:
+        """Remember which replicas could not be made at the last try, in whatever order `turns` gives them."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is not None:
+                entry.failed = failed
 
     def settle(self, uid: str, versions: frozenset[str] | None) -> None:
         """The last sync found nothing to do, and nothing to wait for, with the job's objects at these versions.
