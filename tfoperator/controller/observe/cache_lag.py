@@ -9,7 +9,8 @@ version at least as new (also by `look()`), so that a sync can't take back a res
 
 *Writes of others* can't be known: those of the leader before this one, and pods that vanished because a watch lags.
 They are asked about (`verify()`), once per inherited job and whenever a plan rests on a pod's absence: a GET of the job
-and one per pod that has vanished. Believing the cache would cost a restart that never was, run a finished job again, or
+and one per pod that has vanished. A job that a write did not find, or not as it was
+taken to be, is asked about, too, before more is made for it. Believing the cache would cost a restart that never was, run a finished job again, or
 take the pods from a running one.
 """
 
@@ -82,19 +83,26 @@ class CacheLag:
         self._written: dict[str, _Written] = {}  # by UID
         self._cached_versions: dict[str, str] = {}  # by UID, as `newest` saw them last
         self._since: datetime | None = None  # when this process began to lead
-        # UIDs of jobs that others may have worked on until this process led, and that it has not acted on since. Only
-        # a job's own sync takes it out, and jobs are never put in again.
-        self._inherited: set[str] = set()
+        # UIDs of jobs that may not be what the cache shows: others may have worked on them until this process led, and
+        # it has not acted on them since, or a write did not find them so. Only a job's own sync takes it out.
+        self._doubtful: set[str] = set()
 
     def inherit(self, jobs: Iterable[TFJob]) -> None:
         """Note that this process begins to lead: others may have worked on these jobs until now."""
-        self._inherited.update(job.metadata.uid for job in jobs)
+        self._doubtful.update(job.metadata.uid for job in jobs)
         self._since = whole_second(self._clock.now())
+
+    def doubt(self, uid: str) -> None:
+        """A write did not find the job, or another version of it: the cache is behind, and may be so for long.
+
+        What is left of a job that is gone goes one by one, and each would be made again for the garbage collector.
+        """
+        self._doubtful.add(uid)
 
     def forget(self, uid: str) -> None:
         """The job is gone."""
         self._expectations.forget_owner(uid)
-        self._inherited.discard(uid)
+        self._doubtful.discard(uid)
         with self._lock:
             self._written.pop(uid, None)
             self._cached_versions.pop(uid, None)
@@ -179,7 +187,7 @@ class CacheLag:
         Raises StaleCache if the cache is behind, or another KubeError.
         """
         job = observed.job
-        doubtful = job.metadata.uid in self._inherited or self._came_late(job)
+        doubtful = job.metadata.uid in self._doubtful or self._came_late(job)
         if not plan.absent and not (doubtful and plan.changes_objects):
             return
         seen = {pod.metadata.uid for pod in observed.pods}
@@ -188,7 +196,7 @@ class CacheLag:
         missed = [what for what in self._all_calls(calls) if what]
         if missed:
             raise StaleCache(f"{missed[0]}, but the cache does not show it yet")
-        self._inherited.discard(job.metadata.uid)
+        self._doubtful.discard(job.metadata.uid)
 
     def _came_late(self, job: TFJob) -> bool:
         """Whether this is the first state of a job that was there before this process led: the watch lags.
