@@ -19,12 +19,13 @@ from tfoperator.controller.execute.outcome import (
     Outcome,
     Result,
     is_final,
+    is_refusal,
     refusal,
 )
 from tfoperator.controller.kinds import NOUNS, ObjectKind
 from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.controller.plan import Action, Create, Delete, Patch, PlannedEvent
-from tfoperator.kube.errors import ForbiddenError, KubeError
+from tfoperator.kube.errors import KubeError
 
 _MAX_NAMES = 5
 _VERBS: tuple[tuple[type[Action], str], ...] = ((Create, "Create"), (Patch, "Change"), (Delete, "Delete"))
@@ -88,7 +89,7 @@ class Report:
             if message:
                 self._events.warn_once(job, _FAILED_TENSORBOARD, message)
                 outcome.errors.append(NameTaken(message))
-            elif is_final(error) or isinstance(error, ForbiddenError):
+            elif is_refusal(error):
                 refused = f"Error with {NOUNS[action.kind]} {action.name}: {error}"
                 self._events.warn_once(job, _FAILED_TENSORBOARD, refused)
                 outcome.errors.append(AlreadyReported(refused))
@@ -104,8 +105,7 @@ class Report:
         # One complaint for all: what refuses to have a pod stopped (a policy, mostly) refuses that of each.
         self._events.failed(job, _FAILED_STOP, "Error stopping pods", failures, once=True)
         for error in failures:
-            refused = is_final(error) or isinstance(error, ForbiddenError)
-            outcome.errors.append(AlreadyReported(str(error)) if refused else error)
+            outcome.errors.append(AlreadyReported(str(error)) if is_refusal(error) else error)
 
 
 def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> tuple[PlannedEvent, ...]:
