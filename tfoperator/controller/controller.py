@@ -176,6 +176,10 @@ class TFJobController:
         """Have a comparison with the live state recorded; queue the job, too, if it needs a write."""
         self._memory.compared(uid, comparison)
 
+    def forget_writes(self) -> None:
+        """The API server was restored from a backup, and does not know what was written last: believe the caches."""
+        self._cache_lag.forget_writes()
+
     def is_settled(self, job: TFJob) -> bool:
         """Whether the last sync of a job left nothing to do, and the caches show nothing new of what it saw."""
         return self._memory.settled(job.metadata.uid) == self._claimer.versions(job)

@@ -16,7 +16,7 @@ quantity that is none. Admission webhooks deny with 400, too, in words of their 
 
 _DENIED = ("denied the request", "denied request")
 """What API servers say of an admission webhook and of a ValidatingAdmissionPolicy that deny, whatever code those give
-(a policy without a reason of its own: 422 Invalid). Who denies may think better of it, or somebody else of the policy."""
+(a policy without a reason of its own gives 422 Invalid). They may think better of it."""
 
 
 class AlreadyReported(KubeError):

@@ -62,8 +62,11 @@ class StatusWriter:
         except ConflictError:
             # What has changed is on its way to the cache.
             logger.debug("the status is not written yet, the job has changed", extra={"job": meta.key})
-            self._cache_lag.doubt(meta.uid)
             outcome.waiting = True
+            try:
+                self._cache_lag.changed(job)
+            except KubeError as error:
+                outcome.errors.append(error)
             return False
         except KubeError as error:
             if isinstance(error, InvalidError):

@@ -9,9 +9,9 @@ version at least as new (also by `look()`), so that a sync can't take back a res
 
 *Writes of others* can't be known: those of the leader before this one, and pods that vanished because a watch lags.
 They are asked about (`verify()`), once per inherited job and whenever a plan rests on a pod's absence: a GET of the job
-and one per pod that has vanished. A job that a write did not find, or not as it was
-taken to be, is asked about, too, before more is made for it. Believing the cache would cost a restart that never was, run a finished job again, or
-take the pods from a running one.
+and one per pod that has vanished. A job that a write did not find, or not as it was taken to be, is asked about, too,
+before more is made for it. Believing the cache would cost a restart that never was, run a finished job again, or take
+the pods from a running one.
 """
 
 from __future__ import annotations
@@ -99,6 +99,23 @@ class CacheLag:
         """
         self._doubtful.add(uid)
 
+    def changed(self, job: TFJob) -> None:
+        """A write found another version of the job. Raises KubeError.
+
+        That is mostly a newer one, which the cache will show. If it is the status written last that the API server does
+        not know, since it was restored from a backup, no cache will ever show that.
+        """
+        meta = job.metadata
+        self.doubt(meta.uid)
+        with self._lock:
+            written = self._written.get(meta.uid)
+        if written is None or written.version != meta.resource_version:
+            return
+        live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial).metadata
+        if is_older(live.resource_version, written.version):
+            with self._lock:
+                self._written.pop(meta.uid, None)
+
     def forget(self, uid: str) -> None:
         """The job is gone."""
         self._expectations.forget_owner(uid)
@@ -156,7 +173,8 @@ class CacheLag:
             stale = is_older(meta.resource_version, written.version)
             if stale is None:
                 stale = meta.resource_version == written.cached_version
-            if not stale:
+            # An API server that was restored from a backup knows nothing of what was written after that.
+            if not stale or is_older(meta.resource_version, written.cached_version):
                 del self._written[meta.uid]
                 return cached
         meta = msgspec.structs.replace(meta, resource_version=written.version)
@@ -178,6 +196,11 @@ class CacheLag:
             cached_version = self._cached_versions.get(meta.uid)
             if cached_version is not None:
                 self._written[meta.uid] = _Written(answer.status, meta.resource_version, cached_version)
+
+    def forget_writes(self) -> None:
+        """The API server does not know the statuses that were written last: what the caches show holds."""
+        with self._lock:
+            self._written.clear()
 
     # Writes of others.
 

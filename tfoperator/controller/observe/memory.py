@@ -50,6 +50,7 @@ class _Entry:
         "problems",
         "refusals",
         "settled",
+        "source",
         "spec",
         "uncounted",
         "waiting",
@@ -60,6 +61,7 @@ class _Entry:
         self.known_since = known_since
         self.failed: Mapping[str, int] = {}
         self.generation = -1
+        self.source: TFJobSpec | None = None
         self.spec: TFJobSpec | None = None
         self.problems: tuple[str, ...] = ()
         self.refusals: tuple[str, ...] = ()
@@ -84,11 +86,13 @@ class JobMemory:
         """What is known of a job; defaults and validation are computed once per generation. `now` is monotonic.
 
         Templates that have been edited since the generation before are named once, the first time that it is seen.
+        A generation is believed only together with its spec: after a backup was restored another spec may have it.
         """
         meta = cached.metadata
         with self._lock:
             entry = self._entries.setdefault(meta.uid, _Entry(now))
-            spec = entry.spec if entry.generation == meta.generation > 0 else None
+            known = entry.generation == meta.generation > 0 and entry.source == cached.spec
+            spec = entry.spec if known else None
             if spec is not None:
                 return self._remembered(entry, spec, now)
         defaulted = default(cached)
@@ -96,6 +100,7 @@ class JobMemory:
         with self._lock:
             edited = () if entry.spec is None else _edited_templates(entry.spec, defaulted.spec)
             entry.generation, entry.spec, entry.problems, entry.refusals = meta.generation, defaulted.spec, problems, ()
+            entry.source = cached.spec
             entry.uncounted = uncounted_types(cached.spec.tf_replica_specs)
             entry.warned.clear()
             return self._remembered(entry, defaulted.spec, now, edited)

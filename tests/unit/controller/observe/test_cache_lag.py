@@ -5,6 +5,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
+from tests.support.restorable_api import RestorableApi
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobStatus
 from tfoperator.controller import StaleCache, is_older
 from tfoperator.controller.observe import CacheLag
@@ -68,6 +69,47 @@ def test_versions_that_cannot_be_compared_count_as_new_once_they_change() -> Non
     lag.status_written(job("b", phase="Running"))
     assert lag.look(job("a"))[0].status.phase == "Running"
     assert lag.look(job("c", phase="Failed"))[0].status.phase == "Failed"
+
+
+def test_a_cache_that_goes_back_behind_what_it_showed_at_the_last_write_is_believed() -> None:
+    lag = cache_lag()
+    lag.look(job("10"))
+    lag.status_written(job("12", phase="Running"))
+    assert lag.look(job("9", phase="Pending"))[0].status.phase == "Pending"
+    assert lag.look(job("9", phase="Pending"))[0].metadata.resource_version == "9"
+
+
+def test_writes_that_the_server_does_not_know_are_forgotten() -> None:
+    lag = cache_lag()
+    lag.look(job("10"))
+    lag.status_written(job("12", phase="Running"))
+    lag.forget_writes()
+    assert lag.look(job("10", phase="Pending"))[0].status.phase == "Pending"
+
+
+def test_a_write_that_only_we_remember_does_not_hold_up_those_that_follow() -> None:
+    """The backup that was restored has the job as the cache shows it, which the last write had not reached yet."""
+    api = RestorableApi()
+    with Harness(api=api) as harness:
+        harness.submit_and_sync(Worker=1)
+        [before] = api.objects(TFJOBS)
+        api.mute("tfjobs")
+
+        def play(phase: str) -> None:
+            api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": phase}})
+            lister = harness.informers.pods.lister
+            eventually(lambda: lister.get("ns", "job-worker-0").status.phase == phase, what=phase)
+            harness.forget_calls()
+            harness.controller.sync_tfjob("ns/job")
+
+        play("Running")
+        assert harness.condition("Running")["status"] == "True"
+        api.set_back(TFJOBS, before)
+        play("Succeeded")
+        assert harness.calls() == [("patch", "tfjobs"), ("get", "tfjobs")]
+        assert harness.queue.num_requeues("ns/job") == 1
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.condition("Succeeded")["status"] == "True"
 
 
 def test_a_status_written_for_a_job_that_was_forgotten_is_dropped() -> None:
