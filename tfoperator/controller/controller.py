@@ -221,7 +221,7 @@ class TFJobController:
         observed = self._observer.observe(cached)
         decided = plan(observed, self._clock.now(), self._plan_options)
         self._cache_lag.verify(observed, decided)
-        outcome = self._executor.execute(observed.job, decided)
+        outcome = self._executor.execute(observed.job, decided, observed.refused)
         requeue = requeue_after(decided, outcome)
         nothing_to_do = not (decided.phases or decided.write_status or decided.write_status_first)
         idle = nothing_to_do and requeue == Requeue() and observed.unseen == Unseen()

@@ -51,6 +51,12 @@ class Report:
         if any(one.result in (Result.OURS, Result.LEAVING) for one in applied):
             outcome.waiting = True
 
+    def unclaimed(self, job: TFJob, refused: Mapping[str, str], outcome: Outcome) -> None:
+        """Tell of objects (by name, with the reason) that could not be adopted or released; have that tried again."""
+        for name, message in refused.items():
+            self._events.warn_once(job, "FailedClaim", message, about=f"FailedClaim {name}")
+            outcome.errors.append(AlreadyReported(message))
+
     def _count(self, applied: Sequence[Applied]) -> None:
         for kind in ("services", "pods", "podgroups"):
             created = [one.result for one in applied if isinstance(one.action, Create) and one.action.kind == kind]

@@ -26,7 +26,7 @@ import msgspec
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobStatus
 from tfoperator.clock import Clock
 from tfoperator.controller.kinds import expectation_key
-from tfoperator.controller.observe.claim import Claimer, matches
+from tfoperator.controller.observe.claim import Claimer, is_refused, matches
 from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen, seconds_between, whole_second
 from tfoperator.expectations import ExpectationKey, Expectations
 from tfoperator.kube.errors import KubeError, NotFoundError
@@ -242,7 +242,12 @@ class CacheLag:
             return ""
         if not matches(meta.labels, job.metadata.name):
             # Without our labels no cache will ever show it, however long we wait.
-            self._claimer.release(job, PODS, meta, decode_partial)
+            try:
+                self._claimer.release(job, PODS, meta, decode_partial)
+            except KubeError as error:
+                if not is_refused(error):
+                    raise
+                # Its name is taken: whoever creates the successor tells of that.
             return ""
         return f"pod {name} is there"
 
