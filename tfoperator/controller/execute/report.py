@@ -96,8 +96,9 @@ class Report:
                 self._events.warn_once(job, _FAILED_TENSORBOARD, message)
                 outcome.errors.append(NameTaken(message))
             elif is_refusal(error):
-                refused = f"Error with {NOUNS[action.kind]} {action.name}: {error}"
-                self._events.warn_once(job, _FAILED_TENSORBOARD, refused)
+                what = f"{NOUNS[action.kind]} {action.name}"
+                refused = f"Error with {what}: {error}"
+                self._events.warn_once(job, _FAILED_TENSORBOARD, refused, about=f"{_FAILED_TENSORBOARD} {what}")
                 outcome.errors.append(AlreadyReported(refused))
             elif error is not None:
                 outcome.errors.append(error)
