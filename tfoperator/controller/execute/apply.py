@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from tfoperator.api.v1.types import TFJob
+from tfoperator.clock import Clock
 from tfoperator.controller.execute.call_pool import CallPool
 from tfoperator.controller.execute.lost_answers import was_deleted
 from tfoperator.controller.execute.name_taken import found_instead
@@ -51,6 +52,7 @@ class ActionRunner:
         cache_lag: CacheLag,
         memory: JobMemory,
         pool: CallPool,
+        clock: Clock,
         archive: PodArchive | None,
         witnesses: PodWitnesses,
         plan_again: Callable[[str], None],
@@ -62,6 +64,7 @@ class ActionRunner:
         self._cache_lag = cache_lag
         self._memory = memory
         self._pool = pool
+        self._clock = clock
         self._archive = archive
         self._witnesses = witnesses
         self._plan_again = plan_again
@@ -137,7 +140,7 @@ class ActionRunner:
             if not isinstance(error, AlreadyExistsError):
                 return Applied(action, Result.FAILED, error)
             try:
-                return found_instead(self._client, self._claimer, job, resource, action)
+                return found_instead(self._client, self._claimer, job, resource, action, self._clock.now())
             except KubeError as second:
                 return Applied(action, Result.FAILED, second)
         if action.replica is None:

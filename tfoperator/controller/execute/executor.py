@@ -62,6 +62,7 @@ class PlanExecutor:
             cache_lag=cache_lag,
             memory=memory,
             pool=pool,
+            clock=clock,
             archive=archive,
             witnesses=witnesses,
             plan_again=plan_again,

@@ -38,7 +38,10 @@ class Result(Enum):
 
 
 class Applied(NamedTuple):
-    """An action and what became of it. `error` is set for FAILED, `message` (for people) for FOREIGN."""
+    """An action and what became of it. `error` is set for FAILED, `message` (for people) for FOREIGN.
+
+    A LEAVING has a `message` if it takes too long.
+    """
 
     action: Action
     result: Result
