@@ -15,7 +15,7 @@ from functools import partial
 from tfoperator.api.v1.types import TFJob
 from tfoperator.clock import Clock
 from tfoperator.controller.execute.call_pool import CallPool
-from tfoperator.controller.execute.lost_answers import was_deleted
+from tfoperator.controller.execute.lost_answers import was_deleted, was_refused
 from tfoperator.controller.execute.name_taken import found_instead
 from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.execute.turns import failures_after, in_turn
@@ -137,12 +137,15 @@ class ActionRunner:
             self._client.create(resource, job.metadata.namespace, action.body, decode_nothing)
         except KubeError as error:
             self._cache_lag.expect_no_more(job, action)
+            if not was_refused(error):
+                self._cache_lag.may_exist(job, action)
             if not isinstance(error, AlreadyExistsError):
                 return Applied(action, Result.FAILED, error)
             try:
                 return found_instead(self._client, self._claimer, job, resource, action, self._clock.now())
             except KubeError as second:
                 return Applied(action, Result.FAILED, second)
+        self._cache_lag.may_exist(job, action)
         if action.replica is None:
             logger.info("created %s %s", NOUNS[action.kind], action.name, extra={"job": job.metadata.key})
         return Applied(action, Result.DONE)

@@ -79,9 +79,10 @@ class CacheLag:
         self._expectations = expectations
         self._clock = clock
         self._all_calls = all_calls
-        self._lock = threading.Lock()  # guards _written and _cached_versions
+        self._lock = threading.Lock()  # guards _written, _cached_versions and _absent
         self._written: dict[str, _Written] = {}  # by UID
         self._cached_versions: dict[str, str] = {}  # by UID, as `newest` saw them last
+        self._absent: dict[str, frozenset[str]] = {}  # by UID, names of pods that were asked about and are not there
         self._since: datetime | None = None  # when this process began to lead
         # UIDs of jobs that may not be what the cache shows: others may have worked on them until this process led, and
         # it has not acted on them since, or a write did not find them so. Only a job's own sync takes it out.
@@ -123,6 +124,7 @@ class CacheLag:
         with self._lock:
             self._written.pop(uid, None)
             self._cached_versions.pop(uid, None)
+            self._absent.pop(uid, None)
 
     # Own writes.
 
@@ -198,28 +200,45 @@ class CacheLag:
                 self._written[meta.uid] = _Written(answer.status, meta.resource_version, cached_version)
 
     def forget_writes(self) -> None:
-        """The API server does not know the statuses that were written last: what the caches show holds."""
+        """The API server does not know the statuses that were written last, nor which pods were there: caches hold."""
         with self._lock:
             self._written.clear()
+            self._absent.clear()
 
     # Writes of others.
 
     def verify(self, observed: Observed, plan: Plan) -> None:
         """Look up the job, and pods that vanished without our doing, if the plan depends on what the cache says.
 
-        Raises StaleCache if the cache is behind, or another KubeError.
+        What was found absent stays so until we create it, for nobody else does: where pods can't be made, for want of
+        quota, they are not asked about with each try. Raises StaleCache if the cache is behind, or another KubeError.
         """
         job = observed.job
-        doubtful = job.metadata.uid in self._doubtful or self._came_late(job)
-        if not plan.absent and not (doubtful and plan.changes_objects):
+        uid = job.metadata.uid
+        doubtful = uid in self._doubtful or self._came_late(job)
+        with self._lock:
+            known = self._absent.get(uid, frozenset())
+        unknown = [name for name in plan.absent if name not in known]
+        if not unknown and not (doubtful and plan.changes_objects):
             return
         seen = {pod.metadata.uid for pod in observed.pods}
-        calls: list[Callable[[], str]] = [partial(self._is_there, job, name, seen) for name in plan.absent]
+        calls: list[Callable[[], str]] = [partial(self._is_there, job, name, seen) for name in unknown]
         calls.append(partial(self._has_changed, job))
         missed = [what for what in self._all_calls(calls) if what]
         if missed:
             raise StaleCache(f"{missed[0]}, but the cache does not show it yet")
-        self._doubtful.discard(job.metadata.uid)
+        self._doubtful.discard(uid)
+        if plan.absent:
+            with self._lock:
+                self._absent[uid] = frozenset(plan.absent)
+
+    def may_exist(self, job: TFJob, action: Create) -> None:
+        """The object was created, or may have been."""
+        uid = job.metadata.uid
+        with self._lock:
+            absent = self._absent.get(uid)
+            if absent is not None and action.name in absent:
+                self._absent[uid] = absent - {action.name}
 
     def _came_late(self, job: TFJob) -> bool:
         """Whether this is the first state of a job that was there before this process led: the watch lags.

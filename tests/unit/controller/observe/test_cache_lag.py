@@ -5,6 +5,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
+from tests.support.fake_api import api_error
 from tests.support.restorable_api import RestorableApi
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobStatus
 from tfoperator.controller import StaleCache, is_older
@@ -132,6 +133,43 @@ def test_a_pod_that_only_the_cache_misses_is_not_counted_as_lost(harness: Harnes
         harness.controller.sync_tfjob("ns/job")
     assert harness.calls("create", "patch") == []
     indexer.add(pod)
+
+
+def test_pods_that_are_known_to_be_gone_are_not_asked_about_while_they_cannot_be_made(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=5, restart_policy="OnFailure")
+    harness.run_all()
+    for index in range(1, 5):
+        harness.api.remove(PODS, "ns", f"job-worker-{index}")
+    harness.api.fail("create", "pods", api_error(403, "Forbidden", "exceeded quota"), times=3)
+    asked = []
+    for _ in range(4):
+        harness.forget_calls()
+        harness.sync()
+        asked.append(harness.calls("get"))
+    assert sorted(asked[0]) == [("get", "pods")] * 4 + [("get", "tfjobs")]
+    assert asked[1:] == [[]] * 3
+    assert len(harness.api.names(PODS)) == 5
+    harness.run_all()
+    assert harness.status()["restarts"] == 4
+
+
+def test_a_pod_that_may_have_been_made_is_asked_about_again(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
+    harness.run_all()
+    harness.api.remove(PODS, "ns", "job-worker-1")
+    harness.api.fail("create", "pods", api_error(403, "Forbidden", "exceeded quota"))
+    harness.api.fail("create", "pods", api_error(504, "Timeout"))
+    harness.sync(times=2)
+    harness.forget_calls()
+    harness.sync()
+    assert ("get", "pods") in harness.calls()
+    assert len(harness.api.names(PODS)) == 2
+    harness.run_all()
+    # Lost again: what was known of its predecessor says nothing.
+    harness.api.remove(PODS, "ns", "job-worker-1")
+    harness.forget_calls()
+    harness.sync()
+    assert ("get", "pods") in harness.calls()
 
 
 def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again() -> None:
