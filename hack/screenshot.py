@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tfoperator.api.loading import load_manifests
-from tfoperator.cli.views.live import LiveView
+from tfoperator.cli.views.run.live import LiveView
 from tfoperator.local.run import JobRun
 
 ROOT = Path(__file__).resolve().parent.parent

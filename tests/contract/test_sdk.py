@@ -95,7 +95,7 @@ def test_a_resource_that_the_server_does_not_have_is_not_a_missing_object(
     sdk: TFJobClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = Resource("kubeflow.org", "v7", "TFJob", "tfjobs")
-    monkeypatch.setattr("tfoperator.sdk.reader.TFJOBS", absent)
+    monkeypatch.setattr("tfoperator.sdk.job_access.TFJOBS", absent)
     monkeypatch.setattr("tfoperator.sdk.client.TFJOBS", absent)
     for call in (sdk.list_jobs, lambda: sdk.get_job("a"), lambda: sdk.create_job(tfjob("a"))):
         with pytest.raises(NotInstalled):

@@ -11,22 +11,22 @@ import tfoperator
 from tfoperator.cli.commands import local, pipeline
 from tfoperator.cli.commands.convert import convert
 from tfoperator.cli.commands.crd import print_crd
-from tfoperator.cli.commands.delete import delete
-from tfoperator.cli.commands.describe import describe
-from tfoperator.cli.commands.events import events
-from tfoperator.cli.commands.get import get
+from tfoperator.cli.commands.jobs.delete import delete
+from tfoperator.cli.commands.jobs.describe import describe
+from tfoperator.cli.commands.jobs.events import events
+from tfoperator.cli.commands.jobs.get import get
+from tfoperator.cli.commands.jobs.logs import logs
+from tfoperator.cli.commands.jobs.report import report
+from tfoperator.cli.commands.jobs.scale import scale
+from tfoperator.cli.commands.jobs.stacks import stacks
+from tfoperator.cli.commands.jobs.submit import submit
+from tfoperator.cli.commands.jobs.suspend import resume, suspend
+from tfoperator.cli.commands.jobs.wait import wait
 from tfoperator.cli.commands.launch import launch
-from tfoperator.cli.commands.logs import logs
 from tfoperator.cli.commands.migrate import migrate
-from tfoperator.cli.commands.report import report
 from tfoperator.cli.commands.run import run
-from tfoperator.cli.commands.scale import scale
-from tfoperator.cli.commands.stacks import stacks
-from tfoperator.cli.commands.submit import submit
-from tfoperator.cli.commands.suspend import resume, suspend
 from tfoperator.cli.commands.ui import ui
 from tfoperator.cli.commands.validate import validate
-from tfoperator.cli.commands.wait import wait
 from tfoperator.cli.program_job import is_program
 from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, EXIT_USAGE, complain
 from tfoperator.cli.terminal.output import note

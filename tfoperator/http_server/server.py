@@ -9,20 +9,17 @@ of all requests together is bounded in the same way.
 from __future__ import annotations
 
 import asyncio
-import http.client
 import logging
 import socket
 import ssl
 import threading
 from abc import ABC, abstractmethod
-from collections import Counter
-from contextlib import suppress
 from functools import partial
-from http import HTTPStatus
 
 import msgspec
 
 from tfoperator.http_server.accepting import Acceptor
+from tfoperator.http_server.connections import Connection, Connections
 from tfoperator.http_server.limits import Limits, listen, source_of
 from tfoperator.http_server.messages import (
     MAX_HEAD,
@@ -31,45 +28,14 @@ from tfoperator.http_server.messages import (
     Request,
     StreamedAnswer,
     encode_head,
-    parse_head,
     wants_to_close,
 )
+from tfoperator.http_server.reading import ENDED, discard, read_request
 from tfoperator.http_server.streaming import send_stream
 
 logger = logging.getLogger(__name__)
 
-_CHUNK = 64 << 10
 _DRAIN_SECONDS = 5.0
-_FLEETING_SECONDS = 1.0
-_LINGER_SECONDS = 1.0
-_LINGER_BYTES = 256 << 10
-"""As much of a refused request is read and thrown away: a connection that is closed with bytes unread is reset, and
-the client may never see why it was refused. As Go's net/http does it."""
-_ENDED = (OSError, EOFError, ssl.SSLError, http.client.HTTPException)
-"""How a connection ends that its client, or a deadline, has ended. (TimeoutError is an OSError.)"""
-
-
-class _Connection:
-    """One connection, of the loop's thread only. While it is `busy` its request is being answered.
-
-    `streaming`: with an answer that has no end, so that stopping does not wait for it.
-    """
-
-    def __init__(self, plain: socket.socket, source: str, now: float) -> None:
-        self.plain = plain
-        self.source = source
-        self.busy = False
-        self.streaming = False
-        self.idle_since = now
-        self.received = 0
-        self.task: asyncio.Task[None] | None = None
-        self.transport: asyncio.WriteTransport | None = None
-
-    def close(self) -> None:
-        """Close it, if its end was not an orderly one already."""
-        if self.transport is not None:
-            self.transport.abort()
-        self.plain.close()
 
 
 class HttpServer(ABC):
@@ -92,7 +58,7 @@ class HttpServer(ABC):
         self._started = threading.Event()
         self._stopping: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
-        self._connections: list[_Connection] = []  # the oldest first; of the loop's thread only
+        self._connections = Connections(limits)  # of the loop's thread only
 
     @abstractmethod
     async def respond(self, request: Request) -> Answer | StreamedAnswer:
@@ -160,9 +126,9 @@ class HttpServer(ABC):
                 acceptor.start(self._loop)
         await self._stopping.wait()
         self._stop_accepting()
-        for connection in list(self._connections):
+        for connection in self._connections:
             if not connection.busy or connection.streaming:
-                self._end(connection)
+                self._connections.end(connection)
         under_way = [one.task for one in self._connections if one.task is not None]
         if under_way:
             await asyncio.wait(under_way, timeout=_DRAIN_SECONDS)
@@ -177,56 +143,28 @@ class HttpServer(ABC):
 
     def _let_in(self, plain: socket.socket, address: str) -> None:
         source = source_of(address)
-        if not (self.is_ready() and self._make_room(source)):
+        if not (self.is_ready() and self._connections.make_room(source, self._loop.time())):
             self.refused("turned_away")
             plain.close()
             return
         plain.setblocking(False)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = _Connection(plain, source, self._loop.time())
-        self._connections.append(connection)
+        connection = Connection(plain, source, self._loop.time())
+        self._connections.add(connection)
         connection.task = self._loop.create_task(self._serve(connection))
         # Not the task's own doing: one that is cancelled before its first step does nothing.
         connection.task.add_done_callback(partial(self._ended, connection))
 
-    def _make_room(self, source: str) -> bool:
-        """Whether there is room for one more of this source, now that an idle one had to go if there was none."""
-        sources: dict[str, list[_Connection]] = {}
-        for one in self._connections:
-            sources.setdefault(one.source, []).append(one)
-        own = sources.get(source, [])
-        if len(own) >= self._limits.per_source:
-            # Not sooner: to let in and put out as fast as they come would be all that we do.
-            return self._end_one_of(own, idle_seconds=_FLEETING_SECONDS)
-        if len(self._connections) < self._limits.connections:
-            return True
-        most = max(sources.values(), key=len)
-        return len(most) > len(own) + 1 and self._end_one_of(most, idle_seconds=0.0)
-
-    def _end_one_of(self, connections: list[_Connection], idle_seconds: float) -> bool:
-        """End that which has been idle for longest, if there is one that has been for so long."""
-        idle = min((one for one in connections if not one.busy), key=lambda one: one.idle_since, default=None)
-        if idle is None or self._loop.time() - idle.idle_since < idle_seconds:
-            return False
-        self._end(idle)
-        return True
-
-    def _end(self, connection: _Connection) -> None:
-        self._connections.remove(connection)
-        if connection.task is not None:
-            connection.task.cancel()
-
-    def _ended(self, connection: _Connection, _task: asyncio.Task[None]) -> None:
+    def _ended(self, connection: Connection, _task: asyncio.Task[None]) -> None:
         connection.close()
         # The task's traceback refers to the connection, which has a quarter of a megabyte of TLS buffers: don't leave
         # it to the garbage collector.
         connection.task = connection.transport = None
-        if connection in self._connections:
-            self._connections.remove(connection)
+        self._connections.forget(connection)
 
     # Answering.
 
-    async def _serve(self, connection: _Connection) -> None:
+    async def _serve(self, connection: Connection) -> None:
         limits = self._limits
         reader = asyncio.StreamReader(limit=MAX_HEAD)
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -244,7 +182,7 @@ class HttpServer(ABC):
             connection.transport.set_write_buffer_limits(high=1, low=0)
             writer = asyncio.StreamWriter(connection.transport, protocol, reader, self._loop)
             await self._converse(connection, reader, writer)
-        except _ENDED as error:
+        except ENDED as error:
             logger.debug("connection from %s: %s", connection.source, error)
         except Exception:
             self.refused("error")
@@ -263,7 +201,7 @@ class HttpServer(ABC):
             self._loop.remove_reader(plain)
 
     async def _converse(
-        self, connection: _Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Read requests and answer them, one after the other, until the connection is to end."""
         limits, seconds, last, refused = self._limits, self._limits.request_seconds, False, False
@@ -272,7 +210,9 @@ class HttpServer(ABC):
                 first = await reader.readexactly(1)
             try:
                 async with asyncio.timeout(limits.request_seconds):
-                    request = await self._read(connection, first, reader, writer)
+                    request = await read_request(
+                        first, reader, writer, most=limits.body, received=partial(self._received, connection)
+                    )
                 connection.busy = True
                 asked = msgspec.structs.replace(request, source=connection.source)
                 answer: Answer | StreamedAnswer = await self.respond(asked)
@@ -295,64 +235,12 @@ class HttpServer(ABC):
                 connection.idle_since = self._loop.time()
             seconds = limits.idle_seconds
             if refused:
-                await _discard(reader)
+                await discard(reader)
         writer.close()
         async with asyncio.timeout(1.0):
             await writer.wait_closed()
 
-    async def _read(
-        self, connection: _Connection, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> Request:
-        try:
-            head = first + await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            raise Refusal(
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head", "the request's head is too long"
-            ) from None
-        request = parse_head(head)
-        if not self._limits.body or request.method in ("GET", "HEAD"):
-            return request
-        length = self._length(request)
-        if request.headers.get("Expect", "").lower() == "100-continue":
-            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = bytearray()
-        while len(body) < length:
-            chunk = await reader.read(min(length - len(body), _CHUNK))
-            if not chunk:
-                raise EOFError("the client left in the middle of a request")
-            body += chunk
-            connection.received = len(body)
-            self._bound_received()
-        return msgspec.structs.replace(request, body=bytes(body))
-
-    def _length(self, request: Request) -> int:
-        """The length of the body. Raises Refusal."""
-        lengths = request.headers.get_all("Content-Length", [])
-        text = str(lengths[0]) if len(lengths) == 1 else ""
-        if not (text.isascii() and text.isdigit()) or "Transfer-Encoding" in request.headers:
-            raise Refusal(HTTPStatus.LENGTH_REQUIRED, "length", "a request needs a Content-Length")
-        if len(text) > 12 or int(text) > self._limits.body:
-            limit = self._limits.body
-            size = f"{limit >> 20} MiB" if limit >> 20 else f"{limit >> 10} KiB"
-            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"a request may have {size}")
-        return int(text)
-
-    def _bound_received(self) -> None:
-        """If too much is held for all together, or half of that for one source, end one that still sends more."""
-        limit, held = self._limits.received, Counter[str]()
-        for one in self._connections:
-            held[one.source] += one.received
-        sending = [one for one in self._connections if not one.busy]
-        greedy = [one for one in sending if held[one.source] > limit // 2]
-        if greedy or held.total() > limit:
+    def _received(self, connection: Connection, size: int) -> None:
+        connection.received = size
+        if self._connections.bound_received():
             self.refused("turned_away")
-            self._end(max(greedy or sending, key=lambda one: (held[one.source], one.received)))
-
-
-async def _discard(reader: asyncio.StreamReader) -> None:
-    """Read on until the client closes, within bounds."""
-    left = _LINGER_BYTES
-    with suppress(*_ENDED):
-        async with asyncio.timeout(_LINGER_SECONDS):
-            while left > 0 and (chunk := await reader.read(_CHUNK)):
-                left -= len(chunk)

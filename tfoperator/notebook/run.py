@@ -13,8 +13,8 @@ import msgspec
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.cli.program_job import ProgramJob, job_name
 from tfoperator.cli.run_directory import keep_records, logging_to, make_run_dir
-from tfoperator.cli.views.summary import summary
-from tfoperator.cli.views.view import View
+from tfoperator.cli.views.run.summary import summary
+from tfoperator.cli.views.run.view import View
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.local.run import JobResult, JobRun, RunOutcome, RunResult
 from tfoperator.notebook.environment import make_environment, variables

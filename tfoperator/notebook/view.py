@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.cli.views.bars import in_short
-from tfoperator.cli.views.plain import PlainView, harmless
 from tfoperator.cli.views.replica_rows import ReplicaRow
-from tfoperator.cli.views.view import View
+from tfoperator.cli.views.run.bars import in_short
+from tfoperator.cli.views.run.plain import PlainView, harmless
+from tfoperator.cli.views.run.view import View
 from tfoperator.html_table import html_table, html_text
 from tfoperator.kube.objects import Pod
 from tfoperator.local.run import RunOutcome, RunResult

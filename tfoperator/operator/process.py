@@ -29,16 +29,16 @@ from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.observer import Observers
 from tfoperator.kube.server_load import ServerLoad
-from tfoperator.operator.config_watcher import ConfigWatcher
 from tfoperator.operator.endpoints import Endpoint
-from tfoperator.operator.log_looks import newest_line_from
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
 from tfoperator.operator.options import Options, OptionsError, parse_options
+from tfoperator.operator.options.config_watcher import ConfigWatcher
 from tfoperator.operator.shards import settled
 from tfoperator.operator.signal_queue import next_item
 from tfoperator.operator.webhook import ServedWebhook, make_webhook
+from tfoperator.operator.witnesses import newest_line_from
 
 logger = logging.getLogger(__name__)
 

@@ -16,12 +16,23 @@ from tfoperator.pipeline.dsl import (
 )
 from tfoperator.pipeline.home import DEFAULT_HOME, LAST, Home, NoSuchRun
 from tfoperator.pipeline.lease import RunInProgress
-from tfoperator.pipeline.leftovers import CannotStop, finish_run, stop_run
 from tfoperator.pipeline.object_home import open_home
 from tfoperator.pipeline.objects import ObjectStoreError
-from tfoperator.pipeline.outcome import PipelineCancelled, PipelineFailed, PipelineResult
-from tfoperator.pipeline.progress import Listener, StepState, StepView
-from tfoperator.pipeline.runner import IN_CLUSTER, ON_DOCKER, ON_KUBERNETES, PipelineRunner
+from tfoperator.pipeline.runner import (
+    IN_CLUSTER,
+    ON_DOCKER,
+    ON_KUBERNETES,
+    CannotStop,
+    Listener,
+    PipelineCancelled,
+    PipelineFailed,
+    PipelineResult,
+    PipelineRunner,
+    StepState,
+    StepView,
+    finish_run,
+    stop_run,
+)
 from tfoperator.pipeline.store import Lineage, MetadataStore, RunRecord, StoreError, lineage_of
 
 __all__ = [

@@ -25,10 +25,8 @@ from tfoperator.sdk.errors import (
 )
 from tfoperator.sdk.events import JobEvent
 from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE
-from tfoperator.sdk.history import ReplicaLog
-from tfoperator.sdk.log_stream import JobLogStream
+from tfoperator.sdk.logs import JobLogStream, LogLine, ReplicaLog
 from tfoperator.sdk.manifests import JobSource
-from tfoperator.sdk.pod_logs import LogLine
 from tfoperator.sdk.queues import JobQueue, QueueState, job_queues
 from tfoperator.sdk.reader import DEFAULT_WAIT_TIMEOUT
 from tfoperator.sdk.stacks import ReplicaStacks

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from tfoperator.api.v1.types import JobCondition, TFJob
 from tfoperator.kube.errors import AlreadyExistsError, InvalidError, NotFoundError, StatusCause
-from tfoperator.sdk.culprit import Culprit
 from tfoperator.sdk.queues import JobQueue
+from tfoperator.sdk.reports.culprit import Culprit
 
 
 class TFJobError(Exception):

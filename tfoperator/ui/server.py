@@ -21,17 +21,17 @@ from tfoperator.http_server import Answer, HttpServer, Limits, Request, Streamed
 from tfoperator.kube import ApiError, KubeError, NotFoundError
 from tfoperator.kube.client import Client
 from tfoperator.sdk import TFJobError
-from tfoperator.ui import archived, streams
 from tfoperator.ui.assets import NOT_STORED, assets
-from tfoperator.ui.board import Board
 from tfoperator.ui.guard import Sessions, complaint
-from tfoperator.ui.logs import MAX_REPLICAS, LogFeed, Readers
-from tfoperator.ui.manifest import job_yaml
+from tfoperator.ui.jobs import archived, streams
+from tfoperator.ui.jobs.board import Board
+from tfoperator.ui.jobs.logs import MAX_REPLICAS, LogFeed, Readers
+from tfoperator.ui.jobs.manifest import job_yaml
+from tfoperator.ui.jobs.queues import Queues
+from tfoperator.ui.jobs.report import job_report
+from tfoperator.ui.jobs.usage import Usage
 from tfoperator.ui.pipeline_door import PipelineDoor
 from tfoperator.ui.problems import CannotRead, NotThere
-from tfoperator.ui.queues import Queues
-from tfoperator.ui.report import job_report
-from tfoperator.ui.usage import Usage
 
 T = TypeVar("T")
 Query = dict[str, list[str]]

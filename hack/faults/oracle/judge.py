@@ -11,10 +11,11 @@ from typing import Any
 
 from hack.faults.journal import Journal
 from hack.faults.oracle.attachments import check_attachments
+from hack.faults.oracle.due_verdict import due_verdict
 from hack.faults.oracle.history import CHIEFS, JobHistory, Violation
 from hack.faults.oracle.networks import check_record, check_services
 from hack.faults.oracle.replay import replay
-from hack.faults.oracle.thresholds import enough_succeeded, goes_on_without, too_many_failed
+from hack.faults.oracle.thresholds import goes_on_without
 
 __all__ = ["Violation", "judge"]
 
@@ -109,7 +110,7 @@ class _End:
             return
         self._expect("observedGeneration", job.status.get("observedGeneration"), job.obj["metadata"]["generation"])
         self._check_counts()
-        due = self._due_verdict()
+        due = due_verdict(job)
         if due:
             self._say("stuck", f"it should have {due}")
         elif self._finished:
@@ -264,7 +265,7 @@ class _End:
         deciding = [kind for kind in present if kind in CHIEFS] or [kind for kind in present if kind == "Worker"]
         return any(pod.phase == "Running" for pod in job.living() if pod.replica[0] in (deciding or present))
 
-    # Counters and verdicts.
+    # Counters.
 
     def _check_counts(self) -> None:
         job = self._job
@@ -281,43 +282,3 @@ class _End:
             for pod in job.living(key):
                 if pod.phase == "Running" and not pod.deleting and key[1] < job.size(key[0]):
                     self._expect(f"the count of {name}'s restarts", found, pod.base + pod.in_place)
-
-    def _due_verdict(self) -> str:
-        """What the job must have by now, if it must have ended."""
-        job = self._job
-        completed = job.completed()
-        present = [kind for kind in job.spec["tfReplicaSpecs"] if job.size(kind)]
-        chiefs = [kind for kind in present if kind in CHIEFS]
-
-        def done(kinds: list[str]) -> bool:
-            return all((kind, index) in completed for kind in kinds for index in range(job.size(kind)))
-
-        if "Worker" in present and (not chiefs or job.spec.get("minSucceededWorkers") is not None):
-            succeeded = enough_succeeded(job.spec, job.size("Worker"), *self._workers())
-        else:
-            succeeded = bool(present) and done(chiefs or present)
-        if succeeded:
-            return "Succeeded"
-        limit = job.run_policy.get("backoffLimit")
-        if limit is not None and int(job.status.get("restarts", 0)) > int(limit):
-            return "Failed"
-        return "Failed" if not job.suspended and self._has_failed_replica(bool(chiefs)) else ""
-
-    def _has_failed_replica(self, led: bool) -> bool:
-        job = self._job
-        others = [kind for kind in job.spec["tfReplicaSpecs"] if kind != "Worker"]
-        if any(self._failed(kind, index) for kind in others for index in range(job.size(kind))):
-            return True
-        return too_many_failed(job.spec, job.size("Worker"), *self._workers(), led=led)
-
-    def _workers(self) -> tuple[set[int], set[int]]:
-        """The workers that have completed, and those that have failed for good."""
-        workers = range(self._job.size("Worker"))
-        completed = {index for index in workers if ("Worker", index) in self._job.completed()}
-        return completed, {index for index in workers if self._failed("Worker", index)}
-
-    def _failed(self, kind: str, index: int) -> bool:
-        job, key, policy = self._job, (kind, index), self._job.policy(kind)
-        if key in job.completed():
-            return False
-        return key in job.failed() or any(pod.failed_for_good(policy) and not pod.deleting for pod in job.living(key))

@@ -8,12 +8,11 @@ from hack.faults.journal import Entry, Journal
 from hack.faults.oracle.attachments import AttachmentChecker
 from hack.faults.oracle.history import JobHistory, PodHistory, ReplicaKey, ServiceHistory, Violation
 from hack.faults.oracle.networks import check_new_pod, check_new_service, is_service_of_job
+from hack.faults.oracle.objects import note_status, number_in, owner_of, replica_of
 from hack.faults.oracle.verdicts import why_failed, why_succeeded
 
 Json = dict[str, Any]
 
-_KINDS = {kind.lower(): kind for kind in ("PS", "Worker", "Chief", "Master", "Evaluator")}
-_LABEL = "training.kubeflow.org/"
 _VERDICTS = ("Succeeded", "Failed")
 
 
@@ -45,13 +44,13 @@ class _Reader:
             self._foreign_object(entry)
         elif entry.kind == "Pod" and (tensorboard := self._tensorboard_of(entry)) is not None:
             self._attachments.read_tensorboard_pod(tensorboard, entry)
-        elif (job := self.jobs.get(_owner(entry.obj)) or self._last_owner(entry)) is not None:
+        elif (job := self.jobs.get(owner_of(entry.obj)) or self._last_owner(entry)) is not None:
             self._dependent(job, entry)
         else:
-            self._early.setdefault(_owner(entry.obj), []).append(entry)
+            self._early.setdefault(owner_of(entry.obj), []).append(entry)
 
     def _dependent(self, job: JobHistory, entry: Entry) -> None:
-        replica = _replica(entry.obj)
+        replica = replica_of(entry.obj)
         if replica is not None and entry.kind == "Pod":
             self._pod(job, replica, entry)
         elif replica is not None or is_service_of_job(job, entry.obj):
@@ -67,7 +66,7 @@ class _Reader:
 
     def _tensorboard_of(self, entry: Entry) -> JobHistory | None:
         """The job whose TensorBoard a pod is of."""
-        owner = _owner(entry.obj)
+        owner = owner_of(entry.obj)
         return next((job for job in self.jobs.values() if owner in job.attachments), None)
 
     def _foreign_object(self, entry: Entry) -> None:
@@ -185,7 +184,7 @@ class _Reader:
             if entry.what == "DELETED":
                 return
             pod = job.pods[entry.uid] = PodHistory(
-                entry.uid, entry.name, replica, _number(entry.obj, "restarts"), _number(entry.obj, "job-restarts")
+                entry.uid, entry.name, replica, number_in(entry.obj, "restarts"), number_in(entry.obj, "job-restarts")
             )
             if entry.what == "ADDED":
                 self._created(job, pod)
@@ -193,7 +192,7 @@ class _Reader:
                 check_new_pod(job, entry.obj, self._complain)
             self._give_reasons_to(job, pod)
         self._check_stopped(job, pod, entry.obj)
-        self._report(pod, entry.obj)
+        note_status(pod, entry.obj)
         if pod.failed_retryably(job.policy(replica[0])):
             pod.reasons.add("failed")
         deleting = bool(entry.obj["metadata"].get("deletionTimestamp"))
@@ -262,20 +261,6 @@ class _Reader:
             pod.replaced = False
             self._give_reasons_to(job, pod)
 
-    @staticmethod
-    def _report(pod: PodHistory, obj: Json) -> None:
-        status = obj.get("status") or {}
-        pod.phase = str(status.get("phase") or "Pending")
-        containers = status.get("containerStatuses") or ()
-        pod.in_place = max([pod.in_place, *(int(one.get("restartCount", 0)) for one in containers)])
-        pod.infrastructure = bool(status.get("reason")) or pod.phase == "Unknown"
-        codes = [
-            one["state"]["terminated"]["exitCode"] for one in containers if (one.get("state") or {}).get("terminated")
-        ]
-        pod.exit_code = codes[0] if codes else None
-        if pod.phase == "Succeeded" and not pod.deleting:
-            pod.ended_well = True
-
     # Services.
 
     def _service(self, job: JobHistory, replica: ReplicaKey | None, entry: Entry) -> None:
@@ -293,20 +278,3 @@ class _Reader:
             service.gone = True
             if not service.reasons and service.uid not in self._journal.deleted_by_plan:
                 self._complain("wrong", job, f"service {service.name} was deleted without a reason")
-
-
-def _owner(obj: Json) -> str:
-    owners = obj["metadata"].get("ownerReferences") or ()
-    return next((str(one["uid"]) for one in owners if one.get("controller")), "")
-
-
-def _replica(obj: Json) -> ReplicaKey | None:
-    labels = obj["metadata"].get("labels") or {}
-    kind = _KINDS.get(str(labels.get(f"{_LABEL}replica-type", "")).lower())
-    index = str(labels.get(f"{_LABEL}replica-index", ""))
-    return (kind, int(index)) if kind is not None and index.isdigit() else None
-
-
-def _number(obj: Json, annotation: str) -> int:
-    text = str((obj["metadata"].get("annotations") or {}).get(f"{_LABEL}{annotation}", "0"))
-    return int(text) if text.isdigit() else 0

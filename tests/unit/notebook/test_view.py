@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfoperator.cli.views.plain import PlainView
 from tfoperator.cli.views.replica_rows import ReplicaRow
+from tfoperator.cli.views.run.plain import PlainView
 from tfoperator.local.run import JobResult, LogChunk, ReplicaResult, ReplicaState, RunOutcome, RunResult
 from tfoperator.notebook.view import CellView, make_cell_view, result_table, rows_table
 

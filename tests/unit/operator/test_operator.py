@@ -21,7 +21,7 @@ from tfoperator.kube import Selection
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import EVENTS, LEASES, PODS
 from tfoperator.operator import Operator, Options, process
-from tfoperator.operator.option_parsers import Address
+from tfoperator.operator.options import Address
 from tfoperator.operator.shards import Shard
 
 ELECT = Options(
@@ -125,7 +125,7 @@ def test_two_shards_divide_the_namespaces_and_another_layout_waits_for_both(
         submit(api, "job", name, Worker=1)
     eventually(lambda: api.count("create", "pods") == len(names), what="a pod for each job")
     for operator, shard in ((one, shards[0]), (other, shards[1])):
-        known = {job.metadata.namespace for job in operator._informers.jobs.lister.list()}
+        known = {job.metadata.namespace for job in operator._parts.informers.jobs.lister.list()}
         assert known == {name for name in names if shard.serves(name)} != set()
     assert one.stop(60)
     assert not late.is_leader
@@ -290,7 +290,7 @@ def test_a_cache_that_can_not_be_kept_is_a_failure(api: FakeApi, start: Callable
     def broken(pod: Any) -> list[str]:
         raise ValueError("a bug")
 
-    operator._factory.informer(
+    operator._parts.factory.informer(
         PODS, decode_pod, Selection(label_selector=MANAGED_SELECTOR), indexers={"broken": broken}
     )
     submit(api, Worker=1)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.operator import Options, OptionsError, parse_options
-from tfoperator.operator.option_parsers import NAMESPACE
+from tfoperator.operator.options.values import NAMESPACE
 from tfoperator.operator.shards import MOST_SHARDS, Shard, parse_shard, settled, shard_of
 
 namespaces = st.from_regex(NAMESPACE, fullmatch=True)

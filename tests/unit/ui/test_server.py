@@ -226,7 +226,9 @@ def test_a_pod_that_is_gone_leaves_its_life_behind(world: World) -> None:
     job = world.stage.job("mnist")
     world.stage.pod(job, 1)
     with world.visitor.stream("/api/job?namespace=default&name=mnist") as stream:
-        assert until(stream, "replicas")[0]["state"] == "Running"
+        # The list of pods may come after that of jobs: until then there is "No pod".
+        told = (line["replicas"][0]["state"] for line in stream if "replicas" in line)
+        assert next(state for state in told if state != "No pod") == "Running"
         world.stage.remove(PODS, "default", "mnist-worker-1")
         gone = until(stream, "replicas")[0]
         assert (gone["name"], gone["state"]) == ("worker-1", "Gone")

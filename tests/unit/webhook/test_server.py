@@ -227,7 +227,7 @@ def test_idle_connections_of_a_stranger_make_room_for_who_asks() -> None:
 
 
 def test_the_oldest_idle_connection_of_a_source_gives_way_to_its_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfoperator.http_server.server._FLEETING_SECONDS", 0.0)
+    monkeypatch.setattr("tfoperator.http_server.connections._FLEETING_SECONDS", 0.0)
     with served(per_source=2) as serving:
         first, second, third = (serving.connect() for _ in range(3))
         converted(ask(first, review(older())))

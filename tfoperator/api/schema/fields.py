@@ -2,7 +2,7 @@
 
 Rules exist for what an API server can refuse itself; `tfoperator.api.validation` says the same in the operator and the
 command line. Every rule is bounded (`maxItems`, `maxProperties`, `maxLength`): API servers refuse a CRD whose rules
-might cost too much.
+might cost too much. Here are the fields of the spec; those of pod templates and of the status have files of their own.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from tfoperator.api import templates
 from tfoperator.api.int_or_percent import PERCENT_PATTERN, POSITIVE_PERCENT_PATTERN
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH
 from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, told_of_one
+from tfoperator.api.schema.pod_template_fields import POD_TEMPLATE_FIELDS
+from tfoperator.api.schema.status_fields import STATUS_FIELDS
 from tfoperator.api.schema.structs import Field, Table
 from tfoperator.api.v1 import types
 from tfoperator.api.validation.limits import (
     INT32_MAX,
     MANAGED_BY,
-    MAX_BEHIND,
     MAX_LOG_DIR_LENGTH,
     MAX_PATH_LENGTH,
     MAX_REPLICAS,
-    MAX_SHOWN_METRICS,
     MAX_VARIABLES,
     MAX_VOLUMES,
     MOUNT_PATH_PATTERN,
@@ -30,7 +30,6 @@ from tfoperator.api.validation.limits import (
 )
 from tfoperator.api.validation.thresholds import CONTRADICTION
 
-_MAX_CONTAINERS = 64
 _MAX_OBJECT_NAME_LENGTH = 253
 _SECONDS = {"minimum": 0, "maximum": INT32_MAX}
 _CHANGED = """'can\\'t be changed from "' + {} + '" to "' + {} + '"'"""
@@ -48,23 +47,6 @@ _REPLICA_SPECS: dict[str, Any] = {
     "minProperties": 1,
     "maxProperties": len(types.ReplicaType),
     "x-kubernetes-validations": [rule.on_change for rule in REPLICA_RULES],
-}
-
-_CONTAINERS: dict[str, Any] = {
-    "nullable": True,  # Kueue's webhook writes null where a parameter server has no template
-    "minItems": 1,
-    "maxItems": _MAX_CONTAINERS,
-    "x-kubernetes-list-type": "map",
-    "x-kubernetes-list-map-keys": ["name"],
-    "x-kubernetes-validations": [
-        cel_rule(
-            f"self.exists(container, container.name == '{DEFAULT_CONTAINER_NAME}')",
-            f'one must be named "{DEFAULT_CONTAINER_NAME}"',
-            "FieldValueRequired",
-            told=f'\'one must be named "{DEFAULT_CONTAINER_NAME}", but there is only "\' + self[0].name + '
-            "(size(self) > 1 ? '\", ...' : '\"')",
-        )
-    ],
 }
 
 
@@ -257,108 +239,8 @@ _SPEC: dict[type, dict[str, Field]] = {
     },
 }
 
-_TEMPLATE: dict[type, dict[str, Field]] = {
-    templates.VolumeSource: {},
-    templates.PodTemplate: {
-        "metadata": Field("Labels and annotations of the pods, besides the operator's own labels."),
-        "spec": Field("The pod's spec."),
-    },
-    templates.PodTemplateMetadata: {
-        "labels": Field("Labels of the pods."),
-        "annotations": Field("Annotations of the pods."),
-    },
-    templates.PodTemplateSpec: {
-        "containers": Field(f"The pod's containers; one is named {DEFAULT_CONTAINER_NAME}.", _CONTAINERS),
-        "initContainers": Field("Containers that run one after the other before the others start."),
-        "restartPolicy": Field("Without effect: the replica's own restartPolicy holds."),
-        "schedulerName": Field("The scheduler of the pods."),
-    },
-    templates.Container: {
-        "name": Field("Name of the container.", {"minLength": 1, "maxLength": MAX_NAME_LENGTH}),
-        "image": Field("Container image.", {"minLength": 1}),
-        "ports": Field("Ports that the container listens on; tfjob-port (2222 if there is none) is TensorFlow's."),
-    },
-    templates.ContainerPort: {
-        "name": Field("Name of the port."),
-        "containerPort": Field("Number of the port.", {"minimum": 1, "maximum": 65535}),
-    },
-}
-
-_STATUS: dict[type, dict[str, Field]] = {
-    types.TFJobStatus: {
-        "phase": Field("Pending, Running, Succeeded, Failed or Unknown: the job's state in one word."),
-        "ready": Field("How many replicas are ready, of how many: 3/4."),
-        "restarts": Field("How often replicas were started again; all of them together count once."),
-        "jobRestarts": Field("How often all replicas were started again together (restartScope: Job)."),
-        "conditions": Field("What was observed about the job; the latest stands last."),
-        "replicaStatuses": Field("What the replicas of each type do."),
-        "startTime": Field("When the job was started (again, after a suspension)."),
-        "completionTime": Field("When the job ended."),
-        "tensorBoard": Field("Where the job's TensorBoard is."),
-        "progress": Field("What the training program has reported about itself."),
-        "lastReconcileTime": Field(
-            "When the job was last compared with what the API server holds, as far as that was recorded: with other "
-            "changes, or after 5 minutes, then ever more rarely up to once an hour, until the job ends. "
-            "A new leader goes on from there."
-        ),
-        "network": Field("PerJob if the job was started with one service for all its replicas, else unset."),
-        "observedGeneration": Field("The metadata.generation that this status was made for.", {"format": "int64"}),
-    },
-    types.TrainingProgress: {
-        "completion": Field("How much of the training is done: 43%."),
-        "eta": Field("How long the rest will take, by the program's own estimate: 3m20s."),
-        "percentage": Field("How much of the training is done, from 0 to 100."),
-        "step": Field("The step that the training is at: the metric current_step.", {"format": "int64"}),
-        "totalSteps": Field("How many steps there are in all: the metric total_steps.", {"format": "int64"}),
-        "estimatedRemainingSeconds": Field("Seconds that the rest will take.", {"format": "int64"}),
-        "metrics": Field("What else was reported, as name and value; 16 at most.", {"maxItems": MAX_SHOWN_METRICS}),
-        "replica": Field("Whose report this is: worker-0."),
-        "reportTime": Field("When that report came."),
-        "lastUpdatedTime": Field("When any replica has reported last."),
-        "behind": Field(
-            "The replicas that are furthest behind, where several report; 8 at most.", {"maxItems": MAX_BEHIND}
-        ),
-    },
-    types.Metric: {
-        "name": Field("Name of the metric, such as loss."),
-        "value": Field("Its value, as the program wrote it."),
-    },
-    types.ReplicaProgress: {
-        "name": Field("The replica: worker-0."),
-        "step": Field("The step that it has reported last.", {"format": "int64"}),
-        "lastUpdatedTime": Field("When it has reported last."),
-    },
-    types.JobCondition: {
-        "type": Field("Created, Running, Ready, Restarting, Stalled, Suspended, Succeeded or Failed."),
-        "status": Field("True, False or Unknown."),
-        "reason": Field("Why, in one word for programs."),
-        "message": Field("Why, in a sentence for people."),
-        "lastUpdateTime": Field("When the condition was last written."),
-        "lastTransitionTime": Field("When its status last changed."),
-    },
-    types.TensorBoardStatus: {
-        "url": Field("The address of its page."),
-        "ready": Field("Whether the page answers."),
-    },
-    types.ReplicaStatus: {
-        "active": Field("How many pods run."),
-        "succeeded": Field("How many have succeeded."),
-        "failed": Field("How many have failed."),
-        "ready": Field("How many are ready."),
-        "restarts": Field("How often replicas of this type were started again."),
-        "restartCounts": Field("How often each replica was started again, by index, where it ever was."),
-        "completedIndexes": Field("Indexes that have succeeded and won't run again: 0,2-5."),
-        "failedIndexes": Field("Indexes that have failed for good and won't run again: 1,3."),
-        "startedIndexes": Field("Indexes that have had a pod: 0-3."),
-        "selector": Field("The label selector of the workers' pods, which autoscalers ask for."),
-        "labelSelector": Field(
-            "Written by other operators.", {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        ),
-    },
-}
-
 TABLE = Table(
-    fields=_SPEC | _TEMPLATE | _STATUS,
+    fields=_SPEC | POD_TEMPLATE_FIELDS | STATUS_FIELDS,
     structs={
         types.TFJobSpec: {
             "required": ["tfReplicaSpecs"],
@@ -406,5 +288,5 @@ TABLE = Table(
         templates.PodTemplateSpec: {"required": ["containers"]},
         templates.Container: {"required": ["image", "name"]},
     },
-    open_structs=frozenset(_TEMPLATE),
+    open_structs=frozenset(POD_TEMPLATE_FIELDS),
 )

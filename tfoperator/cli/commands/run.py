@@ -191,8 +191,8 @@ def _execute(
 ) -> int:
     with logging_to(run_dir / "tfoperator.log"):
         from tfoperator.cli.page import make_page
-        from tfoperator.cli.views.console import make_view
-        from tfoperator.cli.views.summary import summary
+        from tfoperator.cli.views.run.console import make_view
+        from tfoperator.cli.views.run.summary import summary
         from tfoperator.kube.errors import ApiError
         from tfoperator.local.run import ControlPlaneFailed, JobRun, RunOutcome
         from tfoperator.local.runtime import RuntimeName, RuntimeUnavailable

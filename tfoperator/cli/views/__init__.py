@@ -1,5 +1,5 @@
 """How do jobs, replicas and events look? Rows of tables, the text of `describe`, and what `run` shows.
 
-`jobs`, `events` and `ages` are pure; `listing` and `description` print for `get` and `describe`; `console` is the live
-view of a run, and `summary` its last lines.
+`jobs`, `events` and `ages` are pure; `listing` and `description` print for `get` and `describe`; `run` has
+the live view of a run, and its last lines.
 """

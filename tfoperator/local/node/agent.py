@@ -22,7 +22,7 @@ from tfoperator.kube.pod_spec import GPU
 from tfoperator.kube.resources import PODS, SERVICES
 from tfoperator.kube.verbs import ApiClient, decoder
 from tfoperator.local.gpus import GpuManager
-from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.node.logs import LogStore
 from tfoperator.local.node.node_api import NodeApi
 from tfoperator.local.node.notices import Notices, is_replica
 from tfoperator.local.node.pod_worker import PodWorker

@@ -13,14 +13,15 @@ from collections.abc import Sequence
 
 from tfoperator.clock import Clock
 from tfoperator.local.gpus import GpuManager, NotEnoughGpus
+from tfoperator.local.node.container_launcher import ContainerLauncher
 from tfoperator.local.node.container_record import ContainerRecord, Terminated, Waiting
-from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, image_arguments
-from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.node.expansion import ContainerConfigError
+from tfoperator.local.node.logs import LogStore
 from tfoperator.local.node.pod_api import PodApi
-from tfoperator.local.node.pod_status import StatusRenderer
+from tfoperator.local.node.pod_reporter import PodReporter
 from tfoperator.local.node.stacks import keep_stacks
-from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager, token_seconds
-from tfoperator.local.runtime import ContainerRun, LaunchError, LocalPod, LogFile, NotYet, Runtime
+from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager
+from tfoperator.local.runtime import LaunchError, LocalPod, LogFile, NotYet, Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +31,6 @@ SCHEDULING_RETRY = 1.0
 """Seconds until a pod that found no room tries again."""
 DEFAULT_GRACE = 30.0
 """Kubernetes' default for terminationGracePeriodSeconds."""
-_RENEW_AT = 0.8
-_RETRY_AFTER = 0.05
-"""The part of a token's life after which it is renewed, as by a kubelet; and after which again, if that has failed."""
 KILL_TIMEOUT = 10.0
 """Seconds to wait for the end of a process after SIGKILL; only one that hangs in the kernel needs longer."""
 
@@ -55,6 +53,8 @@ class PodWorker:
         self._api = api
         self._runtime = runtime
         self._volumes = volumes
+        self._launcher = ContainerLauncher(pod, api=api, runtime=runtime, volumes=volumes, gpus=gpus, clock=clock)
+        self._reporter = PodReporter(pod, api, clock)
         self._logs = logs
         self._clock = clock
         self._gpus = gpus
@@ -62,12 +62,8 @@ class PodWorker:
         self._grace = DEFAULT_GRACE if seconds is None else float(seconds)
         self._init = [ContainerRecord(container) for container in pod.spec.init_containers or ()]
         self._main = [ContainerRecord(container) for container in pod.spec.containers]
-        self._renderer = StatusRenderer(clock.now())
-        self._reported: dict[str, object] = {}
-        self._warned: set[str] = set()
         self._began = 0.0
         self._expired = False  # ended by its activeDeadlineSeconds
-        self._renewal: float | None = None  # when the tokens in its volumes are to be renewed
         self._wake = threading.Condition()  # guards the five below, the messages of other threads
         self._exits: list[tuple[ContainerRecord, int, str]] = []  # exit code, reason
         self._stop_at: float | None = None  # when a stop was asked for: the end of the grace period
@@ -153,7 +149,7 @@ class PodWorker:
             if record.process is not None:
                 record.process.kill()
         what = f"the node agent can't run this pod: {error}"
-        self._warn_once("Failed", f"Error: {what}")
+        self._reporter.warn_once("Failed", f"Error: {what}")
         self._report("Failed", "NodeAgentError", what)
 
     def _live(self) -> None:
@@ -177,8 +173,7 @@ class PodWorker:
             try:
                 self._gpus.acquire(self.pod)
             except NotEnoughGpus as error:
-                self._report_status(self._renderer.unschedulable(str(error), self._clock.now()))
-                self._warn_once("FailedScheduling", f"{error} ({error.details})")
+                self._reporter.unschedulable(str(error), error.details)
             else:
                 return True
             # Devices come back from pods of this control plane, and from others that nobody hears of.
@@ -201,67 +196,37 @@ class PodWorker:
             begun = any(record.started_once for record in group)
             self._report(phase if begun else "Pending")
             due = [record.next_start for record in group if record.next_start is not None]
-            if self._renewal is not None:
-                if self._renewal <= now:
-                    self._renew_tokens()
-                due.append(self._renewal)
+            if self._launcher.renewal is not None:
+                if self._launcher.renewal <= now:
+                    self._launcher.renew_tokens()
+                due.append(self._launcher.renewal)
             self._wait(due, policy)
 
     def _start(self, record: ContainerRecord, policy: str) -> None:
-        pod, container = self.pod, record.container
         try:
-            ip = self._runtime.prepare(pod, container, functools.partial(self._api.services_of, pod))
-            self._renderer.pod_ip = ip
-            sources = self._api.sources(pod.metadata.namespace)
-            volumes = self._volumes.prepare(pod, sources, self._api.tokens(pod))
-            variables = environment(pod, container, sources, ip)
+            ip = self._launcher.address(record.container)
+            self._reporter.has_address(ip)
+            prepared = self._launcher.prepare(record.container, ip)
         except NotYet as error:
             record.wait(error.reason, str(error), self._clock.monotonic() + error.delay)
             if error.warn:
-                self._warn_once("Failed", str(error))
+                self._reporter.warn_once("Failed", str(error))
             return
         except ContainerConfigError as error:
             record.wait("CreateContainerConfigError", str(error), self._clock.monotonic() + CONFIG_RETRY)
-            self._warn_once("Failed", f"Error: {error}")
+            self._reporter.warn_once("Failed", f"Error: {error}")
             return
         except (UnsupportedVolume, LaunchError, OSError) as error:
             self._failed_to_start(record, self._begin_attempt(record), error, policy)
             return
-        self._plan_renewal(_RENEW_AT)
         log = self._begin_attempt(record)
         try:
-            mounts = self._volumes.mounts(pod, container, volumes)
-            record.message = self._volumes.termination_message(pod, container, mounts, record.restarts)
-            run = ContainerRun(
-                pod=pod,
-                container=container,
-                command=command_line(container, variables),
-                environment=variables,
-                mounts=(*mounts, record.message.mount) if record.message.mount else mounts,
-                log=log,
-                services=self._api.services(),
-                args=image_arguments(container, variables),
-                gpus=self._gpus.devices_of(pod, container),
-            )
-            process = self._runtime.launch(run, functools.partial(self._exited, record), self._warn_once)
+            exited = functools.partial(self._exited, record)
+            process = self._launcher.launch(record, prepared, log, exited, self._reporter.warn_once)
         except (UnsupportedVolume, LaunchError) as error:
             self._failed_to_start(record, log, error, policy)
             return
         record.run(process, self._clock.now(), self._clock.monotonic())
-
-    def _plan_renewal(self, part: float) -> None:
-        seconds = token_seconds(self.pod)
-        self._renewal = None if seconds is None else self._clock.monotonic() + seconds * part
-
-    def _renew_tokens(self) -> None:
-        api, pod = self._api, self.pod
-        try:
-            self._volumes.prepare(pod, api.sources(pod.metadata.namespace), api.tokens(pod))
-        except (ContainerConfigError, UnsupportedVolume, OSError) as error:
-            logger.warning("pod %s: its tokens can't be renewed: %s", pod.metadata.key, error)
-            self._plan_renewal(_RETRY_AFTER)
-        else:
-            self._plan_renewal(_RENEW_AT)
 
     def _begin_attempt(self, record: ContainerRecord) -> LogFile:
         meta = self.pod.metadata
@@ -272,7 +237,7 @@ class PodWorker:
     def _failed_to_start(self, record: ContainerRecord, log: LogFile, error: Exception, policy: str) -> None:
         launch_error = error if isinstance(error, LaunchError) else LaunchError(str(error))
         log.append(f"tfoperator: {launch_error}")
-        self._warn_once("Failed", f"Error: {launch_error}")
+        self._reporter.warn_once("Failed", f"Error: {launch_error}")
         self._ended(record, launch_error.exit_code, policy, reason="StartError", message=str(launch_error))
 
     def _exited(self, record: ContainerRecord, code: int, reason: str = "") -> None:
@@ -364,20 +329,8 @@ class PodWorker:
             self._report("Succeeded")
 
     def _report(self, phase: str, reason: str = "", message: str = "") -> None:
-        if self._abandoned:
-            return
-        now = self._clock.now()
-        self._report_status(self._renderer.render(phase, self._init, self._main, now, reason=reason, message=message))
-
-    def _report_status(self, status: dict[str, object]) -> None:
-        if status != self._reported:
-            self._reported = status
-            self._api.report(self.pod, status)
-
-    def _warn_once(self, reason: str, message: str) -> None:
-        if message not in self._warned:
-            self._warned.add(message)
-            self._api.event(self.pod, "Warning", reason, message)
+        if not self._abandoned:
+            self._reporter.status(phase, self._init, self._main, reason, message)
 
     def _clean_up(self) -> None:
         for record in (*self._init, *self._main):

@@ -18,6 +18,7 @@ from tfoperator.local.runtime.protocol import (
     ContainerRun,
     LaunchError,
     NotYet,
+    OnExit,
     Runtime,
     RuntimeUnavailable,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "Mount",
     "NoFreePort",
     "NotYet",
+    "OnExit",
     "PeakMemory",
     "Runtime",
     "RuntimeName",

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
 from tfoperator.http_server import Answer, HttpServer, Limits, Refusal, Request
-from tfoperator.operator.option_parsers import Address
+from tfoperator.operator.options import Address
 
 LIMITS = Limits(connections=128, per_source=16, request_seconds=5.0)
 """A kubelet has two probes under way at most, and a Prometheus one request."""

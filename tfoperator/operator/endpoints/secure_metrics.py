@@ -19,7 +19,7 @@ from tfoperator.http_server import Answer, Limits, Request
 from tfoperator.kube.client import Client
 from tfoperator.operator.endpoints import LIMITS, Endpoint
 from tfoperator.operator.endpoints.access_reviews import AccessReviews, bearer_token
-from tfoperator.operator.option_parsers import Address
+from tfoperator.operator.options import Address
 
 OWN_VALIDITY = timedelta(days=30)
 _REFUSED = {

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
 
-from tfoperator.launcher import Artifact, OwnershipLost
+from tfoperator.launcher import Artifact
 from tfoperator.pipeline.store.database import Database, StoreError
 from tfoperator.pipeline.store.queries import (
     ARTIFACTS,
@@ -25,6 +24,7 @@ from tfoperator.pipeline.store.queries import (
     context_named,
     execution_record,
     executions_in,
+    fence,
     new_artifact,
     new_execution,
     run_of,
@@ -49,40 +49,11 @@ from tfoperator.pipeline.store.tables import (
     parent_contexts,
     types,
 )
+from tfoperator.pipeline.store.transactions import Transactions, atomic
 
 __all__ = ["MetadataStore", "StoreError"]
 
 _USABLE = ("COMPLETE", "CACHED")
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class Transactions(Protocol):
-    """A database. Thread-safe."""
-
-    def atomically(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, run in one transaction: all or nothing, as if nobody else was there.
-
-        It may run more than once, and changes nothing but the database. Raises StoreError, and what it raises.
-        """
-        ...
-
-    def close(self) -> None:
-        """Let go of it."""
-        ...
-
-
-def atomic(
-    method: Callable[Concatenate[MetadataStore, Connection, P], T],
-) -> Callable[Concatenate[MetadataStore, P], T]:
-    """The method as one transaction; it is called without the connection."""
-
-    @wraps(method)
-    def called(self: MetadataStore, *arguments: P.args, **options: P.kwargs) -> T:
-        return self.database.atomically(lambda db: method(self, db, *arguments, **options))
-
-    return cast("Callable[Concatenate[MetadataStore, P], T]", called)
 
 
 class MetadataStore:
@@ -114,7 +85,7 @@ class MetadataStore:
     def put_run(self, db: Connection, run: RunRecord) -> None:
         """Record a run, or what has become of it. Raises OwnershipLost."""
         plain = msgspec.to_builtins(run)
-        _fence(db, run)
+        fence(db, run)
         known = db.execute(context_named(RUN, run.id)).first()
         if known is not None:
             db.execute(update(contexts).where(contexts.c.id == known.id).values(properties=plain))
@@ -219,7 +190,7 @@ class MetadataStore:
         One of this step that was begun and has not ended is returned as it is: its launcher was killed before it had a
         record of its own.
         """
-        _fence(db, run)
+        fence(db, run)
         context = db.execute(context_named(RUN, run.id)).one().id
         for known in executions_in(db, context, run.id):
             if known.step == step and known.state == "RUNNING":
@@ -239,7 +210,7 @@ class MetadataStore:
         self, db: Connection, run: RunRecord, step: str, kind: str, earlier: ExecutionRecord, now: datetime
     ) -> ExecutionRecord:
         """An execution that did not run: it has the outputs of an earlier one."""
-        _fence(db, run)
+        fence(db, run)
         context = db.execute(context_named(RUN, run.id)).one().id
         properties = {"exec_properties": earlier.exec_properties, "image_id": earlier.image_id}
         number = new_execution(db, run, context, step, kind, "CACHED", earlier.cache_key, properties, now)
@@ -266,7 +237,7 @@ class MetadataStore:
     def publish(self, db: Connection, number: int, outcome: StepOutcome, run: RunRecord | None = None) -> None:
         """What has become of an execution, of `run`. Twice the same changes nothing. Raises OwnershipLost."""
         if run is not None:
-            _fence(db, run)
+            fence(db, run)
         row = db.execute(EXECUTIONS.where(executions.c.id == number)).first()
         if row is None:
             raise StoreError(f"execution {number} is not in the metadata store")
@@ -325,9 +296,3 @@ class MetadataStore:
     def mark_deleted(self, db: Connection, uris: Sequence[str]) -> None:
         """What was at these URIs is removed: nothing uses it again."""
         db.execute(update(artifacts).where(artifacts.c.uri.in_(uris)).values(state="DELETED"))
-
-
-def _fence(db: Connection, run: RunRecord) -> None:
-    row = db.execute(context_named(RUN, run.id)).first()
-    if row is not None and row.properties.get("term", 0) > run.term:
-        raise OwnershipLost(f"run {run.id}: another runner has taken it over, and goes on with it")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Insert, Row, insert, select, update
 
+from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord, StepOutcome
 from tfoperator.pipeline.store.tables import (
     artifacts,
@@ -68,6 +69,13 @@ def context_id(db: Connection, kind: str, name: str, properties: dict[str, Any],
         return int(known.id)
     values = {"type_id": type_id_of(db, kind, "context"), "name": name, "properties": properties}
     return inserted(db, insert(contexts).values(**values, create_time=now.isoformat()))
+
+
+def fence(db: Connection, run: RunRecord) -> None:
+    """Raises OwnershipLost if a runner of a later term has written for this run."""
+    row = db.execute(context_named(RUN, run.id)).first()
+    if row is not None and row.properties.get("term", 0) > run.term:
+        raise OwnershipLost(f"run {run.id}: another runner has taken it over, and goes on with it")
 
 
 def executions_in(db: Connection, context: int, run_id: str) -> list[ExecutionRecord]:

@@ -14,7 +14,7 @@ from tfoperator.ui.pipelines.reading import log_tail, read_artifact, read_run
 from tfoperator.ui.pipelines.streams import log_lines, run_list, run_parts
 from tfoperator.ui.pipelines.views import FindJob, artifact_detail, run_detail, step_rows
 from tfoperator.ui.problems import NotThere
-from tfoperator.ui.streams import Put, merged
+from tfoperator.ui.streaming import Put, merged
 
 T = TypeVar("T")
 

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from tfoperator.ui.pipelines.board import RunBoard
 from tfoperator.ui.pipelines.step_log import LogPiece, LogTail
 from tfoperator.ui.problems import CannotRead, NotThere
-from tfoperator.ui.streams import HEARTBEAT, Put, encode_status, next_changes
-from tfoperator.ui.views import encode
+from tfoperator.ui.streaming import HEARTBEAT, Put, encode, encode_status, next_changes
 
 T = TypeVar("T")
 

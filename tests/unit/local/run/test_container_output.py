@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.node.logs import LogStore
 from tfoperator.local.run.container_output import LogChunk, OutputReader
 from tfoperator.local.runtime import LogFile
 

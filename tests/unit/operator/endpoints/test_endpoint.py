@@ -15,7 +15,7 @@ from tests.support.operator_process import ask
 from tests.support.threads import InThread, no_threads_left, run_at_once
 from tfoperator.http_server import Answer, ListenError
 from tfoperator.operator.endpoints.endpoint import LIMITS, Endpoint, _Page
-from tfoperator.operator.option_parsers import Address
+from tfoperator.operator.options import Address
 
 LOOPBACK = Address("127.0.0.1", 0)
 

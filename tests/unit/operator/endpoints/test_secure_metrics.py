@@ -20,7 +20,7 @@ from tfoperator.certificates import KeyPair, make_authority, make_certificate
 from tfoperator.http_server import Answer
 from tfoperator.kube.errors import ClientClosed
 from tfoperator.operator.endpoints.secure_metrics import OWN_VALIDITY, SecureEndpoint
-from tfoperator.operator.option_parsers import Address
+from tfoperator.operator.options import Address
 
 ROUTES: dict[str, Callable[[], Answer]] = {"/metrics": lambda: Answer(b"up 1\n")}
 PROMETHEUS = {"Authorization": "Bearer good"}

@@ -15,7 +15,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.unit.local.node.pods import container, manifest, python, view
 from tfoperator.local.identity import identify
-from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.node.logs import LogStore
 from tfoperator.local.runtime.mounts import Mount
 from tfoperator.local.runtime.process.records import kill_recorded
 from tfoperator.local.runtime.process.runtime import ProcessRuntime

@@ -1,0 +1,392 @@
+from __future__ import annotations
+
+import io
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from tfoperator.api.names import ANNOTATION_STOPPED, LABEL_TENSORBOARD, replica_labels
+from tfoperator.api.v1.types import JobCondition, ReplicaType, TensorBoardStatus, TFJob, TFJobStatus
+from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
+from tfoperator.cli.views.run.console import make_view
+from tfoperator.cli.views.run.live import LiveView
+from tfoperator.cli.views.run.plain import PlainView
+from tfoperator.kube.event import Event
+from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.local.run import LogChunk, RunOutcome
+from tfoperator.local.runtime import ContainerName
+from tfoperator.local.usage import ContainerUsage, Usage
+
+
+def pod(name: str = "worker-0", *, deleted: bool = False, stopped: str = "", job: str = "digits", **status: Any) -> Pod:
+    kind, index = name.split("-")
+    meta: dict[str, Any] = {
+        "name": f"{job}-{name}",
+        "namespace": "ns",
+        "uid": f"{job}-{name}",
+        "labels": replica_labels(job, ReplicaType(kind.capitalize()), int(index), is_master=False),
+    }
+    if deleted:
+        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    if stopped:
+        meta["annotations"] = {ANNOTATION_STOPPED: stopped}
+    spec = {"activeDeadlineSeconds": 1} if stopped else {}
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, Pod)
+
+
+def container(state: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"name": "tensorflow", "state": state, **fields}
+
+
+WAITING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 2s"}}
+LAST = {"terminated": {"exitCode": 137}}
+
+
+@pytest.mark.parametrize(
+    ("seen", "row"),
+    [
+        (pod(), ReplicaRow("worker-0", "Pending", False, 0)),
+        (pod(phase="Running"), ReplicaRow("worker-0", "Running", False, 0)),
+        (
+            pod(phase="Running", containerStatuses=[container({"running": {}}, ready=True)]),
+            ReplicaRow("worker-0", "Running", True, 0),
+        ),
+        (
+            pod(phase="Running", containerStatuses=[container(WAITING, restartCount=2, lastState=LAST)]),
+            ReplicaRow("worker-0", "CrashLoopBackOff", False, 2, "back-off 2s"),
+        ),
+        (
+            pod(phase="Running", containerStatuses=[container({}, ready=True, restartCount=1, lastState=LAST)]),
+            ReplicaRow("worker-0", "Running", True, 1, "last exit code 137"),
+        ),
+        (
+            pod(phase="Failed", containerStatuses=[container({"terminated": {"exitCode": 3}})]),
+            ReplicaRow("worker-0", "Failed", False, 0, "exit code 3"),
+        ),
+        (pod(phase="Running", deleted=True), ReplicaRow("worker-0", "Stopping", False, 0)),
+        (pod(phase="Running", stopped="job-failed"), ReplicaRow("worker-0", "Stopping", False, 0, "job-failed")),
+        (
+            pod(phase="Failed", stopped="job-failed", containerStatuses=[container({"terminated": {"exitCode": 143}})]),
+            ReplicaRow("worker-0", "Stopped", False, 0, "job-failed"),
+        ),
+        (pod(phase="Succeeded", stopped="job-failed"), ReplicaRow("worker-0", "Succeeded", False, 0)),
+    ],
+)
+def test_a_pod_in_words(seen: Pod, row: ReplicaRow) -> None:
+    assert replica_row(seen) == row
+
+
+def job(*conditions: tuple[str, str], at: int = 1) -> TFJob:
+    when = datetime(2026, 1, at, tzinfo=UTC)
+    return TFJob(
+        metadata=ObjectMeta(name="digits", uid="u"),
+        status=TFJobStatus(
+            conditions=tuple(JobCondition(t, "True", "R", m, last_transition_time=when) for t, m in conditions)
+        ),
+    )
+
+
+def event(message: str, *, kind: str = "Normal", about: str = "digits-worker-0", count: int = 1) -> Event:
+    return msgspec.convert(
+        {
+            "metadata": {"name": "e"},
+            "type": kind,
+            "reason": "Why",
+            "message": message,
+            "count": count,
+            "involvedObject": {"kind": "Pod", "namespace": "ns", "name": about},
+        },
+        Event,
+    )
+
+
+def line(text: str, name: str = "worker-0", container: str = "tensorflow", **fields: Any) -> LogChunk:
+    return LogChunk("ns", f"digits-{name}", container, 0, f"logs/{name}/0.log", (text,), **fields)
+
+
+def bar(text: str) -> LogChunk:
+    return LogChunk("ns", "digits-worker-0", "tensorflow", 0, "logs/worker-0/0.log", (), bar=text)
+
+
+def plain() -> tuple[PlainView, io.StringIO]:
+    stream = io.StringIO()
+    return PlainView(stream), stream
+
+
+def test_plain_lines_say_who_and_what() -> None:
+    view, stream = plain()
+    view.job_changed(job(("Created", "made")))
+    view.pod_changed(pod())
+    view.logged([line("step 1"), line("[red]not markup[/red]"), line("hm", container="sidecar"), line("?", "ps-9")])
+    view.event(event("trouble", kind="Warning", count=3))
+    view.event(event("fine", about="digits-unknown"))
+    view.stopping(RunOutcome.INTERRUPTED)
+    assert stream.getvalue().splitlines() == [
+        "[digits] Created: made",
+        "[worker-0] step 1",
+        "[worker-0] [red]not markup[/red]",
+        "[worker-0/sidecar] hm",
+        "[ps-9] ?",
+        "[worker-0] warning: Why: trouble (x3)",
+        "[digits-unknown] event: Why: fine",
+        "[tfoperator] stopping the job in order; once more to stop it at once",
+    ]
+
+
+def test_a_condition_is_shown_once_until_it_becomes_true_again_and_events_do_not_repeat_it() -> None:
+    view, stream = plain()
+    view.job_changed(job(("Created", "made")))
+    view.job_changed(job(("Created", "made"), ("Running", "runs")))
+    view.event(event("runs"))
+    view.job_changed(job(("Created", "made"), ("Running", "runs")))
+    assert stream.getvalue().count("\n") == 2
+    view.job_changed(job(("Running", "runs"), at=2))
+    assert stream.getvalue().splitlines()[2:] == ["[digits] Running: runs"]
+
+
+def test_with_several_jobs_a_prefix_names_the_job() -> None:
+    view, stream = plain()
+    view.job_changed(job(("Created", "made")))
+    view.job_changed(msgspec.structs.replace(job(), metadata=ObjectMeta(name="other", uid="o")))
+    view.pod_changed(pod())
+    view.logged([line("x"), line("before the news of its pod", "ps-9")])
+    said = stream.getvalue().splitlines()
+    assert said[-2:] == ["[digits/worker-0] x", "[digits/ps-9] before the news of its pod"]
+
+
+def live(width: int = 80, height: int = 24, **options: Any) -> tuple[LiveView, io.StringIO]:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=width, height=height, **options)
+    return LiveView(console), stream
+
+
+def draw(view: LiveView) -> None:
+    """Draw what it knows, and end it."""
+    view._drawn = 0.0
+    view.tick()
+    view.close()
+
+
+def test_the_table_shows_every_replica_and_what_is_wrong_with_it() -> None:
+    view, stream = live()
+    view.pod_changed(pod("worker-0", phase="Running", containerStatuses=[container({"running": {}}, ready=True)]))
+    view.pod_changed(pod("worker-1", phase="Running", containerStatuses=[container(WAITING, restartCount=2)]))
+    draw(view)
+    for text in ("worker-0", "CrashLoopBackOff", "1/2"):
+        assert text in stream.getvalue()
+
+
+def test_the_table_leaves_room_for_what_the_terminal_echoes_at_ctrl_c() -> None:
+    view, stream = live(width=40)
+    waiting = container({"waiting": {"reason": "ImagePullBackOff", "message": "no such image " * 9}})
+    view.pod_changed(pod("worker-0", phase="Pending", containerStatuses=[waiting]))
+    draw(view)
+    drawn = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", one) for one in re.split("[\r\n]+", stream.getvalue())]
+    assert max(len(one) for one in drawn) == 38
+
+
+def test_the_table_shows_what_replicas_use_once_it_is_known() -> None:
+    used = ContainerUsage(ContainerName("ns", "digits-worker-0", "c"), "digits-worker-0", 0.5, 100 << 20)
+    drawn = []
+    for containers in ((), (used,)):
+        view, stream = live(width=120)
+        view.pod_changed(pod("worker-0", phase="Running"))
+        view.pod_changed(pod("worker-1", phase="Running"))
+        view.used(Usage(datetime(2026, 1, 1, tzinfo=UTC), 2.0, 1.0, 1 << 30, containers))
+        draw(view)
+        drawn.append(stream.getvalue())
+    assert "MEMORY" not in drawn[0]
+    assert all(text in drawn[1] for text in ("CPU", "MEMORY", "0.50", "100Mi"))
+    assert "GPU" not in drawn[1]
+
+
+def test_a_large_job_does_not_fill_the_screen() -> None:
+    view, stream = live(height=20)
+    for index in range(50):
+        view.pod_changed(pod(f"worker-{index}", phase="Running"))
+    draw(view)
+    assert "+43 more" in stream.getvalue()
+    assert "43 Running" in stream.getvalue()
+
+
+def shown(printed: str, **options: Any) -> str:
+    """What the terminal is sent after a container has printed a line."""
+    view, stream = live(**options)
+    before = stream.getvalue()
+    view.pod_changed(pod())
+    view.logged([line(printed)])
+    said = stream.getvalue()[len(before) :]
+    view.close()
+    return said
+
+
+def test_container_output_keeps_its_colours_but_is_no_markup() -> None:
+    said = shown("\x1b[31mred\x1b[0m [bold]plain[/bold]", color_system="truecolor")
+    assert "\x1b[31mred" in said
+    assert "[bold]plain[/bold]" in said
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    said = shown("text", color_system="truecolor")
+    assert "\x1b[36m" not in said
+    assert "text" in said
+
+
+def test_without_a_terminal_the_view_is_plain() -> None:
+    assert isinstance(make_view(io.StringIO()), PlainView)
+
+
+@pytest.mark.parametrize(
+    ("printed", "text"),
+    [
+        ("\x1b[2J\x1b[Hcleared", "cleared"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bcreset", "reset"),
+        ("\x1b(0box", "box"),
+        ("\x1bPstring\x1b\\text", "text"),
+        ("bell\x07 shift\x0e c1\x9b31m", "bell\ufffd shift\ufffd c1\ufffd31m"),
+        ("broken off \x1b", "broken off \ufffd"),
+    ],
+)
+def test_container_output_can_not_garble_the_terminal(printed: str, text: str) -> None:
+    assert shown(printed, color_system=None).partition("| ")[2].splitlines()[0] == text
+
+
+def test_nor_can_it_behind_a_pipe() -> None:
+    plain = io.StringIO()
+    PlainView(plain).logged([line("\x1b[31mred\x1b[0m\x1b[2J\x9b2J\r[other-0] spoof")])
+    assert plain.getvalue().partition("] ")[2] == "\x1b[31mred\x1b[0m\ufffd2J\ufffd[other-0] spoof\n"
+
+
+def test_an_endless_line_is_cut_on_a_terminal_but_not_in_a_file() -> None:
+    view, stream = live(color_system=None)
+    view.logged([line("x" * 100_000)])
+    view.close()
+    assert "(98000 more characters in the log)" in stream.getvalue()
+    plain = io.StringIO()
+    PlainView(plain).logged([line("x" * 100_000)])
+    assert plain.getvalue().count("x") == 100_000
+
+
+def test_why_a_job_does_not_run_yet_is_said_when_it_changes() -> None:
+    def waiting(message: str, status: str = "False", reason: str = "TFJobPending") -> TFJob:
+        condition = JobCondition("Running", status, reason, message)
+        return msgspec.structs.replace(job(), status=TFJobStatus(conditions=(condition,)))
+
+    view, stream = plain()
+    for seen in (waiting("no image"), waiting("no image"), waiting("no node"), waiting("over", reason="TFJobFailed")):
+        view.job_changed(seen)
+    assert stream.getvalue().splitlines() == ["[digits] Pending: no image", "[digits] Pending: no node"]
+
+
+def board_pod() -> Pod:
+    labels = {LABEL_TENSORBOARD: "digits"}
+    meta = {"name": "digits-tensorboard-1-0", "namespace": "ns", "uid": "board", "labels": labels}
+    status = {"phase": "Running", "containerStatuses": [container({}, ready=True)]}
+    return msgspec.convert({"metadata": meta, "status": status}, Pod)
+
+
+def job_with_board(url: str, *, ready: bool = False) -> TFJob:
+    meta = ObjectMeta(name="digits", namespace="ns", uid="u")
+    return TFJob(metadata=meta, status=TFJobStatus(tensor_board=TensorBoardStatus(url, ready)))
+
+
+def test_the_address_of_a_tensorboard_is_said_when_it_is_known_and_when_it_answers() -> None:
+    view, stream = plain()
+    url = "http://127.0.0.1:20001"
+    view.job_changed(job_with_board("http://digits-tensorboard.ns.svc"))
+    for ready in (False, False, True, True):
+        view.job_changed(job_with_board(url, ready=ready))
+    view.pod_changed(board_pod())
+    view.logged([LogChunk("ns", "digits-tensorboard-1-0", "tensorboard", 0, "0.log", ("hello",))])
+    assert stream.getvalue().splitlines() == [
+        f"[digits] TensorBoard starts at {url}",
+        f"[digits] TensorBoard is ready at {url}",
+        "[tensorboard] hello",
+    ]
+
+
+def test_the_table_has_a_tensorboard_with_its_address_but_counts_replicas_only() -> None:
+    view, stream = live(width=120, height=40)
+    view.job_changed(job_with_board("http://127.0.0.1:20001"))
+    view.pod_changed(pod("worker-0", phase="Pending"))
+    view.pod_changed(board_pod())
+    view._console.print(view.table())
+    view.close()
+    for text in ("tensorboard", "http://127.0.0.1:20001", "0/1"):
+        assert text in " ".join(stream.getvalue().split())
+
+
+def test_lines_that_are_not_shown_are_counted_and_the_file_is_named() -> None:
+    view, stream = plain()
+    view.pod_changed(pod())
+    view.logged([line("step 12001", skipped=12_000), line("step 12003", skipped=1)])
+    assert stream.getvalue().splitlines() == [
+        "[worker-0] ... 12,000 more lines in logs/worker-0/0.log",
+        "[worker-0] step 12001",
+        "[worker-0] ... 1 more line in logs/worker-0/0.log",
+        "[worker-0] step 12003",
+    ]
+
+
+KERAS = "\x1b[1m 12/100\x1b[0m \x1b[32m━━\x1b[0m\x1b[37m━━━━━━━━\x1b[0m \x1b[1m3s\x1b[0m 40ms/step - loss: 0.5"
+
+
+def test_a_progress_bar_lives_in_the_table_until_its_line_has_ended() -> None:
+    view, stream = live(width=120)
+    view.pod_changed(pod(phase="Running"))
+    before = len(stream.getvalue())
+    view.logged([bar(KERAS)])
+    assert stream.getvalue()[before:] == ""
+    drawn = table_text(view)
+    assert "12/100 3s 40ms/step - loss: 0.5" in drawn
+    view.logged([line("100/100 done")])
+    assert "12/100" not in table_text(view)
+    view.close()
+
+
+def table_text(view: LiveView) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(view.table())
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_in_a_pipe_a_progress_bar_is_a_line_now_and_then() -> None:
+    view, stream = plain()
+    view.pod_changed(pod())
+    for second in range(100):
+        view.logged([bar(f"{second}% done")])
+        view.show_bars(float(second))
+    view.logged([line("100% done")])
+    view.show_bars(200.0)
+    told = stream.getvalue().splitlines()
+    assert told == ["[worker-0] 30% done", "[worker-0] 60% done", "[worker-0] 90% done", "[worker-0] 100% done"]
+
+
+def test_each_restart_leaves_a_line() -> None:
+    view, stream = plain()
+    runs = container({"running": {}}, ready=True, restartCount=1, lastState={"terminated": {"exitCode": 137}})
+    for seen in (pod(phase="Running"), pod(phase="Running", containerStatuses=[runs])):
+        view.pod_changed(seen)
+        view.pod_changed(seen)
+    assert stream.getvalue() == "[worker-0] exited with 137, started again (1)\n"
+
+
+def test_a_progress_bar_controls_nothing() -> None:
+    hostile = "\x1b]0;title\x07\x1b[2J\x1b[31mstep 1\x9b2J"
+    view, _ = live(width=120)
+    view.pod_changed(pod(phase="Running"))
+    view.logged([bar(hostile)])
+    assert "step 1\ufffd2J" in table_text(view)
+    view.close()
+    piped, stream = plain()
+    piped.logged([bar(hostile)])
+    for second in (0.0, 31.0):
+        piped.show_bars(second)
+    assert stream.getvalue() == "[digits-worker-0] \x1b[31mstep 1\ufffd2J\n"

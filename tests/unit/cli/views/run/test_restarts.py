@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import ANNOTATION_RESTARTS
+from tfoperator.cli.views.run.restarts import KnownRestarts, after
+from tfoperator.kube.objects import Pod
+
+
+def pod(*, before: str = "", **container: Any) -> Pod:
+    annotations = {ANNOTATION_RESTARTS: before} if before else {}
+    statuses = [{"name": "tensorflow", **container}] if container else []
+    plain = {"metadata": {"annotations": annotations}, "status": {"containerStatuses": statuses}}
+    return msgspec.convert(plain, Pod)
+
+
+def told(*seen: Pod) -> list[str]:
+    known, sentences = KnownRestarts(), []
+    for one in seen:
+        known, sentence = after(known, one)
+        sentences.append(sentence)
+    return sentences
+
+
+def ended(code: int) -> dict[str, Any]:
+    return {"terminated": {"exitCode": code}}
+
+
+def test_a_container_that_is_started_again_in_its_pod() -> None:
+    first = pod(state=ended(137))
+    second = pod(state={"running": {}}, lastState=ended(137), restartCount=1)
+    third = pod(state={"running": {}}, lastState=ended(1), restartCount=2)
+    assert told(pod(), first, second, second, third) == [
+        "",
+        "",
+        "exited with 137, started again (1)",
+        "",
+        "exited with 1, started again (2)",
+    ]
+
+
+def test_a_pod_that_is_made_again() -> None:
+    assert told(pod(state=ended(137)), pod(before="1"), pod(before="1", state={"running": {}})) == [
+        "",
+        "exited with 137, started again (1)",
+        "",
+    ]
+
+
+def test_a_pod_that_was_deleted_has_no_exit_code() -> None:
+    assert told(pod(state={"running": {}}), pod(before="1"))[-1] == "started again (1)"
+    assert told(pod(state={"running": {}}), pod(before="not a number"))[-1] == ""

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from tfoperator.cli.views.run.summary import summary
+from tfoperator.local.run import JobResult, ReplicaResult, ReplicaState, RunOutcome, RunResult
+from tfoperator.report import JobFacts, ReplicaFacts, RunFacts, make_report
+
+
+def result(outcome: RunOutcome, condition: str = "", message: str = "", *replicas: ReplicaResult) -> str:
+    facts = JobFacts(
+        namespace="ns",
+        name="digits",
+        outcome=condition or str(outcome),
+        message=message,
+        replicas=tuple(
+            ReplicaFacts(
+                name=one.name,
+                state=one.state,
+                restarts=one.restarts,
+                runs=(RunFacts(exit_code=one.exit_code, tail=one.last_lines, log=one.logs[-1]),),
+            )
+            for one in replicas
+        ),
+    )
+    job = JobResult("ns", "digits", condition, "R", message, replicas, report=make_report(facts))
+    return "\n".join(summary(RunResult(outcome, 12.34, "runs/x", (job,))))
+
+
+CHIEF = ReplicaResult("chief-0", "digits-chief-0", ReplicaState.SUCCEEDED, 0, 0, ("runs/x/c.log",))
+
+
+def failed(code: int, restarts: int = 0, *lines: str) -> ReplicaResult:
+    return ReplicaResult("worker-1", "digits-worker-1", ReplicaState.FAILED, restarts, code, ("a.log", "b.log"), lines)
+
+
+def test_a_success_is_short_and_says_where_the_logs_are() -> None:
+    text = result(RunOutcome.SUCCEEDED, "Succeeded", "done", CHIEF)
+    assert "TFJob digits succeeded after 12.3 s" in text
+    assert "chief-0" in text
+    assert "runs/x" in text
+    assert "Next" not in text
+
+
+def test_a_failure_names_the_replica_its_exit_code_and_its_last_words() -> None:
+    text = result(RunOutcome.FAILED, "Failed", "1 Worker replica(s) failed.", CHIEF, failed(1, 0, "Traceback", "boom"))
+    assert "TFJob digits FAILED after 12.3 s: 1 Worker replica(s) failed." in text
+    assert "worker-1 failed with exit code 1." in text
+    assert "  | Traceback\n  | boom" in text
+    assert "b.log" in text
+    assert "restartPolicy" in text
+
+
+def test_exit_codes_of_signals_are_explained() -> None:
+    assert "exit code 137 (killed) after 2 restarts." in result(RunOutcome.FAILED, "Failed", "m", failed(137, 2))
+    assert "exit code 139 (signal 11)." in result(RunOutcome.FAILED, "Failed", "m", failed(139))
+    assert "It has logged nothing." in result(RunOutcome.FAILED, "Failed", "m", failed(139))
+
+
+def test_what_to_do_next_depends_on_what_happened() -> None:
+    unknown = result(RunOutcome.FAILED, "Failed", "m", failed(127))
+    assert "must exist on this machine" in unknown
+    assert "--runtime docker" in unknown
+    assert "must exist on this machine" in result(RunOutcome.FAILED, "Failed", "m", failed(126))
+    assert "memory ran out" in result(RunOutcome.FAILED, "Failed", "m", failed(137))
+    assert "correct what the log says" in result(RunOutcome.FAILED, "Failed", "m", failed(1, 0, "boom"))
+    missing = failed(1, 0, "ModuleNotFoundError: No module named 'tensorflow'")
+    assert "the interpreter that runs tfoperator" in result(RunOutcome.FAILED, "Failed", "m", missing)
+    assert "correct the program" in result(RunOutcome.FAILED, "Failed", "m", failed(139))
+    assert "conditions and events" in result(RunOutcome.FAILED, "Failed", "deadline", CHIEF)
+    assert "--timeout" in result(RunOutcome.TIMED_OUT)
+    assert "interrupted" in result(RunOutcome.INTERRUPTED)
+
+
+def test_a_run_without_a_job_says_so() -> None:
+    assert "no job was created: Interrupted" in "\n".join(summary(RunResult(RunOutcome.INTERRUPTED, 1.0, "runs/x", ())))
+
+
+def test_the_curves_of_a_tensorboard_can_be_seen_again() -> None:
+    job = JobResult("ns", "digits", "Succeeded", "R", "done", (CHIEF,), log_dir="runs/my x/logs")
+    text = "\n".join(summary(RunResult(RunOutcome.SUCCEEDED, 1.0, "runs/x", (job,))))
+    assert "tensorboard --logdir 'runs/my x/logs'" in text

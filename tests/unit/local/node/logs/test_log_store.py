@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.threads import InThread
+from tfoperator.local.node.logs.line_times import LineTimes
+from tfoperator.local.node.logs.log_store import LogNotFound, LogStore
+
+
+def test_attempts_are_counted_per_container_and_over_runs(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    first, second = store.open("ns", "p", "c"), store.open("ns", "p", "c")
+    assert (first.attempt, second.attempt, store.open("ns", "p", "other").attempt) == (0, 1, 0)
+    assert second.path == tmp_path / "ns" / "p" / "c" / "1.log"
+    assert LogStore(tmp_path).open("ns", "p", "c").attempt == 2
+
+
+def test_the_latest_attempt_is_read_and_the_one_before_on_request(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    store.open("ns", "p", "c").append("old")
+    store.open("ns", "p", "c").append("new")
+    assert b"".join(store.read("ns", "p", "c")) == b"new\n"
+    assert b"".join(store.read("ns", "p", "", previous=True)) == b"old\n"
+
+
+def test_an_earlier_pod_of_that_name_is_no_previous_run(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    store.open("ns", "p", "c", owner="first pod").append("old")
+    store.open("ns", "p", "c", owner="second pod").append("new")
+    assert b"".join(store.read("ns", "p", "c")) == b"new\n"
+    with pytest.raises(LogNotFound, match="previous"):
+        store.read("ns", "p", "c", previous=True)
+
+
+def test_a_log_that_is_not_there_is_an_error_before_iteration(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    with pytest.raises(LogNotFound, match="ns/p has not started"):
+        store.read("ns", "p", "c")
+    store.open("ns", "p", "c")
+    with pytest.raises(LogNotFound, match="previous"):
+        store.read("ns", "p", "c", previous=True)
+    store.open("ns", "p", "d")
+    with pytest.raises(LogNotFound, match="c, d"):
+        store.read("ns", "p", "")
+
+
+def test_a_follower_gets_what_is_written_until_the_container_ends(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    log = store.open("ns", "p", "c")
+    log.append("before")
+    pieces: list[bytes] = []
+    seen = threading.Event()
+
+    def follow() -> None:
+        for piece in store.read("ns", "p", "c", follow=True):
+            pieces.append(piece)
+            if piece:
+                seen.set()
+
+    following = InThread(follow)
+    assert seen.wait(60)
+    log.append("after")
+    log.close()
+    following.result()
+    assert b"".join(pieces) == b"before\nafter\n"
+
+
+def test_a_log_knows_how_its_container_ended(tmp_path: Path) -> None:
+    log = LogStore(tmp_path).open("ns", "p", "c")
+    assert not log.closed
+    log.close(3)
+    log.close(0, stopped=True)
+    assert (log.exit_code, log.stopped) == (3, False)
+
+
+def test_closing_the_store_ends_followers(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    store.open("ns", "p", "c")
+    following = InThread(lambda: list(store.read("ns", "p", "c", follow=True)))
+    store.close()
+    following.result()
+
+
+def timed(store: LogStore, **wanted: Any) -> list[str]:
+    return b"".join(store.read("ns", "p", "c", **wanted)).decode().splitlines()
+
+
+def test_lines_have_the_time_at_which_the_log_was_seen_to_grow(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = LogStore(tmp_path, clock=clock)
+    log = store.open("ns", "p", "c")
+    for text in ("one\ntwo\n", "", "three\nfo", "ur\n"):
+        with log.path.open("a") as stream:
+            stream.write(text)
+        store.note_times()
+        clock.advance(1.5)
+    log.close(0)
+    assert timed(store, timestamps=True) == [
+        "2026-01-01T00:00:00.000000000Z one",
+        "2026-01-01T00:00:00.000000000Z two",
+        "2026-01-01T00:00:03.000000000Z three",
+        "2026-01-01T00:00:03.000000000Z four",
+    ]
+    begin = clock.now() - timedelta(seconds=6)
+    assert timed(store, since=begin) == ["one", "two", "three", "four"]
+    assert timed(store, since=begin + timedelta(seconds=1)) == ["three", "four"]
+    assert timed(store, since=begin + timedelta(seconds=1), tail_lines=1) == ["four"]
+    assert timed(store, since=begin + timedelta(seconds=5)) == []
+
+
+def test_times_stay_whoever_reads_and_whatever_the_clock_does(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = LogStore(tmp_path, clock=clock)
+    log = store.open("ns", "p", "c")
+    log.append("one")
+    first = timed(store, timestamps=True)  # nobody has looked at the size before
+    clock.advance(10)
+    clock.jump_wall(-3600)
+    log.append("two")
+    log.append("no end", end="")
+    assert timed(store, timestamps=True) == [*first, first[0].replace("one", "two"), first[0].replace("one", "no end")]
+
+
+def test_a_follower_gets_the_time_of_each_line_once_it_is_whole(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    log = store.open("ns", "p", "c")
+    lines = store.read("ns", "p", "c", follow=True, timestamps=True)
+    log.append("ha", end="")
+    assert next(lines) == b""
+    log.append("lf")
+    assert next(piece for piece in lines if piece).endswith(b"Z half\n")
+    log.append("last", end="")
+    log.close(0)
+    assert b"".join(lines).endswith(b"Z last\n")
+
+
+def test_a_log_that_grows_for_weeks_has_bounded_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfoperator.local.node.logs.line_times._MOST", 10)
+    times, begin = LineTimes(), datetime(2026, 1, 1, tzinfo=UTC)
+    seen = {}
+    for number in range(10_000):
+        times.note(10 * (number + 1), begin + timedelta(seconds=number), read=number in (5, 500))
+        if number in (5, 500):
+            seen[number] = times.written(10 * number)
+    assert len(times._sizes) <= 110
+    assert times.written(50) == seen[5] == begin + timedelta(seconds=5)
+    assert times.written(5000) == seen[500] >= begin + timedelta(seconds=500)

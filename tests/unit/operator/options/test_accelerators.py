@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.operator import OptionsError, parse_options
+from tfoperator.operator.options.accelerators import parse_accelerators
+
+GPU = "nvidia.com/gpu"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "accelerators" / "operator.yaml"
+VOLUME = {"name": "v", "hostPath": {"path": "/opt"}}
+
+
+def test_the_example_is_read() -> None:
+    accelerator = parse_options([f"--config={EXAMPLE}"], {}).accelerators[GPU]
+    assert accelerator.volumes[0]["hostPath"]["path"] == "/home/kubernetes/bin/nvidia"
+    assert accelerator.volume_mounts[0]["mountPath"] == "/usr/local/nvidia"
+    assert accelerator.env == ({"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"},)
+
+
+def test_nothing_is_needed() -> None:
+    assert parse_accelerators(None) == {}
+    assert parse_accelerators({}) == {}
+    assert list(parse_accelerators({GPU: {}, "example.com/fpga": {"env": None}})) == [GPU, "example.com/fpga"]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([], "must be a mapping of resource names"),
+        ({"gpu": {}}, "accelerators[gpu] is no name of an extended resource"),
+        ({3: {}}, "accelerators[3] is no name of an extended resource"),
+        ({GPU: []}, "accelerators[nvidia.com/gpu] must be an object, but is a list"),
+        ({GPU: None}, "accelerators[nvidia.com/gpu] must be an object, but is null"),
+        (
+            {GPU: {"envVars": []}},
+            "accelerators[nvidia.com/gpu].envVars is unknown; there are volumes, volumeMounts, env",
+        ),
+        ({GPU: {"env": {}}}, "accelerators[nvidia.com/gpu].env must be a list, but is an object"),
+        ({GPU: {"env": [None]}}, "must not have an empty entry in a list"),
+        ({GPU: {"env": [{}]}}, ".env[0].name is required"),
+        ({GPU: {"env": [{"name": "A=B"}]}}, ".env[0].name must be a variable's name"),
+        ({GPU: {"env": [{"name": ["A"]}]}}, ".env[0].name must be a variable's name"),
+        ({GPU: {"env": [{"name": "A", "value": 1}]}}, ".env[0].value must be text, is 1: put it in quotes"),
+        ({GPU: {"env": [{"name": "A", "valu": "1"}]}}, ".env[0].valu is unknown; there are name, value, valueFrom"),
+        ({GPU: {"env": [{"name": "A", "value": "1", "valueFrom": {}}]}}, ".env[0].valueFrom must be an object, and"),
+        ({GPU: {"env": [{"name": "TF_CONFIG"}]}}, ".env[0].name must not be TF_CONFIG"),
+        ({GPU: {"env": [{"name": "A"}, {"name": "A"}]}}, ".env[1].name is there twice"),
+        ({GPU: {"volumes": [{"name": "V", "emptyDir": {}}]}}, ".volumes[0].name must be a volume's name"),
+        ({GPU: {"volumes": [{"name": "tfoperator-checkpoint", "emptyDir": {}}]}}, "that spec.checkpoint adds"),
+        ({GPU: {"volumes": [{"name": "v"}]}}, ".volumes[0] must have a name and one kind of volume"),
+        ({GPU: {"volumes": [{"name": "v", "mountPath": "/x"}]}}, ".volumes[0] must have a name and one kind"),
+        ({GPU: {"volumes": [VOLUME, VOLUME]}}, ".volumes[1].name is there twice"),
+        ({GPU: {"volumeMounts": [{"name": "w", "mountPath": "/x"}], "volumes": [VOLUME]}}, "one of the volumes, is"),
+        ({GPU: {"volumeMounts": [{"name": {}}]}}, ".volumeMounts[0].name must be the name of one of the volumes"),
+        ({GPU: {"volumeMounts": [{"name": "v", "mountPath": "x"}], "volumes": [VOLUME]}}, "must be an absolute path"),
+        ({GPU: {"volumeMounts": [{"name": "v"}], "volumes": [VOLUME]}}, ".volumeMounts[0].mountPath is required"),
+        (
+            {GPU: {"volumeMounts": [{"name": "v", "mountPath": "/x", "readOnly": "yes"}], "volumes": [VOLUME]}},
+            ".volumeMounts[0].readOnly must be true or false",
+        ),
+        (
+            {GPU: {"volumeMounts": [{"name": "v", "mountPath": "/x", "subPath": 3}], "volumes": [VOLUME]}},
+            ".volumeMounts[0].subPath must be text",
+        ),
+        (
+            {GPU: {"volumeMounts": [{"name": "v", "mountPath": p} for p in ("/x", "/x/")], "volumes": [VOLUME]}},
+            ".volumeMounts[1].mountPath is there twice",
+        ),
+    ],
+)
+def test_a_mistake_is_refused_with_its_place(value: Any, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_accelerators(value)
+    assert message in str(caught.value)
+
+
+def test_a_mistake_in_the_file_names_the_file_and_every_place(tmp_path: Path) -> None:
+    file = tmp_path / "operator.yaml"
+    file.write_text("accelerators: {nvidia.com/gpu: {env: [{}, {}, {}, {}, {}, {}, {}]}}")
+    with pytest.raises(OptionsError) as caught:
+        parse_options([f"--config={file}"], {})
+    text = str(caught.value)
+    assert text.startswith(
+        f"--config {file}: accelerators is wrong: accelerators[nvidia.com/gpu].env[0].name is required; "
+    )
+    assert text.endswith("; and 2 more")
+
+
+def test_accelerators_are_no_flag() -> None:
+    with pytest.raises(OptionsError, match="--accelerators"):
+        parse_options(["--accelerators=x"], {})
+
+
+words = st.sampled_from(["volumes", "volumeMounts", "env", "name", "mountPath", "value", "valueFrom", "a", GPU, "/x"])
+odd = st.recursive(
+    st.none() | st.booleans() | st.integers() | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(words, st.dictionaries(words, st.lists(odd, max_size=2) | odd, max_size=4), max_size=2) | odd)
+def test_whatever_the_file_holds_it_is_read_or_refused(value: Any) -> None:
+    try:
+        found = parse_accelerators(value)
+    except ValueError:
+        return
+    assert list(found) == list(value or {})

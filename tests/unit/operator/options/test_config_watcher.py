@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.threads import no_threads_left
+from tfoperator.controller import AllowedNames
+from tfoperator.operator import Options, parse_options
+from tfoperator.operator.options.config_watcher import ConfigWatcher
+
+GPU = "accelerators: {nvidia.com/gpu: {env: [{name: GPU, value: '%s'}]}}\n"
+
+
+class Bench:
+    """A watched file. `told` are the values of GPU that were passed on, None for a configuration without."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.file.write_text(GPU % "1")
+        self.told: list[str | None] = []
+        self.queues: AllowedNames | None = None
+        self.clock = FakeClock()
+        options = parse_options([f"--config={file}"], {})
+        self.watcher = ConfigWatcher(options, self._take, clock=self.clock)
+
+    def _take(self, options: Options) -> None:
+        one = options.accelerators.get("nvidia.com/gpu")
+        self.told.append(None if one is None else one.env[0]["value"])
+        self.queues = options.scheduling.queues
+
+    def write(self, content: str) -> None:
+        """Change the file as a ConfigMap's is changed: by another one taking its place."""
+        fresh = self.file.with_suffix(".new")
+        fresh.write_text(content)
+        fresh.replace(self.file)
+
+    def change(self, content: str) -> None:
+        """Change the file, and let it be looked at."""
+        self.write(content)
+        self.look()
+
+    def look(self) -> None:
+        """Let the time come at which it looks, and wait until it has."""
+        self.clock.pass_time(5.0)
+        self.clock.wait_for_waiters()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with no_threads_left(within=0):
+        one = Bench(tmp_path / "operator.yaml")
+        one.watcher.start()
+        yield one
+        one.watcher.stop()
+
+
+def test_a_change_is_passed_on_once(bench: Bench) -> None:
+    bench.look()
+    assert bench.told == []
+    bench.change(GPU % "2")
+    bench.look()
+    assert bench.told == ["2"]
+    bench.change("")
+    assert bench.told == ["2", None]
+
+
+def test_changed_rules_of_scheduling_are_passed_on_and_so_is_that_they_are_gone(bench: Bench) -> None:
+    bench.change(GPU % "1" + "scheduling: {queues: {default: [slow]}}\n")
+    assert (bench.told, bench.queues) == (["1"], AllowedNames(("slow",)))
+    bench.change(GPU % "1" + "scheduling: {queues: {default: }}\n")  # wrong: what was read before holds
+    assert bench.told == ["1"]
+    bench.change(GPU % "1")
+    assert (bench.told, bench.queues) == (["1", "1"], AllowedNames(("*",)))
+
+
+def test_a_change_between_reading_the_options_and_the_first_look_is_not_lost(bench: Bench) -> None:
+    bench.change(GPU % "2")
+    assert bench.told == ["2"]
+
+
+def test_a_file_that_is_wrong_or_gone_changes_nothing_and_is_told_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.look()
+    for content, complaint in (("accelerators: {gpu: {}}", "no name of an extended resource"), (None, "No such file")):
+        caplog.clear()
+        if content is None:
+            bench.file.unlink()
+        else:
+            bench.write(content)
+        bench.look()
+        bench.look()
+        (record,) = caplog.records
+        assert record.levelno == logging.ERROR
+        assert complaint in record.getMessage()
+    assert bench.told == []
+    bench.change(GPU % "3")
+    assert bench.told == ["3"]
+
+
+def test_other_options_that_change_are_named_since_they_wait_for_the_next_start(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.look()
+    bench.change(GPU % "1" + "threadiness: 3\nlog-level: debug\n")
+    assert bench.told == []
+    (record,) = caplog.records
+    assert record.getMessage().endswith("used from the next start on: log_level, threadiness")
+
+
+def test_it_goes_on_when_the_one_who_is_told_fails(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.told = None  # type: ignore[assignment] # so that telling fails
+    bench.change(GPU % "2")
+    assert "failed unexpectedly" in caplog.text
+    bench.told = []
+    bench.change(GPU % "3")
+    assert bench.told == ["3"]

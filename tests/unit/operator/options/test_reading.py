@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfoperator.operator import Options, OptionsError, parse_options
+from tfoperator.operator.options.settings import FILE_ONLY, SETTINGS
+from tfoperator.operator.options.values import Address
+
+
+def parse(*arguments: str, **environ: str) -> Options:
+    return parse_options(arguments, environ)
+
+
+def test_without_anything_the_defaults_hold_and_nothing_listens_beyond_loopback() -> None:
+    options = parse()
+    assert options == Options()
+    assert options.metrics_bind_address == Address("127.0.0.1", 8080)
+    assert options.health_probe_bind_address == Address("127.0.0.1", 8081)
+
+
+def test_the_api_server_alone_limits_requests_unless_a_rate_is_given() -> None:
+    assert parse().kube_api_qps == 0
+    assert [parse(f"--kube-api-qps={rate}").kube_api_qps for rate in ("0", "-1", "2.5")] == [0, -1, 2.5]
+
+
+def test_every_field_is_an_option_and_every_option_a_field() -> None:
+    only_in_file = {setting.field for setting in FILE_ONLY}
+    assert {setting.field for setting in SETTINGS} | only_in_file | {"config"} == set(Options.__struct_fields__)
+
+
+def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("threadiness: 1\ncreate-parallelism: 1\nresyncPeriod: 20s\nleader_elect: true\n")
+    options = parse(
+        "--threadiness=3",
+        f"--config={file}",
+        TFOPERATOR_THREADINESS="2",
+        TFOPERATOR_CREATE_PARALLELISM="2",
+    )
+    assert (options.threadiness, options.create_parallelism, options.resync_period) == (3, 2, 20.0)
+    assert options.leader_elect
+
+
+def test_the_file_can_be_named_by_a_variable_and_be_empty(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("")
+    assert parse(TFOPERATOR_CONFIG=str(file)) == Options(config=str(file))
+
+
+def test_namespaces_can_be_listed_repeated_or_joined() -> None:
+    for arguments in (["--namespace", "a", "b"], ["--namespace=a", "--namespace=b"], ["--namespace=a,b"]):
+        assert parse(*arguments).namespace == ("a", "b")
+
+
+def test_a_switch_can_be_given_with_and_without_value() -> None:
+    assert parse("--leader-elect").leader_elect
+    assert parse("--leader-elect=true").leader_elect
+    assert not parse("--leader-elect=false").leader_elect
+
+
+def test_the_go_operators_cluster_domain_variable_is_honoured() -> None:
+    assert parse(CUSTOM_CLUSTER_DOMAIN="cluster.local").cluster_domain == "cluster.local"
+    assert parse("--cluster-domain=x", CUSTOM_CLUSTER_DOMAIN="cluster.local").cluster_domain == "x"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--threadiness=0"], "--threadiness must be from 1"),
+        (["--resync-period=soon"], "--resync-period must be a duration"),
+        (["--kube-api-qps=nan"], "--kube-api-qps must be a number"),
+        (["--log-format=xml"], "--log-format must be one of text, json"),
+        (["--default-clean-pod-policy=none"], "--default-clean-pod-policy must be one of All, Running, None"),
+        (["--default-network=perjob"], "--default-network must be one of PerReplica, PerJob"),
+        (["--resync-period=10m"], "--reconcile-max-period"),
+        (["--leader-elect", "--leader-elect-renew-deadline=20s"], "--leader-elect-lease-duration"),
+        (["--leader-elect", "--leader-elect-retry-period=9s"], "1.2 times"),
+        (["--leader-elect", "--leader-elect-id="], "--leader-elect-id"),
+        (
+            [
+                "--leader-elect",
+                *(f"--leader-elect-{o}" for o in ("lease-duration=0.9", "renew-deadline=0.5", "retry-period=0.1")),
+            ],
+            "--leader-elect-lease-duration (0.9s) must be 1s or more",
+        ),
+        (["--webhook-certificate-validity=99999999999h"], "--webhook-certificate-validity must be at most"),
+        (["--webhook-shutdown-delay=1e300"], "--webhook-shutdown-delay must be at most"),
+        (["--webhook-url=https://x/convert"], "--webhook-url is of no use without --webhook-bind-address"),
+        (["--webhook-cert-dir=/x"], "--webhook-cert-dir is of no use without"),
+        (["--webhook-bind-address=:1", "--webhook-url=http://x"], "--webhook-url must be an address such as"),
+        (["--webhook-bind-address=:1", "--webhook-url=https://x", "--webhook-cert-dir=/x"], "into the CRD yourself"),
+        (["--metrics-cert-dir=/x"], "--metrics-cert-dir is of no use without --metrics-secure"),
+        (
+            ["--metrics-secure", "--metrics-bind-address=:8081", "--health-probe-bind-address=:8081"],
+            "--metrics-secure needs a --metrics-bind-address of its own",
+        ),
+        (["--frobnicate"], "--frobnicate"),
+        (["--thread=3"], "--thread"),
+    ],
+)
+def test_a_mistake_is_reported_by_the_name_of_its_option(arguments: list[str], message: str) -> None:
+    with pytest.raises(OptionsError) as caught:
+        parse(*arguments)
+    assert message in str(caught.value)
+
+
+def test_a_mistake_in_a_variable_names_the_variable() -> None:
+    with pytest.raises(OptionsError, match="TFOPERATOR_LOG_LEVEL must be one of"):
+        parse(TFOPERATOR_LOG_LEVEL="loud")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("resync-perod: 3s", "did you mean resync-period"),
+        ("resync-period: soon", "resync-period must be a duration"),
+        ("[1, 2]", "must be a mapping"),
+        ("a: [", ":2:1: is not valid YAML"),
+        ("a: " + "[" * 1200, "is nested more than 100 levels deep"),
+    ],
+)
+def test_a_mistake_in_the_file_names_file_and_key(tmp_path: Path, content: str, message: str) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(content)
+    with pytest.raises(OptionsError) as caught:
+        parse(f"--config={file}")
+    assert message in str(caught.value)
+    assert str(file) in str(caught.value)
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(OptionsError, match=r"/not/there.*No such file"):
+        parse("--config=/not/there")
+
+
+def test_help_and_version_print_and_end(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag, expected in (("--help", "--reconcile-max-period"), ("--version", "tfoperator ")):
+        with pytest.raises(SystemExit) as done:
+            parse(flag)
+        assert done.value.code == 0
+        assert expected in capsys.readouterr().out

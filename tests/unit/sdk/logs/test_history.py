@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.archive.samples import pod, record, running
+from tfoperator.archive import ArchivedPod
+from tfoperator.kube.objects import Pod
+from tfoperator.sdk.logs.history import add_archived
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> ArchivedPod:
+    return kept(tmp_path, "first", previous=True)
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> ArchivedPod:
+    return kept(tmp_path, "second")
+
+
+def kept(root: Path, name: str, *, index: int = 0, previous: bool = False) -> ArchivedPod:
+    folder = root / name
+    folder.mkdir()
+    (folder / "tensorflow.log").write_text(f"{name}\n")
+    if previous:
+        (folder / "tensorflow.previous.log").write_text(f"before {name}\n")
+    return record(index, uid=name, folder=str(folder), previous=previous)
+
+
+def text(pods: list[Pod], texts: dict[str, str], archived: list[ArchivedPod], *, previous: bool = False) -> list[str]:
+    logs = add_archived(pods, texts, archived, previous=previous)
+    return [f"{log.replica}: {log.text}{' (archive)' if log.archived else ''}" for log in logs]
+
+
+def test_a_pod_that_is_there_tells_its_own_log(first: ArchivedPod) -> None:
+    assert text([pod()], {"mnist-worker-0": "now"}, [first]) == ["worker-0: now"]
+
+
+def test_before_the_first_run_of_a_pod_comes_the_last_run_of_the_pod_before(
+    first: ArchivedPod, second: ArchivedPod
+) -> None:
+    assert text([pod()], {}, [first, second], previous=True) == ["worker-0: second\n (archive)"]
+    assert text([pod()], {"mnist-worker-0": "again"}, [first], previous=True) == ["worker-0: again"]
+
+
+def test_without_a_pod_the_last_two_runs_are_archived_ones(first: ArchivedPod, second: ArchivedPod) -> None:
+    assert text([], {}, [first, second]) == ["worker-0: second\n (archive)"]
+    assert text([], {}, [first, second], previous=True) == ["worker-0: first\n (archive)"]
+    assert text([], {}, [first], previous=True) == ["worker-0: before first\n (archive)"]
+    assert text([], {}, [second], previous=True) == ["worker-0: None"]
+
+
+def test_a_pod_that_has_not_started_is_not_mistaken_for_the_one_before(first: ArchivedPod) -> None:
+    assert text([pod()], {}, [first]) == ["worker-0: None"]
+
+
+def test_a_pod_whose_node_can_not_tell_its_log_has_it_in_the_archive(first: ArchivedPod) -> None:
+    assert text([pod(uid="first")], {}, [first]) == ["worker-0: first\n (archive)"]
+    assert text([pod(uid="first")], {"mnist-worker-0": "now"}, [first]) == ["worker-0: now"]
+
+
+def test_the_archived_log_of_a_pod_that_is_still_there_counts_once(tmp_path: Path) -> None:
+    mine = kept(tmp_path, "mine")
+    assert text([pod(uid="mine")], {}, [mine], previous=True) == ["worker-0: None"]
+
+
+def test_replicas_with_and_without_a_pod_come_in_their_order(tmp_path: Path) -> None:
+    archived = [kept(tmp_path, "a", index=2), kept(tmp_path, "b", index=0)]
+    pods = [pod(1, running())]
+    assert [line[:8] for line in text(pods, {"mnist-worker-1": "x"}, archived)] == ["worker-0", "worker-1", "worker-2"]

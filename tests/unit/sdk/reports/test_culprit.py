@@ -1,0 +1,107 @@
+"""Who began it, as an error says it: what the report says, by reading no more logs than that needs."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec, TFJobStatus
+from tfoperator.archive import ArchivedContainer, ArchivedPod
+from tfoperator.kube.objects import Pod, decode_pod
+from tfoperator.report import make_report
+from tfoperator.sdk.reports.culprit import MAX_SUSPECTS, find_culprit
+from tfoperator.sdk.reports.job_report import job_facts
+
+JOB = TFJob(
+    spec=TFJobSpec(tf_replica_specs={"Worker": ReplicaSpec()}),
+    status=TFJobStatus(replica_statuses={"Worker": ReplicaStatus()}),
+)
+CAUSE = ("step 7", "Traceback (most recent call last):", '  File "t.py", line 1, in f', "ValueError: no")
+CONSEQUENCE = ("step 7", "UnavailableError: Connection reset by peer")
+
+
+class Kept:
+    """Logs by pod, which notes whose were read."""
+
+    def __init__(self, logs: dict[str, tuple[str, ...]]) -> None:
+        self._logs = logs
+        self.read: list[str] = []
+
+    def of_pod(self, pod: Pod, container: str, *, lines: int, previous: bool) -> tuple[str, ...]:
+        self.read.append(pod.metadata.name)
+        return self._logs.get(pod.metadata.name, ())
+
+    def of_archive(self, record: ArchivedPod, container: ArchivedContainer, *, previous: bool) -> tuple[str, ...]:
+        raise AssertionError("nothing is archived")
+
+
+def failed(index: int, code: int, second: int, *, reason: str = "", deleted: bool = False) -> Pod:
+    """A worker whose container has ended so."""
+    when = f"2026-01-01T12:00:{second:02}Z"
+    ended = {"exitCode": code, "finishedAt": when, "reason": "Completed" if code == 0 else "Error"}
+    meta = {
+        "name": f"mnist-worker-{index}",
+        "namespace": "default",
+        "uid": f"u{index}",
+        "labels": {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": str(index)},
+        **({"deletionTimestamp": "2026-01-01T12:00:30Z", "deletionGracePeriodSeconds": 30} if deleted else {}),
+    }
+    status = {
+        "phase": "Succeeded" if code == 0 else "Failed",
+        "reason": reason,
+        "containerStatuses": [{"name": "tensorflow", "restartCount": 0, "state": {"terminated": ended}}],
+    }
+    return decode_pod(msgspec.json.encode({"metadata": meta, "spec": {}, "status": status}))
+
+
+WORKERS = st.lists(
+    st.tuples(
+        st.sampled_from([0, 1, 1, 137, 143]),
+        st.integers(0, 6),
+        st.sampled_from([CAUSE, CONSEQUENCE, ()]),
+        st.sampled_from(["", "", "DeadlineExceeded"]),
+        st.booleans(),
+    ),
+    max_size=8,
+)
+
+
+@given(WORKERS)
+def test_the_error_and_the_report_name_the_same_replica(
+    workers: list[tuple[int, int, tuple[str, ...], str, bool]],
+) -> None:
+    pods = [failed(n, code, at, reason=reason, deleted=gone) for n, (code, at, _, reason, gone) in enumerate(workers)]
+    logs = {pod.metadata.name: worker[2] for pod, worker in zip(pods, workers, strict=True)}
+    kept = Kept(logs)
+    said = find_culprit(JOB, pods, [], kept)
+    reported = make_report(job_facts(JOB, pods, [], Kept(logs))).culprit
+    assert (
+        (said.replica, said.exit_code) == (reported.replica, reported.exit_code)
+        if said and reported
+        else said is reported
+    )
+    assert len(kept.read) <= len(pods)
+
+
+def test_of_those_that_were_stopped_when_the_job_was_over_none_is_blamed() -> None:
+    """The first to end with an error is not the culprit, if it was told to end."""
+    pods = [failed(0, 143, 1, reason="DeadlineExceeded"), failed(1, 1, 3)]
+    said = find_culprit(JOB, pods, [], Kept({}))
+    assert said is not None
+    assert (said.replica, said.exit_code) == ("worker-1", 1)
+
+
+def test_only_the_logs_of_those_that_may_have_begun_it_are_read() -> None:
+    pods = [failed(n, 1, 20 + n) for n in range(3, 30)] + [failed(1, 1, 10), failed(2, 1, 11)]
+    kept = Kept({"mnist-worker-1": CONSEQUENCE, "mnist-worker-2": CAUSE})
+    said = find_culprit(JOB, pods, [], kept)
+    assert said is not None
+    assert (said.replica, said.last_lines[-1]) == ("worker-2", "ValueError: no")
+    assert sorted(kept.read) == ["mnist-worker-1", "mnist-worker-2"]
+
+
+def test_a_thousand_that_fail_at_once_do_not_cost_a_thousand_requests() -> None:
+    kept = Kept({})
+    assert find_culprit(JOB, [failed(n, 1, 5) for n in range(1000)], [], kept) is not None
+    assert len(kept.read) == MAX_SUSPECTS

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from tests.unit.archive.samples import record
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec, TFJobStatus
+from tfoperator.archive.layout import ArchivedContainer, ArchivedPod
+from tfoperator.report import ReplicaFacts, ReplicaState
+from tfoperator.sdk.reports.job_report import WithoutLogs, job_facts
+
+ASKED = datetime(2026, 1, 1, 12, tzinfo=UTC)
+JOB = TFJob(
+    spec=TFJobSpec(tf_replica_specs={"Worker": ReplicaSpec()}),
+    status=TFJobStatus(replica_statuses={"Worker": ReplicaStatus()}),
+)
+
+
+def archived(code: int | None, after: float, *, deleted: bool = True, reason: str = "") -> ReplicaFacts:
+    """A pod that ended so, so many seconds after its deletion had been asked for."""
+    finished = None if code is None else ASKED + timedelta(seconds=after)
+    container = ArchivedContainer(name="tensorflow", exit_code=code, finished=finished, log="tensorflow.log")
+    one: ArchivedPod = msgspec.structs.replace(
+        record(uid="u"),
+        phase="Running" if code is None else "Failed",
+        reason=reason,
+        containers=(container,),
+        deletion_requested=ASKED if deleted else None,
+    )
+    [replica] = job_facts(JOB, [], [one], WithoutLogs()).replicas
+    return replica
+
+
+@pytest.mark.parametrize(
+    ("code", "after", "stopped"),
+    [
+        (143, 1, True),
+        (143, 0, True),  # in the same second: what it ended with says so
+        (137, 30, True),
+        (1, 2, True),  # whatever it says on its way
+        (1, 0, False),
+        (1, -5, False),  # it failed, and was deleted for that
+        (143, -5, False),
+    ],
+)
+def test_a_replica_that_was_told_to_go_has_not_failed(code: int, after: float, stopped: bool) -> None:
+    replica = archived(code, after)
+    assert replica.runs[-1].stopped is stopped
+    assert replica.state is (ReplicaState.STOPPED if stopped else ReplicaState.FAILED)
+
+
+def test_the_newest_stacks_of_a_replica_are_named() -> None:
+    def taken(uid: str, stacks: str) -> ArchivedPod:
+        container = ArchivedContainer(name="tensorflow", exit_code=137, log="tensorflow.log", stacks=stacks)
+        return msgspec.structs.replace(record(uid=uid, folder=f"/archive/{uid}"), containers=(container,))
+
+    def told(*records: ArchivedPod) -> str:
+        [replica] = job_facts(JOB, [], records, WithoutLogs()).replicas
+        return replica.stacks
+
+    assert told(taken("a", ""), taken("b", "")) == ""
+    assert told(taken("a", "s.txt"), taken("b", "")) == "/archive/a/s.txt"
+    assert told(taken("a", "s.txt"), taken("b", "s.txt")) == "/archive/b/s.txt"
+
+
+def test_a_replica_that_nobody_told_to_go_has_failed() -> None:
+    assert archived(143, 1, deleted=False).state is ReplicaState.FAILED
+
+
+def test_a_replica_whose_end_nobody_saw_and_one_that_was_stopped_have_not_failed() -> None:
+    assert archived(None, 0).runs[-1].stopped
+    assert archived(143, -5, reason="DeadlineExceeded").state is ReplicaState.STOPPED

@@ -1,0 +1,44 @@
+"""What the page says of kinds that can't be read."""
+
+from __future__ import annotations
+
+from tfoperator.ui.jobs.board import Health
+
+
+def test_a_kind_that_can_not_be_followed_again_and_again_is_named_until_it_can() -> None:
+    told: list[dict[str, str]] = []
+    health = Health(lambda: told.append(health.problems))
+    # Once it may be that a version has expired: the list that follows is no news.
+    health.watch_failed("pods/default", "Expired")
+    health.list_finished("pods/default", 0.1, 3)
+    health.watch_started("pods/default")
+    assert told == []
+    health.watch_failed("pods/default", "ConnectionRefused")
+    health.watch_failed("tfjobs/default", "ConnectionRefused")
+    assert told == []
+    for _ in range(2):
+        health.watch_failed("pods/default", "ConnectionRefused")
+    assert told == [{"pods": "ConnectionRefused"}]
+    health.watch_started("pods/default")
+    assert told[1:] == [{}]
+    health.watch_failed("pods/default", "ConnectionRefused")
+    assert told[2:] == []
+
+
+def test_a_kind_that_can_not_be_listed_is_named_at_once() -> None:
+    health = Health(lambda: None)
+    health.list_failed("events/default", "Forbidden")
+    assert health.problems == {"events": "Forbidden"}
+    health.list_finished("events/default", 0.1, 0)
+    assert health.problems == {}
+
+
+def test_a_kind_that_may_be_listed_and_not_watched_is_named_all_the_time() -> None:
+    told: list[dict[str, str]] = []
+    health = Health(lambda: told.append(health.problems))
+    for _ in range(5):
+        health.watch_failed("pods/default", "Forbidden")
+        health.list_finished("pods/default", 0.1, 3)
+    assert told == [{"pods": "Forbidden"}]
+    health.watch_started("pods/default")
+    assert told[1:] == [{}]

@@ -1,0 +1,68 @@
+"""What is remembered of jobs, and that it stays within bounds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tfoperator.ui.jobs.history import MAX_JOBS, MAX_METRICS, MAX_POINTS, History
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def report(at: int, **metrics: str) -> dict[str, Any]:
+    when = f"2026-03-01T12:{at // 60 % 60:02d}:{at % 60:02d}Z"
+    return {"percentage": 5, "lastUpdatedTime": when, "metrics": [{"name": k, "value": v} for k, v in metrics.items()]}
+
+
+def test_each_report_is_a_point_of_each_metrics_curve() -> None:
+    history = History()
+    history.saw_progress("u", report(1, loss="2.5", accuracy="0.1"), NOW)
+    history.saw_progress("u", report(3, loss="1.5"), NOW)
+    found = history.metrics("u")
+    assert [point.value for point in found["loss"]] == [2.5, 1.5]
+    assert found["loss"][1].time - found["loss"][0].time == 2
+    assert [point.value for point in found["accuracy"]] == [0.1]
+
+
+def test_the_same_report_again_is_no_point() -> None:
+    history = History()
+    for _ in range(3):
+        history.saw_progress("u", report(1, loss="2.5"), NOW)
+    assert len(history.metrics("u")["loss"]) == 1
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "high", "", "1e999"])
+def test_what_is_no_number_is_no_point(value: str) -> None:
+    history = History()
+    history.saw_progress("u", report(1, loss=value), NOW)
+    assert history.metrics("u") == {}
+
+
+@pytest.mark.parametrize("progress", [{}, {"metrics": None}, {"metrics": "loss"}, {"metrics": [1, {"name": 3}]}])
+def test_reports_of_any_shape_are_survived(progress: dict[str, Any]) -> None:
+    history = History()
+    history.saw_progress("u", progress, NOW)
+    assert history.metrics("u") == {}
+
+
+def test_a_curve_keeps_its_whole_length_in_bounded_points() -> None:
+    history = History()
+    for number in range(MAX_POINTS * 3):
+        history.saw_progress("u", report(number % 3600, loss=str(number)), NOW)
+    values = [point.value for point in history.metrics("u")["loss"]]
+    assert len(values) <= MAX_POINTS
+    assert values[0] == 0
+    assert values[-1] == MAX_POINTS * 3 - 1
+    assert values == sorted(values)
+
+
+def test_metrics_and_jobs_are_bounded() -> None:
+    history = History()
+    history.saw_progress("first", report(1, **{f"m{i}": "1" for i in range(MAX_METRICS * 2)}), NOW)
+    assert len(history.metrics("first")) == MAX_METRICS
+    for number in range(MAX_JOBS):
+        history.saw_progress(f"u{number}", report(1, loss="1"), NOW)
+    assert history.metrics("first") == {}

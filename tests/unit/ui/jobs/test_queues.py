@@ -1,0 +1,74 @@
+"""Queues of Kueue on the page."""
+
+from __future__ import annotations
+
+import queue as queues_of_threads
+from typing import Any
+
+import msgspec
+
+from tests.support.clock import FakeClock
+from tests.support.fake_api import FakeApi
+from tests.support.kueue_objects import no_quota, workload
+from tests.support.stage import Stage, condition
+from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, QUEUE_LABEL
+from tfoperator.sdk import JobQueue, QueueState
+from tfoperator.sdk.queues import WORKLOADS
+from tfoperator.ui.jobs.objects import SeenJob, decode_job
+from tfoperator.ui.jobs.queues import PERIOD, Queues
+from tfoperator.ui.jobs.views import job_detail, job_row
+
+WAITING = JobQueue("research", QueueState.WAITING, "2 more needed")
+
+
+def raw(name: str = "mnist", queue: str = "research", **parts: Any) -> dict[str, Any]:
+    made = Stage().job(name, **parts)
+    made["metadata"]["uid"] = f"uid-of-{name}"
+    made["metadata"]["labels"] = {QUEUE_LABEL: queue} if queue else {}
+    return made
+
+
+def seen(**parts: Any) -> SeenJob:
+    return decode_job(msgspec.json.encode(raw(**parts)))
+
+
+def test_a_job_that_waits_in_a_queue_says_why() -> None:
+    suspended = seen(status={"conditions": [condition("Suspended", "it is suspended")]})
+    assert job_row(suspended, WAITING)["message"] == "Queue research: Waiting: 2 more needed"
+    assert job_row(suspended)["message"] == "it is suspended"
+    assert job_detail(suspended, WAITING)["queueState"] == "research: Waiting: 2 more needed"
+    running = seen(status={"conditions": [condition("Running", "it runs")]})
+    assert job_row(running, JobQueue("research", QueueState.ADMITTED))["message"] == "it runs"
+
+
+def test_a_job_of_multikueue_does_not_wait_for_an_operator() -> None:
+    made = raw(queue="")
+    made["spec"]["runPolicy"] = {"managedBy": MANAGED_BY_MULTIKUEUE}
+    remote = decode_job(msgspec.json.encode(made))
+    assert "on a cluster that it chooses" in job_row(remote)["message"]
+    known = JobQueue("", QueueState.ADMITTED, multikueue=True, cluster="far")
+    assert "on cluster far" in job_row(remote, known)["message"]
+
+
+def test_pages_hear_of_a_queue_when_it_changes_and_nobody_is_asked_without_one(clock: FakeClock) -> None:
+    api, told = FakeApi(), queues_of_threads.SimpleQueue[str]()
+    jobs: list[SeenJob] = [seen(queue="")]
+    queues = Queues(api, lambda: jobs, told.put, clock=clock)
+    queues.start()
+    queues.start()
+    try:
+        clock.wait_for_waiters(1)
+        assert api.calls == []
+        made = raw("queued")
+        jobs.append(decode_job(msgspec.json.encode(made)))
+        body = workload(made, no_quota())
+        api.put(WORKLOADS[0], {**body, "metadata": {**body["metadata"], "namespace": "default"}})
+        clock.advance(PERIOD)
+        assert told.get(timeout=10) == "default/queued"
+        found = queues.get(made["metadata"]["uid"])
+        assert found is not None
+        assert (found.state, found.message) == (QueueState.WAITING, no_quota()["message"])
+        assert queues.get(jobs[0].metadata.uid) is None
+    finally:
+        queues.stop()
+    assert told.empty()

@@ -1,0 +1,129 @@
+"""What a replica did, out of what its pods say one after the other."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.ui.jobs.objects import SeenPod, decode_pod
+from tfoperator.ui.jobs.timeline import PodRecord, observe, spans
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def pod(restarts: int = 0, state: Any = None, last: Any = None, phase: str = "Running") -> SeenPod:
+    statuses = [{"name": "tensorflow", "restartCount": restarts, "state": state or {}, "lastState": last or {}}]
+    body = {
+        "metadata": {"name": "mnist-worker-0", "uid": "u1", "creationTimestamp": at(0)},
+        "status": {"phase": phase, "containerStatuses": statuses},
+    }
+    return decode_pod(msgspec.json.encode(body))
+
+
+def running(since: float) -> Any:
+    return {"running": {"startedAt": at(since)}}
+
+
+def ended(since: float, until: float, code: int, reason: str = "Error") -> Any:
+    return {"terminated": {"startedAt": at(since), "finishedAt": at(until), "exitCode": code, "reason": reason}}
+
+
+def waiting(reason: str, message: str = "") -> Any:
+    return {"waiting": {"reason": reason, "message": message}}
+
+
+def life(*seen: SeenPod) -> PodRecord:
+    record = None
+    for one in seen:
+        record = observe(one, "worker-0", record, at(1000))
+    assert record is not None
+    return record
+
+
+def shown(record: PodRecord) -> list[tuple[str, float, float | None, str]]:
+    def seconds(moment: datetime | None) -> float | None:
+        return None if moment is None else (moment - START).total_seconds()
+
+    return [(span.state, seconds(span.start) or 0.0, seconds(span.end), span.why) for span in spans([record])]
+
+
+def test_a_pod_that_waits_says_what_for() -> None:
+    found = shown(life(pod(state=waiting("ImagePullBackOff", "no such image"), phase="Pending")))
+    assert found == [("pending", 0, None, "ImagePullBackOff: no such image")]
+
+
+def test_a_run_that_succeeded() -> None:
+    found = shown(life(pod(state=running(5)), pod(state=ended(5, 60, 0, "Completed"), phase="Succeeded")))
+    assert found == [("pending", 0, 5, ""), ("succeeded", 5, 60, "exit code 0")]
+
+
+def test_restarts_keep_runs_that_the_pod_has_forgotten() -> None:
+    record = life(
+        pod(state=running(5)),
+        pod(0, waiting("CrashLoopBackOff", "back-off"), ended(5, 20, 3)),
+        pod(1, running(30), ended(5, 20, 3)),
+        # Kubelets count the restart at the end of the wait, the local node at its beginning: it makes no difference.
+        pod(2, waiting("CrashLoopBackOff", "back-off"), ended(30, 40, 137, "OOMKilled")),
+        pod(2, running(60), ended(30, 40, 137, "OOMKilled")),
+    )
+    assert [span[:3] for span in shown(record)] == [
+        ("pending", 0, 5),
+        ("failed", 5, 20),
+        ("waiting", 20, 30),
+        ("failed", 30, 40),
+        ("waiting", 40, 60),
+        ("running", 60, None),
+    ]
+    assert shown(record)[3][3] == "exit code 137, OOMKilled"
+
+
+def test_a_wait_that_goes_on_has_no_end() -> None:
+    record = life(pod(1, waiting("CrashLoopBackOff", "back-off 10s"), ended(5, 20, 3)))
+    assert shown(record)[-1] == ("waiting", 20, None, "CrashLoopBackOff: back-off 10s")
+
+
+def test_runs_before_the_first_look_are_said_to_be_unknown() -> None:
+    record = life(pod(4, running(90), ended(60, 80, 1)))
+    assert shown(record)[0] == ("pending", 0, 60, "earlier runs were not seen")
+
+
+def test_a_pod_that_was_deleted_ends_then() -> None:
+    record = msgspec.structs.replace(life(pod(state=running(5))), gone=at(70))
+    assert shown(record)[-1] == ("running", 5, 70, "")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 5),
+            st.sampled_from(["", "running", "terminated", "waiting"]),
+            st.integers(0, 100),
+            st.integers(0, 50),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_spans_are_in_order_and_never_end_before_they_begin(seen: list[tuple[int, str, int, int, bool]]) -> None:
+    pods = []
+    for restarts, state, since, length, has_last in seen:
+        states = {
+            "": {},
+            "running": running(since),
+            "terminated": ended(since, since + length, 1),
+            "waiting": waiting("CrashLoopBackOff"),
+        }
+        pods.append(pod(restarts, states[state], ended(since, since + length, 2) if has_last else None))
+    found = list(spans([life(*pods)]))
+    assert [span.start for span in found] == sorted(span.start for span in found)
+    assert all(span.end is None or span.end >= span.start for span in found)
+    assert sum(1 for span in found if span.end is None) <= 1

@@ -1,0 +1,87 @@
+"""Jobs and pods as the page gets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.stage import Stage, condition, train
+from tfoperator.kube.resources import PODS
+from tfoperator.ui.jobs.objects import SeenJob, decode_job, decode_pod
+from tfoperator.ui.jobs.views import MAX_MESSAGE, job_detail, job_row, replica_rows
+
+
+def seen(name: str = "mnist", **parts: Any) -> SeenJob:
+    return decode_job(msgspec.json.encode(Stage().job(name, **parts)))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state", "message"),
+    [
+        ([], "Pending", "The operator has not looked at this job yet."),
+        ([condition("Created", "made")], "Created", "made"),
+        ([condition("Created", "made"), condition("Running", "no room", "False")], "Created", "no room"),
+        ([condition("Running", "it runs")], "Running", "it runs"),
+        ([condition("Running", "it ran", "False"), condition("Failed", "exit 1")], "Failed", "exit 1"),
+        (
+            [condition("Running", "it runs"), condition("Stalled", "worker-1 is behind")],
+            "Running",
+            "worker-1 is behind",
+        ),
+    ],
+)
+def test_a_job_says_what_it_does_or_waits_for(conditions: list[Any], state: str, message: str) -> None:
+    row = job_row(seen(status={"conditions": conditions}))
+    assert (row["state"], row["message"]) == (state, message)
+    assert row["flags"] == (["Stalled"] if "behind" in message else [])
+
+
+def test_what_a_job_does_not_report_is_absent() -> None:
+    detail = job_detail(seen())
+    assert detail["progress"] is None
+    assert detail["tensorBoard"] is None
+    assert detail["queue"] == ""
+
+
+def test_progress_of_any_shape_is_handed_on_or_left_out() -> None:
+    assert job_row(seen(status={"progress": {"percentage": 3}}))["progress"] == {"percentage": 3}
+    assert job_row(seen(status={"progress": ["no", "object"]}))["progress"] is None
+
+
+def test_messages_are_cut() -> None:
+    row = job_row(seen(status={"conditions": [condition("Failed", "x" * 100_000)]}))
+    assert len(row["message"]) < MAX_MESSAGE + 10
+
+
+@pytest.mark.parametrize(
+    ("url", "shown", "framed"),
+    [
+        ("http://127.0.0.1:6006/", True, True),
+        ("http://localhost:6006/", True, True),
+        ("http://mnist-tensorboard.default.svc", True, False),
+        ("https://boards.example/mnist", True, False),
+        ("http://127.0.0.1.evil.example/", True, False),
+        ("http://127.0.0.1@evil.example/", True, False),
+        ("javascript:alert(1)", False, False),
+        ("data:text/html,x", False, False),
+        ("file:///etc/passwd", False, False),
+        ("http://[", False, False),
+    ],
+)
+def test_only_web_addresses_are_links_and_only_this_machine_is_framed(url: str, shown: bool, framed: bool) -> None:
+    board = job_detail(seen(status={"tensorBoard": {"url": url, "ready": True}}))["tensorBoard"]
+    assert bool(board and board["url"]) == shown
+    assert bool(board and board["framed"]) == framed
+
+
+def test_replicas_are_in_the_order_of_people_with_those_that_lack_a_pod() -> None:
+    stage = Stage()
+    job = train(stage, workers=12)
+    for index in (3, 11):
+        stage.remove(PODS, "default", f"mnist-worker-{index}")
+    pods = [decode_pod(msgspec.json.encode(pod)) for pod in stage.objects(PODS)]
+    rows = replica_rows(decode_job(msgspec.json.encode(job)).job, pods, {})
+    assert [row["name"] for row in rows[:4]] == ["worker-0", "worker-1", "worker-2", "worker-4"]
+    assert [(row["name"], row["state"]) for row in rows[-2:]] == [("worker-3", "No pod"), ("worker-11", "No pod")]

@@ -1,0 +1,65 @@
+"""`tfoperator stacks NAME`: where the threads of a job's replicas are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from tfoperator.cli.cluster import Context, JobName, Kubeconfig, Namespace, Replica, connect
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object
+from tfoperator.controlchars import without_controls
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tfoperator.sdk import ReplicaStacks
+
+
+def stacks(
+    name: JobName,
+    replica: Replica = None,
+    output: ReportOutput = ReportFormat.TEXT,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show where the Python threads of a TFJob's replicas are at this moment, to see what a job waits for.
+
+    Under `tfoperator local up` by py-spy, where it is installed. Else, and in a cluster, each program is asked by a
+    signal, which programs answer that report their progress by tfoperator.progress; in a cluster that needs the right
+    to run a command in the pods (pods/exec).
+    """
+    from tfoperator.cli.commands.jobs.logs import selection_of
+    from tfoperator.cli.terminal.progress import Progress
+
+    which = selection_of(replica, all_replicas=replica is None)
+    with connect(kubeconfig, context, namespace) as client, Progress(f"taking stacks of {name}"):
+        found = client.get_job_stacks(name, replica_type=which.replica_type, replica_index=which.replica_index)
+    if not found:
+        which_one = "pod" if replica is None else "such pod"
+        raise CliError(
+            f"TFJob {name} has no {which_one} that runs", f"See tfoperator describe {name}", exit_code=EXIT_FAILED
+        )
+    if output is ReportFormat.JSON:
+        print_object({one.replica: {"stacks": one.text, "problem": one.problem} for one in found}, output)
+    else:
+        _show(found)
+    if all(one.problem for one in found):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _show(found: Sequence[ReplicaStacks]) -> None:
+    """What lacks stacks comes last, those that lack them for the same reason in one line."""
+    from tfoperator.report import names_in_short
+
+    lacking: dict[str, list[str]] = {}
+    for one in found:
+        if one.problem:
+            lacking.setdefault(one.problem, []).append(one.replica)
+            continue
+        typer.echo(f"{one.replica}:")
+        typer.echo(without_controls(one.text, keep="\n").rstrip("\n") + "\n")
+    for problem, names in lacking.items():
+        note(f"{names_in_short(names)}: {problem}")

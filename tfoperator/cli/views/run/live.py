@@ -1,0 +1,112 @@
+"""`tfoperator run` on a terminal: lines with coloured prefixes, and a table of the replicas that stays below them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from rich.console import Console, Group
+from rich.constrain import Constrain
+from rich.live import Live
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from tfoperator.api.names import TENSORBOARD_REPLICA
+from tfoperator.cli.terminal.output import REPLICA_COLOURS
+from tfoperator.cli.views.progress import progress_line
+from tfoperator.cli.views.replica_rows import ReplicaRow
+from tfoperator.cli.views.run.bars import in_short
+from tfoperator.cli.views.run.prefixed_lines import PrefixedLines
+from tfoperator.cli.views.run.view import View
+from tfoperator.cli.views.usage import usage_by_pod, usage_cells, usage_header
+from tfoperator.local.usage import Usage
+from tfoperator.sdk import PodUsage, total
+
+_STATE_STYLES = {"Running": "green", "Succeeded": "bold green", "Failed": "bold red", "Pending": "yellow"}
+_REFRESH = 0.25  # seconds between two drawings of the table
+
+
+class LiveView(View):
+    """Lines with coloured prefixes, and the table of replicas below them."""
+
+    shows_usage = True
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self._began = self._drawn = time.monotonic()
+        self._colours: dict[str, str] = {}
+        self._usage: dict[str, PodUsage] = {}  # by pod uid
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._live.start()
+
+    def show(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Print above the table."""
+        self._console.print(self.styled(lines), end="", soft_wrap=True, highlight=False)
+
+    def styled(self, lines: Iterable[tuple[str, str]]) -> PrefixedLines:
+        """The lines as they are shown, each prefix in a colour of its own."""
+        shown = []
+        for prefix, content in lines:
+            colour = self._colours.setdefault(prefix, REPLICA_COLOURS[len(self._colours) % len(REPLICA_COLOURS)])
+            shown.append((f"{prefix:>10} ", Style(color=colour), content))
+        return PrefixedLines(shown)
+
+    def used(self, usage: Usage) -> None:
+        """Remember it for the table."""
+        self._usage = usage_by_pod(usage)
+
+    def tick(self) -> None:
+        """Draw the table anew, a few times a second at most."""
+        if time.monotonic() - self._drawn >= _REFRESH:
+            self._drawn = time.monotonic()
+            # A terminal writes ^C where the cursor is: behind a full line it would wrap, and a line of the table stay.
+            self._live.update(
+                Constrain(Group(*self.bars(), self.table()), max(1, self._console.width - len("^C"))), refresh=True
+            )
+
+    def close(self) -> None:
+        """Remove the table."""
+        self._live.stop()
+
+    def bars(self) -> list[Text]:
+        """A line for each job that reports its progress, as many as there is room for."""
+        shown = list(self._progress.items())[: max(1, self._console.size.height // 6)]
+        width = max((len(self._jobs.get(uid, "")) for uid, _ in shown), default=0)
+        now = datetime.now(UTC)
+        return [progress_line(f"{self._jobs.get(uid, ''):<{width}}", progress, now) for uid, progress in shown]
+
+    def table(self) -> Table:
+        """The replicas as they are now."""
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        used = usage_header(usage for uid, usage in self._usage.items() if uid in self._rows)
+        for title in ("REPLICA", "STATE", "READY", "RESTARTS", *used, ""):
+            table.add_column(title, no_wrap=True)
+        rows = sorted(self._rows.items(), key=lambda item: (item[1][0], item[1][1].name))
+        urls = {(self._jobs[uid], TENSORBOARD_REPLICA): one.url for uid, one in self._tensorboards.items()}
+        room = max(3, self._console.size.height // 2 - 3)
+        for uid, (job, row) in rows[:room]:
+            name = f"{job}/{row.name}" if len(self._jobs) > 1 else row.name
+            style = _STATE_STYLES.get(row.state, "yellow")
+            restarts = Text(str(row.restarts), style="yellow" if row.restarts else "")
+            cells = usage_cells(self._usage.get(uid), used)
+            detail = self._detail(uid, row, urls.get((job, row.name), ""))
+            table.add_row(name, Text(row.state, style=style), "yes" if row.ready else "no", restarts, *cells, detail)
+        if len(rows) > room:
+            rest = [row.state for _, (_, row) in rows[room:]]
+            counts = ", ".join(f"{rest.count(state)} {state}" for state in sorted(set(rest)))
+            table.add_row(f"+{len(rest)} more", Text(counts, style="dim"))
+        replicas = [row for _, (_, row) in rows if row.name != TENSORBOARD_REPLICA]
+        ready = f"{sum(row.ready for row in replicas)}/{len(replicas)}"
+        whole = usage_cells(total(self._usage.values()), used)
+        table.add_row("", "", ready, "", *whole, Text(f"{time.monotonic() - self._began:.0f} s", style="dim"))
+        return table
+
+    def _detail(self, uid: str, row: ReplicaRow, url: str) -> Text:
+        """What is wrong with a replica, else its progress bar, else where its page is."""
+        bar = self.bar_of(uid)
+        if bar and row.state == "Running":
+            return Text(in_short(bar), overflow="ellipsis")
+        return Text(row.detail or url, style="dim", overflow="ellipsis")

@@ -1,0 +1,174 @@
+"""What `tfoperator run` says: log lines under the name of their replica, conditions, restarts, events.
+
+Container output is never taken as markup and controls nothing but its colours, in a pipe neither: what is behind it
+shows it on a terminal in the end.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, replica_name
+from tfoperator.api.v1.types import ConditionType, TensorBoardStatus, TFJob, TrainingProgress
+from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
+from tfoperator.cli.views.run.restarts import KnownRestarts, after
+from tfoperator.kube.event import Event
+from tfoperator.kube.objects import Pod
+from tfoperator.local.run import LogChunk, RunOutcome
+
+if TYPE_CHECKING:
+    from tfoperator.local.usage import Usage
+
+_ON_THIS_MACHINE = "http://127.0.0.1:"
+
+
+class View(ABC):
+    """A `RunListener` that turns what happens into lines; how a line is shown is up to the subclass."""
+
+    shows_usage = False
+    shows_every_line = False
+
+    def __init__(self) -> None:
+        self._rows: dict[str, tuple[str, ReplicaRow]] = {}  # pod uid: (job name, row)
+        self._names: dict[tuple[str, str], str] = {}  # (namespace, pod): prefix
+        self._jobs: dict[str, str] = {}  # uid: name
+        self._said: dict[str, tuple[str, ...]] = {}  # job uid: conditions that have been shown
+        self._waits: dict[str, str] = {}  # job uid: why it does not run, as shown
+        self._tensorboards: dict[str, TensorBoardStatus] = {}  # job uid: its TensorBoard, as shown
+        self._progress: dict[str, TrainingProgress] = {}  # job uid: what it has reported last
+        self._messages: set[str] = set()
+        self._restarts: dict[tuple[str, str], KnownRestarts] = {}  # (namespace, pod)
+        self._bars: dict[tuple[str, str, str], str] = {}  # (namespace, pod, container): how its progress bar looks
+        self._places: dict[str, tuple[str, str]] = {}  # pod uid: (namespace, pod)
+
+    def job_changed(self, job: TFJob) -> None:
+        """Show each condition that has become true since the last time."""
+        name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
+        said = self._said.get(job.metadata.uid, ())
+        # The time makes a second restart another fact than the first.
+        facts = tuple(
+            f"{c.type}: {c.message} {c.last_transition_time}" for c in job.status.conditions if c.status == "True"
+        )
+        for condition, fact in zip((c for c in job.status.conditions if c.status == "True"), facts, strict=True):
+            if fact not in said:
+                self._messages.add(condition.message)
+                self.say(name, f"{condition.type}: {condition.message}")
+        self._said[job.metadata.uid] = facts
+        self._say_why_it_waits(job)
+        self._say_where_its_tensorboard_is(job)
+        if job.status.progress is not None and job.status.progress != self._progress.get(job.metadata.uid):
+            before = self._progress.get(job.metadata.uid)
+            self._progress[job.metadata.uid] = job.status.progress
+            self.progressed(name, before, job.status.progress)
+
+    def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:  # noqa: B027
+        """A job has reported something; nothing, where the table shows it."""
+
+    def _say_where_its_tensorboard_is(self, job: TFJob) -> None:
+        shown, tensorboard = self._tensorboards.get(job.metadata.uid), job.status.tensor_board
+        # Its name in the cluster comes first, and is of no use on this machine.
+        if tensorboard is None or not tensorboard.url.startswith(_ON_THIS_MACHINE) or tensorboard == shown:
+            return
+        self._tensorboards[job.metadata.uid] = tensorboard
+        how = "is ready at" if tensorboard.ready else "starts at"
+        self.say(job.metadata.name, f"TensorBoard {how} {tensorboard.url}")
+
+    def _say_why_it_waits(self, job: TFJob) -> None:
+        running = next((c for c in job.status.conditions if c.type == ConditionType.RUNNING), None)
+        waits = running is not None and running.status == "False" and running.reason == "TFJobPending"
+        message = running.message if waits and running is not None else ""
+        if message != self._waits.get(job.metadata.uid, ""):
+            self._waits[job.metadata.uid] = message
+            if message:
+                self.say(job.metadata.name, f"Pending: {message}")
+
+    def pod_changed(self, pod: Pod) -> None:
+        """Remember the pod for the table and for its prefix; say so if its program has been started again."""
+        name = replica_name(pod)
+        job = pod.metadata.labels.get(LABEL_JOB_NAME) or pod.metadata.labels.get(LABEL_TENSORBOARD, "")
+        prefix = f"{job}/{name}" if job and len(self._jobs) > 1 else name
+        place = (pod.metadata.namespace, pod.metadata.name)
+        self._names[place] = prefix
+        self._places[pod.metadata.uid] = place
+        self._rows[pod.metadata.uid] = (job, replica_row(pod))
+        self._restarts[place], sentence = after(self._restarts.get(place, KnownRestarts()), pod)
+        if sentence:
+            self.say(prefix, sentence)
+
+    def pod_gone(self, pod: Pod) -> None:
+        """Take the pod off the table."""
+        self._rows.pop(pod.metadata.uid, None)
+        self._places.pop(pod.metadata.uid, None)
+
+    def event(self, event: Event) -> None:
+        """Show the event, unless it only repeats a condition."""
+        if event.message in self._messages:
+            return
+        involved = event.involved_object
+        prefix = self._names.get((involved.namespace, involved.name), involved.name or event.subject)
+        kind = "warning" if event.type == "Warning" else "event"
+        times = f" (x{event.count})" if event.count and event.count > 1 else ""
+        self.say(prefix, f"{kind}: {event.reason}: {event.message}{times}")
+
+    def logged(self, chunks: Sequence[LogChunk]) -> None:
+        """Show log lines under their replica's name, and how many are only in the file."""
+        lines: list[tuple[str, str]] = []
+        for chunk in chunks:
+            prefix = self._prefix(chunk)
+            if chunk.skipped:
+                what = "line" if chunk.skipped == 1 else "lines"
+                lines.append((prefix, f"... {chunk.skipped:,} more {what} in {chunk.path}"))
+            lines += [(prefix, text) for text in chunk.lines]
+            container = (chunk.namespace, chunk.pod, chunk.container)
+            if chunk.bar:
+                self._bars[container] = chunk.bar
+            else:
+                self._bars.pop(container, None)
+        if lines:
+            self.show(lines)
+
+    def bar_of(self, uid: str) -> str:
+        """How the progress bar of this pod looks, as the program wrote it; "" if it has none."""
+        place = self._places.get(uid)
+        return next((bar for container, bar in self._bars.items() if container[:2] == place), "")
+
+    def stopping(self, outcome: RunOutcome) -> None:
+        """Say that the rest is being stopped, when that isn't obvious."""
+        if outcome is RunOutcome.INTERRUPTED:
+            self.say("tfoperator", "stopping the job in order; once more to stop it at once")
+        elif outcome is RunOutcome.TIMED_OUT:
+            self.say("tfoperator", "the time is up, stopping the job")
+
+    def page_link(self, url: str) -> None:
+        """Show how to open the page."""
+        self.say("tfoperator", f"the page, for one browser: {url}")
+
+    def used(self, usage: Usage) -> None:  # noqa: B027 - most views have nothing to show it in
+        """Nothing, where nothing is redrawn."""
+
+    def tick(self) -> None:  # noqa: B027 - most views have nothing to do here
+        """Nothing, where there is nothing to redraw."""
+
+    def say(self, prefix: str, text: str) -> None:
+        """Show a line of our own."""
+        self.show([(prefix, text)])
+
+    @abstractmethod
+    def show(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Show lines, each under its prefix."""
+
+    def close(self) -> None:  # noqa: B027 - most views have taken nothing
+        """Give the terminal back."""
+
+    def _prefix(self, line: LogChunk) -> str:
+        known = self._names.get((line.namespace, line.pod)) or self._guessed(line.pod)
+        return known if line.container in ("tensorflow", known.rpartition("/")[2]) else f"{known}/{line.container}"
+
+    def _guessed(self, pod: str) -> str:
+        """The prefix of a pod whose lines come before the pod itself was seen: its name begins with its job's."""
+        jobs = [job for job in self._jobs.values() if pod.startswith(f"{job}-")]
+        job = max(jobs, key=len, default="")
+        name = pod.removeprefix(f"{job}-") if job else pod
+        return f"{job}/{name}" if job and len(self._jobs) > 1 else name

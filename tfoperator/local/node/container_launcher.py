@@ -1,0 +1,110 @@
+"""Starts the containers of one pod: gathers what each of them needs, hands it to the runtime, renews tokens."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from tfoperator.clock import Clock
+from tfoperator.kube.pod_spec import Container
+from tfoperator.local.gpus import GpuManager
+from tfoperator.local.node.container_record import ContainerRecord
+from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, image_arguments
+from tfoperator.local.node.pod_api import PodApi
+from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager, token_seconds
+from tfoperator.local.runtime import ContainerProcess, ContainerRun, LocalPod, LogFile, OnExit, Runtime
+
+logger = logging.getLogger(__name__)
+
+_RENEW_AT = 0.8
+_RETRY_AFTER = 0.05
+"""The part of a token's life after which it is renewed, as by a kubelet; and after which again, if that has failed."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """What a container finds when it starts: the paths of the pod's volumes by name, and its environment."""
+
+    volumes: dict[str, Path]
+    variables: dict[str, str]
+
+
+class ContainerLauncher:
+    """Not thread-safe: belongs to the pod's worker."""
+
+    def __init__(
+        self,
+        pod: LocalPod,
+        *,
+        api: PodApi,
+        runtime: Runtime,
+        volumes: VolumeManager,
+        gpus: GpuManager,
+        clock: Clock,
+    ) -> None:
+        self._pod = pod
+        self._api = api
+        self._runtime = runtime
+        self._volumes = volumes
+        self._gpus = gpus
+        self._clock = clock
+        self.renewal: float | None = None
+        """When the tokens in the pod's volumes are to be renewed."""
+
+    def address(self, container: Container) -> str:
+        """The pod's IP address, when the runtime has what the container needs to start. Raises NotYet, LaunchError."""
+        return self._runtime.prepare(self._pod, container, functools.partial(self._api.services_of, self._pod))
+
+    def prepare(self, container: Container, ip: str) -> Prepared:
+        """Make the pod's volumes, and the container's environment.
+
+        Raises ContainerConfigError for what may come yet; UnsupportedVolume and OSError otherwise.
+        """
+        sources = self._api.sources(self._pod.metadata.namespace)
+        volumes = self._volumes.prepare(self._pod, sources, self._api.tokens(self._pod))
+        variables = environment(self._pod, container, sources, ip)
+        self._plan_renewal(_RENEW_AT)
+        return Prepared(volumes, variables)
+
+    def launch(
+        self,
+        record: ContainerRecord,
+        prepared: Prepared,
+        log: LogFile,
+        on_exit: OnExit,
+        warn: Callable[[str, str], None],
+    ) -> ContainerProcess:
+        """Start the container. Raises UnsupportedVolume, LaunchError, and OSError if it can't leave a message."""
+        pod, container = self._pod, record.container
+        mounts = self._volumes.mounts(pod, container, prepared.volumes)
+        record.message = self._volumes.termination_message(pod, container, mounts, record.restarts)
+        run = ContainerRun(
+            pod=pod,
+            container=container,
+            command=command_line(container, prepared.variables),
+            environment=prepared.variables,
+            mounts=(*mounts, record.message.mount) if record.message.mount else mounts,
+            log=log,
+            services=self._api.services(),
+            args=image_arguments(container, prepared.variables),
+            gpus=self._gpus.devices_of(pod, container),
+        )
+        return self._runtime.launch(run, on_exit, warn)
+
+    def renew_tokens(self) -> None:
+        """Write new tokens into the pod's volumes, and plan the next time; what fails is logged."""
+        api, pod = self._api, self._pod
+        try:
+            self._volumes.prepare(pod, api.sources(pod.metadata.namespace), api.tokens(pod))
+        except (ContainerConfigError, UnsupportedVolume, OSError) as error:
+            logger.warning("pod %s: its tokens can't be renewed: %s", pod.metadata.key, error)
+            self._plan_renewal(_RETRY_AFTER)
+        else:
+            self._plan_renewal(_RENEW_AT)
+
+    def _plan_renewal(self, part: float) -> None:
+        seconds = token_seconds(self._pod)
+        self.renewal = None if seconds is None else self._clock.monotonic() + seconds * part

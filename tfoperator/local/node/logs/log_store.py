@@ -1,0 +1,164 @@
+"""The logs of all containers of a node: one file per container and attempt.
+
+`<root>/<namespace>/<pod>/<container>/<attempt>.log`, attempts counted from 0 over the pods of that name. Other users of
+the machine can't read them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.local.node.logs.line_times import LineTimes
+from tfoperator.local.node.logs.log_reading import TimedLines, pieces, size_of, start_of
+from tfoperator.local.private_files import private_folder
+from tfoperator.local.runtime import LogFile
+
+_POLL = 0.1
+"""Seconds between two reads of a file that is being followed: short for a person, cheap for the machine."""
+
+
+class LogNotFound(LookupError):
+    """There is no log (yet) for what was asked."""
+
+
+class LogStore:
+    """All logs of one agent. Thread-safe. After `close()` every follower ends at the end of its file."""
+
+    def __init__(self, root: Path, *, clock: Clock | None = None) -> None:
+        self.root = root
+        self._clock = clock or SystemClock()
+        self._stopped = StopSignal()
+        self._lock = threading.Lock()  # guards what follows
+        self._latest: dict[tuple[str, str, str], list[LogFile]] = {}
+        self._times: dict[LogFile, LineTimes] = {}
+        self._growing: list[LogFile] = []
+
+    def open(self, namespace: str, pod: str, container: str, *, owner: str = "") -> LogFile:
+        """Begin the log of the next attempt, of the pod with the UID `owner`; the file exists when this returns."""
+        key = (namespace, pod, container)
+        directory = self.root.joinpath(*key)
+        private_folder(self.root)
+        directory.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            known = self._latest.setdefault(key, [])
+            attempt = known[-1].attempt + 1 if known else _next_attempt(directory)
+            log = LogFile(directory / f"{attempt}.log", owner)
+            log.path.touch(mode=0o600)
+            known.append(log)
+            self._times[log] = LineTimes()
+            self._growing.append(log)
+            return log
+
+    def attempts(self, namespace: str, pod: str, container: str) -> tuple[LogFile, ...]:
+        """The logs of one container, oldest first."""
+        with self._lock:
+            return tuple(self._latest.get((namespace, pod, container), ()))
+
+    def written(self, namespace: str, pod: str, container: str) -> datetime | None:
+        """When something was last written to the container's log; None if there is no log, or nothing in it."""
+        logs = self.attempts(namespace, pod, container)
+        try:
+            found = logs[-1].path.stat() if logs else None
+        except OSError:
+            return None
+        return datetime.fromtimestamp(found.st_mtime, UTC) if found is not None and found.st_size else None
+
+    def all(self) -> tuple[tuple[str, str, str, LogFile], ...]:
+        """Every log with its namespace, pod and container, in the order in which the containers first began."""
+        with self._lock:
+            return tuple((*key, log) for key, logs in self._latest.items() for log in logs)
+
+    def read(
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        previous: bool = False,
+        follow: bool = False,
+        tail_lines: int | None = None,
+        since: datetime | None = None,
+        timestamps: bool = False,
+    ) -> Iterator[bytes]:
+        """The content of the latest attempt (or the one before), in pieces; with `follow`, until the container ends.
+
+        Only the last so many lines, and none that was written before a time; with `timestamps` each begins with its
+        time (RFC 3339). Times are as exact as the calls of `note_times` are close.
+
+        A follower gets an empty piece now and then while there is nothing new, so that it can give up. `container`
+        may be "" when the pod has only one. Raises LogNotFound at once, not while iterating.
+        """
+        log = self._find(namespace, pod, container, previous)
+        return self._read(log, follow, tail_lines, since, timestamps)
+
+    def note_times(self) -> None:
+        """Note how far each log has grown: lines that were written since the last call have this time."""
+        with self._lock:
+            growing = tuple(self._growing)
+        ended = set()
+        for log in growing:
+            closed = log.closed  # asked before the size: nothing is written after it is true
+            try:
+                size = log.path.stat().st_size
+            except OSError:
+                ended.add(log)
+                continue
+            self._times[log].note(size, self._clock.now())
+            if closed:
+                ended.add(log)
+        if ended:
+            with self._lock:
+                self._growing = [log for log in self._growing if log not in ended]
+
+    def close(self) -> None:
+        """End all followers."""
+        self._stopped.set()
+
+    def _find(self, namespace: str, pod: str, container: str, previous: bool) -> LogFile:
+        with self._lock:
+            containers = [key[2] for key in self._latest if key[:2] == (namespace, pod)]
+            if not container and len(containers) > 1:
+                raise LogNotFound(
+                    f"pod {namespace}/{pod} has several containers, choose one of {', '.join(containers)}"
+                )
+            name = container or (containers[0] if containers else "")
+            logs = self._latest.get((namespace, pod, name), [])
+            # As a kubelet has it: what an earlier pod of that name did was not this one's previous run.
+            logs = [log for log in logs if log.owner == logs[-1].owner]
+        if len(logs) < (2 if previous else 1):
+            what = "previous container" if previous else "container"
+            raise LogNotFound(f"{what} {name!r} of pod {namespace}/{pod} has not started")
+        return logs[-2 if previous else -1]
+
+    def _read(
+        self, log: LogFile, follow: bool, tail_lines: int | None, since: datetime | None, timestamps: bool
+    ) -> Iterator[bytes]:
+        times = self._times[log]
+        with log.path.open("rb") as stream:
+
+            def note() -> int:
+                size = size_of(stream)
+                times.note(size, self._clock.now(), read=True)
+                return size
+
+            note()
+            stream.seek(start_of(log.path, times, tail_lines, since))
+            timed = TimedLines(times, stream.tell()) if timestamps else None
+            while True:
+                ended = log.closed or self._stopped.is_set() or not follow  # asked before reading: no last words lost
+                for piece in pieces(stream, note):
+                    yield timed.add(piece) if timed is not None else piece
+                if ended:
+                    if timed is not None:
+                        yield timed.finish()
+                    return
+                self._stopped.wait(self._clock, _POLL)
+                yield b""
+
+
+def _next_attempt(directory: Path) -> int:
+    numbers = [int(path.stem) for path in directory.glob("*.log") if path.stem.isdigit()]
+    return max(numbers, default=-1) + 1

@@ -1,0 +1,7 @@
+"""What can an administrator choose, and what was chosen? A flag, the environment, a YAML file, in this order."""
+
+from tfoperator.operator.options.reading import parse_options, read_config
+from tfoperator.operator.options.settings import Options, OptionsError
+from tfoperator.operator.options.values import Address
+
+__all__ = ["Address", "Options", "OptionsError", "parse_options", "read_config"]

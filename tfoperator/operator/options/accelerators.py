@@ -1,0 +1,122 @@
+"""Reads `accelerators` of the configuration file: what is added to containers that ask for a resource. Pure.
+
+A mistake here would break the pods of every job that trains on an accelerator, hours later and in other hands. So
+everything that an API server would refuse in a pod for what is said here is refused when the file is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
+from tfoperator.api.problems import Problem, member, shown
+from tfoperator.api.structure import drop_nulls, type_problems, unknown_members
+from tfoperator.controller import Accelerator
+from tfoperator.operator.options.values import refuse
+
+_RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_VARIABLE_NAME = re.compile(r"[!-<>-~]+")  # what Kubernetes takes: printable ASCII, but no "="
+_MOUNT_TEXTS = frozenset({"mountPropagation", "recursiveReadOnly", "subPath", "subPathExpr"})
+_MOUNT_MEMBERS = _MOUNT_TEXTS | {"mountPath", "name", "readOnly"}
+_VARIABLE_MEMBERS = frozenset({"name", "value", "valueFrom"})
+_OURS = ("TF_CONFIG", CHECKPOINT_VARIABLE)
+
+
+def parse_accelerators(value: object) -> dict[str, Accelerator]:
+    """The accelerators by resource name. Raises ValueError with every problem, as `values` does."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"must be a mapping of resource names such as nvidia.com/gpu, is {value!r}")
+    refuse(problem for name, one in value.items() for problem in _problems(f"accelerators[{name}]", name, one))
+    return {name: msgspec.convert(drop_nulls(one, Accelerator), Accelerator) for name, one in value.items()}
+
+
+def _problems(path: str, name: object, value: object) -> Iterator[Problem]:
+    if not isinstance(name, str) or not _RESOURCE.fullmatch(name):
+        yield Problem(path, "is no name of an extended resource, such as nvidia.com/gpu")
+    wrong = type_problems(value, Accelerator, path)
+    if wrong or not isinstance(value, dict):
+        yield from wrong
+        return
+    for unknown in unknown_members(value, Accelerator, path):
+        yield Problem(member(path, unknown.name), f"is unknown; there are {', '.join(unknown.known)}")
+    volumes, mounts, env = (value.get(field) or [] for field in ("volumes", "volumeMounts", "env"))
+    if None in (*volumes, *mounts, *env):
+        yield Problem(path, "must not have an empty entry in a list")
+        return
+    names = [volume.get("name") for volume in volumes]
+    for position, volume in enumerate(volumes):
+        yield from _volume_problems(member(path, f"volumes[{position}]"), volume)
+    for position, mount in enumerate(mounts):
+        yield from _mount_problems(member(path, f"volumeMounts[{position}]"), mount, names)
+    for position, variable in enumerate(env):
+        yield from _variable_problems(member(path, f"env[{position}]"), variable)
+    for field, items, key in (
+        ("volumes", volumes, "name"),
+        ("volumeMounts", mounts, "mountPath"),
+        ("env", env, "name"),
+    ):
+        yield from _doubles(member(path, field), items, key)
+
+
+def _volume_problems(path: str, volume: dict[str, Any]) -> Iterator[Problem]:
+    yield from _text_problems(member(path, "name"), volume.get("name"), _VOLUME_NAME.fullmatch, "a volume's name")
+    if volume.get("name") == CHECKPOINT_VOLUME:
+        yield Problem(member(path, "name"), "is the name of the volume that spec.checkpoint adds")
+    kinds = [kind for kind, source in volume.items() if kind != "name" and isinstance(source, dict)]
+    if len(kinds) != 1 or len(volume) != 2:
+        yield Problem(path, "must have a name and one kind of volume, such as hostPath: {path: /usr/local/nvidia}")
+
+
+def _mount_problems(path: str, mount: dict[str, Any], volumes: list[Any]) -> Iterator[Problem]:
+    name, place = mount.get("name"), mount.get("mountPath")
+    if name not in volumes:
+        yield Problem(member(path, "name"), f"must be the name of one of the volumes, is {shown(name)}")
+    yield from _text_problems(member(path, "mountPath"), place, lambda text: text.startswith("/"), "an absolute path")
+    if not isinstance(mount.get("readOnly", False), bool):
+        yield Problem(member(path, "readOnly"), "must be true or false")
+    for field in _MOUNT_TEXTS:
+        if not isinstance(mount.get(field, ""), str):
+            yield Problem(member(path, field), f"must be text, is {mount[field]!r}")
+    yield from _unknown(path, mount, _MOUNT_MEMBERS)
+
+
+def _variable_problems(path: str, variable: dict[str, Any]) -> Iterator[Problem]:
+    name, value, source = variable.get("name"), variable.get("value"), variable.get("valueFrom")
+    yield from _text_problems(member(path, "name"), name, _VARIABLE_NAME.fullmatch, "a variable's name")
+    if name in _OURS:
+        yield Problem(member(path, "name"), f"must not be {name}: the operator sets it itself")
+    if value is not None and not isinstance(value, str):
+        # YAML's 1 and true are no text; Kubernetes wants text.
+        yield Problem(member(path, "value"), f"must be text, is {value!r}: put it in quotes")
+    if source is not None and (value is not None or not isinstance(source, dict)):
+        yield Problem(member(path, "valueFrom"), "must be an object, and not stand beside a value")
+    yield from _unknown(path, variable, _VARIABLE_MEMBERS)
+
+
+def _text_problems(path: str, value: object, fits: Callable[[str], object], what: str) -> Iterator[Problem]:
+    if value is None:
+        yield Problem(path, "is required")
+    elif not isinstance(value, str) or not fits(value):
+        yield Problem(path, f"must be {what}, is {shown(value)}")
+
+
+def _unknown(path: str, value: dict[str, Any], known: frozenset[str]) -> Iterator[Problem]:
+    for name in value:
+        if name not in known:
+            yield Problem(member(path, str(name)), f"is unknown; there are {', '.join(sorted(known))}")
+
+
+def _doubles(path: str, items: list[dict[str, Any]], key: str) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for position, item in enumerate(items):
+        value = str(item.get(key)).rstrip("/")
+        if item.get(key) is not None and value in seen:
+            yield Problem(member(f"{path}[{position}]", key), f"is there twice: {shown(item.get(key))}")
+        seen.add(value)

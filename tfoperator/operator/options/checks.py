@@ -1,0 +1,92 @@
+"""What options must satisfy together. Pure."""
+
+from __future__ import annotations
+
+from tfoperator.operator.options.settings import Options, OptionsError
+
+
+def check_together(options: Options) -> None:
+    """Raises OptionsError for options that exclude or need each other."""
+    if options.reconcile_max_period < options.resync_period:
+        raise OptionsError(
+            f"--reconcile-max-period ({options.reconcile_max_period:g}s) must not be less than "
+            f"--resync-period ({options.resync_period:g}s)"
+        )
+    if options.stall_stacks and not options.archive_dir:
+        raise OptionsError("--stall-stacks needs --archive-dir: that is where stacks are kept")
+    if not options.default_tensorboard_image:
+        raise OptionsError("--default-tensorboard-image must not be empty")
+    if options.leader_elect:
+        _check_election(options)
+    _check_shard(options)
+    _check_webhook(options)
+    _check_metrics(options)
+    _check_progress(options)
+
+
+def _check_shard(options: Options) -> None:
+    if options.shard is None:
+        return
+    if not options.leader_elect:
+        raise OptionsError("--shard needs --leader-elect: leases keep two processes from serving the same namespaces")
+    if options.archive_dir:
+        raise OptionsError("--shard and --archive-dir exclude each other: an archive has one writer")
+    if options.progress_bind_address is not None:
+        raise OptionsError(
+            "--shard and --progress-bind-address exclude each other: a report may come to any replica, and only one "
+            "shard knows its job"
+        )
+
+
+def _check_metrics(options: Options) -> None:
+    if options.metrics_cert_dir and not options.metrics_secure:
+        raise OptionsError("--metrics-cert-dir is of no use without --metrics-secure")
+    address = options.metrics_bind_address
+    if options.metrics_secure and address is not None and address == options.health_probe_bind_address and address.port:
+        raise OptionsError(
+            "--metrics-secure needs a --metrics-bind-address of its own: a kubelet that probes "
+            "--health-probe-bind-address has no token"
+        )
+
+
+def _check_webhook(options: Options) -> None:
+    given = {"--webhook-url": options.webhook_url, "--webhook-cert-dir": options.webhook_cert_dir}
+    if options.webhook_bind_address is None:
+        for name, value in given.items():
+            if value:
+                raise OptionsError(f"{name} is of no use without --webhook-bind-address, for example :9443")
+    elif all(given.values()):
+        raise OptionsError(
+            "--webhook-url is written into the CRD with the authority of our own certificate, so with "
+            "--webhook-cert-dir it is of no use: put both into the CRD yourself"
+        )
+
+
+def _check_progress(options: Options) -> None:
+    if options.progress_writes_per_second <= 0:
+        raise OptionsError("--progress-writes-per-second must be more than 0")
+    if options.progress_bind_address is None:
+        for name, given in (("--progress-default", options.progress_default), ("--progress-url", options.progress_url)):
+            if given:
+                raise OptionsError(f"{name} is of no use without --progress-bind-address, for example :9444")
+
+
+def _check_election(options: Options) -> None:
+    lease, renew, retry = (
+        options.leader_elect_lease_duration,
+        options.leader_elect_renew_deadline,
+        options.leader_elect_retry_period,
+    )
+    if not lease > renew:
+        raise OptionsError(
+            f"--leader-elect-lease-duration ({lease:g}s) must be more than --leader-elect-renew-deadline ({renew:g}s)"
+        )
+    if lease < 1:
+        raise OptionsError(f"--leader-elect-lease-duration ({lease:g}s) must be 1s or more: Leases know whole seconds")
+    if not renew > 1.2 * retry:
+        raise OptionsError(
+            f"--leader-elect-renew-deadline ({renew:g}s) must be more than 1.2 times "
+            f"--leader-elect-retry-period ({retry:g}s)"
+        )
+    if not options.leader_elect_id:
+        raise OptionsError("--leader-elect-id must not be empty")

@@ -1,0 +1,85 @@
+"""Notices when the configuration file changes, and passes on what may change while the operator runs.
+
+That is `accelerators` and `scheduling`.
+
+The file is read every few seconds instead of being watched by the kernel: a ConfigMap's file is a symbolic link whose
+target is replaced, and network file systems send no notifications.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfoperator.clock import Clock, Repetition, SystemClock
+from tfoperator.operator.options.reading import read_config
+from tfoperator.operator.options.settings import Options, OptionsError
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 5.0
+
+
+class ConfigWatcher(Repetition):
+    """Calls `on_change`, from its own thread, each time the file says something else. `start`, `stop` once each.
+
+    A file that is wrong changes nothing: the error is logged, once, and what was read before holds. That other options
+    have changed is logged, too, for they take effect at the next start.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        on_change: Callable[[Options], None],
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """`options` are those in use, read from the file that they name; with what has changed they are passed on."""
+        self._path = options.config
+        self._options = options
+        self._on_change = on_change
+        super().__init__(self._look, seconds=_LOOK_SECONDS, clock=clock or SystemClock(), name="config-watcher")
+        # Nothing yet: the file may have changed since the options were read.
+        self._signature: tuple[int, ...] | None = None
+        self._others: dict[str, Any] | None = None
+
+    def _look(self) -> None:
+        signature = _signature(self._path)
+        if signature == self._signature:
+            return
+        self._signature = signature
+        try:
+            read = read_config(self._path)
+        except OptionsError as error:
+            logger.error("the changed configuration is not used: %s", error)
+            return
+        before_change, default = self._options, Options()
+        options = msgspec.structs.replace(
+            before_change,
+            accelerators=read.pop("accelerators", default.accelerators),
+            scheduling=read.pop("scheduling", default.scheduling),
+        )
+        if options != before_change:
+            self._options = options
+            self._on_change(options)
+        if options.accelerators != before_change.accelerators:
+            logger.info("new pods are made with the accelerators: %s", ", ".join(options.accelerators) or "none")
+        if options.scheduling != before_change.scheduling:
+            logger.info("new PodGroups may name the priority classes and queues that the changed file allows")
+        before, self._others = self._others, read
+        if before is not None and before != read:
+            changed = sorted(dict(before.items() ^ read.items()))
+            logger.warning("changed in %s, but used from the next start on: %s", self._path, ", ".join(changed))
+
+
+def _signature(path: str) -> tuple[int, ...] | None:
+    """What differs if the file does; None if there is none."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_size)

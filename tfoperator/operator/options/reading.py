@@ -1,0 +1,116 @@
+"""Reads the options: a flag wins over an environment variable, a variable over the configuration file."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import tfoperator
+from tfoperator.durations import format_duration
+from tfoperator.operator.options import values as parse
+from tfoperator.operator.options.checks import check_together
+from tfoperator.operator.options.settings import SETTINGS, SETTINGS_BY_NAME, Options, OptionsError, Setting
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise OptionsError(message)
+
+
+def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Options:
+    """The options that the arguments, the environment and the file named by `--config` make.
+
+    Raises OptionsError; `--help` and `--version` print and raise SystemExit.
+    """
+    given = vars(_parser().parse_args(list(arguments)))
+    config = given.pop("config") or environ.get("TFOPERATOR_CONFIG", "")
+    chosen: dict[str, Any] = read_config(config) | {"config": config} if config else {}
+    if environ.get("CUSTOM_CLUSTER_DOMAIN"):  # the Go operator's variable
+        chosen.setdefault("cluster_domain", environ["CUSTOM_CLUSTER_DOMAIN"])
+    for setting in SETTINGS:
+        if setting.variable in environ:
+            chosen[setting.field] = _parse(setting, environ[setting.variable], setting.variable)
+        if given[setting.field] is not None:
+            chosen[setting.field] = _parse(setting, given[setting.field], f"--{setting.name}")
+    options = Options(**chosen)
+    check_together(options)
+    return options
+
+
+def read_config(path: str) -> dict[str, Any]:
+    """The options in a configuration file, by the names of their fields in `Options`. Raises OptionsError."""
+    return {
+        SETTINGS_BY_NAME[name].field: _parse(SETTINGS_BY_NAME[name], value, f"--config {path}: {name}")
+        for name, value in _read_file(path).items()
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="tfoperator operator",
+        description="Runs TFJobs: the controller, in a cluster or against a kubeconfig.",
+        epilog="Each option can also be a variable (TFOPERATOR_RESYNC_PERIOD=15s) or a key of the YAML file that "
+        "--config names (resync-period: 15s). A flag wins over a variable, a variable over the file.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"tfoperator {tfoperator.__version__}")
+    parser.add_argument("--config", metavar="FILE", help="YAML file with options, accelerators and scheduling")
+    defaults = Options()
+    for setting in SETTINGS:
+        shape: dict[str, Any] = {}
+        if setting.parse is parse.boolean:
+            shape = {"nargs": "?", "const": "true"}
+        elif setting.parse is parse.namespaces:
+            shape = {"nargs": "+", "action": "extend"}
+        shown = _shown(setting, getattr(defaults, setting.field))
+        parser.add_argument(
+            f"--{setting.name}", dest=setting.field, metavar=setting.metavar, help=setting.help + shown, **shape
+        )
+    return parser
+
+
+def _shown(setting: Setting, default: object) -> str:
+    if default in ("", (), None):
+        return ""
+    if setting.metavar == "SIZE" and isinstance(default, int):
+        return f" (default {parse.shown_size(default)})"
+    if setting.metavar == "TIME" and isinstance(default, float):
+        return f" (default {format_duration(default)})"
+    if isinstance(default, float):
+        return f" (default {default:g})"
+    return f" (default {str(default).lower() if isinstance(default, bool) else default})"
+
+
+def _parse(setting: Setting, value: object, source: str) -> Any:
+    try:
+        return setting.parse(value)
+    except ValueError as error:
+        raise OptionsError(f"{source} {error}") from None
+
+
+def _read_file(path: str) -> dict[str, object]:
+    from tfoperator.yamldata import YamlError, read_value_of_file  # only who has a file pays for PyYAML
+
+    try:
+        content = read_value_of_file(path, path)
+    except OSError as error:
+        raise OptionsError(f"--config {path}: {error.strerror or error}") from None
+    except YamlError as error:
+        raise OptionsError(f"--config {error}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise OptionsError(f"--config {path}: must be a mapping of options, is a {type(content).__name__}")
+    found: dict[str, object] = {}
+    for key, value in content.items():
+        name = re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key)).replace("_", "-").lower()
+        if name not in SETTINGS_BY_NAME:
+            close = difflib.get_close_matches(name, SETTINGS_BY_NAME, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise OptionsError(f"--config {path}: {key} is not an option{hint}")
+        found[name] = value
+    return found

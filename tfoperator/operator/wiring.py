@@ -1,0 +1,222 @@
+"""The parts of an operator, made from its options and connected with each other. Nothing is started here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from tfoperator.api.names import OPERATOR_NAME
+from tfoperator.api.v1.types import TFJOBS, Network
+from tfoperator.archive import ArchiveBounds, LogArchive, LogSource, ensure_writable
+from tfoperator.clock import Clock
+from tfoperator.controller import (
+    PLAIN_NAMES,
+    UNIQUE_NAMES,
+    ControllerInformers,
+    ControllerOptions,
+    PlanOptions,
+    PodWitnesses,
+    ProgressAccess,
+    StackKeeper,
+    TFJobController,
+    gang_scheduler,
+)
+from tfoperator.events import EventRecorder, ObjectReference
+from tfoperator.expectations import Expectations
+from tfoperator.informers import ObjectNotFound, SharedInformerFactory
+from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.verbs import ApiClient
+from tfoperator.operator.ended_logs import EndedLogs
+from tfoperator.operator.metrics import OperatorMetrics
+from tfoperator.operator.options import Options
+from tfoperator.operator.progress import make_progress_server
+from tfoperator.operator.witnesses import CommandRunner, LogLooker, NewestLineOf, StackTaker
+from tfoperator.reconciler import Reconciler
+from tfoperator.workqueue import BucketRateLimiter, ExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimitingQueue
+
+_RETRY_BASE = 0.005
+_RETRY_CAP = 120.0
+"""Seconds. A job that can't be synced (a name taken, a quota used up) is tried at least every two minutes: no event
+tells that the reason is gone."""
+
+_FIRST_STATUS_SECONDS = 1.0
+"""How long users may wait to see that a job is Created, while its pods have not started."""
+
+
+class Parts:
+    """What an operator consists of. `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker`: None if unwanted.
+
+    The parameters are those of `Operator`. Raises OSError if the archive can't be written, ListenError if the address
+    of the progress server is taken.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        options: Options,
+        *,
+        host: str,
+        log_source: LogSource | None,
+        newest_line: NewestLineOf | None,
+        stacks: StackKeeper | None,
+        commands: CommandRunner | None,
+        fetch: Callable[[str], bytes] | None,
+        server_load: Callable[[], float],
+        metrics: OperatorMetrics,
+        clock: Clock,
+        is_leader: Callable[[], bool],
+    ) -> None:
+        self._options = options
+        self._client = client
+        self._metrics = metrics
+        self._clock = clock
+        self._server_load = server_load
+        self.namespaces = watched_namespaces(options)
+        self._keep: Callable[[str], bool] | None = None if options.shard is None else options.shard.serves
+        self.factory = SharedInformerFactory(
+            client, namespaces=self.namespaces, keep=self._keep, clock=clock, metrics=metrics.informers
+        )
+        self.recorder = EventRecorder(client, component=OPERATOR_NAME, host=host, clock=clock)
+        self._plan_lock = threading.Lock()  # guards _plan_options
+        self._plan_options = plan_options(options)
+        self.gang = self._plan_options.gang
+        self.informers = ControllerInformers.of(self.factory, self.gang)
+        self.archive = self._make_archive(log_source)
+        self.ended_logs = None if self.archive is None else self._follow_ends(self.archive)
+        self.progress = make_progress_server(
+            options,
+            client,
+            self.informers,
+            fetch=fetch,
+            on_authorities=self._trust,
+            metrics=metrics,
+            is_leader=is_leader,
+            clock=clock,
+        )
+        self.log_looker = None if newest_line is None else LogLooker(newest_line, clock=clock)
+        self.stack_taker = None if stacks is not None else self._make_stack_taker(commands)
+        expectations = Expectations(clock=clock)
+        witnesses = PodWitnesses(logs=self.log_looker, stacks=stacks or self.stack_taker)
+        self.controller = self._make_controller(expectations, witnesses)
+        self.reconciler = self._make_reconciler(expectations)
+
+    def plan_with(self, **changes: object) -> None:
+        """Plan jobs from now on with these members of the plan's options changed. Thread-safe."""
+        with self._plan_lock:
+            self._plan_options = msgspec.structs.replace(self._plan_options, **changes)
+            self.controller.plan_with(self._plan_options)
+
+    def _trust(self, authorities: str) -> None:
+        """Have pods from now on trust these authorities of the progress server."""
+        if self.progress is not None:
+            access = ProgressAccess(self.progress.url, authorities, for_all=self._options.progress_default)
+            self.plan_with(progress=access)
+
+    def _make_controller(self, expectations: Expectations, witnesses: PodWitnesses) -> TFJobController:
+        options, clock = self._options, self._clock
+        queue: RateLimitingQueue[str] = RateLimitingQueue(
+            MaxOfRateLimiter(ExponentialFailureRateLimiter(_RETRY_BASE, _RETRY_CAP), BucketRateLimiter(clock=clock)),
+            name="tfjobs",
+            clock=clock,
+            metrics=self._metrics.queues,
+        )
+        return TFJobController(
+            self._client,
+            self.informers,
+            queue=queue,
+            expectations=expectations,
+            recorder=self.recorder,
+            clock=clock,
+            options=ControllerOptions(
+                threadiness=options.threadiness,
+                parallelism=options.create_parallelism,
+                plan=self._plan_options,
+            ),
+            metrics=self._metrics.jobs,
+            archive=self.archive,
+            witnesses=witnesses,
+            progress_of=None if self.progress is None else self.progress.progress_of,
+            server_load=self._server_load,
+        )
+
+    def _make_reconciler(self, expectations: Expectations) -> Reconciler:
+        return Reconciler(
+            self._client,
+            self.informers,
+            self.controller,
+            expectations=expectations,
+            namespaces=self.namespaces,
+            keep=self._keep or (lambda _: True),
+            base=self._options.resync_period,
+            cap=self._options.reconcile_max_period,
+            clock=self._clock,
+            metrics=self._metrics.reconciler,
+        )
+
+    def _make_archive(self, source: LogSource | None) -> LogArchive | None:
+        options = self._options
+        if not options.archive_dir or source is None:
+            return None
+        root = Path(options.archive_dir)
+        ensure_writable(root)
+        return LogArchive(
+            source,
+            root,
+            ArchiveBounds(options.archive_max_bytes, options.archive_max_log_bytes, options.archive_timeout),
+            report=self._log_was_lost,
+            metrics=self._metrics.archive,
+            clock=self._clock,
+            pod_now=self._pod_now,
+        )
+
+    def _follow_ends(self, archive: LogArchive) -> EndedLogs:
+        pods, jobs = self.informers.pods, self.informers.jobs.lister
+        return EndedLogs(archive, pods, jobs, clock=self._clock, metrics=self._metrics.queues)
+
+    def _make_stack_taker(self, commands: CommandRunner | None) -> StackTaker | None:
+        if not self._options.stall_stacks or commands is None or self.archive is None:
+            return None
+        return StackTaker(commands, self.archive.keep_stacks, self._tell, clock=self._clock)
+
+    def _pod_now(self, pod: Pod) -> Pod | None:
+        try:
+            now = self.informers.pods.lister.get(pod.metadata.namespace, pod.metadata.name)
+        except ObjectNotFound:
+            return None
+        return now if now.metadata.uid == pod.metadata.uid else None
+
+    def _log_was_lost(self, job: ObjectMeta, message: str) -> None:
+        self._tell(job, "Warning", "LogsNotArchived", message)
+
+    def _tell(self, job: ObjectMeta, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        self.recorder.event(ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job), kind, reason, message)
+
+
+def watched_namespaces(options: Options) -> tuple[str, ...]:
+    """The namespaces to watch one by one, "" for all. Those of other shards are left out, unless none is left."""
+    named = options.namespace or ("",)
+    return tuple(one for one in named if options.shard is None or options.shard.serves(one)) or named
+
+
+def plan_options(options: Options) -> PlanOptions:
+    """What the options say about how jobs are planned."""
+    return PlanOptions(
+        cluster_domain=options.cluster_domain,
+        evaluator_in_cluster=options.evaluator_in_cluster,
+        restart_delay_base=options.restart_delay_base,
+        restart_delay_cap=options.restart_delay_cap,
+        accelerators=options.accelerators,
+        scheduling=options.scheduling,
+        default_clean_pod_policy=options.default_clean_pod_policy,
+        default_ps_image=options.default_ps_image,
+        default_tensorboard_image=options.default_tensorboard_image,
+        gang=gang_scheduler(options.gang_scheduler_name),
+        naming=UNIQUE_NAMES if options.unique_names else PLAIN_NAMES,
+        network=Network(options.default_network),
+        first_status_period=_FIRST_STATUS_SECONDS,
+        max_status_delay=options.max_status_delay,
+    )

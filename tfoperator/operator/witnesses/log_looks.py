@@ -1,0 +1,149 @@
+"""Looks at the newest lines of logs, for jobs with a deadline for their progress that report none.
+
+One request for one line of one pod, and as many more as it takes to find a line that is new: of a job that goes on
+mostly one, twice in its deadline. Nothing is known of other jobs, and without such a job there is no thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.controller import LogLines, NewestLine, new_line
+from tfoperator.kube.errors import ForbiddenError, KubeError
+from tfoperator.kube.log_stream import LogStream
+from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.operator.witnesses.witness_pool import WitnessPool
+
+logger = logging.getLogger(__name__)
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """When the newest line of a log was written, None if it has none; and whether its program is stopped (SIGSTOP)."""
+
+    written: datetime | None
+    stopped: bool = False
+
+
+NewestLineOf = Callable[[Pod], Seen]
+"""What is to be seen of the training container of a pod. Raises KubeError."""
+
+_AT_ONCE = 4
+"""Jobs whose logs are looked at at a time; of a job, one pod after the other."""
+_MAX_PODS = 256
+"""Pods of one job: a thousand workers that have all fallen silent are told from the first of them."""
+_STAMP_BYTES = 64  # a time in RFC 3339 with nanoseconds, and the space after it
+_FORBIDDEN = "the operator may not read logs (its role has no pods/log; see docs/hangs.md)"
+
+_NOTHING = LogLines()
+
+
+class LogSource(Protocol):
+    """Who has the logs: `tfoperator.kube.client.Client`."""
+
+    def pod_log(
+        self, namespace: str, name: str, container: str = "", *, tail_lines: int | None = None, timestamps: bool = False
+    ) -> LogStream:
+        """The log of a container. Raises KubeError."""
+        ...
+
+
+def newest_line_from(source: LogSource) -> NewestLineOf:
+    """Asks an API server, which has it from the kubelet: one line with its time, of which only the time is read."""
+
+    def newest_line(pod: Pod) -> Seen:
+        meta = pod.metadata
+        head = b""
+        with source.pod_log(meta.namespace, meta.name, DEFAULT_CONTAINER_NAME, tail_lines=1, timestamps=True) as stream:
+            for piece in stream:
+                head += piece[:_STAMP_BYTES]
+                if len(head) >= _STAMP_BYTES or b" " in head:
+                    break
+        return Seen(parse_stamp(head))
+
+    return newest_line
+
+
+def parse_stamp(line: bytes) -> datetime | None:
+    """The time at which a line begins that came with `timestamps=true`; None if it doesn't."""
+    text = line[:_STAMP_BYTES].partition(b" ")[0].decode("ascii", "replace").strip()
+    try:
+        stamp = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return stamp if stamp.tzinfo is not None else None
+
+
+class LogLooker:
+    """A `LogLooks`. Thread-safe. `close()` ends its threads."""
+
+    def __init__(self, newest_line: NewestLineOf, *, clock: Clock | None = None) -> None:
+        self._newest_line = newest_line
+        self._clock = clock or SystemClock()
+        self._pool = WitnessPool(_AT_ONCE, "log-looks")
+        self._lock = threading.Lock()  # guards what follows
+        self._known: dict[str, LogLines] = {}  # by job uid
+        self._looking: set[str] = set()  # job uids
+
+    def known(self, uid: str) -> LogLines:
+        """What the last look at the logs of the job with this UID has found."""
+        with self._lock:
+            return self._known.get(uid, _NOTHING)
+
+    def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
+        """Begin to look, unless a look at this job's logs is under way; `done` is called when it is over."""
+        with self._lock:
+            if self._pool.closed or job.uid in self._looking:
+                return
+            self._looking.add(job.uid)
+        self._pool.submit(self._look, job, tuple(pods[:_MAX_PODS]), newer_than, done)
+
+    def forget(self, uid: str) -> None:
+        """The job is gone."""
+        with self._lock:
+            self._known.pop(uid, None)
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Begin with no more, and wait up to `timeout` real seconds for the threads. Idempotent."""
+        self._pool.close(timeout)
+
+    def _look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
+        looked = self._clock.now()
+        before = self.known(job.uid)
+        newest: dict[str, NewestLine] = {}
+        problem = ""
+        try:
+            for pod in pods:
+                uid = pod.metadata.uid
+                try:
+                    seen = self._newest_line(pod)
+                except KubeError as error:
+                    # A pod whose log can't be had tells nothing: that is no news, but nor is it an end of the look.
+                    problem = _FORBIDDEN if isinstance(error, ForbiddenError) else str(error)
+                    logger.debug("no newest line of %s: %s", pod.metadata.name, error, extra={"job": job.key})
+                    if isinstance(error, ForbiddenError) or self._pool.closed:
+                        break
+                    continue
+                newest[uid] = new_line(
+                    before.newest.get(uid), seen.written, looked, before.looked, stopped=seen.stopped
+                )
+                if newest[uid].time > newer_than:
+                    break
+        except Exception:
+            logger.exception("looking at the logs failed", extra={"job": job.key})
+        with self._lock:
+            self._looking.discard(job.uid)
+            alive = {pod.metadata.uid for pod in pods}
+            kept = {uid: one for uid, one in before.newest.items() if uid in alive}
+            # Who could be read counts; what is wrong is said only if nobody could.
+            self._known[job.uid] = LogLines({**kept, **newest}, looked, "" if newest else problem)
+            closed = self._pool.closed
+        if not closed:
+            done()

@@ -1,0 +1,200 @@
+"""Takes the stacks of a job's threads in a cluster, when it has stalled or its time is over, into the log archive.
+
+It runs one command in each pod, by the right `pods/exec`: whoever has that may do anything in those pods, so it is done
+only where an administrator asks for it (`--stall-stacks`). Nobody waits: neither a sync nor another job, beyond the
+time that the end of a stall waits for stacks anyway. What it has found is told by one event for each time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.kube.errors import ForbiddenError, KubeError
+from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.operator.witnesses.witness_pool import WitnessPool
+from tfoperator.pod_stacks import STACKS_COMMAND, PodStacks, stacks_printed, stacks_refused
+
+if TYPE_CHECKING:
+    from tfoperator.kube.http.exec import Executed
+
+logger = logging.getLogger(__name__)
+
+MAX_PODS = 16
+"""Of one job: where a thousand workers wait for each other, some of them tell what all do."""
+MAX_BYTES = 1 << 20
+"""Of one pod's stacks: some hundred threads."""
+COMMAND_SECONDS = 15.0
+"""A program that does not answer is given up after 5 s by the command itself."""
+TAKE_SECONDS = 25.0
+"""What has not begun so long after a job was to be looked at is left out: its end does not wait longer than 30 s."""
+
+_AT_ONCE = 8
+_MAX_TOLD = 8
+_MAX_PROBLEMS = 3
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+_MAY_NOT = (
+    "the operator may not run commands in pods. Give it get and create of pods/exec (the component stall-stacks, "
+    "in the chart stallStacks.enabled), or start it without --stall-stacks; see docs/hangs.md"
+)
+
+
+class CommandRunner(Protocol):
+    """Runs commands in containers: `tfoperator.kube.client.Client`."""
+
+    def pod_exec(
+        self, namespace: str, name: str, container: str, command: Sequence[str], *, timeout: float, max_bytes: int
+    ) -> Executed:
+        """Run one, within so many seconds and bytes. Raises KubeError."""
+        ...
+
+
+KeepStacks = Callable[[ObjectMeta, Pod, str, str], object]
+"""Keeps stacks of a job's pod: job, pod, container, text. Raises OSError."""
+Tell = Callable[[ObjectMeta, Literal["Normal", "Warning"], str, str], object]
+"""Tells something about a job: an event's type, reason and message."""
+
+
+@dataclass
+class _Taking:
+    """One time that a job's pods are asked. Guarded by the taker's lock."""
+
+    job: ObjectMeta
+    deadline: float
+    done: Callable[[], object]
+    open: int
+    left_out: int
+    forbidden: bool = False
+    kept: list[str] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+class StackTaker:
+    """A `StackKeeper`. Thread-safe; it has no thread before the first stall. `close()` ends its threads."""
+
+    def __init__(self, runner: CommandRunner, keep: KeepStacks, tell: Tell, *, clock: Clock | None = None) -> None:
+        self._runner = runner
+        self._keep = keep
+        self._tell = tell
+        self._clock = clock or SystemClock()
+        self._pool = WitnessPool(_AT_ONCE, "stall-stacks")
+        self._lock = threading.Lock()  # guards what follows, and takings
+        self._taken: dict[str, datetime] = {}  # by job uid
+        self._open: dict[str, _Taking] = {}  # by job uid
+
+    def taken(self, uid: str) -> datetime:
+        """When those of the job with this UID were last taken; 1970 if never."""
+        with self._lock:
+            return self._taken.get(uid, _NEVER)
+
+    def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
+        """Begin to take them, unless that is under way; `done` is called when it is over."""
+        running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
+        chosen = running[:MAX_PODS]
+        with self._lock:
+            if self._pool.closed or job.uid in self._open:
+                return
+            if not chosen:
+                self._taken[job.uid] = self._clock.now()
+            else:
+                deadline = self._clock.monotonic() + TAKE_SECONDS
+                taking = _Taking(job, deadline, done, len(chosen), len(running) - len(chosen))
+                self._open[job.uid] = taking
+                for pod in chosen:
+                    self._pool.submit(self._take_one, taking, pod)
+        if not chosen:
+            done()
+
+    def forget(self, uid: str) -> None:
+        """The job is gone."""
+        with self._lock:
+            self._taken.pop(uid, None)
+            self._open.pop(uid, None)
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Begin with no more, and wait up to `timeout` real seconds for the threads. Idempotent."""
+        self._pool.close(timeout)
+
+    def _take_one(self, taking: _Taking, pod: Pod) -> None:
+        try:
+            problem = self._problem_of(taking, pod)
+        except Exception:
+            logger.exception("taking the stacks of pod %s failed", pod.metadata.name, extra={"job": taking.job.key})
+            problem = "it failed unexpectedly; the operator's log says how"
+        name = replica_name(pod)
+        with self._lock:
+            if problem:
+                taking.problems[name] = problem
+            else:
+                taking.kept.append(name)
+            taking.open -= 1
+            # A job that is gone has been forgotten meanwhile.
+            over = taking.open == 0 and not self._pool.closed and self._open.get(taking.job.uid) is taking
+            if over:
+                del self._open[taking.job.uid]
+                self._taken[taking.job.uid] = self._clock.now()
+        if over:
+            self._tell(taking.job, *_told(taking))
+            taking.done()
+
+    def _problem_of(self, taking: _Taking, pod: Pod) -> str:
+        """Ask one pod and keep what it says; why nothing could be kept, if so."""
+        with self._lock:
+            if taking.forbidden:
+                return _MAY_NOT
+            if self._pool.closed or self._clock.monotonic() >= taking.deadline:
+                return "there was no time left to ask it"
+        found = self._ask(taking, pod)
+        if found.problem:
+            return found.problem
+        try:
+            self._keep(taking.job, pod, DEFAULT_CONTAINER_NAME, found.text)
+        except OSError as error:
+            return f"the archive can't keep them: {error.strerror or error}"
+        return ""
+
+    def _ask(self, taking: _Taking, pod: Pod) -> PodStacks:
+        meta = pod.metadata
+        try:
+            ran = self._runner.pod_exec(
+                meta.namespace,
+                meta.name,
+                DEFAULT_CONTAINER_NAME,
+                STACKS_COMMAND,
+                timeout=COMMAND_SECONDS,
+                max_bytes=MAX_BYTES,
+            )
+        except ForbiddenError as error:
+            logger.warning("%s: %s", _MAY_NOT, error, extra={"job": taking.job.key})
+            with self._lock:
+                taking.forbidden = True
+            return PodStacks(problem=_MAY_NOT)
+        except KubeError as error:
+            return stacks_refused(error, "the operator")
+        return stacks_printed(ran)
+
+
+def _told(taking: _Taking) -> tuple[Literal["Normal", "Warning"], str, str]:
+    """The event of one time."""
+    name = taking.job.name
+    if taking.forbidden:
+        return "Warning", "StacksNotTaken", f"No stacks of TFJob {name} were taken: {_MAY_NOT}."
+    problems = [f"{replica}: {why}" for replica, why in sorted(taking.problems.items())]
+    more = f"; and of {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
+    missing = f" None of {'; '.join(problems[:_MAX_PROBLEMS])}{more}." if problems else ""
+    rest = f" {taking.left_out} more were not asked." if taking.left_out else ""
+    if not taking.kept:
+        return "Warning", "StacksNotTaken", f"No stacks of TFJob {name} were taken.{missing}{rest}"
+    return "Normal", "StacksTaken", f"Stacks of {_names(taking.kept)} are in the log archive.{missing}{rest}"
+
+
+def _names(replicas: Iterable[str]) -> str:
+    names = sorted(replicas)
+    more = f" and {len(names) - _MAX_TOLD} more" if len(names) > _MAX_TOLD else ""
+    return ", ".join(names[:_MAX_TOLD]) + more

@@ -1,0 +1,231 @@
+"""Runs a pipeline: takes ownership of a run, has its steps scheduled, and records how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfoperator.launcher import (
+    BaseComponentLauncher,
+    ComponentError,
+    LaunchContext,
+    LocalComponentRunner,
+    PlatformConfig,
+)
+from tfoperator.pipeline.dsl import Pipeline, graph_of
+from tfoperator.pipeline.graph import Graph, Step
+from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, check_run_id
+from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress
+from tfoperator.pipeline.local_paths import local_path
+from tfoperator.pipeline.object_home import ObjectHome, open_home
+from tfoperator.pipeline.ownership import Ownership
+from tfoperator.pipeline.runner.interrupting import on_signals
+from tfoperator.pipeline.runner.leftovers import stop_dead_runs
+from tfoperator.pipeline.runner.outcome import PipelineCancelled, PipelineFailed, PipelineResult, outcome_of
+from tfoperator.pipeline.runner.platforms import ON_DOCKER, with_root
+from tfoperator.pipeline.runner.progress import Listener, Silent, StepState, StepView
+from tfoperator.pipeline.runner.run_records import going_on, new_run, resumed_run
+from tfoperator.pipeline.runner.scheduler import Scheduler
+from tfoperator.pipeline.runner.step_launch import RunParts, StepLaunch
+from tfoperator.pipeline.store import MetadataStore, RunRecord
+
+
+class PipelineRunner:
+    """Runs pipelines from this process, one at a time. `run` from one thread, `cancel` from any.
+
+    `platform_configs` are lists by component, and under `default` for all. `home` has the metadata store and the
+    records of runs: a directory, or `s3://BUCKET/PREFIX`. At most `parallel` steps run at once. `context` is the
+    pattern of each step's LaunchContext. Another machine takes a run over once its runner was not heard of for
+    `lease_seconds`.
+    """
+
+    def __init__(
+        self,
+        launchers: Sequence[type[BaseComponentLauncher]] = ON_DOCKER,
+        platform_configs: Mapping[str, Sequence[PlatformConfig]] | None = None,
+        *,
+        home: Path | str = DEFAULT_HOME,
+        parallel: int = 4,
+        context: LaunchContext | None = None,
+        listener: Listener | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        """Raises ComponentError for configs that make no sense."""
+        self._chooser = LocalComponentRunner(launchers, platform_configs)
+        self._place = home
+        self._context = context or LaunchContext()
+        self._listener = listener or Silent()
+        self._lease_seconds = lease_seconds
+        self._scheduler = Scheduler(parallel, self._listener)
+
+    def cancel(self) -> None:
+        """Stop the containers that run, gracefully, begin nothing more, and make `run` raise. Does not block."""
+        self._scheduler.cancel()
+
+    def run(
+        self,
+        pipeline: Pipeline,
+        *,
+        resume: str = "",
+        run_id: str = "",
+        source: str = "",
+        parameters: Mapping[str, Any] | None = None,
+        place: Mapping[str, str] | None = None,
+    ) -> PipelineResult:
+        """Run it anew, or go on with the run `resume` (an id, or `last`). With `run_id`, go on with the run of that id,
+        and begin it if there is none: whoever is started again after a crash does not know which.
+
+        `source`, `parameters` and `place` are recorded with the run. Raises ComponentError before anything is
+        created, PipelineFailed, PipelineCancelled, StoreError.
+        """
+        graph = _absolute(graph_of(pipeline))
+        with ExitStack() as stack:
+            home = open_home(self._place)
+            stack.callback(home.close)
+            store = home.store()
+            stack.callback(store.close)
+            if run_id:
+                check_run_id(run_id)
+                resume = run_id if store.run(run_id) is not None else resume
+            run = (
+                resumed_run(home, store, graph, resume)
+                if resume
+                else new_run(graph, source, parameters, place, run_id, self._context)
+            )
+            self._check(graph)
+            ownership = stack.enter_context(self._locked(home, run))
+            # What another has done until it let go of the run is known only now.
+            known = store.run(run.id)
+            run = msgspec.structs.replace(going_on(known) if known is not None else run, term=ownership.term)
+            parts = RunParts(home, store, graph, run, ownership, pipeline.enable_cache)
+            launches = {step.name: self._launch(parts, step) for step in graph.steps}
+            store.put_run(run)  # from here on a runner before this one can't write any more
+            unclear = self._stop_dead_runs(home, store, run)
+            ownership.when_lost = self.cancel
+            with on_signals(self.cancel):
+                views = self._scheduler.run(graph, launches)
+            if unclear:  # of runs on other machines only time tells that their runners are gone
+                self._stop_dead_runs(home, store, run)
+            ownership.check()
+            return self._conclude(store, run, launches, views)
+
+    def _stop_dead_runs(self, home: Home, store: MetadataStore, run: RunRecord) -> bool:
+        return stop_dead_runs(home, store, self._context, lambda text: self._listener.tell("", text), but=run.id)
+
+    def _locked(self, home: Home, run: RunRecord) -> Ownership:
+        def tell(text: str) -> None:
+            self._listener.tell("", text)
+
+        try:
+            return home.lock(
+                run.id,
+                self._context.clock,
+                wait=True,
+                tell=tell,
+                stop=self._scheduler.cancelled,
+                seconds=self._lease_seconds,
+            )
+        except RunInProgress as error:
+            if not self._scheduler.cancelled.is_set():
+                raise
+            result = PipelineResult(run.id, run.pipeline, "interrupted", {}, {}, f"while it waited: {error}")
+            raise PipelineCancelled(result) from None
+
+    def run_step(
+        self,
+        pipeline: Pipeline,
+        step: str,
+        *,
+        run_id: str,
+        orchestrator: str,
+        source: str = "",
+        parameters: Mapping[str, Any] | None = None,
+        place: Mapping[str, str] | None = None,
+    ) -> StepView:
+        """Launch one step of a run, or go on with it: `orchestrator` (Argo, Airflow) decides the order, and repeats.
+
+        Other processes may launch other steps of the run meanwhile. Whoever comes first begins the run; `finish_run`
+        ends it. How the step has ended is returned, not raised. Raises ComponentError before anything is created,
+        StoreError.
+        """
+        graph = _absolute(graph_of(pipeline))
+        check_run_id(run_id)
+        if step not in (known := [one.name for one in graph.steps]):
+            raise ComponentError(f"pipeline {graph.name} has no step {step!r}; there are {', '.join(known)}")
+        with ExitStack() as stack:
+            home = open_home(self._place)
+            stack.callback(home.close)
+            if isinstance(home, ObjectHome):
+                raise ComponentError(
+                    f"{home}: each launcher that an orchestrator starts has one step of a run, and a lease in an "
+                    "object store is of a whole run: two tries of a step could both launch it. Keep their records in a "
+                    "directory that all of them mount, on NFSv4, EFS, Filestore or CephFS"
+                )
+            store = home.store()
+            stack.callback(store.close)
+            begun = store.run(run_id)
+            if begun is not None:
+                run = resumed_run(home, store, graph, run_id, orchestrator)
+            else:
+                run = new_run(
+                    graph, source, parameters, {**(place or {}), ORCHESTRATOR: orchestrator}, run_id, self._context
+                )
+            self._chooser.check_names(known)
+            parts = RunParts(home, store, graph, run, None, pipeline.enable_cache)
+            launch = self._launch(parts, graph.step(step))
+            launch.launcher.check()
+            if begun is None or begun.state != run.state:
+                store.put_run(run)
+            with on_signals(self.cancel):
+                view = StepView(step, StepState.CANCELLED)
+                if self._scheduler.admit(launch):
+                    self._listener.step(launch.began())
+                    view = launch.run()
+            self._listener.step(view)
+            return view
+
+    def check(self, pipeline: Pipeline) -> dict[str, str]:
+        """What would be launched, by step, and all that is wrong with it: ComponentError. Contacts nobody."""
+        graph = _absolute(graph_of(pipeline))
+        return {step.name: self._chosen(graph, step, "RUN").dry_run() for step in graph.steps}
+
+    def _chosen(
+        self, graph: Graph, step: Step, run_id: str, context: LaunchContext | None = None
+    ) -> BaseComponentLauncher:
+        info = self._chooser.launch_info(graph.component(step, run_id))
+        return with_root(info, graph.root).make(context)
+
+    def _check(self, graph: Graph) -> None:
+        """Everything about every step is checked before the first of them begins."""
+        self._chooser.check_names([step.name for step in graph.steps])
+        for step in graph.steps:
+            self._chosen(graph, step, "RUN", self._context).check()
+
+    def _launch(self, parts: RunParts, step: Step) -> StepLaunch:
+        launch = StepLaunch(parts, step, self._context, self._listener)
+        launch.launcher = self._chosen(parts.graph, step, parts.run.id, launch.context)
+        return launch
+
+    def _conclude(
+        self, store: MetadataStore, run: RunRecord, launches: Mapping[str, StepLaunch], views: Mapping[str, StepView]
+    ) -> PipelineResult:
+        cancelled = self._scheduler.cancelled.is_set()
+        unfinished = [name for name, launch in launches.items() if launch.unfinished]
+        state, message = outcome_of(views, cancelled=cancelled, unfinished=unfinished)
+        store.put_run(msgspec.structs.replace(run, state=state, message=message, ended=self._context.clock.now()))
+        results = {name: launch.result for name, launch in launches.items() if launch.result is not None}
+        result = PipelineResult(run.id, run.pipeline, state, dict(views), results, message)
+        if cancelled and state != "succeeded":
+            raise PipelineCancelled(result)
+        if state != "succeeded":
+            raise PipelineFailed(result)
+        return result
+
+
+def _absolute(graph: Graph) -> Graph:
+    path = local_path(graph.root)
+    return graph if path is None else msgspec.structs.replace(graph, root=str(path.absolute()))

@@ -1,0 +1,186 @@
+"""The logs of a job's replicas: from the API server, and from the operator's log archive where a pod is gone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+
+from tfoperator.api.names import replica_name
+from tfoperator.archive import ArchivedPod, archived_pods
+from tfoperator.controlchars import without_controls
+from tfoperator.sdk.errors import JobNotFound
+from tfoperator.sdk.job_access import JobAccess
+from tfoperator.sdk.logs.history import ReplicaLog, add_archived
+from tfoperator.sdk.logs.log_stream import JobLogStream
+from tfoperator.sdk.logs.pod_logs import LogLine, read_logs
+from tfoperator.sdk.states import ReplicaFilter, pod_order
+
+
+class LogReader(JobAccess):
+    """See `TFJobClient`."""
+
+    def get_job_logs(
+        self,
+        name: str,
+        namespace: str | None = None,
+        is_master: bool = True,
+        replica_type: str | None = None,
+        replica_index: int | None = None,
+        container: str = "",
+        follow: bool = False,
+        *,
+        previous: bool = False,
+        tail_lines: int | None = None,
+        since_seconds: int | None = None,
+        timestamps: bool = False,
+        on_line: Callable[[LogLine], object] | None = None,
+    ) -> dict[str, str]:
+        """What pods have logged, by pod name; those that have not started are left out.
+
+        By default it is the pod that leads the job; with a replica type or index, whatever `is_master` says, those
+        pods; with `is_master=False` alone all. `container` is `tensorflow` unless it is named. `previous` is the run
+        before the container's last restart. `since_seconds` leaves out what was written earlier, and with `timestamps`
+        each line begins with the time at which it was written (RFC 3339).
+
+        With an archive, pods that were deleted count, too: see `get_replica_logs`.
+
+        With `follow` each line is handed to `on_line` as it is written (by default to standard output, behind its
+        pod's name), until the job has ended; the whole is returned then.
+        """
+        if not follow:
+            logs = self.get_replica_logs(
+                name,
+                namespace,
+                is_master,
+                replica_type,
+                replica_index,
+                container,
+                previous=previous,
+                tail_lines=tail_lines,
+                since_seconds=since_seconds,
+                timestamps=timestamps,
+            )
+            return {log.pod.metadata.name: log.text for log in logs if log.text is not None}
+        if previous:
+            raise ValueError("the log of a previous run has ended, so it can't be followed")
+        texts: dict[str, list[str]] = {}
+        show = on_line or _show
+        with self.stream_job_logs(
+            name,
+            namespace,
+            is_master,
+            replica_type,
+            replica_index,
+            container,
+            tail_lines=tail_lines,
+            since_seconds=since_seconds,
+            timestamps=timestamps,
+        ) as stream:
+            for line in stream:
+                texts.setdefault(line.pod, []).append(line.text + "\n")
+                show(line)
+        return {pod: "".join(lines) for pod, lines in texts.items()}
+
+    def get_replica_logs(
+        self,
+        name: str,
+        namespace: str | None = None,
+        is_master: bool = True,
+        replica_type: str | None = None,
+        replica_index: int | None = None,
+        container: str = "",
+        *,
+        previous: bool = False,
+        tail_lines: int | None = None,
+        since_seconds: int | None = None,
+        timestamps: bool = False,
+    ) -> list[ReplicaLog]:
+        """As `get_job_logs` without `follow`, one `ReplicaLog` per replica, which says whose it is and where it was.
+
+        With `archive_dir` (or `$TFOPERATOR_ARCHIVE_DIR`), the operator's log archive, it also finds what pods have
+        logged that were deleted since: the log of a replica without a pod, and with `previous` that of the pod before.
+        A job that is gone itself is looked up there by its name alone. Raises JobNotFound, which says whose logs there
+        are if not those asked for, and OSError if the archive can't be read. It keeps no times of lines: with
+        `since_seconds` it has the whole log of a pod that was kept since then.
+        """
+        which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
+        try:
+            job = self.get_job(name, namespace)
+        except JobNotFound as error:
+            archived = self._kept_since(self._archived(name, namespace, None, which), since_seconds)
+            if not archived:
+                raise self._gone(error) from None
+            return add_archived((), {}, archived, container=container, previous=previous, tail_lines=tail_lines)
+        pods = self._pods_of(job, which)
+        texts = read_logs(
+            self._client,
+            pods,
+            container=container,
+            previous=previous,
+            tail_lines=tail_lines,
+            since_seconds=since_seconds,
+            timestamps=timestamps,
+        )
+        archived = self._kept_since(self._archived(name, namespace, job.metadata.uid, which), since_seconds)
+        return add_archived(pods, texts, archived, container=container, previous=previous, tail_lines=tail_lines)
+
+    def stream_job_logs(
+        self,
+        name: str,
+        namespace: str | None = None,
+        is_master: bool = True,
+        replica_type: str | None = None,
+        replica_index: int | None = None,
+        container: str = "",
+        *,
+        tail_lines: int | None = None,
+        since_seconds: int | None = None,
+        timestamps: bool = False,
+        on_wait: Callable[[str], object] | None = None,
+    ) -> JobLogStream:
+        """An iterator over `LogLine`s as they are written, through restarts; see `JobLogStream`. Raises JobNotFound.
+
+        A `LogLine` has the line as `text`, and says whose it is: `replica` (`worker-0`), `pod` and `container`.
+        `since_seconds` and `timestamps` are as for `get_job_logs`.
+        """
+        job = self.get_job(name, namespace)
+        which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
+        return JobLogStream(
+            self._client,
+            job,
+            which.matches,
+            single=which.single,
+            container=container,
+            tail_lines=tail_lines,
+            since_seconds=since_seconds,
+            timestamps=timestamps,
+            on_wait=on_wait,
+            clock=self._clock,
+        )
+
+    def _archived(self, name: str, namespace: str | None, uid: str | None, which: ReplicaFilter) -> list[ArchivedPod]:
+        if not self._archive:
+            return []
+        records = {pod.pod_uid: pod for pod in archived_pods(self._archive, self._where(namespace), name, uid)}
+        return [record for record in records.values() if which.matches(record.as_pod())]
+
+    def _kept_since(self, archived: list[ArchivedPod], since_seconds: int | None) -> list[ArchivedPod]:
+        if since_seconds is None:
+            return archived
+        since = self._clock.now() - timedelta(seconds=since_seconds)
+        return [record for record in archived if record.archived >= since]
+
+    def _gone(self, error: JobNotFound) -> JobNotFound:
+        """The error, with what the archive has of the job, though it isn't what was asked for."""
+        records = self._archived(error.name, error.namespace, None, ReplicaFilter())
+        replicas = list(dict.fromkeys(map(replica_name, sorted((one.as_pod() for one in records), key=pod_order))))
+        if not replicas:
+            return error
+        message = f"TFJob {error.name} in namespace {error.namespace} is gone; the archive has logs of it, but only of "
+        return JobNotFound(error.namespace, error.name, message + ", ".join(replicas), replicas)
+
+
+def _show(line: LogLine) -> None:
+    sys.stdout.write(f"[{line.pod}] {without_controls(line.text)}\n")
+    sys.stdout.flush()

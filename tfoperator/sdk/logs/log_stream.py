@@ -1,0 +1,262 @@
+"""Follows the logs of a job to its end: also containers that start later or again, and pods that are recreated."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import msgspec
+
+from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.names import job_selector, replica_name
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.kube import ListOptions, Selection, by_name
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.following import Follower
+from tfoperator.kube.objects import Pod, decode_pod
+from tfoperator.kube.resources import PODS
+from tfoperator.kube.verbs import WatchEventType
+from tfoperator.sdk.logs.pod_logs import LogLine
+from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, is_running
+from tfoperator.sdk.states import container_status, has_started, pod_order, waiting_reason
+
+_QUEUED = 256  # messages, mostly batches of lines, that the iterating thread has not taken yet
+_GRACE = 5.0  # seconds for what still runs when the job has ended: parameter servers may run for ever
+
+
+class _Gone(msgspec.Struct, frozen=True):
+    """A pod was deleted."""
+
+    uid: str
+
+
+class _JobOver(msgspec.Struct, frozen=True):
+    """The job has ended or was deleted."""
+
+
+class _Done(msgspec.Struct, frozen=True):
+    """A thread has ended, that of a reader with its run; `error` if the server refuses."""
+
+    run: ContainerRun | None = None
+    error: KubeError | None = None
+
+
+class JobLogStream:
+    """The `LogLine`s of a job's pods as they are written; iterate in one thread, once; also a context manager.
+
+    Iteration ends when the job has ended and its logs are read, with `single` when a pod has succeeded, or when
+    `close()` is called (from any thread); it raises KubeError if the server refuses. `select` says which pods count.
+    `on_wait` is called in the iterating thread with what is waited for, when that changes; "" when it is there.
+    Lines of one container come in order, each once, also over broken connections.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        job: TFJob,
+        select: Callable[[Pod], bool] = lambda _: True,
+        *,
+        single: bool = False,
+        container: str = "",
+        tail_lines: int | None = None,
+        since_seconds: int | None = None,
+        timestamps: bool = False,
+        on_wait: Callable[[str], object] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._client = client
+        self._job = job
+        self._select = select
+        self._single = single
+        self._container = container
+        self._tail = tail_lines
+        self._since_seconds = since_seconds
+        self._timestamps = timestamps
+        self._on_wait = on_wait
+        self._clock = clock or SystemClock()
+        self._stop = StopSignal()
+        self._queue: queue.Queue[Pod | _Gone | _JobOver | _Done | list[LogLine]] = queue.Queue(_QUEUED)
+        meta = job.metadata
+        pods = Selection(label_selector=job_selector(meta.name))
+        self._pod_changes = Follower(client, PODS, meta.namespace, decode_pod, pods, clock=clock)
+        self._job_changes = Follower(client, TFJOBS, meta.namespace, decode_tfjob, by_name(meta.name), clock=clock)
+        # Only the iterating thread uses what follows.
+        self._threads: list[threading.Thread] = []
+        self._pods: dict[str, Pod] = {}  # by uid
+        self._begun: set[ContainerRun] = set()
+        self._active: dict[ContainerRun, RunLogReader] = {}
+        self._over_at: float | None = None
+        self._cut = False
+        self._waiting = ""
+
+    def __enter__(self) -> JobLogStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the iteration soon. Idempotent, thread-safe, does not block."""
+        self._stop.set()
+
+    def __iter__(self) -> Iterator[LogLine]:
+        """Yield each line with its replica, pod and container."""
+        try:
+            self._start("log-watch-pods", self._watch_pods)
+            self._start("log-watch-job", self._watch_job)
+            self._tell(self._wanted())
+            while not self._is_done():
+                try:
+                    item = self._queue.get(timeout=0.2)
+                except queue.Empty:
+                    continue
+                if isinstance(item, list):
+                    self._tell("")
+                    yield from item
+                else:
+                    self._take(item)
+        finally:
+            self._end()
+
+    # In the iterating thread.
+
+    def _end(self) -> None:
+        self._stop.set()
+        self._pod_changes.close()
+        self._job_changes.close()
+        for reader in self._active.values():
+            reader.close()
+        for thread in self._threads:
+            thread.join(10)
+
+    def _take(self, item: Pod | _Gone | _JobOver | _Done) -> None:
+        match item:
+            case Pod():
+                self._pods[item.metadata.uid] = item
+                self._begin(item)
+            case _Gone():
+                self._pods.pop(item.uid, None)
+            case _JobOver():
+                self._over_at = self._clock.monotonic()
+                for pod in self._present():  # the watch of pods may be behind that of the job
+                    self._begin(pod)
+            case _Done():
+                if item.run is not None:
+                    self._active.pop(item.run, None)
+                if item.error is not None:
+                    raise item.error
+        self._tell(self._wanted())
+
+    def _begin(self, pod: Pod) -> None:
+        status = container_status(pod, self._container)
+        if status is None or not has_started(status):
+            return
+        run = ContainerRun(pod.metadata.uid, status.name, status.restart_count)
+        if run in self._begun:
+            return
+        self._begun.add(run)
+        reader = RunLogReader(
+            self._client,
+            pod,
+            run,
+            self._put,
+            tail_lines=self._tail,
+            since_seconds=self._since_seconds,
+            timestamps=self._timestamps,
+            clock=self._clock,
+        )
+        self._active[run] = reader
+        self._start(f"log-{pod.metadata.name}", reader.read, run)
+
+    def _is_done(self) -> bool:
+        if self._stop.is_set():
+            return True
+        if self._over_at is not None and not self._cut and self._clock.monotonic() - self._over_at > _GRACE:
+            self._cut_running()
+        if self._active or not self._queue.empty():
+            return False
+        succeeded = any(pod.status.phase == "Succeeded" for pod in self._pods.values())
+        return self._over_at is not None or (self._single and succeeded)
+
+    def _cut_running(self) -> None:
+        self._cut = True
+        pods = self._present()
+        for run, reader in self._active.items():
+            if any(is_running(pod, run) for pod in pods):
+                reader.close()
+
+    def _present(self) -> list[Pod]:
+        meta = self._job.metadata
+        page = self._client.list(PODS, meta.namespace, decode_pod, ListOptions(label_selector=job_selector(meta.name)))
+        return [pod for pod in page.items if self._is_meant(pod)]
+
+    def _wanted(self) -> str:
+        if self._active or self._over_at is not None:
+            return ""
+        if not self._pods:
+            return "waiting for pods"
+        pod = min(self._pods.values(), key=pod_order)
+        reason = waiting_reason(pod)
+        return f"waiting for {replica_name(pod)} to start" + (f" ({reason})" if reason else "")
+
+    def _tell(self, waiting: str) -> None:
+        if waiting != self._waiting:
+            self._waiting = waiting
+            if self._on_wait is not None:
+                self._on_wait(waiting)
+
+    def _start(self, name: str, work: Callable[[], None], run: ContainerRun | None = None) -> None:
+        def work_and_report() -> None:
+            failure: KubeError | None = None
+            try:
+                work()
+            except KubeError as error:
+                failure = error
+            finally:
+                self._put(_Done(run, failure))
+
+        thread = threading.Thread(target=work_and_report, name=name, daemon=True)
+        self._threads = [other for other in self._threads if other.is_alive()]
+        self._threads.append(thread)
+        thread.start()
+
+    # In threads of their own.
+
+    def _watch_pods(self) -> None:
+        with closing(iter(self._pod_changes)) as changes:
+            for change in changes:
+                pod = change.object
+                if pod is not None and self._is_meant(pod):
+                    gone = change.type is WatchEventType.DELETED
+                    self._put(_Gone(pod.metadata.uid) if gone else pod)
+
+    def _watch_job(self) -> None:
+        seen = False
+        with closing(iter(self._job_changes)) as changes:
+            for change in changes:
+                job = change.object
+                if job is None and seen:
+                    continue
+                seen = True
+                if job is None or change.type is WatchEventType.DELETED or self._is_over(job):
+                    self._put(_JobOver())
+                    return
+
+    def _is_over(self, job: TFJob) -> bool:
+        return job.metadata.uid != self._job.metadata.uid or final_condition(job) is not None
+
+    def _is_meant(self, pod: Pod) -> bool:
+        return pod.metadata.is_controlled_by(self._job.metadata.uid) and self._select(pod)
+
+    def _put(self, item: Pod | _Gone | _JobOver | _Done | list[LogLine]) -> None:
+        """Hand something to the iterating thread; waits while that is behind."""
+        while not self._stop.is_set():
+            try:
+                self._queue.put(item, timeout=0.2)
+                return
+            except queue.Full:
+                continue

@@ -1,0 +1,170 @@
+"""Reads the log of one run of one container to its end, over broken connections and answers that end too early."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+
+import msgspec
+
+from tfoperator.api.names import replica_name
+from tfoperator.clock import Clock, StopSignal
+from tfoperator.containerlogs import LogConnection, LogCut, LogNotYet, LogReader, NoLog, open_pod_log
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import ClientClosed, KubeError, NotFoundError, ServerError, TransportError
+from tfoperator.kube.objects import Pod, decode_pod
+from tfoperator.kube.resources import PODS
+from tfoperator.sdk.logs.pod_logs import LogLine
+from tfoperator.sdk.states import container_status
+
+logger = logging.getLogger(__name__)
+
+_RETRY = 1.0  # seconds between two attempts to read on
+_LAST_TRIES = 3  # once the run has ended
+SETTLE = 3.0
+"""Seconds within which a pod's status says that the container has ended whose log has."""
+
+
+class ContainerRun(msgspec.Struct, frozen=True):
+    """One run of one container: each start of it has a log of its own."""
+
+    pod_uid: str
+    container: str
+    restarts: int
+
+
+class _State(Enum):
+    RUNNING = "running"
+    ENDED = "ended"
+    STARTED_AGAIN = "started again"
+    """Once: its log is that of the container's previous run."""
+    GONE = "gone"
+
+
+def _state(pod: Pod, run: ContainerRun) -> _State:
+    status = container_status(pod, run.container)
+    if status is None or pod.metadata.uid != run.pod_uid:
+        return _State.GONE
+    if status.restart_count != run.restarts:
+        return _State.STARTED_AGAIN if status.restart_count == run.restarts + 1 else _State.GONE
+    state = status.state
+    return _State.RUNNING if state and state.terminated is None and state.waiting is None else _State.ENDED
+
+
+def is_running(pod: Pod, run: ContainerRun) -> bool:
+    """Whether this very run of the container is under way."""
+    return _state(pod, run) is _State.RUNNING
+
+
+class RunLogReader:
+    """Call `read()` in a thread; `close()` from any ends it. `sink` gets the lines: each once, whatever is cut off.
+
+    A server without time stamps repeats lines after a cut if only `tail_lines` were asked for.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        pod: Pod,
+        run: ContainerRun,
+        sink: Callable[[list[LogLine]], object],
+        *,
+        tail_lines: int | None,
+        clock: Clock,
+        settle: float = SETTLE,
+        since_seconds: int | None = None,
+        timestamps: bool = False,
+    ) -> None:
+        self._client = client
+        self._pod = pod
+        self._run = run
+        self._sink = sink
+        self._tail = tail_lines
+        self._since_seconds = since_seconds
+        self._clock = clock
+        self._settle = settle
+        self._stop = StopSignal()
+        self._log = LogReader(self._connect, self._hand_on, keep_times=timestamps)
+        self._state = _State.RUNNING
+        self._opened = False
+
+    def close(self) -> None:
+        """End it at once. Idempotent, does not block."""
+        self._stop.set()
+        self._log.close()
+
+    def read(self) -> None:
+        """Read until there is no more. Raises KubeError if the server refuses, or fails the first request."""
+        late = 0  # connections since the run has ended
+        try:
+            while not self._stop.is_set():
+                late += self._state is not _State.RUNNING
+                complete = self._read()
+                self._look_at_pod(self._settle if complete else 0.0)
+                # After a cut, what a run wrote before its end is still to be read.
+                ended = self._state is not _State.RUNNING and (complete or late >= _LAST_TRIES)
+                if ended or self._state is _State.GONE:
+                    break
+        except NoLog as error:
+            reason = error.__cause__
+            if isinstance(reason, KubeError) and not isinstance(reason, NotFoundError):
+                raise reason from None
+            logger.debug("%s is gone", self._pod.metadata.name)
+        except NotFoundError:
+            logger.debug("%s is gone", self._pod.metadata.name)
+        self._log.finish()
+
+    def _connect(self, since: str) -> LogConnection:
+        meta, previous = self._pod.metadata, self._state is _State.STARTED_AGAIN
+        log = open_pod_log(
+            self._client,
+            meta.namespace,
+            meta.name,
+            self._run.container,
+            since,
+            tail_lines=self._tail,
+            previous=previous,
+            since_seconds=self._since_seconds,
+        )
+        self._opened = True
+        return log
+
+    def _read(self) -> bool:
+        """Read what the server answers; False if that was cut off, or refused, and another try is worth it."""
+        name = self._pod.metadata.name
+        try:
+            self._log.read()
+            return True
+        except LogNotYet as error:  # between two runs
+            logger.debug("the log of %s can't be read yet: %s", name, error)
+            if self._state is not _State.RUNNING:
+                return True  # nor later
+        except LogCut as error:
+            if not self._opened and isinstance(error.__cause__, KubeError):
+                raise error.__cause__ from None
+            logger.warning("the log of %s was cut off, reading on: %s", name, error)
+        self._stop.wait(self._clock, _RETRY)
+        return False
+
+    def _look_at_pod(self, settle: float) -> None:
+        """Learn how the run stands; that it has ended may be seen `settle` seconds after its log has."""
+        give_up = self._clock.monotonic() + settle
+        while not self._stop.is_set():
+            try:
+                pod = self._client.get(PODS, self._pod.metadata.namespace, self._pod.metadata.name, decode_pod)
+            except (TransportError, ServerError) as error:
+                if isinstance(error, ClientClosed):
+                    raise
+                logger.debug("whether %s still runs can't be asked: %s", self._pod.metadata.name, error)
+                self._stop.wait(self._clock, _RETRY)
+                break
+            self._state = _state(pod, self._run)
+            if self._state is not _State.RUNNING or self._clock.monotonic() >= give_up:
+                break
+            self._stop.wait(self._clock, settle / 6)
+
+    def _hand_on(self, lines: list[str]) -> None:
+        self._tail = self._since_seconds = None  # after a cut, all that is new is wanted
+        name, replica = self._pod.metadata.name, replica_name(self._pod)
+        self._sink([LogLine(name, replica, self._run.container, line) for line in lines])

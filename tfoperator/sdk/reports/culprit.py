@@ -1,0 +1,53 @@
+"""Which replica a job failed because of, and what it said last: as its report says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from tfoperator.api.names import replica_name
+from tfoperator.api.v1.types import TFJob
+from tfoperator.archive import ArchivedPod
+from tfoperator.controlchars import without_controls
+from tfoperator.kube.client import Client
+from tfoperator.kube.objects import Pod
+from tfoperator.report import first_failure, suspects
+from tfoperator.sdk.reports.job_report import ClusterLogs, Logs, WithoutLogs, job_facts
+
+LINES = 20
+"""Lines of a log that an error carries at most: a traceback and what came before it."""
+MAX_SUSPECTS = 64
+"""Replicas whose logs are read at most to find out who began it: an error must not cost a thousand requests."""
+
+_LINE_LENGTH = 2000
+
+
+class Culprit(msgspec.Struct, frozen=True):
+    """The replica whose failure came first: `worker-1`, its exit code and its last log lines, the newest last."""
+
+    replica: str
+    exit_code: int
+    last_lines: tuple[str, ...] = ()
+
+
+def read_culprit(client: Client, job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod]) -> Culprit | None:
+    """The replica whose failure began it, with the end of its log; None if none has failed. Raises OSError."""
+    return find_culprit(job, pods, archived, ClusterLogs(client))
+
+
+def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], logs: Logs) -> Culprit | None:
+    """The same; only logs are read of replicas that may have begun it."""
+    archived = list(archived)
+    known = frozenset(suspects(job_facts(job, pods, archived, WithoutLogs()).replicas)[:MAX_SUSPECTS])
+    some = [pod for pod in pods if replica_name(pod) in known]
+    old = [record for record in archived if replica_name(record.as_pod()) in known]
+    found = first_failure(job_facts(job, some, old, logs).replicas)
+    if found is None or found.run.exit_code is None:
+        return None
+    return Culprit(found.replica.name, found.run.exit_code, last_lines(found.run.tail))
+
+
+def last_lines(log: Sequence[str]) -> tuple[str, ...]:
+    """The end of a log, harmless to a terminal and of bounded length."""
+    return tuple(without_controls(line[:_LINE_LENGTH]) for line in log[-LINES:])

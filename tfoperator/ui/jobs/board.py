@@ -1,0 +1,198 @@
+"""What is known of the cluster's jobs, and who wants to hear of changes: one watch per kind, for all pages together.
+
+The watches begin when the first page asks. Changes come from the informers' threads; a page hears of them in its event
+loop, many changes as one.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, MANAGED_SELECTOR, replica_name
+from tfoperator.api.v1.types import TFJOBS, ReplicaType
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.informers import (
+    CONTROLLER_UID_INDEX,
+    Callbacks,
+    InformerMetrics,
+    SharedInformerFactory,
+    index_by_controller_uid,
+)
+from tfoperator.kube import EVERYTHING, PODS, Selection
+from tfoperator.kube.event import Event, decode_event
+from tfoperator.kube.resources import EVENTS
+from tfoperator.kube.verbs import ApiClient
+from tfoperator.sdk.events import events_of
+from tfoperator.ui.jobs.history import History
+from tfoperator.ui.jobs.objects import SeenJob, SeenPod, decode_job, decode_pod
+from tfoperator.ui.listening import Listeners
+
+_JOB_INDEX = "job"
+_PART = re.compile(rf"(.+)-(?:{'|'.join(kind.lower() for kind in ReplicaType)})-\d+(?:-[0-9a-z]+)?")
+
+
+class Health(InformerMetrics):
+    """Why a kind can't be read at present, by its plural. Thread-safe."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._lock = threading.Lock()  # guards what follows
+        self._problems: dict[str, str] = {}
+        self._unwatched: set[str] = set()  # informers whose last attempt to watch was refused
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """The reasons, as the API server or the connection gave them in one word."""
+        with self._lock:
+            return dict(self._problems)
+
+    def list_failed(self, informer: str, reason: str) -> None:
+        """It can't be read."""
+        self._set(informer, reason)
+
+    def watch_failed(self, informer: str, reason: str) -> None:
+        """It can't be followed. Once may be a version that has expired; what fails again is out of reach."""
+        with self._lock:
+            again = informer in self._unwatched
+            self._unwatched.add(informer)
+        if again:
+            self._set(informer, reason)
+
+    def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the hook's signature
+        """It has been read. What may be listed and not watched is read again and again, out of date in between."""
+        with self._lock:
+            followed = informer not in self._unwatched
+        if followed:
+            self._set(informer, "")
+
+    def watch_started(self, informer: str) -> None:
+        """It is being followed."""
+        with self._lock:
+            self._unwatched.discard(informer)
+        self._set(informer, "")
+
+    def _set(self, informer: str, reason: str) -> None:
+        kind = informer.partition("/")[0]
+        with self._lock:
+            if self._problems.get(kind, "") == reason:
+                return
+            if reason:
+                self._problems[kind] = reason
+            else:
+                del self._problems[kind]
+        self._changed()
+
+
+class Board:
+    """The caches behind every page. `start()` any number of times, then `stop()`. Thread-safe."""
+
+    def __init__(self, client: ApiClient, *, namespaces: Sequence[str] = ("",), clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self.history = History()
+        self.health = Health(self.tell_all)
+        self.listeners = Listeners()
+        self._lock = threading.Lock()  # guards what follows
+        self._started = self._stopped = False
+        self._informers = SharedInformerFactory(client, namespaces=namespaces, clock=clock, metrics=self.health)
+        self._jobs = self._informers.informer(TFJOBS, decode_job)
+        managed = Selection(label_selector=MANAGED_SELECTOR)
+        owned = {CONTROLLER_UID_INDEX: index_by_controller_uid}
+        self._pods = self._informers.informer(PODS, decode_pod, managed, indexers=owned)
+        self._events = self._informers.informer(EVENTS, decode_event, EVERYTHING, indexers={_JOB_INDEX: _jobs_of})
+        self._jobs.add_handler(Callbacks(changed=self._job_changed, gone=lambda seen: self.tell(seen.metadata.key)))
+        self._pods.add_handler(Callbacks(changed=self._pod_changed, gone=self._pod_gone))
+        self._events.add_handler(Callbacks(changed=self._event_changed))
+
+    def start(self) -> None:
+        """Begin to watch, if nobody has yet."""
+        with self._lock:
+            if self._started or self._stopped:
+                return
+            self._started = True
+        self._informers.start()
+
+    def stop(self) -> bool:
+        """End every thread; False if one is still busy after 10 s. Idempotent."""
+        with self._lock:
+            self._stopped = True
+            if not self._started:
+                return True
+        return self._informers.stop()
+
+    @property
+    def synced(self) -> bool:
+        """Whether the jobs are known. Pods and events may be forbidden to the user."""
+        return self._jobs.has_synced
+
+    def jobs(self) -> list[SeenJob]:
+        """Every job, in no order."""
+        return self._jobs.lister.list()
+
+    def job(self, key: str) -> SeenJob | None:
+        """A job by `namespace/name`."""
+        return next((found for i in self._jobs.informers if (found := i.indexer.get(key)) is not None), None)
+
+    def job_of_uid(self, uid: str) -> SeenJob | None:
+        """A job by its UID."""
+        return next((seen for seen in self.jobs() if seen.metadata.uid == uid), None)
+
+    def pods(self, job: SeenJob) -> list[SeenPod]:
+        """The pods of its replicas."""
+        pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
+        return [pod for pod in pods if LABEL_TENSORBOARD not in pod.metadata.labels]
+
+    def pod(self, namespace: str, name: str) -> SeenPod | None:
+        """A pod by its name."""
+        key = f"{namespace}/{name}"
+        return next((found for i in self._pods.informers if (found := i.indexer.get(key)) is not None), None)
+
+    def events(self, job: SeenJob) -> list[Event]:
+        """What was said about the job and its parts, the oldest first."""
+        return events_of(job.job, self._events.lister.by_index(_JOB_INDEX, job.metadata.key))
+
+    def tell_all(self) -> None:
+        """Wake every page: something has changed that is no job's own."""
+        self.tell("")
+
+    def tell(self, key: str) -> None:
+        """Wake the pages that show a job: something has changed about it. From any thread."""
+        self.listeners.tell(key)
+
+    # Called by informers' threads.
+
+    def _job_changed(self, seen: SeenJob) -> None:
+        if seen.progress:
+            self.history.saw_progress(seen.metadata.uid, seen.progress, self._clock.now())
+        self.tell(seen.metadata.key)
+
+    def _pod_changed(self, pod: SeenPod) -> None:
+        owner = pod.metadata.controller
+        if owner is not None and owner.kind == TFJOBS.kind:
+            self.history.saw_pod(owner.uid, pod, replica_name(pod), self._clock.now())
+        self.tell(_key(pod))
+
+    def _pod_gone(self, pod: SeenPod) -> None:
+        owner = pod.metadata.controller
+        if owner is not None:
+            self.history.lost_pod(owner.uid, pod.metadata.uid, self._clock.now())
+        self.tell(_key(pod))
+
+    def _event_changed(self, event: Event) -> None:
+        for key in _jobs_of(event):
+            self.tell(key)
+
+
+def _key(pod: SeenPod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.labels.get(LABEL_JOB_NAME, '')}"
+
+
+def _jobs_of(event: Any) -> Sequence[str]:
+    """The job that an event may be about, by the names that jobs give to their parts."""
+    about = event.involved_object
+    if about.kind in ("TFJob", "PodGroup"):
+        return (f"{about.namespace}/{about.name}",)
+    part = _PART.fullmatch(about.name) if about.kind in ("Pod", "Service") and len(about.name) < 254 else None
+    return (f"{about.namespace}/{part[1]}",) if part is not None else ()

@@ -1,0 +1,167 @@
+"""The logs of some replicas for one page: a thread per run of a container reads, the event loop takes what has come.
+
+A slow page slows its threads down, which wait until it has taken what they have read; nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from tfoperator.clock import Clock, SystemClock
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import KubeError
+from tfoperator.sdk.logs import ContainerRun, LogLine, RunLogReader
+from tfoperator.sdk.states import container_status, has_started
+from tfoperator.ui.jobs.objects import SeenPod
+
+logger = logging.getLogger(__name__)
+
+MAX_REPLICAS = 16
+"""Replicas whose logs one page follows at a time."""
+MAX_READERS = 128
+"""Threads that read logs for all pages together."""
+_AHEAD = 32
+"""Batches that are read and not taken yet, per page."""
+
+
+class LogBatch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Lines of one run of a replica. The pod's name and UID and `restarts` tell its runs apart.
+
+    `problem`: why no more will come.
+    """
+
+    replica: str
+    pod: str
+    uid: str
+    restarts: int
+    lines: list[str] = []
+    problem: str = ""
+
+
+class Readers:
+    """The threads of all pages. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards _threads
+        self._threads: set[threading.Thread] = set()
+
+    def start(self, name: str, work: Callable[[], None]) -> bool:
+        """Do something in a thread; False if there are too many."""
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                with self._lock:
+                    self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        with self._lock:
+            if len(self._threads) >= MAX_READERS:
+                return False
+            self._threads.add(thread)
+            thread.start()
+        return True
+
+    def join(self) -> None:
+        """Wait for the end of every thread; whoever started them has to have closed them."""
+        with self._lock:
+            threads = tuple(self._threads)
+        for thread in threads:
+            thread.join()
+
+
+class LogFeed:
+    """The logs of some pods, for one page. All calls come from the event loop's thread."""
+
+    def __init__(
+        self,
+        client: Client,
+        readers: Readers,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        tail_lines: int,
+        clock: Clock | None = None,
+    ) -> None:
+        self._client = client
+        self._readers = readers
+        self._loop = loop
+        self._tail = tail_lines
+        self._clock = clock or SystemClock()
+        self._closed = threading.Event()
+        self._queue: queue.Queue[LogBatch] = queue.Queue(_AHEAD)
+        self._arrived = asyncio.Event()
+        self._open: dict[ContainerRun, RunLogReader] = {}
+
+    def follow(self, pods: Iterable[tuple[str, SeenPod]]) -> None:
+        """Read each run of these replicas' pods that is not being read yet."""
+        for replica, pod in pods:
+            status = container_status(pod)
+            if status is None or not has_started(status):
+                continue
+            run = ContainerRun(pod.metadata.uid, status.name, status.restart_count)
+            if run not in self._open:
+                self._begin(replica, pod, run)
+
+    async def take(self, seconds: float) -> list[LogBatch]:
+        """What has come; after that many seconds perhaps nothing."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._arrived.wait()
+        except TimeoutError:
+            return []
+        self._arrived.clear()
+        found: list[LogBatch] = []
+        while len(found) < _AHEAD:
+            try:
+                found.append(self._queue.get_nowait())
+            except queue.Empty:
+                return found
+        self._arrived.set()
+        return found
+
+    def close(self) -> None:
+        """End every thread soon, without waiting."""
+        self._closed.set()
+        for reader in self._open.values():
+            reader.close()
+
+    def _begin(self, replica: str, pod: SeenPod, run: ContainerRun) -> None:
+        name, problem = pod.metadata.name, ""
+
+        def sink(lines: Sequence[LogLine]) -> None:
+            self._put(LogBatch(replica, name, run.pod_uid, run.restarts, [line.text for line in lines]))
+
+        reader = RunLogReader(self._client, pod, run, sink, tail_lines=self._tail, clock=self._clock)
+        self._open[run] = reader
+
+        def read() -> None:
+            try:
+                reader.read()
+            except KubeError as error:
+                self._put(LogBatch(replica, name, run.pod_uid, run.restarts, problem=str(error)))
+
+        if not self._readers.start(f"ui-log-{name}", read):
+            problem = f"{MAX_READERS} logs are being read already: close other pages"
+            self._open.pop(run)
+            self._arrived.set()
+            if not self._queue.full():
+                self._queue.put_nowait(LogBatch(replica, name, run.pod_uid, run.restarts, problem=problem))
+
+    def _put(self, batch: LogBatch) -> None:
+        while not self._closed.is_set():
+            try:
+                self._queue.put(batch, timeout=0.2)
+            except queue.Full:
+                continue
+            try:
+                self._loop.call_soon_threadsafe(self._arrived.set)
+            except RuntimeError:  # the loop is closed, and the page gone
+                return
+            return

@@ -1,0 +1,60 @@
+"""Where jobs stand in their queues of Kueue, asked every few seconds while a page is open and a job is in a queue.
+
+Nobody's rights are wanted that only few have: what can't be read is said in the job's line, and where no job is in a
+queue nothing is asked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from tfoperator.clock import Clock, Repetition, SystemClock
+from tfoperator.kube.verbs import ApiClient
+from tfoperator.sdk import JobQueue, job_queues
+from tfoperator.ui.jobs.objects import SeenJob
+
+PERIOD = 5.0
+"""Seconds between two looks."""
+
+
+class Queues:
+    """What is known of jobs' queues, by UID. `start()` any number of times, then `stop()`. Thread-safe."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        jobs: Callable[[], Iterable[SeenJob]],
+        tell: Callable[[str], object],
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """`tell` is called with the key of each job of which something else is known, from the thread that asks."""
+        self._client = client
+        self._jobs = jobs
+        self._tell = tell
+        self._looks = Repetition(self._look, seconds=PERIOD, clock=clock or SystemClock(), name="ui-queues")
+        self._lock = threading.Lock()  # guards what follows
+        self._known: dict[str, JobQueue] = {}
+
+    def start(self) -> None:
+        """Begin to ask, if that has not begun."""
+        self._looks.start()
+
+    def stop(self) -> None:
+        """End the thread; a request under way ends with the client. Idempotent."""
+        self._looks.stop()
+
+    def get(self, uid: str) -> JobQueue | None:
+        """Where a job stands; None if it is in no queue, or not asked about yet."""
+        with self._lock:
+            return self._known.get(uid)
+
+    def _look(self) -> None:
+        jobs = {seen.metadata.uid: seen for seen in self._jobs()}
+        found = job_queues(self._client, (seen.job for seen in jobs.values()))
+        with self._lock:
+            before, self._known = self._known, found
+        for uid, seen in jobs.items():
+            if before.get(uid) != found.get(uid):
+                self._tell(seen.metadata.key)

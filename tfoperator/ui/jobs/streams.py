@@ -1,0 +1,153 @@
+"""What a page is told of jobs as it happens: first what there is, then what changes.
+
+A page has one stream. `jobs` is the list; `job` is one job, with the logs of some of its replicas if it asks for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import replica_name
+from tfoperator.sdk.states import pod_order
+from tfoperator.ui.jobs.board import Board
+from tfoperator.ui.jobs.logs import LogFeed
+from tfoperator.ui.jobs.objects import SeenJob
+from tfoperator.ui.jobs.queues import Queues
+from tfoperator.ui.jobs.usage import Usage
+from tfoperator.ui.jobs.views import event_rows, job_detail, job_row, metric_curves, replica_rows
+from tfoperator.ui.listening import Listener
+from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, encode_status, merged, next_changes
+
+_SKEW = 60.0
+"""Seconds by which the clocks of nodes, which date samples, may be behind that of the API server, which dates jobs."""
+_AT_ONCE = 250
+"""Jobs per line, and replicas: between two of them others have their turn."""
+
+
+async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
+    """Every job, and on: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`."""
+    listener = board.listeners.listen(asyncio.get_running_loop())
+    try:
+        yield _status(board)
+        known: set[str] = set()
+        complete = False
+        changed = {seen.metadata.key for seen in board.jobs()}
+        while True:
+            for keys in _batches(sorted(changed - {""})):
+                found = filter(None, map(board.job, keys))
+                rows = [job_row(seen, queues.get(seen.metadata.uid)) for seen in found]
+                there = {row["key"] for row in rows}
+                gone = [key for key in keys if key not in there and key in known]
+                known = (known | there) - set(gone)
+                if rows or gone:
+                    yield encode({"jobs": rows, "gone": gone})
+                await asyncio.sleep(0)
+            if not changed or "" in changed or complete != board.synced:
+                complete = board.synced
+                yield _status(board)
+            changed = await next_changes(listener)
+    finally:
+        board.listeners.unlisten(listener)
+
+
+async def one_job(
+    board: Board, usage: Usage, queues: Queues, key: str, feed: LogFeed | None, logs: Sequence[str]
+) -> AsyncGenerator[bytes, None]:
+    """A job by `namespace/name`: its parts, each when it has changed. With a feed also the logs of those replicas."""
+    listener = board.listeners.listen(asyncio.get_running_loop())
+    producers: list[Producer] = [lambda put: _parts(board, usage, queues, key, feed, logs, listener, put)]
+    if feed is not None:
+        producers.append(lambda put: _lines(feed, put))
+    try:
+        async with aclosing(merged(producers)) as lines:
+            async for line in lines:
+                yield line
+    finally:
+        board.listeners.unlisten(listener)
+        if feed is not None:
+            feed.close()
+
+
+async def _parts(
+    board: Board,
+    usage: Usage,
+    queues: Queues,
+    key: str,
+    feed: LogFeed | None,
+    logs: Sequence[str],
+    listener: Listener,
+    put: Put,
+) -> None:
+    sent: dict[str, bytes] = {}
+    sampled: dict[str, float] = {}
+    rounds = -1
+    uid = ""
+    while True:
+        await put(_status(board))
+        seen = board.job(key)
+        if seen is not None and seen.metadata.uid != uid:
+            # Another job of this name: the page forgets the one before, also what looks the same.
+            uid = seen.metadata.uid
+            sent.clear()
+        for name, value in _sections(board, queues, seen).items():
+            line = encode({name: value})
+            if sent.get(name) != line:
+                sent[name] = line
+                await put(line)
+            await asyncio.sleep(0)
+        if seen is not None and usage.rounds != rounds:
+            rounds = usage.rounds
+            await put(encode({"usage": _samples(board, usage, seen, sampled), "problem": usage.problem}))
+        if seen is not None and feed is not None:
+            pods = [(replica_name(pod), pod) for pod in sorted(board.pods(seen), key=pod_order)]
+            feed.follow([(name, pod) for name, pod in pods if name in logs])
+        while True:
+            changed = await next_changes(listener)
+            if not changed or changed & {key, ""}:
+                break
+
+
+async def _lines(feed: LogFeed, put: Put) -> None:
+    while True:
+        for batch in await feed.take(HEARTBEAT):
+            await put(encode({"log": msgspec.to_builtins(batch)}))
+
+
+def _sections(board: Board, queues: Queues, seen: SeenJob | None) -> Mapping[str, Any]:
+    if seen is None:
+        return {"job": None} if board.synced else {}
+    uid = seen.metadata.uid
+    return {
+        "job": job_detail(seen, queues.get(uid)),
+        "replicas": replica_rows(seen.job, board.pods(seen), board.history.pods(uid)),
+        "events": event_rows(board.events(seen)),
+        "curves": metric_curves(board.history.metrics(uid)),
+    }
+
+
+def _samples(board: Board, usage: Usage, seen: SeenJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
+    """Per replica what has been sampled since the last time, of which `sampled` has the time."""
+    found = {}
+    made = seen.metadata.creation_timestamp
+    # Samples are known by the names of pods, which another job of this name may have had, too.
+    begin = made.timestamp() - _SKEW if made is not None else 0.0
+    for pod in board.pods(seen):
+        meta = pod.metadata
+        new = usage.samples(meta.namespace, meta.name, max(begin, sampled.get(meta.name, 0.0)))
+        if new:
+            sampled[meta.name] = new[-1].time
+            found[replica_name(pod)] = new
+    return found
+
+
+def _status(board: Board) -> bytes:
+    return encode_status({"synced": board.synced, "problems": board.health.problems})
+
+
+def _batches(keys: Sequence[str]) -> list[Sequence[str]]:
+    return [keys[i : i + _AT_ONCE] for i in range(0, len(keys), _AT_ONCE)]

@@ -1,0 +1,142 @@
+"""What a replica has done over time, as spans: pending, running, waiting, how each run ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.kube.objects import ContainerStatus
+from tfoperator.sdk.states import container_status, waiting_reason
+from tfoperator.ui.jobs.objects import SeenContainerStatus, SeenPod, State
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One run of a replica's container; without `finished` it goes on."""
+
+    started: datetime
+    finished: datetime | None = None
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class PodRecord(msgspec.Struct, frozen=True):
+    """What is known of one pod, also of its past. `gone`: deleted then.
+
+    `runs` are by their start, which tells them apart: a container that waits to be restarted counts its last run, or
+    does not, as its kubelet sees it. `restarts` is the number that the pod says.
+    """
+
+    name: str
+    uid: str
+    replica: str
+    created: datetime
+    runs: dict[datetime, Run] = {}
+    restarts: int = 0
+    waits: str = ""
+    gone: datetime | None = None
+
+
+class Span(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Some time in the life of a replica. `state`: pending, running, succeeded, failed, waiting. `end` None: until now.
+
+    `succeeded` and `failed` are runs that ended so; `waiting` is the time between two runs.
+    """
+
+    state: str
+    start: datetime
+    end: datetime | None
+    pod: str
+    why: str = ""
+    exit_code: int | None = None
+
+
+def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime) -> PodRecord:
+    """The record with what the pod says now. What it no longer says, earlier runs, stays known."""
+    runs = dict(before.runs) if before is not None else {}
+    status = container_status(pod)
+    if isinstance(status, SeenContainerStatus):
+        for run in (_run(status.last_state), _run(status.state)):
+            if run is not None:
+                runs[run.started] = run
+    meta = pod.metadata
+    return PodRecord(
+        name=meta.name,
+        uid=meta.uid,
+        replica=replica,
+        created=meta.creation_timestamp or now,
+        runs=runs,
+        restarts=status.restart_count if status is not None else 0,
+        waits=_waits(pod, status),
+    )
+
+
+def spans(records: Sequence[PodRecord]) -> Iterator[Span]:
+    """The life of one replica, out of its pods' records, the oldest first."""
+    ordered = sorted(records, key=lambda record: record.created)
+    for record, successor in zip(ordered, [*ordered[1:], None], strict=False):
+        for span in _spans(record):
+            if successor is None:
+                yield span
+            elif span.start < successor.created:
+                # A pod that goes has its successor beside it for a while: that is the replica by then.
+                end = min(span.end or successor.created, successor.created)
+                yield msgspec.structs.replace(span, end=end)
+
+
+def by_replica(records: Mapping[str, PodRecord]) -> dict[str, list[PodRecord]]:
+    """Records by the replica's name."""
+    found: dict[str, list[PodRecord]] = {}
+    for record in records.values():
+        found.setdefault(record.replica, []).append(record)
+    return found
+
+
+def _spans(record: PodRecord) -> Iterator[Span]:
+    since, why = record.created, record.waits if not record.runs else ""
+    if record.runs and record.restarts >= len(record.runs):
+        why = "earlier runs were not seen"
+    state = "pending"
+    for _, run in sorted(record.runs.items()):
+        if run.started > since:
+            yield Span(state, since, run.started, record.name, why)
+        end = run.finished or record.gone
+        yield Span(_outcome(run), run.started, end, record.name, _why(run), run.exit_code)
+        if end is None:
+            return
+        since, state, why = end, "waiting", record.waits
+    if state == "pending" or (record.waits and record.gone is None):
+        yield Span(state, since, record.gone, record.name, why)
+
+
+def _run(state: State | None) -> Run | None:
+    if state is None:
+        return None
+    if state.running is not None and state.running.started_at is not None:
+        return Run(state.running.started_at)
+    ended = state.terminated
+    if ended is None or ended.finished_at is None:
+        return None
+    return Run(ended.started_at or ended.finished_at, ended.finished_at, ended.exit_code, ended.reason, ended.message)
+
+
+def _outcome(run: Run) -> str:
+    if run.exit_code is None:
+        return "running"
+    return "succeeded" if run.exit_code == 0 else "failed"
+
+
+def _why(run: Run) -> str:
+    if run.exit_code is None:
+        return ""
+    said = f"exit code {run.exit_code}"
+    if run.reason and run.reason not in ("Completed", "Error"):
+        said += f", {run.reason}"
+    return f"{said}: {run.message}" if run.message else said
+
+
+def _waits(pod: SeenPod, status: ContainerStatus | None) -> str:
+    waiting = status.state.waiting if status is not None and status.state is not None else None
+    return waiting_reason(pod) or (waiting.reason if waiting is not None else "")

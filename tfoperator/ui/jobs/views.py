@@ -1,0 +1,230 @@
+"""Jobs, pods and events as the page gets them: plain data, made of what is in the caches. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from tfoperator.api.job_conditions import condition_of, final_condition, has_condition
+from tfoperator.api.names import replica_name, tensorboard_name
+from tfoperator.api.queues import queue_name
+from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.kube.event import Event
+from tfoperator.sdk.queues import JobQueue, is_multikueue
+from tfoperator.sdk.states import container_status, job_state, pod_order, waiting_reason
+from tfoperator.ui.jobs.history import Point
+from tfoperator.ui.jobs.objects import SeenJob, SeenPod
+from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
+
+MAX_MESSAGE = 4000
+"""Characters of a message that are sent."""
+MAX_EVENTS = 200
+"""Events of one job: the latest."""
+_FLAGS = ("Stalled",)
+"""Conditions that say something beside the job's state."""
+
+_TROUBLES = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED)
+"""Conditions of which a report says more."""
+
+
+def job_row(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
+    """A job in the list; `queue` is where it stands in one, if that is known."""
+    job, meta, status = seen.job, seen.metadata, seen.job.status
+    return {
+        "key": meta.key,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+        "state": job_state(job),
+        "flags": [flag for flag in _FLAGS if has_condition(job, flag)],
+        "message": _short(_message(job, queue)),
+        "ready": _ready(job),
+        "replicas": _wanted(job),
+        "restarts": status.restarts,
+        "created": _time(meta.creation_timestamp),
+        "started": _time(status.start_time),
+        "completed": _time(status.completion_time),
+        "progress": seen.progress or None,
+    }
+
+
+def job_detail(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
+    """A job on its own page: the row, and what doesn't fit there."""
+    job = seen.job
+    policy = job.spec.run_policy
+    scheduling = policy.scheduling_policy if policy is not None else None
+    return job_row(seen, queue) | {
+        "generation": job.metadata.generation,
+        "queue": (scheduling.queue if scheduling is not None else None) or queue_name(job.metadata.labels),
+        "queueState": "" if queue is None else _short(str(queue)),
+        "suspended": bool(policy is not None and policy.suspend),
+        "managedBy": (policy.managed_by if policy is not None else None) or "",
+        "labels": job.metadata.labels,
+        "broken": job.decode_error,
+        "conditions": [
+            {
+                "type": c.type,
+                "status": c.status,
+                "reason": c.reason,
+                "message": _short(c.message),
+                "since": _time(c.last_transition_time),
+            }
+            for c in job.status.conditions
+        ],
+        "tensorBoard": _tensorboard(job),
+        "hasReport": job.status.restarts > 0 or any(has_condition(job, kind) for kind in _TROUBLES),
+    }
+
+
+def replica_rows(job: TFJob, pods: Sequence[SeenPod], records: Mapping[str, PodRecord]) -> list[dict[str, Any]]:
+    """Every replica that has a pod or had one, and those that lack one, in the order in which people think of them."""
+    lives = by_replica(records)
+    rows = []
+    named = {}
+    for pod in sorted(pods, key=pod_order):
+        name = replica_name(pod)
+        # A pod that goes has its successor beside it for a while.
+        if name not in named or pod.metadata.deletion_timestamp is None:
+            named[name] = pod
+    for name, pod in named.items():
+        rows.append(_replica(name, pod) | {"spans": _spans(lives.pop(name, []))})
+    for name, life in sorted(lives.items()):
+        rows.append({"name": name, "state": "Gone", "pod": life[-1].name, "spans": _spans(life)})
+    known = {row["name"] for row in rows}
+    for kind, spec in job.spec.tf_replica_specs.items():
+        wanted = spec.desired if spec is not None else 0
+        missing = [f"{kind.lower()}-{i}" for i in range(min(wanted, 1000)) if f"{kind.lower()}-{i}" not in known]
+        rows += [{"name": name, "state": "No pod", "pod": "", "spans": []} for name in missing]
+    return rows
+
+
+def event_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Events, the latest first."""
+    latest = sorted(events, key=lambda event: event.last_seen)[-MAX_EVENTS:]
+    return [
+        {
+            "type": event.type,
+            "reason": event.reason,
+            "message": _short(event.message),
+            "subject": event.subject,
+            "times": event.times,
+            "seen": _time(event.last_seen),
+        }
+        for event in reversed(latest)
+    ]
+
+
+def metric_curves(metrics: Mapping[str, Sequence[Point]]) -> dict[str, list[Point]]:
+    """Curves by the metric's name."""
+    return {name: list(points) for name, points in metrics.items()}
+
+
+def _replica(name: str, pod: SeenPod) -> dict[str, Any]:
+    status = container_status(pod)
+    main = next((c for c in pod.spec.containers if status is not None and c.name == status.name), None)
+    main = main or next(iter(pod.spec.containers), None)
+    resources = main.resources if main is not None else None
+    statuses = pod.status.container_statuses
+    ended = status.state.terminated if status is not None and status.state is not None else None
+    return {
+        "name": name,
+        "pod": pod.metadata.name,
+        "uid": pod.metadata.uid,
+        "state": _pod_state(pod),
+        "ready": bool(statuses) and all(one.ready for one in statuses),
+        "restarts": sum(one.restart_count for one in statuses),
+        "exitCode": ended.exit_code if ended is not None else None,
+        "why": _short(waiting_reason(pod) or pod.status.message or (ended.message if ended is not None else "")),
+        "node": pod.spec.node_name,
+        "image": main.image if main is not None else "",
+        "limits": (resources.limits if resources is not None else None) or {},
+        "requests": (resources.requests if resources is not None else None) or {},
+        "created": _time(pod.metadata.creation_timestamp),
+    }
+
+
+def _pod_state(pod: SeenPod) -> str:
+    if pod.metadata.deletion_timestamp is not None and pod.status.phase not in ("Succeeded", "Failed"):
+        return "Stopping"
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        waiting = status.state.waiting if status.state is not None else None
+        if waiting is not None and waiting.reason not in ("", "ContainerCreating", "PodInitializing"):
+            return waiting.reason
+    return pod.status.phase or "Pending"
+
+
+def _spans(records: Sequence[PodRecord]) -> list[dict[str, Any]]:
+    return [
+        {
+            "state": span.state,
+            "start": _time(span.start),
+            "end": _time(span.end),
+            "pod": span.pod,
+            "why": _short(span.why),
+            "exitCode": span.exit_code,
+        }
+        for span in spans(records)
+    ]
+
+
+def _message(job: TFJob, queue: JobQueue | None) -> str:
+    """What says why the job is as it is: how it ended, or what it waits for."""
+    end = final_condition(job)
+    if end is not None:
+        return end.message
+    if queue is not None and queue.waits:
+        return f"Queue {queue}"
+    stalled = condition_of(job, "Stalled")
+    if stalled is not None and stalled.status == "True":
+        return stalled.message
+    state = job_state(job)
+    # That a job was created says nothing; why it does not run yet is said by the condition Running.
+    for kind in (ConditionType.RUNNING if state == ConditionType.CREATED else state, ConditionType.RUNNING, state):
+        condition = condition_of(job, kind)
+        if condition is not None:
+            return condition.message
+    if is_multikueue(job):
+        where = f"cluster {queue.cluster}" if queue is not None and queue.cluster else "a cluster that it chooses"
+        return f"MultiKueue is in charge of this job, and has it run on {where}."
+    return job.decode_error or "The operator has not looked at this job yet."
+
+
+def _wanted(job: TFJob) -> dict[str, int]:
+    return {kind: spec.desired for kind, spec in job.spec.tf_replica_specs.items() if spec is not None}
+
+
+def _ready(job: TFJob) -> str:
+    if job.status.ready:
+        return job.status.ready
+    ready = sum(status.ready for status in job.status.replica_statuses.values())
+    return f"{ready}/{sum(_wanted(job).values())}"
+
+
+def _tensorboard(job: TFJob) -> dict[str, Any] | None:
+    """Where it is. `url` is empty if it is no address that a browser should open; `framed`: it is on this machine."""
+    status = job.status.tensor_board
+    if status is None or not status.url:
+        return None
+    try:
+        parts = urlsplit(status.url)
+        host = parts.hostname or ""
+    except ValueError:
+        return None
+    usable = parts.scheme in ("http", "https") and host != ""
+    return {
+        "url": status.url if usable else "",
+        "ready": status.ready,
+        "framed": usable and parts.scheme == "http" and host in ("127.0.0.1", "localhost"),
+        "service": tensorboard_name(job.metadata.name),
+    }
+
+
+def _time(moment: datetime | None) -> float | None:
+    """Seconds since 1970, or None."""
+    return None if moment is None else moment.timestamp()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + " ..."

@@ -1,0 +1,66 @@
+"""A page's stream: lines of JSON, from several producers, with a line now and then where there is no news.
+
+A line without news keeps the connection alive, and tells a page that it still is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tfoperator.ui.listening import Listener
+
+Put = Callable[[bytes], Awaitable[None]]
+Producer = Callable[[Put], Coroutine[Any, Any, None]]
+"""Says something now and then, by `put`, which waits until the page has taken what came before."""
+
+HEARTBEAT = 10.0
+"""Seconds without news after which a page is told that there are none."""
+_GATHER = 0.2
+"""Seconds for which changes are gathered before they are sent."""
+
+
+async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
+    """What several say, as one stream. It ends with the first of them, whose error is raised, and ends the others."""
+    loop = asyncio.get_running_loop()
+    messages: asyncio.Queue[bytes] = asyncio.Queue(1)
+    tasks = [loop.create_task(produce(messages.put)) for produce in producers]
+    ended = asyncio.Event()
+    for task in tasks:
+        task.add_done_callback(lambda _: ended.set())
+    waits = loop.create_task(ended.wait())
+    take = loop.create_task(messages.get())
+    try:
+        while not ended.is_set():
+            await asyncio.wait((take, waits), return_when=asyncio.FIRST_COMPLETED)
+            if take.done():
+                yield take.result()
+                take = loop.create_task(messages.get())
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        started: list[asyncio.Task[Any]] = [*tasks, waits, take]
+        for one in started:
+            one.cancel()
+        await asyncio.gather(*started, return_exceptions=True)
+
+
+async def next_changes(listener: Listener, seconds: float = HEARTBEAT) -> set[str]:
+    """What has changed, gathered for a moment; empty if nothing has for so many seconds."""
+    await listener.wait(seconds)
+    await asyncio.sleep(_GATHER)
+    return listener.take()
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """A message of a stream: a line of JSON."""
+    return msgspec.json.encode(message) + b"\n"
+
+
+def encode_status(status: Mapping[str, Any]) -> bytes:
+    """What every stream says now and then: `synced`, whether all is known, and `problems`, by what can't be read."""
+    return encode(status)
