@@ -31,7 +31,7 @@ KUBERNETES_VERSION = "v1.34.4"  # as in gomod/kubernetes/go.mod
 GO_MINIMUM = (1, 25)  # of Kueue's module
 BUILD_SECONDS = 3600  # two cores take ten minutes for everything
 PEER = "github.com/kubeflow/training-operator"
-"""The Go operator that benchmarks compare with; gomod/training-operator/go.mod pins its version."""
+"""The Go operator, which benchmarks compare with and tests migrate from; its version is in gomod/training-operator."""
 
 
 class BuildError(Exception):
@@ -93,8 +93,8 @@ _ALL = {
     )
 }
 
-PROGRAMS = tuple(name for name in _ALL if name != PEER_PROGRAM.name)
-"""What tests need; the Go operator is for `make bench` alone."""
+PROGRAMS = tuple(_ALL)
+"""What tests need: all of them."""
 
 ARGO = "github.com/argoproj/argo-workflows/v3"
 
@@ -103,6 +103,7 @@ _CRD_MODULES = (
     ("kubernetes", "sigs.k8s.io/scheduler-plugins"),
     ("kueue", "sigs.k8s.io/kueue"),
     ("argo", ARGO),
+    (PEER_PROGRAM.module, PEER),
 )
 """The modules whose CRDs tests read, each with the folder of hack/gomod that pins it."""
 

@@ -35,6 +35,31 @@ def without_controls(text: str, *, keep: str = "") -> str:
     return _SEQUENCES.sub(harmless, text)
 
 
+def shown_lines(text: str) -> list[str]:
+    """The lines of a container's log, without their ends, each as a terminal shows it in the end.
+
+    Only a line feed ends a line: a progress bar writes its line anew by carriage returns, and U+2028 or a form feed may
+    stand in any message.
+    """
+    lines = text.split("\n")
+    if not lines[-1]:
+        del lines[-1]
+    return [shown_line(line) for line in lines]
+
+
+def shown_line(line: str) -> str:
+    """What is there in the end of a line that was written over by carriage returns, as a progress bar does."""
+    return line.rstrip("\r").rpartition("\r")[2]
+
+
+def in_utf8(text: str) -> str:
+    """The text as JSON can say it: bytes of a file name or an argument that are no UTF-8 are written as escapes.
+
+    Python has those as lone surrogates, which nothing can encode.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def printable(text: str) -> str:
     """A message whose control characters, colours included, are shown as Python would write them; lines stay lines."""
     if text.isprintable():

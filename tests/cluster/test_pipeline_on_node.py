@@ -23,7 +23,8 @@ from tfoperator.launcher import KubernetesPodPlatformConfig, Pod, TFJobPlatformC
 
 digits.PROGRAM = "/pipeline/noted.py"
 PACKAGES = {"hostPath": {"path": "HOST_PACKAGES"}}
-POD = Pod().claim("pipeline", "/data").volume("packages", "/packages", PACKAGES, read_only=True).spec()
+PARTS = Pod().claim("pipeline", "/data/root", sub_path="root").claim("pipeline", "/data/notes", sub_path="notes")
+POD = PARTS.volume("packages", "/packages", PACKAGES, read_only=True).spec()
 POD["terminationGracePeriodSeconds"] = 1  # the steps don't handle SIGTERM, which process 1 of a container then ignores
 PODS = [KubernetesPodPlatformConfig(POD)]
 JOB = [TFJobPlatformConfig({"Worker": 2}, pod_spec=POD)]
@@ -40,11 +41,11 @@ _, _, _, component, _, run = sys.argv[3].split("/")
 who = f"{component}-{json.loads(os.environ.get('TF_CONFIG', '{}')).get('task', {}).get('index', 0)}"
 
 def note(word):
-    with open("/data/journal", "a") as journal:
+    with open("/data/notes/journal", "a") as journal:
         journal.write(f"{word} {who} {run}\\n")
 
 note("begins")
-while os.path.exists(f"/data/held/{component}"):
+while os.path.exists(f"/data/notes/held/{component}"):
     time.sleep(0.05)
 runpy.run_path("/pipeline/steps.py", run_name="__main__")
 note("ends")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+from pathlib import Path
 from typing import Any
 
 from hack.controlplane import ControlPlane
 from tests.e2e.gang import gang_job
-from tests.support.cluster import Json, decode, find
+from tests.support.cli import Cli
+from tests.support.cluster import Cluster, Json, find
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
-from tests.support.kueue import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, cluster_queue
-from tests.support.operated import JobOnCluster, Operated
+from tests.support.kueue import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, cluster_queue, create
+from tests.support.operated import JobOnCluster
 from tfoperator.api.queues import QUEUE_LABEL
 from tfoperator.kube.resources import DEPLOYMENTS, Resource
 from tfoperator.sdk import JobQueue, QueueState, TFJobClient
@@ -23,27 +26,25 @@ _numbers = itertools.count(1)
 
 
 class Queues:
-    """A namespace whose operator and whose queues a test uses."""
+    """A namespace whose queues a test uses."""
 
-    def __init__(self, operated: Operated, plane: ControlPlane) -> None:
-        self.operated = operated
-        self.cluster = operated.cluster
-        self.client = operated.cluster.client
-        self.namespace = operated.cluster.namespace
+    def __init__(self, cluster: Cluster, plane: ControlPlane) -> None:
+        self.cluster = cluster
+        self.client = cluster.client
+        self.namespace = cluster.namespace
         self.kubectl = Kubectl(plane.kubeconfig, self.namespace)
         self.kubeconfig = plane.kubeconfig
         self.sdk = TFJobClient(namespace=self.namespace, client=self.client)
 
     def create(self, resource: Resource, body: Json) -> None:
-        kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-        self.client.create(resource, self.namespace if resource.namespaced else "", kind | body, decode)
+        create(self.client, resource, body, self.namespace if resource.namespaced else "")
 
-    def queue(self, cpu: int, *, flavor: Json | None = None, active: bool = True, **spec: Any) -> str:
+    def queue(self, cpu: int, *, name: str = "", flavor: Json | None = None, active: bool = True, **spec: Any) -> str:
         """A new queue with so many CPUs; `flavor` is the spec of its own flavor of nodes, `spec` its own.
 
         With `active` it waits until Kueue admits jobs from it.
         """
-        name = f"queue-{next(_numbers)}"
+        name = name or f"queue-{next(_numbers)}"
         self.create(FLAVORS, {"metadata": {"name": name}, "spec": flavor or {}})
         self.create(CLUSTER_QUEUES, cluster_queue(name, cpu, name, **spec))
         self.create(LOCAL_QUEUES, {"metadata": {"name": name}, "spec": {"clusterQueue": name}})
@@ -68,7 +69,7 @@ class Queues:
         return made
 
     def submit_manifest(self, manifest: Json) -> JobOnCluster:
-        return self.operated.submit(manifest)
+        return JobOnCluster(self.cluster, self.cluster.submit(manifest))
 
     def wait_queue(self, job: JobOnCluster, state: QueueState, *words: str) -> JobQueue:
         """Wait until the SDK says that the job stands so in its queue, in these words."""
@@ -95,6 +96,17 @@ class Queues:
 
     def deployment(self, name: str) -> Json | None:
         return find(self.client, DEPLOYMENTS, self.namespace, name)
+
+
+class Commands:
+    """`tfoperator` against the namespace of the queues."""
+
+    def __init__(self, queues: Queues, folder: Path) -> None:
+        self._cli = Cli(folder)
+        self._where = ("--kubeconfig", str(queues.kubeconfig), "-n", queues.namespace)
+
+    def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        return self._cli.run(*arguments, *self._where, code=code, timeout=120)
 
 
 def node_selector(pod: Json) -> Json:

@@ -6,7 +6,6 @@ There is no kubelet: a pod runs when the test says so.
 from __future__ import annotations
 
 import shlex
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -14,29 +13,32 @@ from pathlib import Path
 import pytest
 
 from hack.controlplane import control_plane
-from tests.e2e.queues import PATIENCE, Queues, node_selector
-from tests.support.cli import Cli
+from tests.e2e.queues import PATIENCE, Commands, Queues, node_selector
 from tests.support.cluster import Cluster, Json, decode
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import NODES, paper_node
-from tests.support.kueue import ADMISSION_CHECKS, CLUSTER_QUEUES, KUEUE_USER, PRIORITIES, TOPOLOGIES, kueue
-from tests.support.operated import JobOnCluster, Operated
+from tests.support.kueue import (
+    CLUSTER_QUEUES,
+    KUEUE_GROUPS,
+    KUEUE_USER,
+    PRIORITIES,
+    TOPOLOGIES,
+    kueue,
+)
+from tests.support.operated import JobOnCluster
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.names import tensorboard_name
-from tfoperator.api.queues import JOB_UID_LABEL, MANAGED_BY_MULTIKUEUE
+from tfoperator.api.queues import JOB_UID_LABEL
 from tfoperator.api.schema import crd
-from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import InvalidError, NotFoundError
 from tfoperator.kube.resources import PRIORITY_CLASSES
 from tfoperator.sdk import QueueState
-from tfoperator.sdk.queues import WORKLOADS
+from tfoperator.sdk.workloads import WORKLOADS
 
 pytestmark = pytest.mark.controlplane
-
-KNOWN_TO_KUEUE = "system:serviceaccounts,system:serviceaccounts:kueue-system,system:authenticated"
 
 
 @pytest.fixture(scope="module")
@@ -44,32 +46,21 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
     folder = tmp_path_factory.mktemp("kueue")
     with ExitStack() as stack:
         # Of its own: Kueue's webhooks are asked about every job of a cluster.
-        plane = stack.enter_context(control_plane(users={KUEUE_USER: KNOWN_TO_KUEUE}))
+        plane = stack.enter_context(control_plane(users={KUEUE_USER: KUEUE_GROUPS}))
         admin = stack.enter_context(Client(load_config(str(plane.kubeconfig))))
         cluster = Cluster(admin)
         cluster.install_crd(crd())
         cluster.create_namespace()
         stack.enter_context(kueue(plane, admin, folder))
         flags = (f"--namespace={cluster.namespace}", "--default-ps-image=example.invalid/ps:1")
-        operator = stack.enter_context(OperatorProcess(plane.kubeconfig, folder, "operator", *flags))
-        yield Queues(Operated(cluster, operator.wait_ready(within=60)), plane)
+        stack.enter_context(OperatorProcess(plane.kubeconfig, folder, "operator", *flags)).wait_ready()
+        yield Queues(cluster, plane)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def never_ready(queues: Queues) -> JobOnCluster:
     """A job whose pods don't begin to run; Kueue's patience with it passes while other tests run."""
     return queues.submit("never-ready", queues.queue(1), Worker=1)
-
-
-class Commands:
-    """`tfoperator` against the namespace of the queues."""
-
-    def __init__(self, queues: Queues, folder: Path) -> None:
-        self._cli = Cli(folder)
-        self._where = ("--kubeconfig", str(queues.kubeconfig), "-n", queues.namespace)
-
-    def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        return self._cli.run(*arguments, *self._where, code=code, timeout=120)
 
 
 @pytest.fixture
@@ -201,30 +192,6 @@ def test_workers_that_follow_each_other_are_near_each_other(queues: Queues) -> N
         assert {first, third} == set(hosts)
         assert (first, third) == (second, fourth)
         job.delete()
-
-
-def test_a_job_of_multikueue_is_left_alone_and_not_taken_for_one_without_an_operator(
-    queues: Queues, tell: Commands
-) -> None:
-    parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "far"}
-    check = {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters}
-    queues.create(ADMISSION_CHECKS, {"metadata": {"name": "far"}, "spec": check})
-    queue = queues.queue(1, active=False, admissionChecksStrategy={"admissionChecks": [{"name": "far"}]})
-    manifest = queues.manifest("remote", queue, Worker=1)
-
-    def is_given_away() -> bool:
-        made = queues.client.create(TFJOBS, queues.namespace, manifest, decode, dry_run=True)
-        return bool(made["spec"]["runPolicy"].get("managedBy") == MANAGED_BY_MULTIKUEUE)
-
-    eventually(is_given_away, within=PATIENCE, every=0.1, what="Kueue's webhook knows that the queue is MultiKueue's")
-    job = queues.submit_manifest(manifest)
-    workload_of(queues, job)
-    queues.operated.settle()
-    assert job.pods() == {}
-    assert job.status() == {}
-    described = tell("describe", "remote").stdout
-    assert "none: MultiKueue is in charge of the job" in described
-    assert "is the operator running?" not in described
 
 
 def test_a_drained_queue_lets_its_jobs_go_and_takes_them_back(queues: Queues) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
+from tests.support.fake_creator import FakeCreator
 from tests.support.manifests import pod_status
 from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
@@ -58,8 +59,11 @@ class Harness:
         gang: GangScheduler | None = None,
         archive: PodArchive | None = None,
         server_load: Callable[[], float] = lambda: 0.0,
+        creates_together: bool = False,
     ) -> None:
+        """With `creates_together` what a job needs is created by `creator`, and not by calls of their own."""
         self.api = api or FakeApi(clock.now if clock is not None else None)
+        self.creator = FakeCreator(self.api)
         self.recorder = EventList()
         self.expectations = Expectations(clock=clock)
         self.queue: RateLimitingQueue[str] = RateLimitingQueue(ExponentialFailureRateLimiter(0.001, 0.05), clock=clock)
@@ -76,6 +80,7 @@ class Harness:
             metrics=metrics,
             archive=archive,
             server_load=server_load,
+            creator=self.creator if creates_together else None,
         )
 
     def __enter__(self) -> Harness:

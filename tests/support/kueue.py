@@ -25,9 +25,10 @@ from tests.support.operator_process import ask
 from tfoperator.certificates.pem import make_authority, make_certificate
 from tfoperator.clock import SystemClock
 from tfoperator.kube.client import Client
-from tfoperator.kube.resources import NAMESPACES, Resource
+from tfoperator.kube.resources import NAMESPACES, SECRETS, Resource
 
 KUEUE_USER = "system:serviceaccount:kueue-system:kueue-controller-manager"
+KUEUE_GROUPS = "system:serviceaccounts,system:serviceaccounts:kueue-system,system:authenticated"
 
 PODS_READY_SECONDS = 30
 """How long Kueue waits for the pods of a job that it has admitted, before it takes the quota back."""
@@ -39,6 +40,8 @@ FLAVORS = Resource(_GROUP, _VERSION, "ResourceFlavor", "resourceflavors", namesp
 TOPOLOGIES = Resource(_GROUP, _VERSION, "Topology", "topologies", namespaced=False)
 ADMISSION_CHECKS = Resource(_GROUP, _VERSION, "AdmissionCheck", "admissionchecks", namespaced=False)
 PRIORITIES = Resource(_GROUP, _VERSION, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False)
+MULTIKUEUE_CONFIGS = Resource(_GROUP, _VERSION, "MultiKueueConfig", "multikueueconfigs", namespaced=False)
+MULTIKUEUE_CLUSTERS = Resource(_GROUP, _VERSION, "MultiKueueCluster", "multikueueclusters", namespaced=False)
 MUTATING = Resource(
     "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False
 )
@@ -68,21 +71,26 @@ class _Webhooks:
         self._bundle = authority.certificate
 
     def client_config(self, path: str) -> Json:
-        bundle = base64.b64encode(self._bundle).decode()
-        return {"url": f"https://127.0.0.1:{self.port}{path}", "caBundle": bundle}
+        return {"url": f"https://127.0.0.1:{self.port}{path}", "caBundle": _base64(self._bundle)}
 
 
 @contextmanager
-def kueue(plane: ControlPlane, client: Client, folder: Path) -> Iterator[None]:
-    """Kueue, ready; it ends with the block, and its log is in the folder. The plane needs the user `KUEUE_USER`."""
+def kueue(plane: ControlPlane, client: Client, folder: Path, **configuration: Any) -> Iterator[None]:
+    """Kueue, ready; it ends with the block, and its log is in the folder. The plane needs the user `KUEUE_USER`.
+
+    `configuration` replaces members of Kueue's configuration; None leaves one out.
+    """
     source = gobuild.module_folder("kueue", "sigs.k8s.io/kueue") / "config/components"
     webhook_port, health_port = free_ports(2)
     webhooks = _Webhooks(folder, webhook_port)
     client.create(NAMESPACES, "", {"metadata": {"name": _NAMESPACE}}, decode)
+    kubectl = Kubectl(plane.kubeconfig)
     _install_crds(client, source / "crd/bases", webhooks)
-    _grant(Kubectl(plane.kubeconfig), source / "rbac")
+    _wait_discovered(kubectl, source / "crd/bases")
+    _grant(kubectl, source / "rbac")
     config = folder / "kueue.json"
-    config.write_text(json.dumps(_configuration(webhooks, health_port)))
+    members = _configuration(webhooks, health_port) | configuration
+    config.write_text(json.dumps({name: value for name, value in members.items() if value is not None}))
     log = folder / "kueue.log"
     command = [gobuild.find("kueue"), f"--config={config}", f"--kubeconfig={plane.kubeconfig_for(KUEUE_USER)}"]
     process = spawn(command, log)
@@ -133,6 +141,29 @@ def _install_crds(client: Client, folder: Path, webhooks: _Webhooks) -> None:
         Cluster(client).install_crd(crd)
 
 
+def _wait_discovered(kubectl: Kubectl, folder: Path) -> None:
+    """Return when all kinds are in the list of kinds, which comes after they are served: Kueue ends without one."""
+    crds = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in folder.glob("*.yaml")]
+    wanted = {
+        (version["name"], crd["spec"]["names"]["plural"])
+        for crd in crds
+        for version in crd["spec"]["versions"]
+        if version["served"]
+    }
+    versions = {version for version, _ in wanted}
+
+    def are_listed() -> bool:
+        listed = set()
+        for version in versions:
+            done = kubectl.run("get", "--raw", f"/apis/{_GROUP}/{version}")
+            assert done.returncode == 0, done.stderr
+            listed |= {(version, one["name"]) for one in json.loads(done.stdout)["resources"]}
+        assert wanted <= listed, wanted - listed
+        return True
+
+    eventually(are_listed, every=0.1, what="Kueue's kinds are listed")
+
+
 def _grant(kubectl: Kubectl, folder: Path) -> None:
     """Kueue's own roles, and no right beside them."""
     kubectl("apply", "--server-side", "-f", str(folder / "role.yaml"))
@@ -152,6 +183,28 @@ def _register(client: Client, manifests: Path, webhooks: _Webhooks) -> None:
             one["clientConfig"] = webhooks.client_config(one["clientConfig"]["service"]["path"])
         body = {"metadata": {"name": "kueue"}, "webhooks": chosen}
         client.create(resources[document["kind"]], "", body, decode)
+
+
+def connect_cluster(client: Client, name: str, worker: ControlPlane, user: str) -> None:
+    """Tell Kueue in the client's cluster of a worker cluster, which it asks as this user of the worker's plane."""
+    config = json.loads(worker.kubeconfig_for(user).read_text())
+    # Kueue refuses a kubeconfig that names files.
+    cluster = config["clusters"][0]["cluster"]
+    cluster["certificate-authority-data"] = _base64(Path(cluster.pop("certificate-authority")).read_bytes())
+    secret = {"metadata": {"name": name}, "data": {"kubeconfig": _base64(json.dumps(config).encode())}}
+    client.create(SECRETS, _NAMESPACE, secret, decode)
+    source = {"kubeConfig": {"locationType": "Secret", "location": name}}
+    create(client, MULTIKUEUE_CLUSTERS, {"metadata": {"name": name}, "spec": {"clusterSource": source}})
+
+
+def create(client: Client, resource: Resource, body: Json, namespace: str = "") -> None:
+    """Make an object of Kueue's, which has to say what it is."""
+    kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+    client.create(resource, namespace, kind | body, decode)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def cluster_queue(name: str, cpu: int, flavor: str, **spec: Any) -> Json:

@@ -17,7 +17,7 @@ from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.apiserver.objects.custom_resources import custom_resource
 from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 from tfoperator.sdk import TFJobClient
-from tfoperator.sdk.queues import WORKLOADS
+from tfoperator.sdk.workloads import WORKLOADS
 
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 

@@ -25,6 +25,9 @@ class NodePipeline:
         self._namespace = namespace
         self._image = image
         self.volume = folder / "volume"
+        self._notes = self.volume / "notes"  # a part of the claim: steps see no more than they need
+        self._notes.mkdir(parents=True, exist_ok=True)
+        self._notes.chmod(0o777)
         self.home = str(self.volume / "records")
 
     def start(self, name: str, *arguments: str) -> str:
@@ -87,7 +90,7 @@ class NodePipeline:
 
     def notes(self, word: str, run: str) -> Counter[str]:
         """Which replicas of which steps of a run have noted that they begin, or that they have ended."""
-        journal = self.volume / "journal"
+        journal = self._notes / "journal"
         lines = [line.split() for line in (journal.read_text() if journal.exists() else "").splitlines()]
         return Counter([who for what, who, which in lines if (what, which) == (word, run)])
 
@@ -111,7 +114,7 @@ class NodePipeline:
 
     @property
     def _held(self) -> Path:
-        return self.volume / "held"
+        return self._notes / "held"
 
 
 def _name(pod: Json) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.controlchars import json_text, printable, without_controls
+from tfoperator.controlchars import json_text, printable, shown_lines, without_controls
 
 CONTROLS = re.compile(r"(?!\x1b\[[0-9;:]*m)[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 hostile = st.text(alphabet="\x1b[]P\\;0m38HJ?>\x07\x9b\x85\x7f\r\n\t a", max_size=30)
@@ -60,3 +60,18 @@ def test_json_loses_nothing_and_controls_nothing(value: dict[str, Any]) -> None:
 
 def test_json_stays_readable() -> None:
     assert json_text({"a": "gr\u00f6\u00dfe\x9b"}) == '{"a": "gr\u00f6\u00dfe\\u009b"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", []),
+        ("a\n\nb", ["a", "", "b"]),
+        ("a\r\nb\r\n", ["a", "b"]),
+        ("it failed\n\r1 of 2\r2 of 2\n", ["it failed", "2 of 2"]),
+        ("1 of 2\r2 of 2\r", ["2 of 2"]),
+        ("page\x0cfeed \u2028 \x85 \x0b\n", ["page\x0cfeed \u2028 \x85 \x0b"]),
+    ],
+)
+def test_a_line_of_a_log_ends_at_a_line_feed_and_is_what_was_written_over_it_last(text: str, lines: list[str]) -> None:
+    assert shown_lines(text) == lines

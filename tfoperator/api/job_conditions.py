@@ -7,6 +7,9 @@ from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob
 PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
 """The reason of the conditions Stalled, and Failed, of a job without progress for too long, as with Deployments."""
 
+ACTIVE_TOO_LONG = "it was active longer than specified deadline"
+"""In the message of the condition Failed of a job whose `activeDeadlineSeconds` are over: the Go operator's words."""
+
 
 def condition_of(job: TFJob, condition: str) -> JobCondition | None:
     """The condition of that type, whatever its status, or None."""

@@ -80,7 +80,9 @@ _TYPE_BY_LOWER = {replica_type.lower(): replica_type for replica_type in Replica
 
 def annotated_count(annotations: Mapping[str, str], key: str) -> int:
     """The number in an annotation, at most MAX_RESTARTS; 0 if there is none, or something else."""
-    text = annotations.get(key, "")
+    text = annotations.get(key)
+    if not text:
+        return 0
     if not (text.isascii() and text.isdigit()) or len(text) > 7:
         return 0
     return min(int(text), MAX_RESTARTS)
@@ -161,6 +163,12 @@ def replica_of(labels: Mapping[str, str]) -> tuple[ReplicaType, int] | None:
     replica_type = parse_replica_type(labels.get(LABEL_REPLICA_TYPE, ""))
     index = parse_replica_index(labels.get(LABEL_REPLICA_INDEX, ""))
     return None if replica_type is None or index is None else (replica_type, index)
+
+
+def is_parameter_server(labels: Mapping[str, str]) -> bool:
+    """Whether an object with these labels stands for a parameter server."""
+    replica = replica_of(labels)
+    return replica is not None and replica[0] is ReplicaType.PS
 
 
 def replica_name(pod: HasMetadata) -> str:

@@ -6,9 +6,12 @@ that says why it waits. It reads `tfReplicaSpecs` by exact keys, where we read t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import msgspec
 
 from tfoperator.api.names import parse_replica_type
+from tfoperator.api.v1.types import OnStall, RestartScope, RunPolicy, TFJob, TFJobSpec
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """On a job: the LocalQueue that it waits in."""
@@ -18,6 +21,44 @@ JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 
 MANAGED_BY_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 """In `runPolicy.managedBy`: Kueue runs the job on another cluster, and no operator of this one looks after it."""
+
+
+MULTIKUEUE_ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
+"""On a job that MultiKueue has brought to this cluster: from which one. MultiKueue deletes the job after its end."""
+
+_NOT_CARRIED: Mapping[type, Collection[str]] = {
+    TFJobSpec: (
+        "min_succeeded_workers", "max_failed_workers", "cluster_arguments", "evaluator_in_cluster", "network",
+        "checkpoint", "tensor_board", "progress",
+    ),
+    RunPolicy: ("restart_scope", "progress_deadline_seconds", "on_stall"),
+}  # fmt: skip
+"""Fields of ours that the Go operator's types lack, by which MultiKueue copies a job."""
+
+_AS_UNSET = (None, False, RestartScope.REPLICA, OnStall.REPORT)
+"""Values that mean the same as none."""
+
+
+def is_multikueue(job: TFJob) -> bool:
+    """Whether the job runs on another cluster, and no operator of this one looks after it."""
+    policy = job.spec.run_policy
+    return policy is not None and policy.managed_by == MANAGED_BY_MULTIKUEUE
+
+
+def not_carried(job: TFJob) -> tuple[str, ...]:
+    """What the job asks for that its copy on another cluster would lack: `spec.checkpoint`, ...
+
+    MultiKueue knows the Go operator's fields only, and leaves out what it doesn't know.
+    """
+    policy = job.spec.run_policy or RunPolicy()
+    return (*_fields_set(job.spec, "spec"), *_fields_set(policy, "spec.runPolicy"))
+
+
+def _fields_set(struct: TFJobSpec | RunPolicy, path: str) -> Iterator[str]:
+    names = _NOT_CARRIED[type(struct)]
+    for field in msgspec.structs.fields(struct):
+        if field.name in names and getattr(struct, field.name) not in _AS_UNSET:
+            yield f"{path}.{field.encode_name}"
 
 
 def queue_name(labels: Mapping[str, str]) -> str:

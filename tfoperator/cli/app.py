@@ -28,9 +28,10 @@ from tfoperator.cli.commands.run import run
 from tfoperator.cli.commands.ui import ui
 from tfoperator.cli.commands.validate import validate
 from tfoperator.cli.program_job import is_program
-from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, EXIT_USAGE, complain
+from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, EXIT_USAGE, CliError, complain
 from tfoperator.cli.terminal.output import note
 from tfoperator.cli.terminal.stdio import prepare
+from tfoperator.controlchars import in_utf8
 
 _COMMANDS: Mapping[str, Callable[..., None]] = {
     "run": run,
@@ -118,8 +119,18 @@ def run_app(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last stop before a user would see a traceback
-        return complain(error, debug="--debug" in arguments)
+        return complain(_about_arguments(error, arguments), debug="--debug" in arguments)
     return 0
+
+
+def _about_arguments(error: Exception, arguments: Sequence[str]) -> Exception:
+    """The error, or what was wrong with the command line if that is its cause."""
+    odd = [word for word in arguments if word != in_utf8(word)]
+    if not isinstance(error, UnicodeEncodeError) or not odd:
+        return error
+    usage = CliError(f"{odd[0]}: is not UTF-8")
+    usage.__cause__ = error
+    return usage
 
 
 def _explain(arguments: Sequence[str]) -> None:

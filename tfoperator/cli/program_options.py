@@ -15,6 +15,7 @@ import typer
 from tfoperator.cli.program_job import LOCAL_IMAGE, ProgramJob, is_program, job_name
 from tfoperator.cli.runtimes import Runtime
 from tfoperator.cli.terminal.errors import CliError
+from tfoperator.controlchars import in_utf8
 
 _PANEL = "A program instead of a manifest"
 _MOST = 10_000  # replicas of a type, as in the CRD
@@ -89,6 +90,9 @@ def program_job(
     )
     if options.workers == 0 and not options.chief:
         raise CliError("no replica would train", "Give --workers a number, or --chief.")
+    for word in (job.name, *job.command, *job.args, job.image):
+        if word != in_utf8(word):
+            raise CliError(f"{word}: is not UTF-8, and a job can have nothing else", "Nothing was started.")
     return job
 
 

@@ -14,7 +14,8 @@ from tfoperator.kube import Selection
 from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.verbs import ApiClient, WatchEventType
 from tfoperator.sdk import Follower, JobQueue
-from tfoperator.sdk.queues import WORKLOADS, Workload, decode_workload, in_queue, queue_of
+from tfoperator.sdk.queues import in_queue, queue_of
+from tfoperator.sdk.workloads import WORKLOADS, Workload, decode_workload
 
 logger = logging.getLogger(__name__)
 

@@ -52,13 +52,13 @@ def await_conditions(
 ) -> TFJob:
     """The job once one of the conditions is true, showing meanwhile how it stands. Raises what the SDK raises."""
     from tfoperator.cli.queue_watch import QueueWatch
-    from tfoperator.cli.views.jobs import ready_text, state_message
-    from tfoperator.sdk.states import job_state
+    from tfoperator.cli.views.jobs import state_message
+    from tfoperator.sdk.states import job_state, ready_text
 
     with Progress(f"waiting for {name}") as progress:
 
         def show(job: TFJob, queue: JobQueue | None) -> None:
-            said = f"queue {queue}" if queue is not None and queue.waits else state_message(job)
+            said = f"queue {queue}" if queue is not None and (queue.waits or queue.cluster) else state_message(job)
             progress.update(f"{name} is {job_state(job)}, {ready_text(job)} ready" + (f": {said}" if said else ""))
 
         with QueueWatch(client.api, show) as watch:

@@ -42,7 +42,7 @@ from tfoperator.controller.plan import Comparison, Observed, PlanOptions, Unseen
 from tfoperator.expectations import Expectations
 from tfoperator.informers import ObjectNotFound
 from tfoperator.kube.errors import KubeError, namespace_is_ending
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, Creator
 from tfoperator.workqueue import RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,8 @@ logger = logging.getLogger(__name__)
 class ControllerOptions(msgspec.Struct, frozen=True):
     """How a controller works.
 
-    `threadiness` jobs are synced at a time; `parallelism` bounds the creates and deletes in flight, of all jobs.
+    `threadiness` jobs are synced at a time; `parallelism` bounds the calls in flight, of all jobs; creations
+    that a `Creator` makes have a bound of their own.
     `batch_period` (seconds) is how long events of pods and services are gathered before their job is synced: the pods
     of one job start and end together, and the API server can bear one status write for all of them, not one for each.
     `urgent_batch_period` is the same for what a replica waits for that does not run: pods that have failed, names that
@@ -88,8 +89,11 @@ class TFJobController:
         progress_of: Callable[[TFJob], TrainingProgress | None] | None = None,
         witnesses: PodWitnesses = NO_WITNESSES,
         server_load: Callable[[], float] = lambda: 0.0,
+        creator: Creator | None = None,
     ) -> None:
         """With an `archive`, no pod is deleted before its logs are kept, or its time for that is over.
+
+        What a job needs together is created by the `creator`, if there is one, and else in calls of their own.
 
         `progress_of` says what a job has reported by now: each write of a status, the last above all, says it, too.
         `witnesses` look into the pods of jobs that have a deadline for their progress. `server_load` says how busy the
@@ -125,6 +129,7 @@ class TFJobController:
             cache_lag=self._cache_lag,
             memory=self._memory,
             pool=self._pool,
+            creator=creator,
             recorder=recorder,
             clock=self._clock,
             metrics=self._metrics,

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from cachetools import LRUCache
 
+from tfoperator.controlchars import in_utf8
 from tfoperator.events.reference import ObjectReference
 
 MAX_MESSAGE = 1024
@@ -159,7 +160,8 @@ class Correlator:
 
 
 def bounded(message: str) -> str:
-    """The message, cut with an ellipsis if it is longer than an event may carry."""
+    """The message, cut with an ellipsis if it is longer than an event may carry, and in UTF-8 whatever it quotes."""
+    message = in_utf8(message)
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
 
 

@@ -12,7 +12,8 @@ import msgspec
 
 from tfoperator.clock import Clock, SystemClock
 from tfoperator.kube.config.cluster import ClusterConfig
-from tfoperator.kube.errors import UNDECODABLE, MalformedResponse
+from tfoperator.kube.errors import UNDECODABLE, KubeError, MalformedResponse
+from tfoperator.kube.http.multiplexer import Multiplexer
 from tfoperator.kube.http.requests import (
     describe,
     encode,
@@ -33,7 +34,7 @@ from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import PODS, Resource
-from tfoperator.kube.verbs import Body, Decoder, ListerWatcher, ListPage, PatchType
+from tfoperator.kube.verbs import Body, Creation, Decoder, ListerWatcher, ListPage, PatchType
 from tfoperator.kube.watch import MAX_LINE_BYTES, HttpWatch
 from tfoperator.token_bucket import TokenBucket
 
@@ -77,6 +78,37 @@ def _accepted(decode: Decoder[Any]) -> str:
     # An API server spends less on an answer of which nobody reads more if it is asked for metadata alone: for a pod
     # 3.1 kB become 1.8 kB, and its spec is not encoded.
     return _METADATA_OF_ONE if decode is decode_nothing or decode is decode_identity else _JSON
+
+
+def _create(resource: Resource, namespace: str, body: Body, accept: str, *, dry_run: bool = False) -> Call:
+    return Call(
+        "POST",
+        resource.path(namespace) + (query_string(dryRun="All") if dry_run else ""),
+        describe("create", resource, namespace, name_in(body)),
+        encode(body),
+        accept=accept,
+        written=kind_of(resource),
+        namespace=namespace,
+    )
+
+
+class HttpCreator:
+    """A `tfoperator.kube.verbs.Creator` over HTTP."""
+
+    def __init__(self, multiplexer: Multiplexer) -> None:
+        self._multiplexer = multiplexer
+
+    def create_chains(self, chains: Sequence[Sequence[Creation]]) -> list[list[KubeError | None]]:
+        """POST what is in each chain up to the first failure, the chains beside each other."""
+        calls = [
+            [_create(one.resource, one.namespace, one.body, _METADATA_OF_ONE) for one in chain] for chain in chains
+        ]
+        results = self._multiplexer.run(calls)
+        return [[one if isinstance(one, KubeError) else None for one in chain] for chain in results]
+
+    def close(self) -> None:
+        """Wait for what is under way, and end the threads. Idempotent."""
+        self._multiplexer.close()
 
 
 class Client:
@@ -183,16 +215,11 @@ class Client:
 
     def create(self, resource: Resource, namespace: str, body: Body, decode: Decoder[T], *, dry_run: bool = False) -> T:
         """POST an object. With `dry_run` the server checks and completes it, but stores nothing."""
-        call = Call(
-            "POST",
-            resource.path(namespace) + (query_string(dryRun="All") if dry_run else ""),
-            describe("create", resource, namespace, name_in(body)),
-            encode(body),
-            accept=_accepted(decode),
-            written=kind_of(resource),
-            namespace=namespace,
-        )
-        return self._decoded(call, decode)
+        return self._decoded(_create(resource, namespace, body, _accepted(decode), dry_run=dry_run), decode)
+
+    def creator(self, parallelism: int) -> HttpCreator:
+        """What creates many objects at a time, with so many requests under way. Close it after use."""
+        return HttpCreator(Multiplexer(self._session, parallelism))
 
     def replace(
         self,
@@ -296,6 +323,7 @@ class Client:
             clock=self._clock,
             max_line_bytes=self._max_watch_line_bytes,
             batch_period=self._watch_batch_period,
+            begins_with_state=bool(options.send_initial_events),
         )
 
     def list_watch(

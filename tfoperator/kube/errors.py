@@ -165,6 +165,11 @@ def error_from_status(status: Status, context: str = "", retry_after: float | No
     return kind(status, context, retry_after)
 
 
+def exceeds_quota(error: KubeError) -> bool:
+    """Whether a creation was refused because a ResourceQuota has no room for it; API servers say so in words only."""
+    return isinstance(error, ForbiddenError) and "exceeded quota" in error.status.message
+
+
 def namespace_is_ending(error: KubeError) -> bool:
     """Whether a write failed because its namespace is being deleted or gone: all in it will follow, no retry helps."""
     if not isinstance(error, ApiError) or error.status.details is None:

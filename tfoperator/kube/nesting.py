@@ -9,7 +9,7 @@ anybody from reading the others.
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tfoperator.kube.verbs import Decoder
 
@@ -31,6 +31,17 @@ def decode_what_can_be_followed(decode: Decoder[T], data: bytes) -> T:
         return decode(data)
     except RecursionError:
         return decode(cut_off(data))
+
+
+def reaches(value: Any, levels: int) -> bool:
+    """Whether lists and objects are nested so deep in a decoded value, itself included. Any number can be followed."""
+    level = [value]
+    for _ in range(levels):
+        level = [one for one in level if isinstance(one, dict | list)]
+        if not level:
+            return False
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return True
 
 
 def cut_off(data: bytes, levels: int = LEVELS) -> bytes:

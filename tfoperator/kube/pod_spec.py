@@ -42,13 +42,21 @@ class FieldRef(msgspec.Struct, frozen=True, rename="camel"):
     field_path: str = ""
 
 
+class ResourceRef(msgspec.Struct, frozen=True, rename="camel"):
+    """A limit or request of a container, by default of the same one: `limits.cpu`, in units of the divisor."""
+
+    container_name: str = ""
+    resource: str = ""
+    divisor: str | int | float | None = None
+
+
 class EnvSource(msgspec.Struct, frozen=True, rename="camel"):
     """Where the value of a variable comes from; exactly one member is set."""
 
     field_ref: FieldRef | None = None
     config_map_key_ref: KeyRef | None = None
     secret_key_ref: KeyRef | None = None
-    resource_field_ref: dict[str, Any] | None = None
+    resource_field_ref: ResourceRef | None = None
 
 
 class EnvVar(msgspec.Struct, frozen=True, rename="camel"):

@@ -7,6 +7,12 @@ from urllib.parse import quote
 import msgspec
 
 _DOTS = frozenset((".", ".."))
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
+
+
+def _quoted(name: str) -> str:
+    """Percent-encoded, of which the names that Kubernetes allows need nothing."""
+    return name if _PLAIN.issuperset(name) else quote(name, safe="")
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -33,10 +39,10 @@ class Resource(msgspec.Struct, frozen=True):
             raise ValueError(f"{(name if name in _DOTS else namespace)!r} is no name of an object")
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
-            parts += ["namespaces", quote(namespace, safe="")]
+            parts += ["namespaces", _quoted(namespace)]
         parts.append(self.plural)
         if name:
-            parts.append(quote(name, safe=""))
+            parts.append(_quoted(name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)

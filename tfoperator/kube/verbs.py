@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from tfoperator.kube.errors import Status
+from tfoperator.kube.errors import KubeError, Status
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
 
@@ -97,6 +97,29 @@ class ListerWatcher(Protocol[T]):
 
     def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> WatchStream[T]:
         """Open a watch; returns once the server has accepted it. Raises KubeError if it refuses."""
+        ...
+
+
+class Creation(msgspec.Struct, frozen=True):
+    """An object to be created, of whose answer nobody reads anything."""
+
+    resource: Resource
+    namespace: str
+    body: Body
+
+
+class Creator(Protocol):
+    """Creates many objects at a time. Thread-safe."""
+
+    def create_chains(self, chains: Sequence[Sequence[Creation]]) -> list[list[KubeError | None]]:
+        """POST what is in each chain, one after the other up to the first failure; the chains beside each other.
+
+        Returns for each chain what became of what was sent: None, or the error that ends it. Raises ClientClosed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Wait for what is under way, and end the threads. Idempotent."""
         ...
 
 

@@ -24,8 +24,6 @@ MAX_LINE_BYTES = 16 << 20
 
 _BATCH_BYTES = 1 << 20
 """What is read at once, about: some hundred events. (One that is longer comes in pieces, as ever.)"""
-_FLOOD_BYTES = 1 << 16
-"""A read of so many bytes shows that the server has more to send: the next read does not wait for the batch period."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -103,8 +101,12 @@ class HttpWatch(Generic[T]):
         clock: Clock,
         max_line_bytes: int = MAX_LINE_BYTES,
         batch_period: float = 0.0,
+        begins_with_state: bool = False,
     ) -> None:
-        """With a `batch_period` (seconds) it reads about once per period, and then all that has come."""
+        """With a `batch_period` (seconds) it reads about once per period, and then all that has come.
+
+        With `begins_with_state` not before the bookmark that ends the initial events: those are read as they come.
+        """
         self._stream = stream
         self._decode = decode
         self._what = what
@@ -114,6 +116,7 @@ class HttpWatch(Generic[T]):
         self._ends_at = began + total_deadline
         self._lines = LineSplitter(max_line_bytes)
         self._batch_period = batch_period
+        self._is_initial = begins_with_state
         self._next_read = began
         self._stop = StopSignal()
 
@@ -156,7 +159,7 @@ class HttpWatch(Generic[T]):
             data = self._stream.read(timeout, _BATCH_BYTES if self._batch_period else 0)
         except DeadlineExceeded as error:
             raise DeadlineExceeded(f"no event and no bookmark for {self._read_deadline or left:.0f} s") from error
-        if len(data) < _FLOOD_BYTES:
+        if not self._is_initial and len(data) < _BATCH_BYTES:
             self._next_read = self._clock.monotonic() + self._batch_period
         return data
 
@@ -168,6 +171,7 @@ class HttpWatch(Generic[T]):
             if raw.type == WatchEventType.BOOKMARK:
                 meta = _decode_bookmark(raw.object).metadata
                 ends = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+                self._is_initial = self._is_initial and not ends
                 return WatchEvent(WatchEventType.BOOKMARK, None, meta.resource_version, ends)
             if raw.type == WatchEventType.ERROR:
                 return WatchEvent(WatchEventType.ERROR, status=_decode_status(raw.object))

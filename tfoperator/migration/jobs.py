@@ -10,6 +10,7 @@ import msgspec
 
 from tfoperator.api.conversion import ConversionError, check, older_version
 from tfoperator.api.defaults import default
+from tfoperator.api.names import is_parameter_server
 from tfoperator.api.problems import Severity
 from tfoperator.api.v1.types import ConditionType, RestartPolicy, RunPolicy, TFJob, decode_tfjob
 from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
@@ -133,14 +134,27 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
     field = "spec.runPolicy.cleanPodPolicy"
     keep = "cleanPodPolicy: None in the job, or --default-clean-pod-policy=None for all, keeps the Go operator's way"
     if not ended:
-        message = "is not set: pods that still run when the job has ended are stopped; the Go operator lets them run"
+        message = (
+            "is not set: what still runs is stopped if it fails, and its parameter servers if it succeeds; "
+            "the Go operator lets them run"
+        )
         yield Finding(Effort.CHANGE, field, message, keep)
         return
-    active = [pod.metadata.name for pod in pods or () if pod.status.phase in _ACTIVE]
-    if active:
-        named = ", ".join(sorted(active)[:5]) + (" ..." if len(active) > 5 else "")
-        message = f"is not set, the job has ended, and {len(active)} of its pods still run ({named}): they are stopped"
+    let_go = _let_go(pods or (), failed=_has(job, ConditionType.FAILED))
+    if let_go:
+        named = ", ".join(let_go[:5]) + (" ..." if len(let_go) > 5 else "")
+        message = f"is not set, the job has ended, and {len(let_go)} of its pods still run ({named}): they are stopped"
         yield Finding(Effort.ACTION, field, message, keep)
+
+
+def _let_go(pods: Sequence[Pod], *, failed: bool) -> list[str]:
+    """The pods of an ended job that are stopped: after a success those that serve, or have not begun."""
+    return sorted(
+        pod.metadata.name
+        for pod in pods
+        if pod.status.phase in _ACTIVE
+        and (failed or pod.status.phase == "Pending" or is_parameter_server(pod.metadata.labels))
+    )
 
 
 def _time_to_live(job: TFJob, now: datetime) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from tfoperator.api.v1.types import ConditionType
 from tfoperator.archive import LogSource
 from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.controller import StackKeeper
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, Creator
 from tfoperator.operator.election import Election
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
@@ -62,6 +62,7 @@ class Operator:
         commands: CommandRunner | None = None,
         fetch: Callable[[str], bytes] | None = None,
         server_load: Callable[[], float] = lambda: 0.0,
+        creator: Creator | None = None,
         metrics: OperatorMetrics | None = None,
         clock: Clock | None = None,
         on_failure: Callable[[str], None] | None = None,
@@ -73,7 +74,8 @@ class Operator:
         `stall_stacks` says so, they are taken by `commands`, into the archive. Raises OSError if the archive can't be
         written. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the
         keys by which tokens are verified. Raises ListenError if that address is taken. `server_load` says how busy the
-        API server is, from 0 to 1; without it, statuses never wait.
+        API server is, from 0 to 1; without it, statuses never wait. The `creator`, if given, creates what a job needs
+        together; whoever made it closes it, after `stop()`.
         """
         self._client = client
         self._lease_client = lease_client or client
@@ -99,6 +101,7 @@ class Operator:
             commands=commands,
             fetch=fetch,
             server_load=server_load,
+            creator=creator,
             metrics=self.metrics,
             clock=self._clock,
             is_leader=lambda: self.is_leader,

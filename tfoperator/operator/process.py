@@ -163,6 +163,8 @@ def _assemble(
             observer=metrics.client,
         )
         cleanup.callback(log_client.close)
+    creator = client.creator(options.create_parallelism)
+    cleanup.callback(creator.close)
     try:
         operator = Operator(
             client,
@@ -173,6 +175,7 @@ def _assemble(
             commands=log_client,
             fetch=partial(client.get_raw, accept="*/*"),
             server_load=load.level,
+            creator=creator,
             metrics=metrics,
             on_failure=on_failure,
         )

@@ -29,7 +29,7 @@ from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import ObjectNotFound, SharedInformerFactory
 from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, Creator
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
@@ -66,6 +66,7 @@ class Parts:
         commands: CommandRunner | None,
         fetch: Callable[[str], bytes] | None,
         server_load: Callable[[], float],
+        creator: Creator | None,
         metrics: OperatorMetrics,
         clock: Clock,
         is_leader: Callable[[], bool],
@@ -75,6 +76,7 @@ class Parts:
         self._metrics = metrics
         self._clock = clock
         self._server_load = server_load
+        self._creator = creator
         self.namespaces = watched_namespaces(options)
         self._keep: Callable[[str], bool] | None = None if options.shard is None else options.shard.serves
         self.factory = SharedInformerFactory(
@@ -141,6 +143,7 @@ class Parts:
             witnesses=witnesses,
             progress_of=None if self.progress is None else self.progress.progress_of,
             server_load=self._server_load,
+            creator=self._creator,
         )
 
     def _make_reconciler(self, expectations: Expectations) -> Reconciler:

@@ -14,7 +14,7 @@ from tfoperator.launcher.core import LaunchRecord, RecordKeeper
 from tfoperator.pipeline.home import DEFAULT_HOME, Home
 from tfoperator.pipeline.lease import Lease, LeaseRecord
 from tfoperator.pipeline.object_keeper import ObjectKeeper, kept_record, launch_prefix
-from tfoperator.pipeline.objects import ObjectStore, check_conditional_writes, is_url, open_objects
+from tfoperator.pipeline.objects import FileObjects, ObjectStore, check_conditional_writes, is_url, open_objects
 from tfoperator.pipeline.outbox import Outbox
 from tfoperator.pipeline.step_log import log_folder
 from tfoperator.pipeline.store import JournaledDatabase, MetadataStore, RunRecord
@@ -47,10 +47,14 @@ class ObjectHome(Home):
     def store(self, *, read_only: bool = False) -> MetadataStore:
         """See `Home`. The copy is this process's own in any case."""
         del read_only
+        if isinstance(self._objects, FileObjects):
+            self._objects.begin()
         return MetadataStore(JournaledDatabase(self._objects, Path(tempfile.mkdtemp(dir=self.path))))
 
     def exists(self) -> bool:
         """See `Home`. Raises ObjectStoreError."""
+        if isinstance(self._objects, FileObjects) and not self._objects.is_begun():
+            return False
         return next(self._objects.keys(_METADATA), None) is not None
 
     look_seconds = 5.0  # each look is some requests, and logs are written as often

@@ -103,7 +103,7 @@ def _called(path: str, call: Callable[[], Any]) -> Any:
         return call()
     except ComponentError as error:
         raise ComponentError(f"{path}: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, SyntaxError):
             raise ComponentError(f"{error.filename}:{error.lineno}: {error.msg}") from error
         own = [

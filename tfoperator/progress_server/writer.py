@@ -141,6 +141,9 @@ class ProgressWriter:
         now = self._clock.monotonic()
         with self._lock:
             self._written_at[key] = now
+        if self._job(key) is None:
+            # It went while it was written: `forget` may have been before us, and does not come again.
+            self.forget(key)
         self._queue.forget(key)
         self._metrics.written(0.0 if since is None else now - since)
 
@@ -150,11 +153,16 @@ class ProgressWriter:
             self._waiting_since.pop(key, None)
         self._queue.forget(key)
 
-    def _patch_of(self, key: str) -> dict[str, object] | None:
+    def _job(self, key: str) -> TFJob | None:
         namespace, _, name = key.rpartition("/")
         try:
-            job = self._jobs.get(namespace, name)
+            return self._jobs.get(namespace, name)
         except ObjectNotFound:
+            return None
+
+    def _patch_of(self, key: str) -> dict[str, object] | None:
+        job = self._job(key)
+        if job is None:
             return None
         progress = self._progress_of(job)
         if progress is None or progress == job.status.progress:

@@ -308,18 +308,22 @@ class Reconciler:
             else:
                 self._schedule.again(uid, now)
             seldom = self._schedule.is_slowest(uid)
-        self._record(job, sync=seldom or not quiet or not self._controller.is_settled(job))
+        self._record(job, wrong=not quiet, sync=seldom or not self._controller.is_settled(job))
 
-    def _record(self, job: TFJob, *, sync: bool) -> None:
-        """Note the time, and if need be sync the job: that is its comparison with the spec."""
+    def _record(self, job: TFJob, *, wrong: bool, sync: bool) -> None:
+        """Note the time, and if need be sync the job: that is its comparison with the spec.
+
+        A write that is due for the time's sake alone waits for its place among those of all jobs, and so does the sync
+        that makes it, unless something was wrong.
+        """
         meta, now = job.metadata, self._clock.now()
         overdue = final_condition(job) is None and record_is_due(job, now, self._cap)
         self._controller.note_comparison(meta.uid, Comparison(time=now, write=overdue))
-        if overdue:
+        if wrong or (sync and not overdue):
+            self._controller.enqueue(meta.key)
+        elif overdue:
             spread = zlib.crc32(meta.uid.encode()) / 2**32
             self._controller.enqueue_after(meta.key, spread * self._cap / 5)
-        elif sync:
-            self._controller.enqueue(meta.key)
 
     def _repair(self, informers: InformerGroup[Any], lost: int) -> None:
         if lost:

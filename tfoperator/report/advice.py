@@ -14,6 +14,8 @@ _MISSING_FILE = re.compile(
     r"|program '(?P<command>[^']+)' not found on PATH"
     r"|^(?:\S*sh|/bin/\S+): (?:line )?(?:\d+: )?(?P<word>[^\s:]+): (?:command )?not found$"  # of a shell
 )
+_NO_SPACE = "No space left on device"
+"""The system's words, in every language's traceback."""
 # TensorFlow's words, when Keras' fit hands the shares of several workers to an operation that takes one tensor.
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
 
@@ -36,51 +38,76 @@ def advice_for(
             if limit is not None
             else "Set spec.runPolicy.backoffLimit (to 3, say), so that such a job ends and lets go of its machines."
         )
-        told = (
+        why = (
             f"It failed {repeated} times in a row in the same way, so the failure is deterministic: starting it again "
             "won't help."
             if all_known
             else f"It was started again {repeated} times, and failed again: the failure looks deterministic."
         )
-        yield f"{told} {bound}"
+        yield f"{why} {bound}"
     if facts.stalled:
         yield _about_stacks(kept=any(one.stacks for one in facts.replicas), ended=facts.outcome != "Running")
+    told = _about_the_end(facts, words, repeated=bool(repeated)) or _about_codes(facts, exit_codes, words, repeated)
+    if told:
+        yield told
+
+
+def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> str:
+    """What helps against what logs and the job itself name as the reason; "" if they don't."""
     missing = missing_file(words)
+    if facts.full_disk:
+        return (
+            f"The disk of {facts.full_disk} is full: make room there and run it again. What was written last, logs "
+            "included, may be missing or cut off."
+        )
+    if any(_NO_SPACE in line for line in words):
+        return "A disk was full, or a limit of what may be written: make room where the log says, and run it again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
-        yield (
+        return (
             "Keras 3 can't `fit` with MultiWorkerMirroredStrategy. Train the same model with the same optimizer in a "
             "loop of some lines: examples/keras-multi-worker/train.py in tfoperator's repository has it, ready to run."
         )
-    elif missing:
-        yield (
+    if missing:
+        return (
             f"{missing} is not where the program ran. Under `tfoperator run` that is this machine, where relative "
             "paths start in the current directory (or at --workdir): if it is only in the image, add --runtime docker. "
             "In a cluster the image has to have it, or a volume."
         )
-    elif facts.outcome == "TimedOut" and not repeated:
-        yield "Give it more time with --timeout, or see above where each replica was: its last line, and its log."
-    elif any(code in (126, 127) for code in exit_codes):
-        yield (
+    if facts.outcome == "TimedOut" and not repeated:
+        return "Give it more time with --timeout, or see above where each replica was: its last line, and its log."
+    if facts.overdue and not repeated:
+        return (
+            "Raise spec.runPolicy.activeDeadlineSeconds if it was only slow, or see above where each replica was: its "
+            "last line, and its log."
+        )
+    return ""
+
+
+def _about_codes(facts: JobFacts, exit_codes: Sequence[int | None], words: Sequence[str], repeated: int) -> str:
+    """What mostly helps against failures with these exit codes; "" if that was said."""
+    if any(code in (126, 127) for code in exit_codes):
+        return (
             "A container's `command` must exist on this machine (relative paths start where you are) or, with "
             "--runtime docker and in a cluster, in its image, and be executable."
         )
-    elif 137 in exit_codes:
-        yield (
+    if 137 in exit_codes:
+        return (
             "It was killed from outside, mostly because memory ran out (`dmesg` tells, or the memory limit with "
             "--runtime docker and in a cluster): let it need less, run fewer replicas at a time, or raise the limit."
         )
-    elif any("No module named" in line for line in words):
-        yield (
+    if any("No module named" in line for line in words):
+        return (
             "Install the missing module: under `tfoperator run` without --runtime docker, `python` is the interpreter "
             "that runs tfoperator, whatever the image has."
         )
-    elif exit_codes and not repeated:
-        yield (
+    if exit_codes and not repeated:
+        return (
             f"Correct {'what the log says' if words else 'the program'} and run it again. To have a failed replica "
             "started again instead, set its restartPolicy to OnFailure, or to ExitCode for exit codes of 128 and more."
         )
-    elif not exit_codes and facts.outcome == "Failed":
-        yield "Look at the conditions and events of the job."
+    if not exit_codes and facts.outcome == "Failed":
+        return "Look at the conditions and events of the job."
+    return ""
 
 
 def _about_stacks(*, kept: bool, ended: bool) -> str:

@@ -80,7 +80,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     `outcome` is one word: Running, Succeeded, Failed, TimedOut, Interrupted. `message` is that of the condition which
     says so. `stalled` is the message of the condition Stalled while that is true, and `behind` are the replicas that it
-    names. `backoff_limit` is the job's.
+    names. `overdue`: it failed since its `activeDeadlineSeconds` were over. `backoff_limit` is the job's.
+    `full_disk` is a folder of the run on a disk that is full; empty if there is room, or nobody knows.
     """
 
     namespace: str
@@ -89,5 +90,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     stalled: str = ""
     behind: tuple[str, ...] = ()
+    overdue: bool = False
     backoff_limit: int | None = None
+    full_disk: str = ""
     replicas: tuple[ReplicaFacts, ...] = ()

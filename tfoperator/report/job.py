@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED, final_condition, has_condition
+from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, PROGRESS_DEADLINE_EXCEEDED, final_condition, has_condition
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_of
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.templates import is_absent
@@ -79,6 +79,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
         message=end.message if end is not None else "",
         stalled=told,
         behind=tuple(behind[1].split(", ")) if behind is not None else (),
+        overdue=end is not None and end.type == ConditionType.FAILED and ACTIVE_TOO_LONG in end.message,
         backoff_limit=policy.backoff_limit if policy is not None else None,
     )
 

@@ -127,12 +127,13 @@ def _traceback(found: Traceback) -> Iterator[str]:
 
 
 def _others(report: Report) -> Iterator[str]:
-    if not report.others or not (report.failures or report.stalled or report.outcome == "TimedOut"):
+    untold = report.outcome in ("TimedOut", "Failed") and not report.failures  # what each did last is all there is
+    if not report.others or not (report.failures or report.stalled or report.outcome == "TimedOut" or untold):
         return
     yield "The others:" if report.failures else "The replicas:"
     for other in report.others:
         yield f"  {_other(other)}"
-        if report.outcome == "TimedOut" and other.log:
+        if (report.outcome == "TimedOut" or untold) and other.log:
             yield f"    {other.log}"
 
 

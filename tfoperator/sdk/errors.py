@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import JobCondition, TFJob
 from tfoperator.kube.errors import AlreadyExistsError, InvalidError, NotFoundError, StatusCause
 from tfoperator.sdk.queues import JobQueue
@@ -104,6 +105,27 @@ class JobQueued(_AboutJob):
         said = f"TFJob {meta.name} in namespace {meta.namespace} is in queue {queue.title}"
         why = "Kueue decides when it runs, and undoes what others write into its runPolicy.suspend"
         super().__init__(meta.namespace, meta.name, f"{said}: {why} ({queue})")
+
+
+class JobElsewhere(_AboutJob):
+    """MultiKueue has the job run on another cluster, and what was asked for is there.
+
+    `cluster` is the name by which Kueue knows that cluster; empty while none is chosen, or where it can't be read.
+    """
+
+    def __init__(self, job: TFJob, cluster: str) -> None:
+        self.job = job
+        self.cluster = cluster
+        meta = job.metadata
+        said = f"TFJob {meta.name} in namespace {meta.namespace} is MultiKueue's"
+        where = f"cluster {cluster}" if cluster else "another cluster"
+        if final_condition(job) is not None:
+            what = f"it ran on {where}, and its pods went when it had ended; a log archive there may have their logs"
+        elif cluster:
+            what = f"it runs on {where}, and its pods and their logs are there"
+        else:
+            what = "it has no pods here, and will have them on the cluster that is chosen for it"
+        super().__init__(meta.namespace, meta.name, f"{said}: {what}")
 
 
 class JobFailed(JobEnded):

@@ -6,6 +6,7 @@ import os
 from typing import TypeVar
 
 from tfoperator.api.names import job_selector
+from tfoperator.api.queues import is_multikueue
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.archive import ARCHIVE_VARIABLE
 from tfoperator.clock import Clock, SystemClock
@@ -15,7 +16,8 @@ from tfoperator.kube.config import load_config
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS, Resource
 from tfoperator.kube.verbs import Decoder
-from tfoperator.sdk.errors import job_errors
+from tfoperator.sdk.errors import JobElsewhere, job_errors
+from tfoperator.sdk.queues import cluster_of
 from tfoperator.sdk.states import ReplicaFilter
 
 T = TypeVar("T")
@@ -106,6 +108,11 @@ class JobAccess:
 
     def _where(self, namespace: str | None) -> str:
         return namespace or self._namespace
+
+    def _be_here(self, job: TFJob) -> None:
+        """Raises JobElsewhere if MultiKueue has the job run on another cluster."""
+        if is_multikueue(job):
+            raise JobElsewhere(job, cluster_of(self._client, job))
 
     def _pods_of(self, job: TFJob, which: ReplicaFilter) -> list[Pod]:
         pods = self._list(PODS, job.metadata.namespace, decode_pod, job_selector(job.metadata.name))

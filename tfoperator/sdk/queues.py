@@ -7,86 +7,25 @@ request. What can't be had is said in the answer: it is no error.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.queues import JOB_UID_LABEL, MANAGED_BY_MULTIKUEUE, queue_name
+from tfoperator.api.queues import JOB_UID_LABEL, is_multikueue, queue_name
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.errors import ForbiddenError, KubeError, NotFoundError
-from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.options import Selection
 from tfoperator.kube.paging import list_pages
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, decoder
-
-WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "Workload", "workloads") for version in ("v1beta2", "v1beta1"))
-"""Kueue's records of jobs, the newest version first. Kueue before 0.15 knows the second one only."""
+from tfoperator.kube.verbs import ApiClient
+from tfoperator.sdk.workloads import CLUSTERS, WORKLOADS, Workload, WorkloadCondition, decode_cluster, decode_workload
 
 _MAX_MESSAGE = 2000
 """Characters of a message; an API server stores 32 KiB of each."""
 
 _BATCH = 50
 """Jobs that one request asks about: their UIDs make 2 KB of its URL."""
-
-
-class WorkloadCondition(msgspec.Struct, frozen=True):
-    """One observation of Kueue's about a job."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
-class AdmissionCheck(msgspec.Struct, frozen=True):
-    """Something that has to agree before a job with quota may run."""
-
-    name: str = ""
-    state: str = ""
-    message: str = ""
-
-
-class Admission(msgspec.Struct, frozen=True, rename="camel"):
-    """Whose quota a job has."""
-
-    cluster_queue: str = ""
-
-
-class RequeueState(msgspec.Struct, frozen=True, rename="camel"):
-    """When Kueue looks at a job again that it has taken back."""
-
-    requeue_at: datetime | None = None
-
-
-class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What Kueue was told. Inactive it lets go of the job, and leaves it alone."""
-
-    queue_name: str = ""
-    active: bool | None = None
-
-
-class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """How a job stands in its queue."""
-
-    conditions: tuple[WorkloadCondition, ...] = ()
-    admission: Admission | None = None
-    admission_checks: tuple[AdmissionCheck, ...] = ()
-    requeue_state: RequeueState | None = None
-    cluster_name: str = ""
-
-
-class Workload(HasMetadata, frozen=True):
-    """Kueue's record of a job, without its pod templates."""
-
-    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
-    status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
-
-
-decode_workload = decoder(Workload)
-"""Decodes one Workload. Raises msgspec.DecodeError."""
 
 
 class QueueState(StrEnum):
@@ -114,7 +53,8 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
 
     `name` is the LocalQueue, empty if MultiKueue alone is named. `message` says why, in Kueue's words. `workload` is
     the name of the Workload, empty if there is none. `cluster_queue` is whose quota it has. With `multikueue` the job
-    runs on another cluster, `cluster` if it is chosen, and the operator of this one leaves it alone.
+    runs on another cluster, `cluster` if it is chosen, and the operator of this one leaves it alone. `problem` says why
+    nothing is heard from there, if that is known: what this cluster says of the job may be old then.
     """
 
     name: str
@@ -124,6 +64,7 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
     cluster_queue: str = ""
     multikueue: bool = False
     cluster: str = ""
+    problem: str = ""
 
     @property
     def waits(self) -> bool:
@@ -140,19 +81,14 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
         if self.state is QueueState.ADMITTED:
             by = f" by ClusterQueue {self.cluster_queue}" if self.cluster_queue else ""
             on = f", runs on cluster {self.cluster}" if self.cluster else ""
-            return f"{self.title}: {self.state}{by}{on}"
+            which = f", which {self.problem}" if self.problem else ""
+            return f"{self.title}: {self.state}{by}{on}{which}"
         return f"{self.title}: {self.state}" + (f": {self.message}" if self.message else "")
 
 
 def in_queue(job: TFJob) -> bool:
     """Whether the job says that it is in a queue, or that MultiKueue is in charge of it."""
     return bool(queue_name(job.metadata.labels)) or is_multikueue(job)
-
-
-def is_multikueue(job: TFJob) -> bool:
-    """Whether the job runs on another cluster, and no operator of this one looks after it."""
-    policy = job.spec.run_policy
-    return policy is not None and policy.managed_by == MANAGED_BY_MULTIKUEUE
 
 
 def job_queue(client: ApiClient, job: TFJob) -> JobQueue | None:
@@ -163,7 +99,8 @@ def job_queue(client: ApiClient, job: TFJob) -> JobQueue | None:
 def job_queues(client: ApiClient, jobs: Iterable[TFJob]) -> dict[str, JobQueue]:
     """Where jobs stand in their queues, by UID; those that are in none are left out. Never raises.
 
-    One request for each fifty in a namespace that have not ended, and one more where Kueue is older than 0.15.
+    One request for each fifty in a namespace that have not ended, one for each cluster on which MultiKueue has some of
+    them run, and one more where Kueue is older than 0.15.
     """
     known: dict[str, JobQueue] = {}
     asked: dict[str, dict[str, TFJob]] = {}
@@ -177,7 +114,44 @@ def job_queues(client: ApiClient, jobs: Iterable[TFJob]) -> dict[str, JobQueue]:
         uids = list(waiting)
         for first in range(0, len(uids), _BATCH):
             known |= _ask(client, namespace, {uid: waiting[uid] for uid in uids[first : first + _BATCH]})
-    return known
+    return _with_problems(client, known)
+
+
+def cluster_of(client: ApiClient, job: TFJob) -> str:
+    """The cluster on which MultiKueue has the job run, or had; empty if none is chosen or it isn't known. Never raises.
+
+    One request, also for a job that has ended.
+    """
+    meta = job.metadata
+    try:
+        found = _workloads(client, meta.namespace, Selection(label_selector=f"{JOB_UID_LABEL}={meta.uid}"))
+    except KubeError:
+        return ""
+    return queue_of(job, found).cluster if found else ""
+
+
+def _with_problems(client: ApiClient, known: dict[str, JobQueue]) -> dict[str, JobQueue]:
+    clusters = {queue.cluster for queue in known.values() if queue.cluster}
+    problems = {cluster: problem for cluster in sorted(clusters) if (problem := _problem(client, cluster))}
+    return {
+        uid: msgspec.structs.replace(queue, problem=problems[queue.cluster]) if queue.cluster in problems else queue
+        for uid, queue in known.items()
+    }
+
+
+def _problem(client: ApiClient, cluster: str) -> str:
+    """What keeps Kueue from the cluster; empty if nothing does, or if this user may not know."""
+    for resource in CLUSTERS:
+        try:
+            found = client.get(resource, "", cluster, decode_cluster)
+        except NotFoundError:
+            continue
+        except KubeError:
+            return ""
+        active = next((one for one in found.status.conditions if one.type == "Active"), _NO_CONDITION)
+        said = f" ({_one_line(active.message)})" if active.message else ""
+        return f"Kueue can't reach now{said}" if active.status == "False" else ""
+    return "MultiKueue doesn't know any more"
 
 
 def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[str, JobQueue]:
@@ -265,7 +239,9 @@ def _state(workload: Workload) -> tuple[QueueState, str]:
     if _is_true(workload, "Admitted"):
         return QueueState.ADMITTED, _condition(workload, "Admitted").message
     if has_quota:
-        return QueueState.CHECKING, _checks(workload) or quota.message
+        offered = ", ".join(workload.status.nominated_cluster_names)
+        message = _checks(workload) or quota.message
+        return QueueState.CHECKING, message + (f"; offered to cluster {offered}" if offered else "")
     return QueueState.WAITING, _why_it_waits(workload, quota, evicted)
 
 

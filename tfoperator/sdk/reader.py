@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+import msgspec
+
 from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.names import job_selector
+from tfoperator.api.queues import is_multikueue
 from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.event import decode_event
 from tfoperator.kube.resources import EVENTS
 from tfoperator.report import Report, make_report
-from tfoperator.sdk.errors import JobFailed, WaitTimeout
+from tfoperator.sdk.errors import JobElsewhere, JobFailed, WaitTimeout
 from tfoperator.sdk.events import JobEvent, events_of
 from tfoperator.sdk.logs import LogReader
-from tfoperator.sdk.queues import JobQueue, job_queue
+from tfoperator.sdk.queues import JobQueue, cluster_of, job_queue
 from tfoperator.sdk.reports import ClusterLogs, Culprit, job_facts, read_culprit
 from tfoperator.sdk.stacks import ReplicaStacks, take_stacks
 from tfoperator.sdk.states import ReplicaFilter
@@ -123,7 +126,11 @@ class JobReader(LogReader):
         job = self.get_job(name, namespace)
         pods = self._pods_of(job, ReplicaFilter())
         archived = self._archived(name, namespace, job.metadata.uid, ReplicaFilter())
-        return make_report(job_facts(job, pods, archived, ClusterLogs(self._client)))
+        report = make_report(job_facts(job, pods, archived, ClusterLogs(self._client)))
+        if is_multikueue(job):
+            elsewhere = JobElsewhere(job, cluster_of(self._client, job))
+            report = msgspec.structs.replace(report, advice=(f"{elsewhere}: a report made there knows more.",))
+        return report
 
     def get_job_stacks(
         self,
@@ -132,12 +139,14 @@ class JobReader(LogReader):
         replica_type: str | None = None,
         replica_index: int | None = None,
     ) -> list[ReplicaStacks]:
-        """Where the Python threads of the replicas are that run now. Raises JobNotFound.
+        """Where the Python threads of the replicas are that run now. Raises JobNotFound, JobElsewhere.
 
         Blocks for some seconds. In a cluster it runs a command in each pod, which needs the right `create pods/exec`.
         """
         which = ReplicaFilter(replica_type=replica_type, replica_index=replica_index)
-        return take_stacks(self._client, self._pods_of(self.get_job(name, namespace), which))
+        job = self.get_job(name, namespace)
+        self._be_here(job)
+        return take_stacks(self._client, self._pods_of(job, which))
 
     def get_job_events(self, name: str, namespace: str | None = None) -> list[JobEvent]:
         """Events about the job, its pods, services and pod group, the oldest first. Raises JobNotFound."""

@@ -8,6 +8,7 @@ import msgspec
 
 from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, JOB_ROLE_MASTER, LABEL_JOB_ROLE, parse_replica_type, replica_of
+from tfoperator.api.queues import is_multikueue
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.kube.objects import ContainerStatus, Pod
 
@@ -27,6 +28,26 @@ def job_state(job: TFJob) -> str:
     if job.metadata.deletion_timestamp is not None:
         return "Terminating"
     return next((str(condition) for condition in _BY_WEIGHT if has_condition(job, condition)), "Pending")
+
+
+def wanted_replicas(job: TFJob) -> dict[str, int]:
+    """How many replicas of each type are asked for."""
+    return {kind: spec.desired for kind, spec in job.spec.tf_replica_specs.items() if spec is not None}
+
+
+def ready_text(job: TFJob) -> str:
+    """`3/4`: how many replicas are ready, of how many. `-` where MultiKueue runs the job, and doesn't tell."""
+    if job.status.ready:
+        return job.status.ready
+    wanted = sum(wanted_replicas(job).values())
+    if is_multikueue(job):
+        return f"{wanted}/{wanted}" if has_condition(job, ConditionType.READY) else "-"
+    return f"{sum(status.ready for status in job.status.replica_statuses.values())}/{wanted}"
+
+
+def restart_count(job: TFJob) -> int | None:
+    """How often replicas were started again. None where MultiKueue runs the job, which doesn't tell."""
+    return job.status.restarts or (None if is_multikueue(job) else 0)
 
 
 def replica_key(specs: Mapping[str, object], replica_type: str) -> str | None:

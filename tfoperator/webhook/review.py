@@ -15,6 +15,7 @@ import msgspec
 from tfoperator.api.conversion import ConversionError, checked_v1alpha2_to_v1, v1_to_v1alpha2
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.nesting import LEVELS, cut_off, reaches
 
 _API_VERSION = "apiextensions.k8s.io/v1"
 _KIND = "ConversionReview"
@@ -34,6 +35,13 @@ _KNOWN = "versions are v1 and v1alpha2"
 
 _SHOWN = 100
 """Characters. The names of objects have up to 253, but they only have to be recognised."""
+
+_LEVELS_ABOVE = 3
+"""The review, its request and the list: above each object."""
+
+_MAX_EXPLAINED = 2 << 20
+"""Bytes of a review of which it is found out what is nested too deeply: half a second's work, and no object that an API
+server has stored is longer."""
 
 _SHOWN_PROBLEM = 300
 """Characters of what is wrong in an object: the annotation, the field in it (a key of anybody's, perhaps) and why."""
@@ -78,9 +86,28 @@ _encode = msgspec.json.Encoder().encode
 def answer(body: bytes) -> Reviewed:
     """The answer to a review; that an object can't be converted is part of it. Raises MalformedReview."""
     try:
-        review = _decode(body)
+        return _answered(_decoded(body))
+    except RecursionError:
+        pass
+    if len(body) > _MAX_EXPLAINED:
+        raise MalformedReview("an object is nested too deeply, and the review is too long to say which")
+    try:
+        return _too_deep(_decoded(cut_off(body)).request)
+    except RecursionError:
+        raise MalformedReview(f"this is no {_KIND} of {_API_VERSION}: nested too deeply, without an end") from None
+
+
+def _decoded(body: bytes) -> _Review:
+    """Raises MalformedReview, and RecursionError for a body that is nested more deeply than this Python follows."""
+    try:
+        return _decode(body)
+    except RecursionError:
+        raise
     except UNDECODABLE as error:
         raise MalformedReview(f"this is no {_KIND} of {_API_VERSION}: {_shown(str(error))}") from None
+
+
+def _answered(review: _Review) -> Reviewed:
     if (review.api_version, review.kind) != (_API_VERSION, _KIND):
         raise MalformedReview(
             f"only a {_KIND} of {_API_VERSION} is answered here, not a {_shown(review.kind)} of "
@@ -91,12 +118,19 @@ def answer(body: bytes) -> Reviewed:
         if request.desired_version not in _VERSIONS:
             raise _Unconvertible(f"nothing can be converted to {_shown(request.desired_version)}: {_KNOWN}")
         converted = [_convert(obj, request.desired_version) for obj in request.objects]
-        # Encoded here, since this can fail, too: on what is nested more deeply than decoding has room for.
         return _reviewed(request, {"convertedObjects": converted, "result": {"status": "Success"}}, len(converted))
     except _Unconvertible as error:
-        failure = str(error)
-    except RecursionError:
-        failure = "an object is nested too deeply"
+        return _failed(request, str(error))
+
+
+def _too_deep(request: _Request) -> Reviewed:
+    """The answer to a review of which what lies too deep was cut off. To convert the rest would be to lose that."""
+    named = [_named(obj) for obj in request.objects if reaches(obj, LEVELS - _LEVELS_ABOVE)] or ["an object"]
+    more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+    return _failed(request, f"{named[0]}{more}: nested too deeply to be converted")
+
+
+def _failed(request: _Request, failure: str) -> Reviewed:
     result = {"status": "Failure", "message": failure}
     return _reviewed(request, {"convertedObjects": [], "result": result}, 0, failure)
 

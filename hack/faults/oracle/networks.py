@@ -1,7 +1,8 @@
 """What docs/tfjob.md promises of `spec.network`; the oracle's own reading of it.
 
-All that is ever made for a job is of one network: that which the job asks for, else that of the first object. A service
-of PerJob belongs to no replica; its `replica` is None in the histories.
+All that is ever made for a job is of one network: that which the job asks for, else that of the first object. A job of
+which nothing is left, without a status that says that it was started, begins anew: nobody can know what it had. A
+service of PerJob belongs to no replica; its `replica` is None in the histories.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ def check_record(job: JobHistory) -> Iterator[tuple[str, str]]:
 
 
 def _note(job: JobHistory, what: str, network: str, complain: Complain) -> None:
+    objects = sum(not one.gone for one in job.pods.values()) + sum(not one.gone for one in job.services.values())
+    if objects == 1 and not job.status.get("startTime"):  # the new one alone
+        job.network = ""
     for said, expected in (("asks for", job.spec.get("network")), ("was started with", job.network)):
         if expected and expected != network:
             complain("wrong", job, f"{what} is of network {network}, and the job {said} {expected}")

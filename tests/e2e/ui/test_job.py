@@ -12,7 +12,7 @@ from tests.support.stage import condition, moment, report, train
 from tfoperator.api.queues import QUEUE_LABEL
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
-from tfoperator.sdk.queues import WORKLOADS
+from tfoperator.sdk.workloads import WORKLOADS
 
 
 def test_a_job_shows_what_it_does_and_what_it_waits_for(shown: Shown) -> None:

@@ -84,6 +84,17 @@ def test_debug_shows_the_traceback_at_once(run_failing: Callable[..., tuple[int,
     assert (code, "Traceback (most recent call last)" in text) == (70, True)
 
 
+def test_an_argument_that_is_no_utf8_is_no_bug(
+    run_failing: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = UnicodeEncodeError("utf-8", "x\udcff", 1, 2, "surrogates not allowed")
+    monkeypatch.setattr(cli_app, "_root", lambda namespace="": None)
+    assert run_failing(error, "--namespace", "x\udcff") == (2, "tfoperator: x\\udcff: is not UTF-8\n")
+    monkeypatch.undo()
+    code, said = run_failing(error)
+    assert (code, "internal error" in said) == (70, True)
+
+
 def test_an_interrupt_is_130(run_failing: Callable[..., tuple[int, str]]) -> None:
     code, text = run_failing(KeyboardInterrupt())
     assert (code, "Traceback" in text) == (130, False)

@@ -63,6 +63,35 @@ def test_what_makes_no_sense_is_refused(words: list[str], options: ProgramOption
     assert said in error.value.message
 
 
+ODD = "x\udcff"  # as Python has an argument or a file name of the bytes 78 ff
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (["train.py", ODD], ProgramOptions()),
+        ([ODD], ProgramOptions(module=True)),
+        (["train.py"], ProgramOptions(command=ODD)),
+        (["train.py"], ProgramOptions(image=ODD)),
+        (["train.py"], ProgramOptions(name=ODD)),
+    ],
+)
+def test_what_is_no_utf8_can_not_be_in_a_job(words: list[str], options: ProgramOptions) -> None:
+    with pytest.raises(CliError, match=r"x\udcff.*: is not UTF-8"):
+        program_job(words, options)
+
+
+def test_a_program_whose_folder_is_no_utf8_runs_there_and_not_from_elsewhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / ODD).mkdir()
+    (folder / ODD / "train.py").touch()
+    monkeypatch.chdir(folder / ODD)
+    assert program_job(["train.py"], ProgramOptions()) is not None
+    with pytest.raises(CliError, match="is not UTF-8"):
+        program_job(["train.py"], ProgramOptions(), work_dir=folder)
+
+
 def test_the_job_for_a_cluster_is_printed_and_nothing_is_started(run: Run, folder: Path) -> None:
     said = run("run", "train.py", "--workers", "2", "--gpus", "1", "--image", "me/train:1", "--emit-yaml", code=0)
     [manifest] = parse_manifests(said.out)

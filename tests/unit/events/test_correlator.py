@@ -138,6 +138,7 @@ def test_a_combined_message_is_bounded_too(source: Source) -> None:
 
 
 def test_a_message_within_the_bound_is_left_alone() -> None:
+    assert bounded("no folder /tmp/x\udcff") == "no folder /tmp/x\\udcff"
     assert bounded("x" * MAX_MESSAGE) == "x" * MAX_MESSAGE
     assert bounded("x" * (MAX_MESSAGE + 1)) == "x" * (MAX_MESSAGE - 1) + "…"
 

@@ -28,7 +28,7 @@ from tfoperator.kube.errors import (
 from tfoperator.kube.objects import PartialObject
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import WatchEvent, WatchEventType, decoder
-from tfoperator.kube.watch import HttpWatch, LineSplitter
+from tfoperator.kube.watch import INITIAL_EVENTS_END, HttpWatch, LineSplitter
 
 DECODE = decoder(PartialObject)
 
@@ -232,9 +232,9 @@ class Pieces:
         pass
 
 
-def names_of(stream: Any, clock: ImpatientClock, batch_period: float) -> list[str]:
+def names_of(stream: Any, clock: ImpatientClock, batch_period: float, **more: bool) -> list[str]:
     watch = HttpWatch(
-        stream, DECODE, what="w", read_deadline=90, total_deadline=330, clock=clock, batch_period=batch_period
+        stream, DECODE, what="w", read_deadline=90, total_deadline=330, clock=clock, batch_period=batch_period, **more
     )
     return [e.object.metadata.name for e in watch if e.object]
 
@@ -246,13 +246,23 @@ def line(name: str) -> bytes:
 def test_a_busy_watch_waits_before_it_reads_all_there_is_but_never_for_the_rest_of_a_line_or_amid_a_flood() -> None:
     clock = ImpatientClock()
     clock.pass_time(0.1)()
-    flood = line("c") * (1 + 65536 // len(line("c")))
+    flood = line("c") * (1 + (1 << 20) // len(line("c")))
     stream = Pieces(line("a"), line("b")[:10], line("b")[10:], flood, line("d"))
     names = names_of(stream, clock, 0.05)
     assert list(dict.fromkeys(names)) == ["a", "b", "c", "d"]
     waits = [round(seconds, 3) for seconds in clock.waits if seconds > 0]
     assert waits == [0.05, 0.05, 0.05], "before the beginning of b, before the flood, and before the end"
     assert stream.gathers == [1 << 20] * 6
+
+
+def test_what_is_there_already_is_read_as_it_comes_and_only_news_is_gathered() -> None:
+    clock = ImpatientClock()
+    clock.pass_time(0.1)()
+    end = json.dumps(event("BOOKMARK", annotations={INITIAL_EVENTS_END: "true"})).encode() + b"\n"
+    stream = Pieces(line("a"), line("b"), line("c") + end, line("d"), line("e"))
+    assert names_of(stream, clock, 0.05, begins_with_state=True) == ["a", "b", "c", "d", "e"]
+    waits = [round(seconds, 3) for seconds in clock.waits if seconds > 0]
+    assert waits == [0.05, 0.05], "before e, and before the end: the end of the state was known only after its read"
 
 
 def test_without_a_batch_period_a_watch_reads_on_at_once_and_gathers_nothing() -> None:

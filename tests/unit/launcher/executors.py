@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import sys
 import time
@@ -38,9 +39,12 @@ class Raises:
     """Raises what it is told to."""
 
     def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
-        raise {"permanent": PermanentFailure, "retryable": RetryableFailure}.get(exec_properties["what"], ValueError)(
-            "as told"
-        )
+        known: dict[str, type[BaseException]] = {
+            "permanent": PermanentFailure,
+            "retryable": RetryableFailure,
+            "cancelled": asyncio.CancelledError,
+        }
+        raise known.get(exec_properties["what"], ValueError)("as told")
 
 
 class Prints:
@@ -50,6 +54,15 @@ class Prints:
         sys.stdout.write("it begins\n")
         sys.stderr.write("something is wrong")
         raise PermanentFailure("as told")
+
+
+class Exits:
+    """Ends as it is told to, by `sys.exit`, once it has written the output.json that it is given."""
+
+    def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
+        if said := exec_properties.get("says"):
+            Path(exec_properties["tmp_path"], "output.json").write_text(said)
+        sys.exit(exec_properties["code"])
 
 
 class NoExecutor:

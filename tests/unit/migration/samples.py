@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from tfoperator.api.names import LABEL_REPLICA_INDEX, LABEL_REPLICA_TYPE
 from tfoperator.kube.objects import Pod, decode_pod
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -47,8 +48,10 @@ def standing(obj: dict[str, Any], condition: str, **since: float) -> dict[str, A
     return {**obj, "status": status}
 
 
-def pod(name: str, phase: str, restarts: int = 0) -> Pod:
-    """A pod of the job."""
+def pod(name: str, phase: str, restarts: int = 0, *, kind: str = "worker") -> Pod:
+    """A pod of the job; `kind` is its replica type, as labels have it."""
     owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "mnist", "uid": "uid-1", "controller": True}
     status = {"phase": phase, "containerStatuses": [{"name": "tensorflow", "restartCount": restarts}]}
-    return decode_pod(msgspec.json.encode({"metadata": {"name": name, "ownerReferences": [owner]}, "status": status}))
+    labels = {LABEL_REPLICA_TYPE: kind, LABEL_REPLICA_INDEX: "0"}
+    metadata = {"name": name, "labels": labels, "ownerReferences": [owner]}
+    return decode_pod(msgspec.json.encode({"metadata": metadata, "status": status}))

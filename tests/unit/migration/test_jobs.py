@@ -97,6 +97,31 @@ def test_what_has_no_effect_is_not_told(obj: dict[str, Any]) -> None:
     assert found(obj, pod("a", "Succeeded", 5)) == {}
 
 
+UNSET: dict[str, Any] = {"cleanPodPolicy": None}
+
+
+@pytest.mark.parametrize(
+    ("ended", "pods", "told"),
+    [
+        ("Failed", [pod("a", "Running"), pod("b", "Running", kind="ps"), pod("c", "Succeeded")], "2 of its pods"),
+        ("Succeeded", [pod("a", "Running"), pod("b", "Running", kind="ps")], "(b)"),
+        ("Succeeded", [pod("a", "Pending"), pod("b", "Running", kind="evaluator")], "(a)"),
+        ("Succeeded", [pod("a", "Running"), pod("b", "Running", kind="evaluator")], ""),
+    ],
+    ids=["failed", "parameter server", "not begun", "finish in peace"],
+)
+def test_what_still_runs_of_an_ended_job_is_stopped_as_its_end_was(ended: str, pods: list[Pod], told: str) -> None:
+    findings = found(standing(job(policy=UNSET), ended), *pods)
+    assert set(findings) == ({"spec.runPolicy.cleanPodPolicy"} if told else set())
+    assert all(told in one.message and one.effort is Effort.ACTION for one in findings.values())
+
+
+def test_of_a_job_that_goes_on_it_is_told_what_each_end_would_stop() -> None:
+    message = found(standing(job(policy=UNSET), "Running"))["spec.runPolicy.cleanPodPolicy"].message
+    assert "if it fails" in message
+    assert "parameter servers" in message
+
+
 def test_a_job_that_runs_is_told_to_be_left_alone_meanwhile() -> None:
     assert found(standing(job(), "Running"))["status"].effort is Effort.NOTE
 

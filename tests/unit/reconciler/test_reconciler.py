@@ -332,6 +332,23 @@ def test_a_job_whose_change_reached_the_cache_but_no_worker_is_synced(
     eventually(lambda: world.condition("Succeeded").get("status") == "True", what="the end is noticed")
 
 
+def test_a_job_with_which_something_is_wrong_is_synced_at_once_although_its_record_is_overdue(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its deadline is left to do, and is no reason to write the records of all such jobs at one time.
+    world.run_job(Worker=1, spec={"runPolicy": {"activeDeadlineSeconds": 86400}})
+    synced: list[str] = []
+    later: list[str] = []
+    monkeypatch.setattr(world.controller, "enqueue", synced.append)
+    monkeypatch.setattr(world.controller, "enqueue_after", lambda key, _seconds: later.append(key))
+    assert world.look(after=3600) == 1
+    assert (synced, later) == ([], ["ns/job"]), "only the record is due"
+    with world.unwatched("services"):
+        world.api.remove(SERVICES, "ns", "job-worker-0")
+    assert world.look(after=3600) == 1
+    assert (synced, later) == (["ns/job"], ["ns/job"])
+
+
 def test_a_service_deleted_behind_the_watchs_back_comes_back(world: World) -> None:
     world.run_job(Worker=1)
     with world.unwatched("services"):

@@ -5,6 +5,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from tfoperator.api.job_conditions import ACTIVE_TOO_LONG
+from tfoperator.api.v1.types import JobCondition, TFJob, TFJobStatus
+from tfoperator.kube.objects import ObjectMeta
 from tfoperator.report import (
     POD_GONE,
     JobFacts,
@@ -12,6 +15,7 @@ from tfoperator.report import (
     ReplicaState,
     Report,
     RunFacts,
+    facts_of_job,
     make_report,
     report_lines,
 )
@@ -198,6 +202,29 @@ def test_a_stall_is_told_with_its_stacks() -> None:
 def test_what_to_do_about_a_stall_depends_on_what_there_is(outcome: str, stacks: str, advice: str) -> None:
     stuck = replica("worker-0", ReplicaState.RUNNING, run(None, 0, "step 7"), stacks=stacks)
     assert f"Next: {advice}." in text(report(stuck, outcome=outcome, stalled="TFJob job has stalled."))
+
+
+def test_of_a_job_whose_deadline_is_over_it_is_told_where_each_replica_was() -> None:
+    stopped = replica("worker-0", ReplicaState.STOPPED, run(143, 9, "step 7", stopped=True))
+    shown = text(report(stopped, overdue=True))
+    assert "worker-0 was stopped when the job was over; last line: step 7\n    x.log" in shown
+    assert "Next: raise spec.runPolicy.activeDeadlineSeconds" in shown
+
+
+def test_the_job_itself_says_that_its_deadline_is_over() -> None:
+    def overdue(condition: str, message: str) -> bool:
+        status = TFJobStatus(conditions=[JobCondition(condition, "True", "TFJobFailed", message)])
+        return facts_of_job(TFJob(metadata=ObjectMeta(name="job", namespace="ns"), status=status)).overdue
+
+    assert overdue("Failed", f"Job job has failed because {ACTIVE_TOO_LONG}")
+    assert not overdue("Failed", "Job job has failed because it has reached the specified backoff limit")
+
+
+def test_on_a_full_disk_nobody_is_told_to_correct_the_program() -> None:
+    [advice] = report(failed("worker-0", run(1, 0, "step 7")), full_disk="/run").advice
+    assert advice.startswith("The disk of /run is full: make room")
+    [advice] = report(failed("worker-0", run(1, 0, *traceback("OSError: [Errno 28] No space left on device")))).advice
+    assert advice.startswith("A disk was full")
 
 
 def test_a_success_has_nothing_to_report() -> None:

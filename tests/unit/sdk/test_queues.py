@@ -17,7 +17,8 @@ from tests.unit.api.samples import job_of, tfjob
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, QUEUE_LABEL
 from tfoperator.api.v1.types import TFJob
 from tfoperator.sdk import JobQueue, JobQueued, QueueState, WaitTimeout, job_queues
-from tfoperator.sdk.queues import WORKLOADS, Workload, decode_workload, queue_of
+from tfoperator.sdk.queues import queue_of
+from tfoperator.sdk.workloads import WORKLOADS, Workload, decode_workload
 
 __all__ = ["served", "world"]
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.support.nested import nested
 from tests.unit.api.conversion.test_v1alpha2 import explicit, jobs
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, tfjob
 from tfoperator.api.conversion import V1_ONLY
@@ -84,11 +85,33 @@ def test_what_is_no_review_is_said_to_be_none(body: bytes) -> None:
         answer(body)
 
 
-def test_an_object_that_is_nested_too_deeply_is_an_error_like_any_other() -> None:
-    deep = "[" * 100_000 + "]" * 100_000
-    body = review(tfjob({})).replace(b'"mnist"', b'"mnist", "x": ' + deep.encode())
-    with pytest.raises(MalformedReview, match="ConversionReview"):
-        answer(body)
+def deep(levels: int, name: str = "mnist") -> bytes:
+    return f'"{name}", "x": {"[" * levels}{"]" * levels}'.encode()
+
+
+@pytest.mark.parametrize("to", [V1, V1ALPHA2])
+def test_an_object_of_a_hundred_levels_is_converted_on_any_python(to: str) -> None:
+    other = older() if to == V1 else tfjob({"Worker": {}})
+    reviewed = answer(review(other, to=to).replace(b'"mnist"', deep(100)))
+    assert (reviewed.objects, reviewed.failure) == (1, "")
+    assert b"[" * 100 + b"]" * 100 in reviewed.body
+
+
+def test_an_object_that_is_nested_too_deeply_is_named_in_the_answer() -> None:
+    body = review(older("fine"), older("abyss"), older()).replace(b'"abyss"', deep(100_000, "abyss"))
+    reviewed = answer(body)
+    words = "kubeflow.org/v1alpha2 TFJob abyss: nested too deeply to be converted"
+    assert (reviewed.objects, reviewed.failure) == (0, words)
+    found = response(reviewed)
+    assert (found["result"], found["convertedObjects"]) == ({"status": "Failure", "message": words}, [])
+    twice = answer(body.replace(b'"mnist"', deep(100_000)))
+    assert twice.failure == f"{words.partition(':')[0]} and 1 more: nested too deeply to be converted"
+
+
+def test_what_is_nested_too_deeply_and_no_review_is_said_to_be_none() -> None:
+    for body in (nested(), b'{"request": ' + nested(100_000) + b"}", b'{"request": ' + nested(100_000)):
+        with pytest.raises(MalformedReview, match=r"nested too deeply|ConversionReview"):
+            answer(body)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=50).map(str.encode))

@@ -63,7 +63,7 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "ready": Field("Whether the page answers."),
     },
     types.ReplicaStatus: {
-        "active": Field("How many pods run."),
+        "active": Field("How many pods run; 0 when the job has ended, whatever still runs."),
         "succeeded": Field("How many have succeeded."),
         "failed": Field("How many have failed."),
         "ready": Field("How many are ready."),

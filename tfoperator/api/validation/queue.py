@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.problems import Problem, member
-from tfoperator.api.queues import queue_name, uncounted_types
+from tfoperator.api.queues import is_multikueue, not_carried, queue_name, uncounted_types
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.api.validation.checks import warning
@@ -15,7 +15,8 @@ _REPLICAS = "spec.tfReplicaSpecs"
 
 
 def validate_queue(job: TFJob) -> Iterator[Problem]:
-    """Warnings about a job with a queue's label; nothing for any other."""
+    """Warnings about a job with a queue's label or for MultiKueue; nothing for any other."""
+    yield from validate_multikueue(job)
     queue = queue_name(job.metadata.labels)
     if not queue:
         return
@@ -32,3 +33,10 @@ def validate_queue(job: TFJob) -> Iterator[Problem]:
                 member(f"{_REPLICAS}[{key}]", "template"),
                 f"is not set, and Kueue can't count pods that it doesn't see: the job stays in queue {queue}",
             )
+
+
+def validate_multikueue(job: TFJob) -> Iterator[Problem]:
+    """Warnings about what a job asks for that MultiKueue doesn't take along; nothing for any job that isn't its."""
+    if is_multikueue(job):
+        for field in not_carried(job):
+            yield warning(field, "is not copied to the cluster where MultiKueue has the job run")

@@ -68,26 +68,47 @@ def up(
         note(f"for kubectl in another shell: {_export(state)}")
         # In our place: with a process in between, Ctrl-C would reach both, and one would not wait for the other.
         os.execv(command[0], command)
-    with state.log.open("wb") as log:
-        process = subprocess.Popen(
+    running = _started(state, command)
+    note(f"the control plane is up: {running.url} (pid {running.process.pid}); its log is {state.log}")
+    note(_where(running))
+    _show_page(state)
+    typer.echo(_export(state))
+
+
+def _started(state: StateDirectory, command: list[str]) -> DaemonState:
+    """Start a control plane, unless another command does meanwhile, and wait until one is up. Raises CliError."""
+    from tfoperator.local.daemon import RUNS_ALREADY
+
+    deadline = time.monotonic() + _START_SECONDS
+    process = _start(state, command)
+    try:
+        while time.monotonic() < deadline:
+            running = state.read()
+            if running is not None and running.alive and not running.stopping:
+                return running
+            ended = process.poll()
+            if ended == RUNS_ALREADY:
+                if not state.is_locked():  # the other one was just about to end, or has failed to start
+                    process = _start(state, command)
+            elif ended is not None:
+                raise CliError(f"the control plane did not start:\n{_tail(state.log)}", exit_code=EXIT_FAILED)
+            time.sleep(0.05)
+        raise CliError(
+            f"the control plane was not up after {_START_SECONDS:.0f} s:\n{_tail(state.log)}", exit_code=EXIT_FAILED
+        )
+    finally:
+        found = state.read()
+        if found is None or found.process.pid != process.pid:
+            process.terminate()
+            process.wait()
+
+
+def _start(state: StateDirectory, command: list[str]) -> subprocess.Popen[bytes]:
+    # Appended to: it is the log of another one if that has come first. The one that has the lock begins it anew.
+    with state.log.open("ab") as log:
+        return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )
-    deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        running = state.read()
-        if running is not None and running.process.pid == process.pid:
-            note(f"the control plane is up: {running.url} (pid {running.process.pid}); its log is {state.log}")
-            note(_where(running))
-            _show_page(state)
-            typer.echo(_export(state))
-            return
-        if process.poll() is not None:
-            raise CliError(f"the control plane did not start:\n{_tail(state.log)}", exit_code=EXIT_FAILED)
-        time.sleep(0.05)
-    process.terminate()
-    raise CliError(
-        f"the control plane was not up after {_START_SECONDS:.0f} s:\n{_tail(state.log)}", exit_code=EXIT_FAILED
-    )
 
 
 def down(

@@ -10,7 +10,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,6 +34,7 @@ from tfoperator.cli.program_options import (
     program_job,
 )
 from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
+from tfoperator.cli.runnable import check_runnable
 from tfoperator.cli.runtimes import AllowPrivilegedOption, EnforceLimitsOption, Runtime, RuntimeOption
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
@@ -41,6 +42,9 @@ from tfoperator.cli.terminal.output import ReportFormat, note
 from tfoperator.cli.terminal.stdio import FragileStream
 from tfoperator.cli.waiting import timeout_seconds
 from tfoperator.controlchars import printable
+
+if TYPE_CHECKING:
+    from tfoperator.local.run import RunResult
 
 
 def run(
@@ -89,6 +93,7 @@ def run(
     a job failed. 2: bad input. 124: time is up. 130: interrupted (once: in order, twice: at once).
     """
     limit = timeout_seconds(timeout) if timeout else None
+    Path.cwd()  # raises FileNotFoundError, of which the command line tells, where it was removed
     _check_work_dir(work_dir, runtime)
     options = ProgramOptions(
         workers=workers,
@@ -112,6 +117,7 @@ def run(
         _say_where_processes_start(files, work_dir, runtime)
     else:
         manifests = _of_program(job, files[0])
+    check_runnable(manifests, namespace)
     run_dir = make_run_dir(logs_dir, _jobs(manifests)[0])
     result = _execute(
         manifests,
@@ -143,7 +149,8 @@ def _say_where_processes_start(files: list[str], work_dir: Path | None, runtime:
     if work_dir is not None or runtime is not Runtime.PROCESS:
         return
     here = Path.cwd()
-    elsewhere = {Path(file).resolve().parent for file in files if file != "-"} - {here}
+    # A shell's <(command) is a pipe, which has no place that anybody could want to start in.
+    elsewhere = {Path(file).resolve().parent for file in files if file != "-" and Path(file).is_file()} - {here}
     for folder in sorted(elsewhere):
         there = shlex.quote(str(folder))
         note(f"note: processes start here, in {here}; --workdir {there} starts them beside the manifest")
@@ -173,6 +180,23 @@ def _load(files: list[str]) -> list[Manifest]:
 def _jobs(manifests: list[Manifest]) -> list[str]:
     jobs = [manifest.obj["metadata"] for manifest in manifests if is_tfjob(manifest.obj)]
     return [str(meta.get("name") or meta.get("generateName") or "job") for meta in jobs]
+
+
+def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
+    """Print the result on standard output; what to say if that can't be written, so that nobody misses what came of it.
+
+    Never raises for the stream.
+    """
+    stream = FragileStream(sys.stdout)
+    print(json.dumps(as_dict(result), indent=2), file=stream, flush=True)
+    if stream.error is None:
+        return None
+    kept = run_dir / "result.json"
+    return CliError(
+        f"can't write the result to standard output ({stream.error.strerror}): the run ended as {result.outcome}",
+        f"The result is in {kept}." if kept.exists() else f"What there is of it is in {run_dir}.",
+        exit_code=EXIT_FAILED,
+    )
 
 
 def _execute(
@@ -229,10 +253,11 @@ def _execute(
             view.close()
         keep_records(run_dir, engine, result)
     print("\n".join(printable(line) for line in summary(result)), file=stream, flush=True)
-    if output is ReportFormat.JSON:
-        typer.echo(json.dumps(as_dict(result), indent=2))
+    unwritten = _print_json(result, run_dir) if output is ReportFormat.JSON else None
     if result.outcome is RunOutcome.INTERRUPTED and interruptions.signals:
         return 128 + interruptions.signals[-1]
+    if unwritten is not None:
+        raise unwritten
     if stream.error is not None:
         what = "error" if output is ReportFormat.JSON else "output"
         stopped = ": the job was stopped" if result.outcome is RunOutcome.INTERRUPTED else ""

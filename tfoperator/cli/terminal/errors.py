@@ -55,11 +55,22 @@ def explained(error: Exception) -> CliError | None:
             return CliError(str(error), "Ask whoever runs the cluster for access.", exit_code=EXIT_FAILED)
         case KubeError():
             return CliError(str(error), exit_code=EXIT_FAILED)
+        case FileNotFoundError() if not _is_somewhere():
+            return CliError("the current directory is not there any more", 'Go to one that is: cd "$HOME"')
         case OSError() if error.filename is not None:
             return CliError(f"{os.fsdecode(error.filename)}: {error.strerror}", exit_code=EXIT_FAILED)
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return CliError(f"can't write any more: {error.strerror}", exit_code=EXIT_FAILED)
     return _about_a_job(error)
+
+
+def _is_somewhere() -> bool:
+    """Whether the current directory is there: a shell may stand in one that was removed."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _about_a_job(error: Exception) -> CliError | None:
@@ -75,6 +86,8 @@ def _about_a_job(error: Exception) -> CliError | None:
             return CliError(str(error), f"See why: {_command('describe', error)}", exit_code=EXIT_TIMEOUT)
         case sdk.JobFailed():
             hint = f"See why: {_command('describe', error)}, {_command('logs', error)} --all-replicas"
+        case sdk.JobElsewhere():
+            hint = "Ask there: the same command, with --kubeconfig or --context for that cluster."
         case sdk.JobQueued():
             return CliError(str(error), _queue_hint(error), exit_code=EXIT_FAILED)
         case sdk.JobNotFound() if error.archived:
@@ -101,6 +114,9 @@ def _queue_hint(error: JobQueued) -> str:
     from tfoperator.sdk import QueueState
 
     queue, in_namespace = error.queue, f"-n {error.namespace}"
+    if queue.cluster:
+        # Kueue would remove it there, tell here that it runs, and keep its quota.
+        return f"MultiKueue has it run on cluster {queue.cluster}. To stop it, delete it: {_command('delete', error)}"
     if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
         return f"Kueue runs it when there is room. See what it waits for: {_command('describe', error)}"
     label = f"{JOB_UID_LABEL}={error.job.metadata.uid}"

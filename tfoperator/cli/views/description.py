@@ -15,6 +15,7 @@ from tfoperator.api.names import (
     parse_replica_type,
     replica_name,
 )
+from tfoperator.api.queues import is_multikueue, not_carried
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob
 from tfoperator.cli.terminal.output import say, table
 from tfoperator.cli.views.ages import age
@@ -48,10 +49,13 @@ def print_description(
     say("\nReplicas:")
     used = usage_header(usage.values())
     cells = {replica_name(pod): usage_cells(usage.get(pod.metadata.name), used) for pod in pods}
+    if queue is not None and queue.multikueue:
+        say(f"  {_elsewhere(job, queue)}")
     rows = [
         (*row[:_AGE], *cells.get(row[0], usage_cells(None, used)), *row[_AGE:]) for row in _replicas(job, pods, now)
     ]
-    table((*_REPLICA_HEADER[:_AGE], *used, *_REPLICA_HEADER[_AGE:]), rows, state_column=1, indent="  ")
+    if rows:
+        table((*_REPLICA_HEADER[:_AGE], *used, *_REPLICA_HEADER[_AGE:]), rows, state_column=1, indent="  ")
     say("\nConditions:")
     conditions = [
         (c.type, c.status, age(c.last_transition_time, now), c.reason, c.message) for c in job.status.conditions
@@ -66,6 +70,16 @@ def print_description(
         table(EVENT_HEADER, [event_row(event, now) for event in shown], indent="  ")
     else:
         say("  none")
+
+
+def _elsewhere(job: TFJob, queue: JobQueue) -> str:
+    """What is known here of replicas that run on another cluster."""
+    counts = [
+        f"{kind}: {one.active} active, {one.succeeded} succeeded, {one.failed} failed"
+        for kind, one in job.status.replica_statuses.items()
+    ]
+    where = f"on cluster {queue.cluster}" if queue.cluster else "on another cluster, or on none yet"
+    return f"{where}, as MultiKueue tells: {'; '.join(counts) or 'nothing yet'}"
 
 
 def _no_conditions(queue: JobQueue | None) -> str:
@@ -92,6 +106,8 @@ def _facts(job: TFJob, now: datetime, queue: JobQueue | None) -> Iterator[tuple[
     yield "Asked for", replicas_text(job)
     if policy := _policy(job):
         yield "Policy", policy
+    if is_multikueue(job) and (lost := not_carried(job)):
+        yield "Left behind", f"{', '.join(lost)}: MultiKueue doesn't copy this to the other cluster"
     if status.tensor_board is not None:
         yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
     if status.progress is not None:
@@ -134,7 +150,7 @@ def _replicas(job: TFJob, pods: Sequence[Pod], now: datetime) -> Iterator[tuple[
         node = pod.spec.node_name or "-"
         yield row.name, row.state, ready, str(restarts), age(pod.metadata.creation_timestamp, now), node, reason
     for kind, spec in job.spec.tf_replica_specs.items():
-        if spec is not None:
+        if spec is not None and not is_multikueue(job):
             yield from _without_pods(kind, spec, job.status.replica_statuses.get(kind), found)
 
 

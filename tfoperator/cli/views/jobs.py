@@ -9,7 +9,7 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.cli.views.ages import age
 from tfoperator.durations import human_duration
 from tfoperator.sdk.queues import JobQueue
-from tfoperator.sdk.states import job_state
+from tfoperator.sdk.states import job_state, ready_text, restart_count, wanted_replicas
 
 HEADER = ("NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE")
 WIDE_HEADER = (*HEADER, "DURATION", "REPLICAS", "MESSAGE")
@@ -20,30 +20,24 @@ QUEUE_HEADER = "QUEUE"
 
 def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -> tuple[str, ...]:
     """The cells of one job under HEADER or WIDE_HEADER."""
-    shown = state or job_state(job)
-    restarts, since = str(job.status.restarts), age(job.metadata.creation_timestamp, now)
+    shown, restarts = state or job_state(job), restart_count(job)
+    counted, since = "-" if restarts is None else str(restarts), age(job.metadata.creation_timestamp, now)
     progress = job.status.progress
     done, left = (progress.completion, progress.eta) if progress is not None else ("", "")
-    row = (job.metadata.name, shown, ready_text(job), restarts, done or "-", left or "-", since)
+    row = (job.metadata.name, shown, ready_text(job), counted, done or "-", left or "-", since)
     return (*row, took(job, now), replicas_text(job), state_message(job)) if wide else row
 
 
 def queue_cell(queue: JobQueue | None) -> str:
-    """`research: Waiting`; `-` for a job without a queue."""
-    return "-" if queue is None else f"{queue.title}: {queue.state}"
-
-
-def ready_text(job: TFJob) -> str:
-    """`3/4`: how many replicas are ready, of how many."""
-    if job.status.ready:
-        return job.status.ready
-    ready = sum(status.ready for status in job.status.replica_statuses.values())
-    return f"{ready}/{sum(_wanted(job).values())}"
+    """`research: Waiting`, `far: Admitted on worker-1`; `-` for a job without a queue."""
+    if queue is None:
+        return "-"
+    return f"{queue.title}: {queue.state}" + (f" on {queue.cluster}" if queue.cluster else "")
 
 
 def replicas_text(job: TFJob) -> str:
     """`1 PS, 2 Worker`."""
-    return ", ".join(f"{count} {kind}" for kind, count in _wanted(job).items()) or "-"
+    return ", ".join(f"{count} {kind}" for kind, count in wanted_replicas(job).items()) or "-"
 
 
 def state_message(job: TFJob) -> str:
@@ -57,8 +51,3 @@ def took(job: TFJob, now: datetime) -> str:
     if job.status.start_time is None:
         return "-"
     return human_duration(((job.status.completion_time or now) - job.status.start_time).total_seconds())
-
-
-def _wanted(job: TFJob) -> dict[str, int]:
-    specs = job.spec.tf_replica_specs
-    return {kind: spec.desired for kind, spec in specs.items() if spec is not None}

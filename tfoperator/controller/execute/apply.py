@@ -35,7 +35,7 @@ from tfoperator.controller.plan import (
 from tfoperator.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, PatchType
+from tfoperator.kube.verbs import ApiClient, Creation, Creator, PatchType
 
 logger = logging.getLogger(__name__)
 
@@ -53,11 +53,15 @@ class ActionRunner:
         memory: JobMemory,
         pool: CallPool,
         clock: Clock,
+        creator: Creator | None,
         archive: PodArchive | None,
         witnesses: PodWitnesses,
         plan_again: Callable[[str], None],
     ) -> None:
-        """`plan_again` is called with a job's key, from another thread, when logs have been kept or looked at."""
+        """With a `creator` objects are created by it, as many as may be at a time.
+
+        `plan_again` is called with a job's key, from another thread, when logs have been kept or looked at.
+        """
         self._client = client
         self._resources = resources
         self._claimer = claimer
@@ -65,6 +69,7 @@ class ActionRunner:
         self._memory = memory
         self._pool = pool
         self._clock = clock
+        self._creator = creator
         self._archive = archive
         self._witnesses = witnesses
         self._plan_again = plan_again
@@ -84,13 +89,13 @@ class ActionRunner:
         self._cache_lag.expect(job, phase.actions)
         failed = self._memory.failed(job.metadata.uid) if phase.slow_start else {}
         chains = in_turn(phase.chains, failed)
-        calls = [partial(self._run_chain, job, chain) for chain in chains]
+        run = partial(self._run_chains, job)
         try:
             if phase.slow_start:
-                results = self._pool.slow_start(calls, ok=_has_no_failure)
+                results = self._pool.in_growing_batches(chains, run, ok=_has_no_failure)
                 done, skipped = results.done, results.skipped
             else:
-                done, skipped = self._pool.all(calls), range(0)
+                done, skipped = run(chains), range(0)
         except BaseException:
             self._cache_lag.forget_creations(job, phase.actions)
             raise
@@ -104,6 +109,37 @@ class ActionRunner:
         if skipped or not all(map(_may_go_on, applied)):
             incomplete.add(phase.name)
         return applied
+
+    def _run_chains(self, job: TFJob, chains: Sequence[Sequence[Action]]) -> list[list[Applied]]:
+        """What became of the actions of each chain; the chains are carried out beside each other."""
+        creations = [_creations(chain) for chain in chains]
+        # A single chain is the most frequent case: it costs no change of threads.
+        if self._creator is None or len(chains) == 1 or not all(creations):
+            return self._pool.all([partial(self._run_chain, job, chain) for chain in chains])
+        namespace = job.metadata.namespace
+        sent = self._creator.create_chains(
+            [[Creation(self._resources[one.kind], namespace, one.body) for one in chain] for chain in creations]
+        )
+        done = [
+            [self._created(job, action) for action, error in zip(chain, errors, strict=False) if error is None]
+            for chain, errors in zip(creations, sent, strict=True)
+        ]
+        failed = [position for position, errors in enumerate(sent) if errors[-1] is not None]
+        rest = [partial(self._go_on, job, creations[position], sent[position]) for position in failed]
+        for position, applied in zip(failed, self._pool.all(rest), strict=True):
+            done[position] += applied
+        return done
+
+    def _go_on(self, job: TFJob, chain: Sequence[Create], errors: Sequence[KubeError | None]) -> list[Applied]:
+        """What becomes of a chain from the creation on that has failed."""
+        *done, error = errors
+        assert error is not None
+        failed = self._not_created(job, chain[len(done)], error)
+        rest = chain[len(errors) :]
+        if _may_go_on(failed):
+            return [failed, *self._run_chain(job, rest)]
+        self._not_done(job, rest)
+        return [failed]
 
     def _run_chain(self, job: TFJob, chain: Sequence[Action]) -> list[Applied]:
         """What became of each, up to the first that what follows can't do without."""
@@ -132,19 +168,25 @@ class ActionRunner:
                 return Applied(action, Result.DONE)
 
     def _create(self, job: TFJob, action: Create) -> Applied:
-        resource = self._resources[action.kind]
         try:
-            self._client.create(resource, job.metadata.namespace, action.body, decode_nothing)
+            self._client.create(self._resources[action.kind], job.metadata.namespace, action.body, decode_nothing)
         except KubeError as error:
-            self._cache_lag.expect_no_more(job, action)
-            if not was_refused(error):
-                self._cache_lag.may_exist(job, action)
-            if not isinstance(error, AlreadyExistsError):
-                return Applied(action, Result.FAILED, error)
-            try:
-                return found_instead(self._client, self._claimer, job, resource, action, self._clock.now())
-            except KubeError as second:
-                return Applied(action, Result.FAILED, second)
+            return self._not_created(job, action, error)
+        return self._created(job, action)
+
+    def _not_created(self, job: TFJob, action: Create, error: KubeError) -> Applied:
+        self._cache_lag.expect_no_more(job, action)
+        if not was_refused(error):
+            self._cache_lag.may_exist(job, action)
+        if not isinstance(error, AlreadyExistsError):
+            return Applied(action, Result.FAILED, error)
+        resource, now = self._resources[action.kind], self._clock.now()
+        try:
+            return found_instead(self._client, self._claimer, job, resource, action, now)
+        except KubeError as second:
+            return Applied(action, Result.FAILED, second)
+
+    def _created(self, job: TFJob, action: Create) -> Applied:
         self._cache_lag.may_exist(job, action)
         if action.replica is None:
             logger.info("created %s %s", NOUNS[action.kind], action.name, extra={"job": job.metadata.key})
@@ -209,6 +251,12 @@ class ActionRunner:
         if stacks and self._witnesses.stacks is not None:
             self._witnesses.stacks.take(job.metadata, stacks, done)
         return []
+
+
+def _creations(chain: Sequence[Action]) -> Sequence[Create]:
+    """The chain, if it is made of nothing but creations; else nothing."""
+    creations = [action for action in chain if isinstance(action, Create)]
+    return creations if len(creations) == len(chain) else ()
 
 
 def _may_go_on(one: Applied) -> bool:

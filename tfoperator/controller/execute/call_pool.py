@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 _TURNS = 4
 """Calls per thread in a full batch: enough that waiting for its last one costs little, and few enough that the calls of
@@ -55,15 +56,21 @@ class CallPool:
 
     def slow_start(self, calls: Sequence[Callable[[], R]], *, ok: Callable[[R], bool]) -> Results[R]:
         """Make the calls in batches of 1, 2, 4 ...; after a batch with a result that isn't `ok`, make no more."""
+        return self.in_growing_batches(calls, self.all, ok=ok)
+
+    def in_growing_batches(
+        self, items: Sequence[T], do: Callable[[Sequence[T]], list[R]], *, ok: Callable[[R], bool]
+    ) -> Results[R]:
+        """`do` what is to be done about 1, 2, 4 ... of the items; after a result that isn't `ok`, about no more."""
         done: list[R] = []
         size = 1
-        while len(done) < len(calls):
-            batch = self.all(calls[len(done) : len(done) + size])
+        while len(done) < len(items):
+            batch = do(items[len(done) : len(done) + size])
             done += batch
             if not all(ok(result) for result in batch):
                 break
             size = min(size * 2, _TURNS * self._parallelism)
-        return Results(done, range(len(done), len(calls)))
+        return Results(done, range(len(done), len(items)))
 
     def close(self) -> None:
         """Let the calls in flight end, drop those that wait, and join the threads."""

@@ -21,7 +21,7 @@ from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.controller.observe import NO_WITNESSES, CacheLag, Claimer, JobMemory, PodArchive, PodWitnesses
 from tfoperator.controller.plan import PhaseName, Plan
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, Creator
 
 NOTHING_REFUSED: Mapping[str, str] = {}
 
@@ -38,6 +38,7 @@ class PlanExecutor:
         cache_lag: CacheLag,
         memory: JobMemory,
         pool: CallPool,
+        creator: Creator | None = None,
         recorder: Recorder,
         clock: Clock,
         metrics: ControllerMetrics,
@@ -51,7 +52,7 @@ class PlanExecutor:
         """
         self._memory = memory
         self._events = JobEvents(recorder, memory)
-        self._report = Report(self._events, metrics)
+        self._report = Report(self._events, memory, clock, metrics)
         self._status = StatusWriter(
             client, memory=memory, cache_lag=cache_lag, events=self._events, clock=clock, metrics=metrics
         )
@@ -63,6 +64,7 @@ class PlanExecutor:
             memory=memory,
             pool=pool,
             clock=clock,
+            creator=creator,
             archive=archive,
             witnesses=witnesses,
             plan_again=plan_again,

@@ -1,9 +1,10 @@
 """What became of a phase's actions, told to everybody whom it concerns: the outcome, the metrics, the job's owner.
 
 One event for all that a phase created or deleted: an event per pod costs as much as the pod itself. What fails of a
-required object is repeated, or makes the job invalid if the API server refuses it for good. A failure with another
-object (a TensorBoard's, a pod that is to be stopped) is told once per generation and tried again: a job that computes
-for days must not end for its pictures.
+required object is repeated, or makes the job invalid if the API server refuses it for good. That a quota has no room
+for the replacement of a pod that has just ended is not told, unless it lasts. A failure with another object (a
+TensorBoard's, a pod that is to be stopped) is told once per generation and tried again: a job that computes for days
+must not end for its pictures.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tfoperator.api.v1.types import TFJob
+from tfoperator.clock import Clock
 from tfoperator.controller.execute.job_events import JobEvents
 from tfoperator.controller.execute.outcome import (
     AlreadyReported,
@@ -24,20 +26,28 @@ from tfoperator.controller.execute.outcome import (
 )
 from tfoperator.controller.kinds import NOUNS, ObjectKind
 from tfoperator.controller.metrics import ControllerMetrics
+from tfoperator.controller.observe import JobMemory
 from tfoperator.controller.plan import Action, Create, Delete, Patch, PlannedEvent
-from tfoperator.kube.errors import KubeError
+from tfoperator.kube.errors import KubeError, exceeds_quota
 
 _MAX_NAMES = 5
 _VERBS: tuple[tuple[type[Action], str], ...] = ((Create, "Create"), (Patch, "Change"), (Delete, "Delete"))
 _FAILED_TENSORBOARD = "FailedTensorBoard"
 _FAILED_STOP = "FailedStopPod"
 
+_QUOTA_LAG = 5.0
+"""Seconds for which a quota that has no room for a replacement is no news. The controller that counts what a quota has
+left hears of a pod's end when we do, and then has to write it: the replacement is often asked for before."""
+
 
 class Report:
     """Reports what became of actions. Thread-safe, for different jobs at a time."""
 
-    def __init__(self, events: JobEvents, metrics: ControllerMetrics) -> None:
+    def __init__(self, events: JobEvents, memory: JobMemory, clock: Clock, metrics: ControllerMetrics) -> None:
+        """`memory` knows for how long a quota has had no room for a job's pods."""
         self._events = events
+        self._memory = memory
+        self._clock = clock
         self._metrics = metrics
 
     def of(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
@@ -69,6 +79,7 @@ class Report:
 
     def _report_required(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
         failures: dict[tuple[str, str], list[KubeError]] = {}
+        lags = self._quota_lags(job, applied)
         for action, error, message in ((one.action, one.error, one.message) for one in applied):
             if message:
                 self._events.warn_once(job, _reason("Create", action), message)
@@ -76,6 +87,8 @@ class Report:
             if error is None:
                 continue
             outcome.errors.append(error)
+            if lags and _waits_for_quota(action, error):
+                continue
             verb = next(verb for kind, verb in _VERBS if isinstance(action, kind))
             failures.setdefault((_reason(verb, action), _gerund(verb, action)), []).append(error)
             if isinstance(action, Create | Patch) and is_final(error) and not outcome.refused:
@@ -84,6 +97,15 @@ class Report:
             self._events.failed(job, reason, f"Error {what}", errors)
         for kind, verb in ((Delete, "Delete"), (Create, "Create")):
             self._events.emit(job, completion_events(verb, _done(applied, kind)))
+
+    def _quota_lags(self, job: TFJob, applied: Sequence[Applied]) -> bool:
+        """Whether a quota without room for replacements may still count the pods that they replace."""
+        pods = [one for one in applied if isinstance(one.action, Create) and one.action.kind == "pods"]
+        if any(_waits_for_quota(one.action, one.error) for one in pods):
+            return self._memory.no_room(job.metadata.uid, self._clock.monotonic()) < _QUOTA_LAG
+        if pods and all(one.error is None for one in pods):
+            self._memory.has_room(job.metadata.uid)
+        return False
 
     def _report_tensorboard(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
         for kind, verb in _VERBS:
@@ -113,6 +135,10 @@ class Report:
         self._events.failed(job, _FAILED_STOP, "Error stopping pods", failures, once=True)
         for error in failures:
             outcome.errors.append(AlreadyReported(str(error)) if is_refusal(error) else error)
+
+
+def _waits_for_quota(action: Action, error: KubeError | None) -> bool:
+    return isinstance(action, Create) and action.replacement and error is not None and exceeds_quota(error)
 
 
 def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> tuple[PlannedEvent, ...]:

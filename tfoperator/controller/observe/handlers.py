@@ -85,8 +85,10 @@ class JobHandler:
 class OwnedObjectHandler(Generic[T]):
     """Queues the job that controls a pod or service, or that might adopt it.
 
-    Two changes are urgent, for a replica does not run until the job is looked at: a pod has failed, and a deletion has
-    been seen that was the last to be awaited, so that the names are free for what comes next.
+    Two changes are urgent, for a replica does not run until the job is looked at: a pod has failed, and the last of the
+    objects whose deletion was awaited is gone, so that the names are free for what comes next. An object with a grace
+    period is not awaited any more once it is seen to terminate: neither that nor its end, which frees the name, is
+    urgent.
     """
 
     def __init__(

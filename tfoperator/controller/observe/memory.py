@@ -2,9 +2,10 @@
 
 The defaulted and validated spec (the same for one generation, and a job is looked at far more often than changed);
 what the API server refused, so that it becomes a condition instead of a loop; which warnings were given; the
-comparison with the live state that waits to be recorded; since when a change of the status waits; and which replicas
-could not be made. Refusals are forgotten with each comparison: a policy, or a webhook that spoils pods, may have been
-mended since, and no event tells of that. (The status written last is not here: see `cache_lag`.)
+comparison with the live state that waits to be recorded; since when a change of the status waits, and since when a
+quota has no room; which replicas could not be made. Refusals are forgotten with each comparison: a policy, or a webhook
+that spoils pods, may have been mended since, and no event tells of that. (The status written last is not here: see
+`cache_lag`.)
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class _Entry:
         "failed",
         "generation",
         "known_since",
+        "no_room_since",
         "problems",
         "refusals",
         "settled",
@@ -69,6 +71,7 @@ class _Entry:
         self.settled: frozenset[str] | None = None
         self.uncounted: tuple[str, ...] = ()
         self.waiting: _Waiting | None = None
+        self.no_room_since: float | None = None
         self.warned: set[str] = set()
 
 
@@ -126,6 +129,23 @@ class JobMemory:
                 return False
             entry.warned.add(what)
             return True
+
+    def no_room(self, uid: str, now: float) -> float:
+        """A quota has no room for a pod of the job. Returns for how many seconds now; `now` is monotonic."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is None:
+                return 0.0
+            if entry.no_room_since is None:
+                entry.no_room_since = now
+            return now - entry.no_room_since
+
+    def has_room(self, uid: str) -> None:
+        """All pods of the job that were to be created have been."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is not None:
+                entry.no_room_since = None
 
     def compared(self, uid: str, comparison: Comparison) -> None:
         """Have a comparison recorded with the next status write, and what was refused tried again."""

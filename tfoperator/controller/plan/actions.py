@@ -62,11 +62,13 @@ class Create(_ObjectAction, frozen=True, kw_only=True, gc=False):
     """An object to create.
 
     `body` may share parts with other bodies of the plan: encode it, don't change it. `spec_field` is the field of the
-    job that the object is made from, which is to blame if the API server refuses the object.
+    job that the object is made from, which is to blame if the API server refuses the object. `replacement`: a pod of
+    the same replica was there before.
     """
 
     body: dict[str, Any]
     spec_field: str
+    replacement: bool = False
 
 
 class Patch(_ObjectAction, frozen=True, kw_only=True, gc=False):

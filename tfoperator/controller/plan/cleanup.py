@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tfoperator.api.names import replica_of
-from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, ReplicaType, RunPolicy, TFJob
+from tfoperator.api.names import is_parameter_server, replica_of
+from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
+from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, RunPolicy, TFJob
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.restart import node_is_lost
@@ -55,7 +56,13 @@ def delete_everything(draft: Draft, reason: DeleteReason) -> None:
 
 
 def time_to_live_left(job: TFJob, now: datetime) -> float | None:
-    """Seconds until `ttlSecondsAfterFinished` has passed since the job's end; None without a time to live."""
+    """Seconds until `ttlSecondsAfterFinished` has passed since the job's end; None without a time to live.
+
+    A job that MultiKueue has brought here has none: MultiKueue makes what it doesn't find once more, so it has to see
+    the end before the job goes, and deletes it then.
+    """
+    if MULTIKUEUE_ORIGIN_LABEL in job.metadata.labels:
+        return None
     ttl = (job.spec.run_policy or RunPolicy()).ttl_seconds_after_finished
     if ttl is None:
         return None
@@ -91,7 +98,7 @@ def _stop_active(draft: Draft, *, failed: bool) -> None:
     reason = StopReason.FAILED if failed else StopReason.SUCCEEDED
     servers, others_run = [], False
     for pod in filter(_is_active, draft.observed.pods):
-        begun, server = _has_begun(pod), _is_parameter_server(pod)
+        begun, server = _has_begun(pod), is_parameter_server(pod.metadata.labels)
         others_run |= not server and not node_is_lost(pod)
         if not (begun or pod.spec.node_name):
             draft.delete("pods", pod, DeleteReason.FINISHED, as_seen=True)
@@ -117,8 +124,3 @@ def _has_begun(pod: Pod) -> bool:
         container.restart_count > 0 or (container.state is not None and container.state.waiting is None)
         for container in (*status.init_container_statuses, *status.container_statuses)
     )
-
-
-def _is_parameter_server(pod: Pod) -> bool:
-    replica = replica_of(pod.metadata.labels)
-    return replica is not None and replica[0] is ReplicaType.PS

@@ -162,7 +162,10 @@ def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects) -> TFJobStat
         plan_tensorboard(draft, tensorboard, suspended=suspended)
     resumed = not suspended and draft.conditions.is_true(ConditionType.SUSPENDED)
     start = job.status.start_time
-    if not suspended and (resumed or start is None):
+    has_objects = bool(observed.pods or observed.services)
+    if resumed or (start is None and (has_objects or not suspended)):
+        # Also of a job that is suspended before its first status: it was started, as its objects show, and keeps the
+        # network that they have when they are gone.
         start = whole_second(now)
     stall = judge_progress(job, groups, observed, now)
     if stall.ends_as is OnStall.RESTART and not suspended:
@@ -213,7 +216,7 @@ def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects) -> TFJobStat
         job_restarts=job_restarts,
         start_time=start,
         now=now,
-        network=draft.options.network if start is not None or observed.pods or observed.services else None,
+        network=draft.options.network if start is not None else None,
         progress=observed.progress,
     )
 

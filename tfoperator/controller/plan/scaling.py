@@ -122,6 +122,7 @@ def _creation(
         replica=(group.type, replica.index),
         body=body,
         spec_field=f"spec.tfReplicaSpecs[{group.type}].template",
+        replacement=replica.restarts > 0 or restart.number > 0,
     )
 
 

@@ -15,7 +15,7 @@ from enum import Enum
 import msgspec
 
 from tfoperator.api.int_or_percent import allowed, required
-from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
+from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.v1.types import ReplicaType, SuccessPolicy, TFJob
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.times import seconds_between
@@ -78,7 +78,7 @@ def judge(
             return Verdict(Stage.FAILED, f"{failure}. {stalled}", reason=PROGRESS_DEADLINE_EXCEEDED)
         return Verdict(Stage.FAILED, failure)
     if left is not None and left <= 0 and not deadline_waits:
-        return Verdict(Stage.FAILED, _job_failed_because(job, "it was active longer than specified deadline"))
+        return Verdict(Stage.FAILED, _job_failed_because(job, ACTIVE_TOO_LONG))
     if stalled and stall_fails and not suspended:
         return Verdict(Stage.FAILED, stalled, reason=PROGRESS_DEADLINE_EXCEEDED)
     return Verdict(Stage.SUSPENDED if suspended else Stage.ACTIVE, deadline_left=left)

@@ -9,8 +9,8 @@ ends. What is wrong raises what `http.client` raises, so that `wire` translates 
 from __future__ import annotations
 
 import http.client
-import socket
 from collections.abc import Mapping
+from typing import Protocol
 
 from tfoperator.kube.errors import AnswerTooLarge
 
@@ -18,6 +18,14 @@ MAX_HEAD_BYTES = 1 << 17
 _READ_SIZE = 1 << 16
 _MAX_CHUNK_LINE = 4096
 _HEX = frozenset(b"0123456789abcdefABCDEF")
+
+
+class Source(Protocol):
+    """Where the bytes of an answer come from: a socket, mostly."""
+
+    def recv(self, size: int, /) -> bytes:
+        """The next bytes, at most `size` of them; b"" at the end."""
+        ...
 
 
 class Chunks:
@@ -89,7 +97,7 @@ class Answer:
     will_close = False
     """Whether the connection can't be used for another request."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: Source) -> None:
         self.headers: Mapping[str, str] = {}  # names in lower case
         self._sock = sock
         self._buffer = b""
@@ -192,6 +200,38 @@ class Answer:
         self.headers = headers
         connection = headers.get("connection", "").lower()
         self.will_close = "close" in connection or (version == "HTTP/1.0" and "keep-alive" not in connection)
+
+
+class _Incomplete(Exception):
+    """More has to come."""
+
+
+class _Received:
+    """What has come so far of an answer."""
+
+    def __init__(self, data: bytes, *, ended: bool) -> None:
+        self._data = data
+        self._ended = ended
+
+    def recv(self, _: int, /) -> bytes:
+        """All of it, once; then the end, if it has come."""
+        data, self._data = self._data, b""
+        if not data and not self._ended:
+            raise _Incomplete
+        return data
+
+
+def read_received(data: bytes, limit: int, *, ended: bool) -> tuple[Answer, bytes] | None:
+    """The answer, read up to its end, and its body, if `data` is all of it; None if more has to come.
+
+    With `ended` nothing more will. The limit is that of `Answer.read_all`, in bytes. Raises what an Answer raises.
+    """
+    answer = Answer(_Received(data, ended=ended))
+    try:
+        answer.begin()
+        return answer, answer.read_all(limit)
+    except _Incomplete:
+        return None
 
 
 def _too_large(limit: int) -> AnswerTooLarge:

@@ -23,7 +23,9 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 import tfoperator
 from tfoperator.clock import Clock, StopSignal, SystemClock
 from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.tls import ClientCertificate
 from tfoperator.kube.errors import UNDECODABLE, ApiError, ClientClosed, Status, TransportError, error_from_status
+from tfoperator.kube.http.exchange import Exchange
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.transport import Headers, Response, Transport
 from tfoperator.kube.observer import RequestObserver
@@ -147,12 +149,51 @@ class Session:
             return answer
         raise _error(call, answer)
 
-    def _repeated(self, call: Call, send: Callable[[Call, str], R | Response]) -> R:
-        # Tenacity costs more CPU than all else around a request, and hardly any request needs it: only failures do.
+    # The same for a multiplexer, which sends and reads by itself.
+
+    def begin(self, call: Call) -> Exchange | None:
+        """Have a call sent on an idle connection; None if there is none, or if the call has to wait for its turn.
+
+        Raises KubeError.
+        """
+        if call.limited and self._limiter.limits:
+            return None
         try:
-            return self._attempt(call, send)
-        except ApiError as error:
-            failures = [error]
+            exchange = self._transport.begin(*self._request(call, self._credentials.authorization()))
+        except TransportError as error:
+            raise type(error)(f"{call.what}: {error}") from error
+        if exchange is not None and call.limited:
+            self._observer.rate_limiter_wait(call.method, self._transport.host, 0.0)
+        return exchange
+
+    def end(self, call: Call, exchange: Exchange, seconds: float) -> Response:
+        """The answer of an exchange that is complete after so long, always a 2xx. Raises ApiError."""
+        answer = self._transport.end(exchange)
+        self._observe(call, answer.status, seconds)
+        return self._accept(call, answer)
+
+    def fail(self, call: Call, exchange: Exchange, error: Exception, seconds: float) -> TransportError | None:
+        """What has become of a call whose exchange broke off; None if the server can't have seen all of it."""
+        failure = self._transport.fail(exchange, error)
+        if failure is None:
+            return None
+        self._observe(call, 0, seconds)
+        return type(failure)(f"{call.what}: {failure}")
+
+    def go_on(self, call: Call, failure: ApiError) -> Response:
+        """Send a call again that has failed like this, if that is safe. Raises KubeError: that failure if it is not."""
+        if failure.code == 401:
+            return self.call(call)
+        return self._repeated(call, self._send, failure)
+
+    def _repeated(self, call: Call, send: Callable[[Call, str], R | Response], failure: ApiError | None = None) -> R:
+        # Tenacity costs more CPU than all else around a request, and hardly any request needs it: only failures do.
+        if failure is None:
+            try:
+                return self._attempt(call, send)
+            except ApiError as error:
+                failure = error
+        failures = [failure]
 
         def attempt(call: Call, send: Callable[[Call, str], R | Response]) -> R:
             if failures:
@@ -173,8 +214,11 @@ class Session:
                 answer = self._timed(call, send, self._credentials.authorization())
         except TransportError as error:
             raise type(error)(f"{call.what}: {error}") from error
+        return self._accept(call, answer)  # type: ignore[return-value]  # what is no R is a Response with an error in it
+
+    def _accept(self, call: Call, answer: R | Response) -> R | Response:
         if 200 <= answer.status < 300:
-            return answer  # type: ignore[return-value]  # `send` gives a Response for an R only with an error in it
+            return answer
         assert isinstance(answer, Response)
         failure = _error(call, answer)
         if failure.code == 429 or failure.retry_after is not None:
@@ -201,10 +245,13 @@ class Session:
             status = answer.status
             return answer
         finally:
-            seconds = time.perf_counter() - began
-            self._observer.request(call.method, self._transport.host, str(status) if status else "<error>", seconds)
-            if call.written and 200 <= status < 300:
-                self._observer.written(call.method, call.written, call.namespace, seconds)
+            self._observe(call, status, time.perf_counter() - began)
+
+    def _observe(self, call: Call, status: int, seconds: float) -> None:
+        """Tell of one attempt; a status of 0 means that no answer came."""
+        self._observer.request(call.method, self._transport.host, str(status) if status else "<error>", seconds)
+        if call.written and 200 <= status < 300:
+            self._observer.written(call.method, call.written, call.namespace, seconds)
 
     def _header_lines(self, call: Call, authorization: str) -> list[tuple[str, str]]:
         headers = [*self._headers, ("Accept", call.accept)]
@@ -214,10 +261,14 @@ class Session:
             headers.append(("Content-Type", call.content_type))
         return headers
 
-    def _send(self, call: Call, authorization: str) -> Response:
+    def _request(
+        self, call: Call, authorization: str
+    ) -> tuple[str, str, Headers, bytes | None, ClientCertificate | None]:
         headers = self._header_lines(call, authorization)
-        certificate = self._credentials.client_certificate()
-        return self._transport.request(call.method, call.target, headers, call.body, certificate)
+        return call.method, call.target, headers, call.body, self._credentials.client_certificate()
+
+    def _send(self, call: Call, authorization: str) -> Response:
+        return self._transport.request(*self._request(call, authorization))
 
     def _open(self, call: Call, authorization: str) -> ByteStream | Response:
         headers = self._header_lines(call, authorization)

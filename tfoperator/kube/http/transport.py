@@ -23,6 +23,7 @@ from tfoperator.clock import Clock, SystemClock
 from tfoperator.kube.config.tls import ClientCertificate, TlsContexts, TlsOptions
 from tfoperator.kube.errors import ClientClosed, TransportError
 from tfoperator.kube.http.answer import Answer
+from tfoperator.kube.http.exchange import Exchange
 from tfoperator.kube.http.proxy import choose_proxy
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.wire import (
@@ -45,6 +46,7 @@ MAX_RESPONSE_BYTES = 256 << 20
 """An unpaged list of 10,000 TFJobs is about 100 MB."""
 
 _CLOSED = "the client is closed"
+_CUT_OFF = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -153,6 +155,48 @@ class Transport:
             return self._exchange(self._connect(context), context, message)
         except _Lost as lost:
             raise self._lost(lost) from lost.__cause__
+
+    def begin(
+        self,
+        method: str,
+        target: str,
+        headers: Headers = (),
+        body: bytes | None = None,
+        certificate: ClientCertificate | None = None,
+    ) -> Exchange | None:
+        """A request, of which nothing is sent yet, on an idle connection that is still good; None if there is none.
+
+        To be given to `end`, or to `fail`.
+        """
+        context = self._tls.context(certificate) if self._tls else None
+        sock = self._take_idle(context)
+        if sock is None:
+            return None
+        limit = self._max_response_bytes
+        return Exchange(sock, self._render(method, target, headers, body), context, self._timeout, limit)
+
+    def end(self, exchange: Exchange) -> Response:
+        """The answer of an exchange that is complete."""
+        answer = exchange.answer
+        assert answer is not None
+        if answer.will_close:
+            self._discard(exchange.sock)
+        else:
+            exchange.sock.settimeout(self._timeout)
+            self._keep(exchange.sock, exchange.context)
+        return Response(answer.status, answer.headers, exchange.body)
+
+    def fail(self, exchange: Exchange, error: Exception) -> TransportError | None:
+        """What has become of an exchange that broke off with this error; None if the server can't have seen all of it.
+
+        Then it may be sent again, on a connection that is not known to be bad.
+        """
+        self._discard(exchange.sock)
+        if isinstance(error, TransportError):
+            return error
+        if isinstance(error, _CUT_OFF) and not exchange.has_received:
+            return None if exchange.unsent and not self._closed else self._lost(_Lost(sent=not exchange.unsent))
+        return self._broken(error)
 
     def open_stream(
         self, target: str, headers: Headers = (), certificate: ClientCertificate | None = None
@@ -340,7 +384,7 @@ class Transport:
             response = Answer(sock)
             response.begin()
         except BROKEN as error:
-            if isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            if isinstance(error, _CUT_OFF):
                 raise _Lost(sent=response is not None) from error
             raise self._broken(error) from error
         return response

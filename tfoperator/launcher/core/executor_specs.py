@@ -49,7 +49,8 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
 class Executor(Protocol):
     """A Python class that does a component's work; made without arguments for each execution.
 
-    It may raise `PermanentFailure` or `RetryableFailure`; anything else that it raises is permanent.
+    It may raise `PermanentFailure` or `RetryableFailure`; `sys.exit` means what it does in a container. Anything else
+    that it raises is permanent.
     """
 
     def do(
@@ -93,6 +94,8 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
             raise ComponentError(
                 f"{path!r} is no class that can be imported (package.module:Class): {error}{where}"
             ) from error
+        except SystemExit as error:
+            raise ComponentError(f"{path!r} can't be imported: its module calls sys.exit({error.code!r})") from error
         if not isinstance(found, type) or not callable(getattr(found, "do", None)):
             raise ComponentError(
                 f"{path} is no executor: that is a class with a method do(inputs, outputs, properties)"

@@ -114,7 +114,10 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             if threading.current_thread() is threading.main_thread():
                 raise
             raise LaunchCancelled(f"component {self.component.name}: cancelled; its class was interrupted") from None
-        except Exception as error:
+        except SystemExit as error:
+            end = _exited(error)
+        except BaseException as error:
+            # Also what is no Exception, as asyncio's CancelledError: nothing of a class may end the whole process.
             logger.exception("component %s failed", self.component.name)
             end = ContainerEnd(exit_code=1, message=f"{type(error).__name__}: {error}")
         output = self._read_output()
@@ -143,3 +146,13 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             logger.error("component %s: caching is disabled: its class has no source file", self.component.name)
             return ""
         return "sha256:" + hashlib.sha256(Path(source).read_bytes()).hexdigest()
+
+
+def _exited(error: SystemExit) -> ContainerEnd:
+    """What `sys.exit` means, as Python has it for a process: no code is 0, and what is no number is a message and 1."""
+    code = error.code
+    if code is None:
+        return ContainerEnd(exit_code=0)
+    if isinstance(code, int):
+        return ContainerEnd(exit_code=code & 0xFF)
+    return ContainerEnd(exit_code=1, message=str(code))

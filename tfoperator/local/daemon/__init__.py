@@ -3,6 +3,6 @@
 `python -m tfoperator.local.daemon` is that process (`__main__`); commands import only the files' part.
 """
 
-from tfoperator.local.daemon.state_directory import DaemonState, StateDirectory, default_state_directory
+from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory, default_state_directory
 
-__all__ = ["DaemonState", "StateDirectory", "default_state_directory"]
+__all__ = ["RUNS_ALREADY", "DaemonState", "StateDirectory", "default_state_directory"]

@@ -22,7 +22,7 @@ import msgspec
 import yaml
 
 from tfoperator.local.controlplane import ControlPlane, PageMaker
-from tfoperator.local.daemon.state_directory import DaemonState, StateDirectory
+from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory
 from tfoperator.local.identity import identify
 from tfoperator.local.private_files import write_private
 from tfoperator.local.runtime import RECORDS, RuntimeName, RuntimeUnavailable, kill_recorded
@@ -43,6 +43,8 @@ def serve(
 ) -> int:
     """Run a control plane until SIGTERM or SIGINT; a second one kills what is slow to stop. Returns the exit code.
 
+    Whose output is the directory's log begins that anew once it has the lock, and without the lock leaves it alone.
+
     Raises OSError, RuntimeUnavailable if it can't start.
     """
     state.create()
@@ -50,8 +52,12 @@ def serve(
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if state.is_log_of(sys.stdout.fileno()):
+                return RUNS_ALREADY  # the log is the other's, and `up` waits for that
             logger.error("a control plane runs in %s already", state.root)
             return 1
+        if state.is_log_of(sys.stdout.fileno()):
+            os.truncate(state.log, 0)  # it is appended to, so nobody's position is wrong now
         for name in kill_recorded(state.run / RECORDS):
             logger.info("killed %s, left behind by a crash", name)
         # A queue, because its put is the one hand-over to the main thread that is safe in a signal handler.

@@ -7,6 +7,7 @@ volumes, process records and the log archive.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,9 @@ import msgspec
 from tfoperator.local.identity import ProcessIdentity, is_alive
 from tfoperator.local.private_files import write_private
 from tfoperator.local.runtime import RuntimeName
+
+RUNS_ALREADY = 75
+"""How a background process ends that has found another one in its directory: EX_TEMPFAIL of sysexits.h."""
 
 
 class DaemonState(msgspec.Struct, frozen=True, rename="camel"):
@@ -51,6 +55,22 @@ class StateDirectory:
         """Make the directory, for its owner only."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.root.chmod(0o700)
+
+    def is_locked(self) -> bool:
+        """Whether a control plane runs here, or is about to."""
+        with self.lock.open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def is_log_of(self, descriptor: int) -> bool:
+        """Whether what is written to a file descriptor comes into the log."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), self.log.stat())
+        except OSError:
+            return False
 
     def read(self) -> DaemonState | None:
         """What is noted about the control plane, None if nothing (readable) is."""

@@ -1,4 +1,4 @@
-"""A container's environment and command line, computed as the kubelet computes them. Pure.
+"""A container's environment and command line, computed as the kubelet computes them. Pure, given a machine.
 
 `$(NAME)` stands for a variable, `$$` for a dollar sign, and a name that isn't defined stays as it is written:
 programs rely on all three, so a pod's arguments must come out here exactly as they do in a cluster.
@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 
 from tfoperator.kube.pod_spec import Container, EnvVar, FieldRef, KeyRef
-from tfoperator.local.runtime import LOOPBACK, LocalPod
+from tfoperator.local.node.resource_values import resource_value
+from tfoperator.local.runtime import LOOPBACK, LaunchError, LocalPod
+from tfoperator.local.usage import Machine
 
 Data = Mapping[str, bytes]
 """The decoded content of a ConfigMap or Secret."""
@@ -21,6 +23,10 @@ Sources = Callable[[str, str], Data | None]
 
 Tokens = Callable[[str, int], str]
 """Gets a token of the pod's service account for an audience, valid for so many seconds. Raises ContainerConfigError."""
+
+
+NO_VALUE = 125
+"""The exit code of a container whose variable can never have a value: `docker run` has it for what it can't start."""
 
 
 class ContainerConfigError(Exception):
@@ -43,7 +49,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> str:
-    """The value of a downward-API field. Raises ContainerConfigError for one that no pod has."""
+    """The value of a downward-API field. Raises LaunchError for one that no pod has."""
     path = reference.field_path
     meta = pod.metadata
     if match := _SUBSCRIPT.match(path):
@@ -64,14 +70,18 @@ def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> s
     if path in ("metadata.labels", "metadata.annotations"):
         pairs = meta.labels if path.endswith("labels") else meta.annotations
         return "\n".join(f'{key}="{value}"' for key, value in sorted(pairs.items()))
-    raise ContainerConfigError(f"fieldRef {path!r} names no field that a pod offers")
+    raise LaunchError(f"fieldRef {path!r} names no field that a pod offers", NO_VALUE)
 
 
-def environment(pod: LocalPod, container: Container, sources: Sources, pod_ip: str = LOOPBACK) -> dict[str, str]:
+def environment(
+    pod: LocalPod, container: Container, sources: Sources, pod_ip: str = LOOPBACK, machine: Machine | None = None
+) -> dict[str, str]:
     """The variables of a container: `envFrom` first, then `env` in order, which may refer to earlier ones.
 
-    As with the kubelet, `$(NAME)` in `env` sees earlier entries of `env` but not those of `envFrom`. Raises
-    ContainerConfigError when something that isn't optional is missing.
+    As with the kubelet, `$(NAME)` in `env` sees earlier entries of `env` but not those of `envFrom`. `machine` is
+    what there is where nothing limits a container; by default this one.
+
+    Raises ContainerConfigError when something that isn't optional is missing, LaunchError for what can't ever be there.
     """
     result: dict[str, str] = {}
     for source in container.env_from or ():
@@ -82,7 +92,7 @@ def environment(pod: LocalPod, container: Container, sources: Sources, pod_ip: s
             result.update({source.prefix + key: _text(value) for key, value in data.items()})
     defined: dict[str, str] = {}
     for variable in container.env or ():
-        value = _value(pod, container, variable, defined, sources, pod_ip)
+        value = _value(pod, container, variable, defined, sources, pod_ip, machine)
         if value is not None:
             defined[variable.name] = result[variable.name] = value
     return result
@@ -107,6 +117,7 @@ def _value(
     defined: Mapping[str, str],
     sources: Sources,
     pod_ip: str,
+    machine: Machine | None,
 ) -> str | None:
     source = variable.value_from
     if source is None:
@@ -116,9 +127,13 @@ def _value(
     for kind, reference in (("ConfigMap", source.config_map_key_ref), ("Secret", source.secret_key_ref)):
         if reference is not None:
             return _key(kind, reference, sources)
-    raise ContainerConfigError(
-        f"env {variable.name} of container {container.name!r}: this kind of valueFrom is not available locally"
-    )
+    where = f"env {variable.name} of container {container.name!r}"
+    if source.resource_field_ref is None:
+        raise LaunchError(f"{where}: this kind of valueFrom is not available locally", NO_VALUE)
+    try:
+        return resource_value(pod, container, source.resource_field_ref, machine or Machine.this())
+    except ValueError as error:
+        raise LaunchError(f"{where}: {error}", NO_VALUE) from None
 
 
 def object_data(kind: str, name: str, sources: Sources, *, optional: bool) -> Data:

@@ -17,6 +17,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.event import Event
 from tfoperator.local.controlplane import ControlPlane, PageMaker
 from tfoperator.local.run.container_output import OutputReader
+from tfoperator.local.run.free_space import full_disk
 from tfoperator.local.run.kernel_log import read_kernel_log
 from tfoperator.local.run.lifecycle import Interrupt, JobLifecycle, OperatorFailed, PageLink, SeenJob
 from tfoperator.local.run.listener import RunListener
@@ -155,6 +156,7 @@ class JobRun:
             peaks=plane.runtime.peaks,
             outcome=outcome,
             kernel_log=read_kernel_log,
+            full_disk=lambda: full_disk([self._run_dir, self._work_dir or Path()]),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import BinaryIO
 
+from tfoperator.controlchars import shown_line
 from tfoperator.local.runtime import LogFile
 
 _CHUNK = 1024 * 1024
@@ -123,5 +124,4 @@ class LogTail:
 
 
 def _text(line: bytes) -> str:
-    # A progress bar rewrites its line by carriage returns: what it shows last is what a person would see.
-    return line.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
+    return shown_line(line.decode(errors="replace"))

@@ -108,11 +108,13 @@ def job_result(
     peaks: PeakMemory | None = None,
     outcome: RunOutcome = RunOutcome.FAILED,
     kernel_log: Callable[[], Iterable[str]] = tuple,
+    full_disk: Callable[[], str] = str,
 ) -> JobResult:
     """Sum up a job from its last state, the pods that it ever had, their logs, and its `log_dir` on this machine.
 
     `peaks` knows how much memory their containers had. `outcome` is the run's, which is a job's own if it has not
-    ended. `kernel_log` is asked where a process was killed.
+    ended. `kernel_log` is asked where a process was killed, and `full_disk`, which folder's disk is full, where
+    a replica has failed.
     """
     peaks = peaks or PeakMemory()
     end = final_condition(job)
@@ -129,6 +131,8 @@ def job_result(
         [replica_facts(job, by_name[pod], _chosen(attempts[pod])) for pod in names],
     )
     facts = with_kernel_log(facts, [log for found in attempts.values() for log, _ in found], kernel_log)
+    if any(replica.state is ReplicaState.FAILED for replica in facts.replicas):
+        facts = msgspec.structs.replace(facts, full_disk=full_disk())
     return JobResult(
         namespace=job.metadata.namespace,
         name=job.metadata.name,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from datetime import datetime
 from pathlib import Path
+
+from tfoperator.controlchars import shown_lines
 
 _CHUNK = 64 * 1024
 
@@ -64,7 +65,9 @@ class LogFile:
 
 
 def last_lines(path: Path, count: int, max_bytes: int | None = None) -> list[str]:
-    """The last lines of a log, without line ends; undecodable bytes are replaced. Empty if there is no file.
+    """The last lines of a log, as a terminal shows them, without line ends; undecodable bytes are replaced.
+
+    Empty if there is no file.
 
     With `max_bytes` no more than these are read: what is left of a first line that was longer stands first.
     """
@@ -74,12 +77,11 @@ def last_lines(path: Path, count: int, max_bytes: int | None = None) -> list[str
             if max_bytes is not None:
                 start = max(start, stream.seek(0, os.SEEK_END) - max_bytes)
             stream.seek(start)
-            lines = deque(
-                stream.read(-1 if max_bytes is None else max_bytes).decode(errors="replace").splitlines(), maxlen=count
-            )
+            text = stream.read(-1 if max_bytes is None else max_bytes).decode(errors="replace")
     except OSError:
         return []
-    return list(lines)
+    lines = shown_lines(text)
+    return lines[max(0, len(lines) - count) :]
 
 
 def tail_offset(path: Path, lines: int) -> int:

@@ -44,6 +44,11 @@ def graph_of(pipeline: Pipeline) -> Graph:
             f"pipeline {pipeline.pipeline_name}: there is more than one {', '.join(twice)}: tell them apart by "
             "instance_name, or with_id"
         )
+    if alike := sorted(name for name in names if [one.casefold() for one in names].count(name.casefold()) > 1):
+        raise ComponentError(
+            f"pipeline {pipeline.pipeline_name}: {', '.join(alike)} differ in case only, and would share their records "
+            "on file systems where case doesn't count (macOS): tell them apart by instance_name, or with_id"
+        )
     steps = [_step(pipeline, component) for component in pipeline.components]
     return Graph(pipeline.pipeline_name, pipeline.pipeline_root.rstrip("/"), in_order(pipeline.pipeline_name, steps))
 

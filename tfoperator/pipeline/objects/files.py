@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import shlex
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,12 @@ from pathlib import Path
 from tfoperator.pipeline.objects.object_store import ObjectConflict, ObjectStoreError, Stored
 
 _PARTIAL = ".partial-"
+
+MARKER = "tfoperator-store"
+"""The file that a store has from its beginning. A folder on which nothing is mounted any more does not have it."""
+
+_OF_OLD_STORES = ("metadata", "runs")
+"""What was there before the marker was invented."""
 
 
 class FileObjects:
@@ -29,6 +36,35 @@ class FileObjects:
 
     def __str__(self) -> str:
         return str(self._folder)
+
+    def begin(self) -> None:
+        """Mark it as a store, if it is not marked yet. Raises ObjectStoreError if it must not be begun here."""
+        if (self._folder / MARKER).exists():
+            return
+        old = self.is_begun()
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self._folder / MARKER).write_text("Here are the records of pipelines. Leave this file where it is.\n")
+        except OSError as error:
+            if not old:  # who may only read has the store none the less
+                raise ObjectStoreError(f"{error.filename or self._folder}: {error.strerror}") from error
+
+    def is_begun(self) -> bool:
+        """Whether there is a store; False if one can be begun here.
+
+        A folder that is empty, with nothing mounted on it, may be one on which something should be mounted: what would
+        be written there is hidden as soon as it is, and until then all runs seem to be gone. Raises ObjectStoreError.
+        """
+        if any((self._folder / name).exists() for name in (MARKER, *_OF_OLD_STORES)):
+            return True
+        nearest = next(one for one in (self._folder, *self._folder.parents) if one.exists())
+        if _is_empty(nearest) and not nearest.is_mount():
+            folder = shlex.quote(str(self._folder))
+            raise ObjectStoreError(
+                f"{self._folder}: no records are here, and {nearest} is empty. If they are on a volume or another "
+                f"machine, mount that. For new ones: mkdir -p {folder} && touch {folder}/{MARKER}"
+            )
+        return False
 
     def get(self, key: str) -> Stored | None:
         """See `ObjectStore`."""
@@ -97,6 +133,14 @@ class FileObjects:
             yield
         except OSError as error:
             raise ObjectStoreError(f"{error.filename or self._folder}: {error.strerror}") from error
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as found:
+            return next(found, None) is None
+    except OSError:
+        return False
 
 
 def _raise_unless_absent(error: OSError) -> None:

@@ -23,6 +23,7 @@ from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress
 from tfoperator.pipeline.local_paths import local_path
 from tfoperator.pipeline.object_home import ObjectHome, open_home
 from tfoperator.pipeline.ownership import Ownership
+from tfoperator.pipeline.runner.exposure import check_records_are_hidden
 from tfoperator.pipeline.runner.interrupting import on_signals
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
 from tfoperator.pipeline.runner.outcome import PipelineCancelled, PipelineFailed, PipelineResult, outcome_of
@@ -177,7 +178,7 @@ class PipelineRunner:
             self._chooser.check_names(known)
             parts = RunParts(home, store, graph, run, None, pipeline.enable_cache)
             launch = self._launch(parts, graph.step(step))
-            launch.launcher.check()
+            self._check_step(step, launch.launcher)
             if begun is None or begun.state != run.state:
                 store.put_run(run)
             with on_signals(self.cancel):
@@ -191,7 +192,12 @@ class PipelineRunner:
     def check(self, pipeline: Pipeline) -> dict[str, str]:
         """What would be launched, by step, and all that is wrong with it: ComponentError. Contacts nobody."""
         graph = _absolute(graph_of(pipeline))
-        return {step.name: self._chosen(graph, step, "RUN").dry_run() for step in graph.steps}
+        shown: dict[str, str] = {}
+        for step in graph.steps:
+            launcher = self._chosen(graph, step, "RUN")
+            shown[step.name] = launcher.dry_run()
+            check_records_are_hidden(step.name, launcher, str(self._place))
+        return shown
 
     def _chosen(
         self, graph: Graph, step: Step, run_id: str, context: LaunchContext | None = None
@@ -203,7 +209,11 @@ class PipelineRunner:
         """Everything about every step is checked before the first of them begins."""
         self._chooser.check_names([step.name for step in graph.steps])
         for step in graph.steps:
-            self._chosen(graph, step, "RUN", self._context).check()
+            self._check_step(step.name, self._chosen(graph, step, "RUN", self._context))
+
+    def _check_step(self, step: str, launcher: BaseComponentLauncher) -> None:
+        launcher.check()
+        check_records_are_hidden(step, launcher, str(self._place))
 
     def _launch(self, parts: RunParts, step: Step) -> StepLaunch:
         launch = StepLaunch(parts, step, self._context, self._listener)

@@ -74,6 +74,8 @@ class Scheduler:
     def _work(self, launch: StepLaunch, ended: queue.SimpleQueue[StepView]) -> None:
         try:
             view = launch.run()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, `run` waits for the end of this step
+            view = launch.broken(error)
         finally:
             with self._lock:
                 self._running.pop(launch.name, None)

@@ -78,7 +78,7 @@ class StepLaunch:
         return self._view
 
     def run(self) -> StepView:
-        """Launch it; how it has ended. Never raises."""
+        """Launch it; how it has ended. Raises no Exception."""
         try:
             self.result = result = self.launcher.launch()
         except LaunchCancelled as error:
@@ -90,14 +90,17 @@ class StepLaunch:
             return self._ended(StepState.RETRYABLE, str(error))
         except (PermanentFailure, ComponentError) as error:
             return self._ended(StepState.FAILED, str(error))
-        except Exception as error:
-            # The record says what was created; what it was that failed, nobody knows.
-            logger.exception("step %s: its launch failed", self.name)
-            self.unfinished = True
-            return self._ended(StepState.RETRYABLE, f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - it is logged there
+            return self.broken(error)
         state = StepState.CACHED if result.cached else StepState.SUCCEEDED
         view = self._ended(state, "")
         return msgspec.structs.replace(view, attempts=result.attempts, execution_id=result.execution_id)
+
+    def broken(self, error: BaseException) -> StepView:
+        """Its launch ended in a way that nobody has foreseen. The record says what was created; it may still run."""
+        logger.error("step %s: its launch failed", self.name, exc_info=error)
+        self.unfinished = True
+        return self._ended(StepState.RETRYABLE, f"{type(error).__name__}: {error}")
 
     def _ended(self, state: StepState, message: str) -> StepView:
         return msgspec.structs.replace(self._view, state=state, ended=self._clock.now(), message=message)

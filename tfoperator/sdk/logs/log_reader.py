@@ -101,8 +101,9 @@ class LogReader(JobAccess):
         With `archive_dir` (or `$TFOPERATOR_ARCHIVE_DIR`), the operator's log archive, it also finds what pods have
         logged that were deleted since: the log of a replica without a pod, and with `previous` that of the pod before.
         A job that is gone itself is looked up there by its name alone. Raises JobNotFound, which says whose logs there
-        are if not those asked for, and OSError if the archive can't be read. It keeps no times of lines: with
-        `since_seconds` it has the whole log of a pod that was kept since then.
+        are if not those asked for, JobElsewhere if MultiKueue has the job run on another cluster, and OSError if the
+        archive can't be read. It keeps no times of lines: with `since_seconds` it has the whole log of a pod that was
+        kept since then.
         """
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
         try:
@@ -123,6 +124,8 @@ class LogReader(JobAccess):
             timestamps=timestamps,
         )
         archived = self._kept_since(self._archived(name, namespace, job.metadata.uid, which), since_seconds)
+        if not pods and not archived:
+            self._be_here(job)
         return add_archived(pods, texts, archived, container=container, previous=previous, tail_lines=tail_lines)
 
     def stream_job_logs(
@@ -139,12 +142,14 @@ class LogReader(JobAccess):
         timestamps: bool = False,
         on_wait: Callable[[str], object] | None = None,
     ) -> JobLogStream:
-        """An iterator over `LogLine`s as they are written, through restarts; see `JobLogStream`. Raises JobNotFound.
+        """An iterator over `LogLine`s as they are written, through restarts; see `JobLogStream`.
 
+        Raises JobNotFound, and JobElsewhere if MultiKueue has the job run on another cluster.
         A `LogLine` has the line as `text`, and says whose it is: `replica` (`worker-0`), `pod` and `container`.
         `since_seconds` and `timestamps` are as for `get_job_logs`.
         """
         job = self.get_job(name, namespace)
+        self._be_here(job)
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
         return JobLogStream(
             self._client,

@@ -16,6 +16,7 @@ import msgspec
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_of
 from tfoperator.api.v1.types import TFJob
 from tfoperator.archive import ArchivedContainer, ArchivedPod, read_archived
+from tfoperator.controlchars import shown_lines
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
@@ -89,12 +90,12 @@ class ClusterLogs:
                         size -= len(pieces.popleft())
         except KubeError as error:
             logger.debug("no log of %s: %s", meta.name, error)
-        return _lines(b"".join(pieces).decode(errors="replace"))
+        return tuple(shown_lines(b"".join(pieces).decode(errors="replace")))
 
     def of_archive(self, record: ArchivedPod, container: ArchivedContainer, *, previous: bool) -> tuple[str, ...]:
         """See `Logs`. Reads a file."""
         text = read_archived(record, container, previous=previous, tail_lines=TAIL_LINES) or ""
-        return _lines(text[-TAIL_BYTES:])
+        return tuple(shown_lines(text[-TAIL_BYTES:]))
 
 
 def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], logs: Logs) -> JobFacts:
@@ -262,7 +263,3 @@ def _archived_container(record: ArchivedPod) -> ArchivedContainer | None:
     failed = [one for one in record.containers if one.exit_code not in (None, 0)]
     named = [one for one in (*failed, *record.containers) if one.name == DEFAULT_CONTAINER_NAME]
     return next(iter((*named, *failed, *(one for one in record.containers if not one.init))), None)
-
-
-def _lines(text: str) -> tuple[str, ...]:
-    return tuple(text.splitlines())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, MANAGED_SELECTOR, replica_name
@@ -35,19 +35,30 @@ _PART = re.compile(rf"(.+)-(?:{'|'.join(kind.lower() for kind in ReplicaType)})-
 
 
 class Health(InformerMetrics):
-    """Why a kind can't be read at present, by its plural. Thread-safe."""
+    """Why a kind can't be read at present, by its plural. Thread-safe.
+
+    Each namespace has informers of its own: a kind can be read once all of them read it.
+    """
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._lock = threading.Lock()  # guards what follows
-        self._problems: dict[str, str] = {}
+        self._problems: dict[str, str] = {}  # by informer, "" for one without
         self._unwatched: set[str] = set()  # informers whose last attempt to watch was refused
 
     @property
     def problems(self) -> dict[str, str]:
-        """The reasons, as the API server or the connection gave them in one word."""
+        """The reasons, as the API server or the connection gave them in one word.
+
+        Where a kind is read by several informers each reason comes with the namespaces that it holds for.
+        """
         with self._lock:
-            return dict(self._problems)
+            known = dict(self._problems)
+        found: dict[str, dict[str, list[str]]] = {}
+        for informer, reason in sorted(known.items()):
+            kind, _, namespace = informer.partition("/")
+            found.setdefault(kind, {}).setdefault(reason, []).append(namespace)
+        return {kind: told for kind, reasons in found.items() if (told := _in_words(reasons))}
 
     def list_failed(self, informer: str, reason: str) -> None:
         """It can't be read."""
@@ -75,15 +86,18 @@ class Health(InformerMetrics):
         self._set(informer, "")
 
     def _set(self, informer: str, reason: str) -> None:
-        kind = informer.partition("/")[0]
         with self._lock:
-            if self._problems.get(kind, "") == reason:
-                return
-            if reason:
-                self._problems[kind] = reason
-            else:
-                del self._problems[kind]
-        self._changed()
+            before = self._problems.get(informer, "")
+            self._problems[informer] = reason
+        if before != reason:
+            self._changed()
+
+
+def _in_words(reasons: Mapping[str, Sequence[str]]) -> str:
+    """What is wrong, by the namespaces that it is wrong in; "" for those without."""
+    several = sum(map(len, reasons.values())) > 1
+    told = ((reason, namespaces) for reason, namespaces in reasons.items() if reason)
+    return "; ".join(f"{reason} in {', '.join(namespaces)}" if several else reason for reason, namespaces in told)
 
 
 class Board:

@@ -9,11 +9,19 @@ from urllib.parse import urlsplit
 
 from tfoperator.api.job_conditions import condition_of, final_condition, has_condition
 from tfoperator.api.names import replica_name, tensorboard_name
-from tfoperator.api.queues import queue_name
+from tfoperator.api.queues import is_multikueue, queue_name
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.event import Event
-from tfoperator.sdk.queues import JobQueue, is_multikueue
-from tfoperator.sdk.states import container_status, job_state, pod_order, waiting_reason
+from tfoperator.sdk.queues import JobQueue
+from tfoperator.sdk.states import (
+    container_status,
+    job_state,
+    pod_order,
+    ready_text,
+    restart_count,
+    waiting_reason,
+    wanted_replicas,
+)
 from tfoperator.ui.jobs.history import Point
 from tfoperator.ui.jobs.objects import SeenJob, SeenPod
 from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
@@ -40,9 +48,9 @@ def job_row(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
         "state": job_state(job),
         "flags": [flag for flag in _FLAGS if has_condition(job, flag)],
         "message": _short(_message(job, queue)),
-        "ready": _ready(job),
-        "replicas": _wanted(job),
-        "restarts": status.restarts,
+        "ready": ready_text(job),
+        "replicas": wanted_replicas(job),
+        "restarts": restart_count(job),
         "created": _time(meta.creation_timestamp),
         "started": _time(status.start_time),
         "completed": _time(status.completion_time),
@@ -96,7 +104,8 @@ def replica_rows(job: TFJob, pods: Sequence[SeenPod], records: Mapping[str, PodR
     for kind, spec in job.spec.tf_replica_specs.items():
         wanted = spec.desired if spec is not None else 0
         missing = [f"{kind.lower()}-{i}" for i in range(min(wanted, 1000)) if f"{kind.lower()}-{i}" not in known]
-        rows += [{"name": name, "state": "No pod", "pod": "", "spans": []} for name in missing]
+        state = "Elsewhere" if is_multikueue(job) else "No pod"
+        rows += [{"name": name, "state": state, "pod": "", "spans": []} for name in missing]
     return rows
 
 
@@ -184,22 +193,11 @@ def _message(job: TFJob, queue: JobQueue | None) -> str:
     for kind in (ConditionType.RUNNING if state == ConditionType.CREATED else state, ConditionType.RUNNING, state):
         condition = condition_of(job, kind)
         if condition is not None:
-            return condition.message
+            return condition.message + (f" (on cluster {queue.cluster})" if queue is not None and queue.cluster else "")
     if is_multikueue(job):
         where = f"cluster {queue.cluster}" if queue is not None and queue.cluster else "a cluster that it chooses"
         return f"MultiKueue is in charge of this job, and has it run on {where}."
     return job.decode_error or "The operator has not looked at this job yet."
-
-
-def _wanted(job: TFJob) -> dict[str, int]:
-    return {kind: spec.desired for kind, spec in job.spec.tf_replica_specs.items() if spec is not None}
-
-
-def _ready(job: TFJob) -> str:
-    if job.status.ready:
-        return job.status.ready
-    ready = sum(status.ready for status in job.status.replica_statuses.values())
-    return f"{ready}/{sum(_wanted(job).values())}"
 
 
 def _tensorboard(job: TFJob) -> dict[str, Any] | None:

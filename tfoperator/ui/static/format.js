@@ -62,7 +62,7 @@ export const count = (value) => value.toLocaleString("en-US");
 const OK = new Set(["Succeeded", "Completed", "Cached"]);
 const BAD = new Set(["Failed", "Stalled", "Interrupted"]);
 const RUN = new Set(["Running"]);
-const IDLE = new Set(["Cancelled", "Not run", "Waiting", "Suspended", "Gone", "Stopped", "Terminating", "No pod"]);
+const IDLE = new Set(["Cancelled", "Not run", "Waiting", "Suspended", "Gone", "Stopped", "Terminating", "No pod", "Elsewhere"]);
 
 /** ok, bad, run, wait or "" (nothing to see): how a state looks. */
 export function tone(state) {

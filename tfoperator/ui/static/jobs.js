@@ -15,7 +15,7 @@ const JOBS = {
   trouble: (reasons) => `What is shown may be old or incomplete: the API server can't be read (${reasons}).`,
   state: stateOf,
   text: (job) => `${job.name} ${job.namespace} ${job.message}`,
-  value: (by) => ({ name: (job) => job.name, restarts: (job) => job.restarts, created: (job) => job.created ?? 0 })[by],
+  value: (by) => ({ name: (job) => job.name, restarts: (job) => job.restarts ?? 0, created: (job) => job.created ?? 0 })[by],
   draw(parts, job) {
     const state = stateOf(job), { percent, left } = progressOf(job.progress);
     const going = percent !== null && !job.completed && state === "Running";
@@ -23,7 +23,7 @@ const JOBS = {
       name: job.name, place: job.namespace, address: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`,
       state, tone: tone(state), percent, hint: job.message,
       does: going ? `${Math.round(percent)}%${left === null ? "" : `, ${duration(left)} left`}` : told(job.message, job),
-      cells: [job.ready, String(job.restarts), ago(job.created)],
+      cells: [job.ready, String(job.restarts ?? "-"), ago(job.created)],
     });
   },
 };

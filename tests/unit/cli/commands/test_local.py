@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import socket
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.unit.cli.conftest import Run
 from tests.unit.local.node.pods import python
-from tfoperator.local.daemon import DaemonState, StateDirectory
+from tfoperator.local.daemon import RUNS_ALREADY, DaemonState, StateDirectory
 from tfoperator.local.identity import ProcessIdentity, identify
 
 
@@ -67,3 +72,40 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, run: Run) -> None:
         port = taken.getsockname()[1]
         said = run("local", "up", "--port", str(port), "--state-dir", str(tmp_path), code=1)
         assert f"Address already in use: '127.0.0.1:{port}'" in said.err
+
+
+def test_a_control_plane_begins_its_log_anew(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "daemon.log").write_text("of the last one\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        run("local", "up", "--port", str(taken.getsockname()[1]), "--state-dir", str(tmp_path), code=1)
+    log = (tmp_path / "daemon.log").read_text()
+    assert "of the last one" not in log
+    assert "can't start" in log
+
+
+def test_two_that_are_started_at_the_same_time_are_one_and_its_log_stays(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = StateDirectory(tmp_path)
+    state.create()
+    state.log.write_text("of the first one\n")
+    mine = identify(os.getpid())
+    assert mine is not None
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def started_second(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = start(*arguments, **options)
+        assert process.wait(60) == RUNS_ALREADY
+        state.write(DaemonState(mine, "https://127.0.0.1:1", datetime.now(UTC), "/work"))
+        started.append(process)
+        return process
+
+    with state.lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        monkeypatch.setattr(subprocess, "Popen", started_second)
+        said = run("local", "up", "--state-dir", str(tmp_path), code=0)
+    assert len(started) == 1
+    assert said.out.startswith("export KUBECONFIG=")
+    assert f"pid {os.getpid()}" in said.err
+    assert state.log.read_text() == "of the first one\n"

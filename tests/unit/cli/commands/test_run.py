@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+import json
+import os
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 from tests.support.cli import replica, tfjob
 from tests.unit.cli.conftest import Run
+from tfoperator.api.loading import Manifest
+from tfoperator.api.validation import MANAGED_BY_OPERATOR
 from tfoperator.cli.commands import run as command
 from tfoperator.cli.run_directory import make_run_dir
+from tfoperator.cli.runnable import check_runnable
+from tfoperator.cli.runtimes import Runtime
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.waiting import timeout_seconds
+from tfoperator.local.run import RunOutcome, RunResult
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +94,113 @@ def test_a_bad_manifest_ends_with_2_and_starts_nothing(folder: Path, run: Run) -
     assert "spec.tfReplicaSpecs[Worker].replicas" in said.err
     assert said.out == ""
     assert not (folder / ".tfoperator").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"runPolicy": {"suspend": True}}, "spec.runPolicy.suspend: TFJob one would never begin: it is suspended"),
+        ({"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}, "spec.runPolicy.managedBy: TFJob one would never"),
+        ({"tfReplicaSpecs": {"Worker": replica("true", replicas=0)}}, "TFJob one would never end: it asks for no"),
+    ],
+)
+def test_a_job_that_nobody_would_bring_to_its_end_is_refused_before_anything_is_started(
+    folder: Path, run: Run, fields: dict[str, Any], words: str
+) -> None:
+    job = json.loads(tfjob("one", Worker=replica("true")))
+    job["spec"] |= fields
+    said = run("run", write(json.dumps(job)), code=2)
+    assert words in said.err
+    assert "Nothing was started." in said.err
+    assert not (folder / ".tfoperator").exists()
+
+
+def test_two_objects_of_one_name_are_refused_before_anything_is_started(folder: Path, run: Run) -> None:
+    job = tfjob("one", Worker=replica("true"))
+    settings = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "default"}}'
+    said = run("run", write(f"{settings}\n---\n{job}\n---\n{job}\n---\n{settings}"), code=2)
+    assert "job.yaml:5: TFJob one is there already, at job.yaml:3" in said.err
+    assert "job.yaml:7: ConfigMap one is there already, at job.yaml:1" in said.err
+    assert not (folder / ".tfoperator").exists()
+
+
+def test_names_that_do_not_meet_are_no_mistake() -> None:
+    job = json.loads(tfjob("one", Worker=replica("true")))
+    other = {**job, "metadata": {"name": "one", "namespace": "other"}}
+    generated = {**job, "metadata": {"generateName": "one-"}}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
+    objects = [space, space, settings, job, other, generated, generated]
+    check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate(objects)])
+
+
+@pytest.mark.parametrize("namespace", ["../../x", "", "A", "a" * 64, "x\udcff"])
+def test_a_namespace_that_there_can_not_be_is_refused_before_anything_is_started(
+    folder: Path, run: Run, namespace: str
+) -> None:
+    said = run("run", write(tfjob("one", Worker=replica("true"))), "-n", namespace, code=2)
+    assert "can't be the name of a namespace" in said.err
+    assert not (folder / ".tfoperator").exists()
+
+
+def test_a_job_of_this_operator_that_is_not_suspended_is_run() -> None:
+    spec = {"runPolicy": {"suspend": False, "managedBy": MANAGED_BY_OPERATOR}, "tfReplicaSpecs": {"Worker": {}}}
+    check_runnable([Manifest({"kind": "TFJob", "spec": spec}, "job.yaml", 1)])
+
+
+def test_a_program_without_a_replica_is_refused(folder: Path, run: Run) -> None:
+    (folder / "train.py").touch()
+    run("run", "train.py", "--workers", "0", code=2)
+    assert not (folder / ".tfoperator").exists()
+
+
+@pytest.mark.parametrize("file", ["job.yaml", "train.py"])
+def test_from_a_directory_that_was_removed_nothing_is_run(folder: Path, run: Run, file: str) -> None:
+    gone = folder / "gone"
+    gone.mkdir()
+    (folder / "job.yaml").write_text(tfjob("one", Worker=replica("true")))
+    (folder / "train.py").touch()
+    os.chdir(gone)
+    gone.rmdir()
+    try:
+        said = run("run", str(folder / file), code=2)
+    finally:
+        os.chdir(folder)
+    assert "the current directory is not there any more" in said.err
+
+
+def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of_pipes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "there").mkdir()
+    (folder / "there" / "job.yaml").touch()
+    os.mkfifo(folder / "there" / "pipe")
+    command._say_where_processes_start(["there/pipe", "-"], None, Runtime.PROCESS)
+    assert capsys.readouterr().err == ""
+    command._say_where_processes_start(["there/job.yaml"], None, Runtime.PROCESS)
+    assert f"--workdir {folder}/there starts them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kept", "hint"), [(True, "The result is in run/result.json."), (False, "What there is of it is in run.")]
+)
+def test_a_result_that_finds_no_room_is_told_and_where_it_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, hint: str
+) -> None:
+    (folder / "run").mkdir()
+    if kept:
+        (folder / "run" / "result.json").touch()
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        error = command._print_json(RunResult(RunOutcome.SUCCEEDED, 1.0, "run", ()), Path("run"))
+    assert error is not None
+    assert error.message.endswith("(No space left on device): the run ended as Succeeded")
+    assert (error.hint, error.exit_code) == (hint, 1)
+
+
+def test_a_result_is_printed_where_there_is_room(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command._print_json(RunResult(RunOutcome.TIMED_OUT, 1.0, "run", ()), Path("run")) is None
+    assert json.loads(capsys.readouterr().out)["exitCode"] == 124
 
 
 def test_help_is_quick_to_load(run: Run) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,34 @@ OURS = {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: "j
 
 def in_the_way(labels: dict[str, str] | None = None, **meta: Any) -> dict[str, Any]:
     return {"metadata": {"name": "job-worker-0", "namespace": "ns", "labels": labels or {}, **meta}}
+
+
+@pytest.fixture(params=[False, True], ids=["one by one", "together"])
+def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
+    """Both ways to create come to the same."""
+    with Harness(creates_together=request.param) as harness:
+        yield harness
+
+
+def test_what_a_job_needs_is_created_together_service_before_pod() -> None:
+    with Harness(creates_together=True) as harness:
+        harness.submit_and_sync(Worker=7)
+        # The first chain is sent by itself: it shows whether anything may be created.
+        assert [[one.resource for one in chain] for chain in harness.creator.chains] == [[SERVICES, PODS]] * 6
+        assert len(harness.api.names(PODS)) == 7
+        harness.sync()
+        assert len(harness.creator.chains) == 6
+
+
+@pytest.mark.parametrize("failing", ["services", "pods"])
+def test_a_failure_amid_others_holds_up_nothing_for_long(harness: Harness, failing: str) -> None:
+    harness.submit(Worker=7)
+    harness.api.fail("create", failing, TransportError("reset"), times=1, name="job-worker-4")
+    harness.sync()
+    assert len(harness.api.names(PODS)) == 6
+    harness.sync()
+    assert len(harness.api.names(PODS)) == len(harness.api.names(SERVICES)) == 7
+    assert harness.queue.num_requeues("ns/job") == 0
 
 
 def test_expectations_are_raised_before_the_first_call(harness: Harness) -> None:
@@ -91,15 +120,16 @@ def test_what_an_earlier_job_of_the_name_owned_is_waited_for_without_a_warning(h
     assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
 
 
-def test_an_own_object_that_the_cache_misses_is_waited_for_without_a_warning(harness: Harness) -> None:
-    harness.submit(Worker=1)
+@pytest.mark.parametrize("workers", [1, 7])
+def test_an_own_object_that_the_cache_misses_is_waited_for_without_a_warning(harness: Harness, workers: int) -> None:
+    harness.submit(Worker=workers)
     harness.api.mute("pods", "services")
     harness.controller.sync_tfjob("ns/job")
     uid = harness.api.objects(TFJOBS)[0]["metadata"]["uid"]
     harness.expectations.forget_owner(uid)
     harness.recorder.events.clear()
     harness.controller.sync_tfjob("ns/job")
-    assert len(harness.api.names(PODS)) == 1
+    assert len(harness.api.names(PODS)) == workers
     assert harness.recorder.events == []
     assert harness.queue.num_requeues("ns/job") == 1
 
@@ -155,3 +185,63 @@ def test_a_service_in_the_way_holds_up_the_pod_of_its_replica_only(harness: Harn
     harness.api.put(SERVICES, in_the_way())
     harness.submit_and_sync(Worker=2)
     assert harness.api.names(PODS) == ["job-worker-1"]
+
+
+def refused_by_quota() -> Exception:
+    words = 'pods "job-worker-0" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1'
+    return api_error(403, "Forbidden", words)
+
+
+def lose_worker(harness: Harness, clock: FakeClock) -> None:
+    """Worker 0 fails after an hour: it is to be replaced at once."""
+    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
+    harness.sync()
+    lose_it_again(harness, clock)
+
+
+def lose_it_again(harness: Harness, clock: FakeClock) -> None:
+    harness.run_all()
+    clock.advance(3600)
+    harness.play_kubelet("job-worker-0", "Failed", exit_code=1)
+
+
+def test_a_quota_that_still_counts_the_pod_which_is_replaced_is_no_news(clocked: Harness, clock: FakeClock) -> None:
+    lose_worker(clocked, clock)
+    for error in (refused_by_quota(), refused_by_quota()):
+        clocked.api.fail("create", "pods", error)
+        clocked.sync()
+        assert clocked.api.names(PODS) == ["job-worker-1"]
+        assert clocked.queue.num_requeues("ns/job") > 0, "it is tried again"
+        clock.advance(1)
+    clocked.sync()
+    assert clocked.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+    assert "FailedCreatePod" not in clocked.recorder.reasons
+    # So it is the next time: what was before is over.
+    lose_it_again(clocked, clock)
+    clocked.api.fail("create", "pods", refused_by_quota())
+    clocked.sync(times=2)
+    assert clocked.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+    assert "FailedCreatePod" not in clocked.recorder.reasons
+
+
+def test_a_quota_that_has_no_room_for_long_is_told(clocked: Harness, clock: FakeClock) -> None:
+    lose_worker(clocked, clock)
+    clocked.api.fail("create", "pods", refused_by_quota(), times=1000)
+    clocked.sync()
+    assert "FailedCreatePod" not in clocked.recorder.reasons
+    clock.advance(6)
+    clocked.sync()
+    assert "FailedCreatePod" in clocked.recorder.reasons
+
+
+def test_a_quota_without_room_for_a_first_pod_and_a_refusal_for_another_reason_are_told_at_once(
+    clocked: Harness, clock: FakeClock
+) -> None:
+    clocked.api.fail("create", "pods", refused_by_quota())
+    lose_worker(clocked, clock)
+    assert clocked.recorder.reasons.count("FailedCreatePod") == 1
+    clocked.sync()
+    lose_it_again(clocked, clock)
+    clocked.api.fail("create", "pods", api_error(403, "Forbidden", "a policy denies it"))
+    clocked.sync()
+    assert clocked.recorder.reasons.count("FailedCreatePod") == 2

@@ -51,6 +51,15 @@ def test_a_failure_stops_what_still_runs_and_deletes_nothing() -> None:
     assert (workers.active, workers.failed) == (0, 1)
 
 
+@pytest.mark.parametrize("policy", [None, "None", "Running", "All"])
+def test_nothing_counts_as_active_in_the_last_status_of_a_job(policy: str | None) -> None:
+    """Nobody changes it any more when what still runs has ended, too."""
+    job = started(make_job(SPECS, runPolicy={} if policy is None else {"cleanPodPolicy": policy}))
+    failed = make_pod("Worker-1", "Failed", exit_code=1)
+    statuses = planned(job, make_pod("Chief-0"), make_pod("Worker-0"), failed).status.replica_statuses
+    assert {kind: (one.active, one.ready) for kind, one in statuses.items()} == dict.fromkeys(statuses, (0, 0))
+
+
 def test_a_stop_is_the_shortest_deadline_and_says_why() -> None:
     pod = make_pod("Chief-0", uid="chief")
     pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, resource_version="7"))

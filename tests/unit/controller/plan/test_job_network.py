@@ -193,7 +193,23 @@ def test_a_job_that_is_suspended_before_its_first_status_keeps_what_its_objects_
     job = make_job(SHAPE, runPolicy={"suspend": True})
     assert planned(job, *pods_of("Worker-0"), services=SERVICE).status.network == "PerJob"
     assert planned(job, services=SERVICE).status.network == "PerJob"
-    assert planned(job, make_pod("Worker-0"), options=BY_DEFAULT).status.network == ""
+    first = planned(job, make_pod("Worker-0"), services=(), options=BY_DEFAULT)
+    assert first.status.network == ""
+    assert first.write_status_first, "once they are deleted nothing else tells"
+    resumed = planned(make_job(SHAPE, status=first.status), services=(), options=BY_DEFAULT)
+    assert [one.name for one in resumed.creations("services")] == [f"mnist-{one.lower()}" for one in REPLICAS]
+    assert resumed.status.network == ""
+
+
+def test_a_suspended_job_whose_objects_come_to_the_cache_after_its_first_status_keeps_what_they_show() -> None:
+    job = make_job(SHAPE, runPolicy={"suspend": True})
+    cases = ((make_pod("Worker-0"), BY_DEFAULT, ""), (pods_of("Worker-0")[0], PlanOptions(), "PerJob"))
+    for seen, options, expected in cases:
+        blind = planned(job, services=(), options=options).status
+        assert blind.start_time is None
+        late = planned(with_status(job, blind), seen, services=(), options=options)
+        assert late.write_status_first
+        assert (late.status.network, late.status.start_time) == (expected, NOW)
 
 
 @pytest.mark.parametrize("suspended", [False, True])

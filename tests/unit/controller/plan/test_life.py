@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.controller.builders import NOW, after, make_job, make_pod, make_service, planned, started, with_status
+from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob, TFJobStatus, decode_tfjob
 from tfoperator.controller.plan import DeleteReason
 from tfoperator.kube.objects import Pod
@@ -329,6 +330,16 @@ def test_the_time_to_live_needs_no_completion_time() -> None:
 def test_the_end_of_a_job_sets_the_timer_of_its_time_to_live() -> None:
     job = started(make_job({"Worker": 1}, runPolicy={"ttlSecondsAfterFinished": 60}))
     assert planned(job, make_pod("Worker-0", "Succeeded")).requeue_after == 60
+
+
+def test_multikueue_deletes_the_job_that_it_has_brought_here_and_reads_its_end_before() -> None:
+    """Found gone, it would be made once more: its end would never be told, or it would run again."""
+    brought = {MULTIKUEUE_ORIGIN_LABEL: "multikueue"}
+    job = finished_job("Succeeded", ttlSecondsAfterFinished=0)
+    job = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, labels=brought))
+    result = planned(job, *all_pods("Succeeded"), now=after(9999))
+    assert not result.deletes_job
+    assert result.requeue_after is None
 
 
 def test_a_spec_change_is_acknowledged() -> None:

@@ -72,6 +72,15 @@ def test_what_was_started_with_one_network_never_gets_the_other() -> None:
     assert "service job is of network PerJob, and the job was started with PerReplica" in other.never()[0]
 
 
+def test_a_job_of_which_nothing_was_left_before_its_first_status_may_begin_anew() -> None:
+    complaint = "service job is of network PerJob, and the job was started with PerReplica"
+    assert Story().service("worker-0").take("service-worker-0").job_service().never() == []
+    told = Story().service("worker-0").report("j", startTime="2026-01-01T00:00:00Z").take("service-worker-0")
+    assert complaint in told.job_service().never()[0]
+    others = Story(Worker=2).service("worker-0").service("worker-1").take("service-worker-0")
+    assert complaint in others.job_service().never()[0]
+
+
 def test_a_service_of_another_name_is_wrong() -> None:
     story = Story("OnFailure", {"network": "PerJob"}).job_service("strange")
     assert story.never() == ["wrong: job: service strange has nothing to do with the job"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import http.client
 import itertools
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.kube.errors import MalformedResponse
-from tfoperator.kube.http.answer import MAX_HEAD_BYTES, Answer, Chunks
+from tfoperator.kube.http.answer import MAX_HEAD_BYTES, Answer, Chunks, read_received
 
 
 def pieces(data: bytes, cuts: list[int]) -> Iterator[bytes]:
@@ -188,7 +188,7 @@ def test_a_head_is_not_read_for_ever() -> None:
             return b"HTTP/1.1 200 OK\r\n" + b"x" * (size - 17)
 
     with pytest.raises(http.client.LineTooLong):
-        Answer(Sock()).begin()  # type: ignore[arg-type]
+        Answer(Sock()).begin()
     assert MAX_HEAD_BYTES < 1 << 20
 
 
@@ -207,3 +207,45 @@ def test_a_long_body_is_refused_before_it_is_read_if_it_says_how_long_it_is() ->
         answer.begin()
         with pytest.raises(MalformedResponse, match="larger than 10 bytes"):
             answer.read_all(10)
+
+
+_HEADS = (b"HTTP/1.1 201 Created\r\n", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 409 Conflict\r\nA: b\r\n")
+
+
+@given(head=st.sampled_from(_HEADS), parts=st.lists(st.binary(min_size=1, max_size=30), max_size=4), data=st.data())
+def test_what_was_received_is_read_when_all_is_there(head: bytes, parts: list[bytes], data: st.DataObject) -> None:
+    body = b"".join(parts)
+    by_length = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    in_chunks = head + b"Transfer-Encoding: chunked\r\n\r\n" + chunked(parts)
+    until_the_end = head + b"\r\n" + body
+    whole = data.draw(st.sampled_from((by_length, in_chunks, until_the_end)))
+    read = read_received(whole, 1000, ended=whole is until_the_end)
+    assert read is not None
+    with answer_to(whole) as plain:
+        plain.begin()
+        assert plain.read_all(1000) == read[1] == body
+        assert (read[0].status, read[0].headers, read[0].will_close) == (plain.status, plain.headers, plain.will_close)
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    assert read_received(whole[:cut], 1000, ended=False) is None
+    assert read_received(until_the_end, 1000, ended=False) is None
+
+
+@given(data=st.binary(max_size=60).map(lambda rest: b"HTTP/1.1 200 OK\r\n" + rest), limit=st.integers(0, 20))
+def test_what_was_received_fails_as_an_answer_does(data: bytes, limit: int) -> None:
+    def outcome(read: Callable[[], bytes]) -> object:
+        try:
+            return read()
+        except (OSError, http.client.HTTPException, ValueError, MalformedResponse) as error:
+            return type(error)
+
+    def plain() -> bytes:
+        with answer_to(data) as answer:
+            answer.begin()
+            return answer.read_all(limit)
+
+    def received() -> bytes:
+        read = read_received(data, limit, ended=True)
+        assert read is not None
+        return read[1]
+
+    assert outcome(received) == outcome(plain)

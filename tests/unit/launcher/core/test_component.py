@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,3 +46,12 @@ def test_a_path_that_leads_to_no_executor_is_refused(path: str) -> None:
 def test_whose_module_is_not_found_is_told_where_modules_are_looked_for() -> None:
     with pytest.raises(ComponentError, match="No module named 'nowhere'; PYTHONPATH"):
         ExecutorClassSpec.named("nowhere:X")
+
+
+def test_a_module_that_ends_the_process_when_it_is_imported_is_no_executor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "exits_at_import.py").write_text("import sys\nsys.exit(4)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ComponentError, match=r"exits_at_import.*sys\.exit\(4\)"):
+        ExecutorClassSpec.named("exits_at_import:X")

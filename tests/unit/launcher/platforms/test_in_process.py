@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.launcher.executors import Copies, Prints, Raises, Says
+from tests.unit.launcher.executors import Copies, Exits, Prints, Raises, Says
 from tfoperator.launcher import (
     AlreadyFailed,
     Artifact,
@@ -127,6 +127,44 @@ def test_an_executor_may_say_by_an_exception_what_it_is(tmp_path: Path, what: st
     component = Component("raises", ExecutorClassSpec(Raises), exec_properties={"what": what})
     launcher = InProcessComponentLauncher(component, context=LaunchContext(work_dir=tmp_path / "w", retry=QUICK))
     with pytest.raises(error, match="as told"):
+        launcher.launch()
+
+
+def exits(folder: Path, code: Any, **more: Any) -> InProcessComponentLauncher:
+    records = LocalMetadata(folder / "records")
+    component = Component("exits", ExecutorClassSpec(Exits), exec_properties={"code": code, **more})
+    context = LaunchContext(work_dir=folder / "work", retry=QUICK, driver=records, publisher=records)
+    return InProcessComponentLauncher(component, context=context)
+
+
+@pytest.mark.parametrize("code", [0, None, 256])
+def test_a_class_that_exits_with_0_has_succeeded_as_a_container_would(tmp_path: Path, code: int | None) -> None:
+    assert exits(tmp_path, code).launch().attempts == 1
+    assert '"state":"succeeded"' in (tmp_path / "records/exits/1.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [(5, "exit code 5$"), (-1, "exit code 255$"), ("no such table", "exit code 1: no such table")],
+)
+def test_a_class_that_exits_otherwise_has_failed_for_good(tmp_path: Path, code: Any, message: str) -> None:
+    with pytest.raises(PermanentFailure, match=message):
+        exits(tmp_path, code).launch()
+    assert '"state":"failed"' in (tmp_path / "records/exits/1.json").read_text()
+    with pytest.raises(AlreadyFailed):
+        exits(tmp_path, code).launch()
+
+
+def test_the_output_json_of_a_class_that_exits_counts_as_that_of_a_container(tmp_path: Path) -> None:
+    busy = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
+    with pytest.raises(RetryableFailure, match="busy"):
+        exits(tmp_path, 3, says=busy).launch()
+
+
+def test_an_exception_that_is_no_exception_of_the_launcher_nor_an_exit_is_a_failure_too(tmp_path: Path) -> None:
+    component = Component("raises", ExecutorClassSpec(Raises), exec_properties={"what": "cancelled"})
+    launcher = InProcessComponentLauncher(component, context=LaunchContext(work_dir=tmp_path / "w", retry=QUICK))
+    with pytest.raises(PermanentFailure, match="CancelledError: as told"):
         launcher.launch()
 
 

@@ -88,6 +88,7 @@ def test_the_builder_says_a_pod_spec_in_words() -> None:
         .use_gcp_secret()
         .secret_env("P", "db", "password")
         .claim("data", "/data")
+        .claim("data", "/part", sub_path="root")
         .service_account("runner")
         .node_selector(disk="ssd")
         .toleration("gpu")
@@ -100,7 +101,8 @@ def test_the_builder_says_a_pod_spec_in_words() -> None:
     amounts = {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}
     assert main["resources"] == {"limits": amounts, "requests": amounts}
     assert {variable["name"] for variable in main["env"]} == {"A", "P", "GOOGLE_APPLICATION_CREDENTIALS"}
-    assert {mount["mountPath"] for mount in main["volumeMounts"]} == {"/secret/user-gcp-sa", "/data"}
+    mounts = {mount["mountPath"]: mount.get("subPath") for mount in main["volumeMounts"]}
+    assert mounts == {"/secret/user-gcp-sa": None, "/data": None, "/part": "root"}
     assert {volume["name"] for volume in spec["volumes"]} == {"secret-user-gcp-sa", "data"}
     assert [toleration["key"] for toleration in spec["tolerations"]] == ["gpu", "team"]
     assert (spec["serviceAccountName"], spec["nodeSelector"]) == ("runner", {"disk": "ssd"})

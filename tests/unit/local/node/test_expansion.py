@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from tests.unit.local.node.pods import container, manifest, view
 from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, expand
+from tfoperator.local.runtime import LaunchError
+from tfoperator.local.usage import Machine
 
 
 def nothing(kind: str, name: str) -> None:
@@ -92,14 +94,60 @@ def test_config_maps_and_secrets_become_variables_and_env_wins_over_env_from() -
     [
         ({"configMapKeyRef": {"name": "none", "key": "K"}}, "ConfigMap 'none' not found"),
         ({"secretKeyRef": {"name": "keys", "key": "K"}}, "Secret 'keys' has no key 'K'"),
-        ({"fieldRef": {"fieldPath": "spec.nonsense"}}, "spec.nonsense"),
-        ({"resourceFieldRef": {"resource": "limits.cpu"}}, "env V of container 'tensorflow'"),
     ],
 )
 def test_what_is_missing_is_named(source: dict[str, object], words: str) -> None:
     pod = view(manifest("p", container(env=[{"name": "V", "valueFrom": source}])))
     with pytest.raises(ContainerConfigError, match=words):
         environment(pod, pod.spec.containers[0], lambda kind, name: {} if name == "keys" else None)
+
+
+LIMITS = {"limits": {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": 1}, "requests": {"cpu": "250m"}}
+
+
+@pytest.mark.parametrize(
+    ("reference", "value"),
+    [
+        ({"resource": "limits.cpu"}, "2"),
+        ({"resource": "limits.cpu", "divisor": "1m"}, "1500"),
+        ({"resource": "requests.cpu"}, "1"),
+        ({"resource": "requests.cpu", "divisor": 0}, "1"),
+        ({"resource": "limits.memory"}, str(1 << 30)),
+        ({"resource": "limits.memory", "divisor": "1Mi"}, "1024"),
+        ({"resource": "limits.memory", "divisor": "1G"}, "2"),
+        ({"resource": "requests.memory"}, "0"),
+        ({"resource": "limits.ephemeral-storage"}, "0"),
+        ({"resource": "limits.cpu", "containerName": "half"}, "1"),
+        ({"resource": "limits.cpu", "divisor": 0.5}, "3"),
+        ({"resource": "limits.cpu", "containerName": "side"}, "6"),
+        ({"resource": "limits.memory", "containerName": "side"}, "8000"),
+    ],
+)
+def test_a_variable_has_a_limit_or_request_in_units_of_the_divisor_as_with_the_kubelet(
+    reference: dict[str, object], value: str
+) -> None:
+    env = [{"name": "V", "valueFrom": {"resourceFieldRef": reference}}]
+    half = container("half", resources={"limits": {"cpu": 0.5}})
+    pod = view(manifest("p", container(env=env, resources=LIMITS), container("side"), half))
+    found = environment(pod, pod.spec.containers[0], nothing, machine=Machine(cpus=6, memory=8000))
+    assert found == {"V": value}
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"fieldRef": {"fieldPath": "spec.nonsense"}}, "spec.nonsense"),
+        ({"resourceFieldRef": {"resource": "limits.nvidia.com/gpu"}}, "env V of container 'tensorflow'.*ephemeral"),
+        ({"resourceFieldRef": {"resource": "cpu"}}, "there are limits and requests of cpu"),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "containerName": "x"}}, "no container 'x'"),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "divisor": "a"}}, "must be a quantity"),
+        ({"fileKeyRef": {"path": "p"}}, "this kind of valueFrom is not available locally"),
+    ],
+)
+def test_what_can_never_have_a_value_is_not_waited_for(source: dict[str, object], words: str) -> None:
+    pod = view(manifest("p", container(env=[{"name": "V", "valueFrom": source}], resources=LIMITS)))
+    with pytest.raises(LaunchError, match=words):
+        environment(pod, pod.spec.containers[0], nothing)
 
 
 def test_a_container_without_command_has_no_command_line_even_with_arguments() -> None:

@@ -100,3 +100,18 @@ def test_init_containers_that_ended_well_are_no_success_of_the_replica(tmp_path:
     attempt(store, other, 5, container="prepare")
     (replica,) = job_result(job(), [other], store).replicas
     assert (replica.state, replica.exit_code) == (ReplicaState.FAILED, 5)
+
+
+@pytest.mark.parametrize(("code", "asked"), [(1, 1), (0, 0)])
+def test_the_disk_is_asked_where_a_replica_has_failed(tmp_path: Path, code: int, asked: int) -> None:
+    store, worker, calls = LogStore(tmp_path), pod(ReplicaType.WORKER, 0), list[str]()
+
+    def full() -> str:
+        calls.append("asked")
+        return "/run"
+
+    attempt(store, worker, code, "it begins")
+    report = job_result(job(FAILED), [worker], store, full_disk=full).report
+    assert report is not None
+    assert len(calls) == asked
+    assert any(one.startswith("The disk of /run is full") for one in report.advice) is bool(asked)

@@ -16,6 +16,7 @@ from tfoperator.launcher import (
     ComponentError,
     DockerPlatformConfig,
     ExecutorContainerSpec,
+    InProcessComponentLauncher,
     LauncherError,
     PermanentFailure,
     RetryableFailure,
@@ -114,6 +115,29 @@ def test_a_failure_that_may_pass_is_resumed_and_one_that_does_not_is_not(tmp_pat
     for resume in ("", "last"):
         with pytest.raises(PipelineFailed, match="failed"):
             runner(tmp_path).run(diamond(tmp_path, begin=2), resume=resume)
+
+
+@pytest.mark.parametrize(("code", "state"), [(3, "failed"), (0, "succeeded")])
+def test_a_class_that_exits_ends_its_step_and_not_the_run(tmp_path: Path, code: int, state: str) -> None:
+    ON_THE_WAY["alone"] = fails(SystemExit(code))
+    one = Pipeline("one", str(tmp_path / "data"), [add("alone", 1)])
+    try:
+        result = InThread(lambda: runner(tmp_path).run(one)).result(20)
+    except PipelineFailed as error:
+        result = error.result
+    assert states(result) == {"alone": state}
+
+
+def test_a_step_whose_launch_ends_in_no_way_that_is_known_ends_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def launch(_: object) -> None:
+        raise GeneratorExit("unheard of")
+
+    monkeypatch.setattr(InProcessComponentLauncher, "launch", launch)
+    one = Pipeline("one", str(tmp_path / "data"), [add("alone", 1)])
+    with pytest.raises(PipelineFailed, match="GeneratorExit: unheard of"):
+        InThread(lambda: runner(tmp_path).run(one)).result(20)
 
 
 def test_only_a_run_of_the_same_pipeline_is_resumed(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from tests.unit.archive.samples import record
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec, TFJobStatus
 from tfoperator.archive.layout import ArchivedContainer, ArchivedPod
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import ClusterConfig
 from tfoperator.report import ReplicaFacts, ReplicaState
-from tfoperator.sdk.reports.job_report import WithoutLogs, job_facts
+from tfoperator.sdk.reports.job_report import ClusterLogs, WithoutLogs, job_facts
 
 ASKED = datetime(2026, 1, 1, 12, tzinfo=UTC)
 JOB = TFJob(
@@ -72,3 +75,14 @@ def test_a_replica_that_nobody_told_to_go_has_failed() -> None:
 def test_a_replica_whose_end_nobody_saw_and_one_that_was_stopped_have_not_failed() -> None:
     assert archived(None, 0).runs[-1].stopped
     assert archived(143, -5, reason="DeadlineExceeded").state is ReplicaState.STOPPED
+
+
+def test_the_states_of_a_progress_bar_push_no_traceback_out_of_what_is_known(tmp_path: Path) -> None:
+    states = "".join(f"\rcleaning up {number}/3000" for number in range(3001))
+    text = f'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nValueError: no data\n{states}\n'
+    (tmp_path / "tensorflow.log").write_text(text)
+    container = ArchivedContainer(name="tensorflow", exit_code=1, log="tensorflow.log")
+    one = msgspec.structs.replace(record(uid="u", folder=str(tmp_path)), phase="Failed", containers=(container,))
+    with Client(ClusterConfig(server="http://127.0.0.1:1")) as client:
+        [replica] = job_facts(JOB, [], [one], ClusterLogs(client)).replicas
+    assert replica.runs[-1].tail[-2:] == ("ValueError: no data", "cleaning up 3000/3000")

@@ -42,3 +42,18 @@ def test_a_kind_that_may_be_listed_and_not_watched_is_named_all_the_time() -> No
     assert told == [{"pods": "Forbidden"}]
     health.watch_started("pods/default")
     assert told[1:] == [{}]
+
+
+def test_what_is_wrong_in_one_namespace_is_not_hidden_by_the_recovery_of_another() -> None:
+    told: list[dict[str, str]] = []
+    health = Health(lambda: told.append(health.problems))
+    for namespace in ("a", "b", "c"):
+        health.list_failed(f"pods/{namespace}", "Forbidden")
+    assert told[-1] == {"pods": "Forbidden in a, b, c"}
+    health.watch_started("pods/a")
+    health.list_failed("pods/c", "ConnectionRefused")
+    assert told[-1] == {"pods": "Forbidden in b; ConnectionRefused in c"}
+    health.watch_started("pods/c")
+    assert told[-1] == {"pods": "Forbidden in b"}
+    health.watch_started("pods/b")
+    assert told[-1] == {}

@@ -13,10 +13,10 @@ from tests.support.kueue_objects import no_quota, workload
 from tests.support.stage import Stage, condition
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, QUEUE_LABEL
 from tfoperator.sdk import JobQueue, QueueState
-from tfoperator.sdk.queues import WORKLOADS
+from tfoperator.sdk.workloads import WORKLOADS
 from tfoperator.ui.jobs.objects import SeenJob, decode_job
 from tfoperator.ui.jobs.queues import PERIOD, Queues
-from tfoperator.ui.jobs.views import job_detail, job_row
+from tfoperator.ui.jobs.views import job_detail, job_row, replica_rows
 
 WAITING = JobQueue("research", QueueState.WAITING, "2 more needed")
 
@@ -48,6 +48,11 @@ def test_a_job_of_multikueue_does_not_wait_for_an_operator() -> None:
     assert "on a cluster that it chooses" in job_row(remote)["message"]
     known = JobQueue("", QueueState.ADMITTED, multikueue=True, cluster="far")
     assert "on cluster far" in job_row(remote, known)["message"]
+    made["status"] = {"conditions": [condition("Running", "it runs")]}
+    runs = decode_job(msgspec.json.encode(made))
+    assert job_row(runs, known)["message"] == "it runs (on cluster far)"
+    assert (job_row(runs, known)["ready"], job_row(runs, known)["restarts"]) == ("-", None)
+    assert {row["state"] for row in replica_rows(runs.job, [], {})} == {"Elsewhere"}
 
 
 def test_pages_hear_of_a_queue_when_it_changes_and_nobody_is_asked_without_one(clock: FakeClock) -> None:

@@ -92,6 +92,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=["file", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, s3: dict[str, str]) -> str:
     """Where records are objects."""
+    (tmp_path / "beside").touch()  # an empty folder might be one on which nothing is mounted
     return f"file://{tmp_path}/objects" if request.param == "file" else f"s3://{BUCKET}/{tmp_path.name}"
 
 
@@ -153,6 +154,7 @@ def listing(client: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("quick")
 def test_a_store_of_objects_that_can_not_be_read_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "beside").touch()
     place = f"file://{tmp_path}/objects"
     run = runner(tmp_path, home=place).run(diamond(tmp_path))
     with shown(tmp_path, cluster=False, home=place) as world, world.visitor.stream("/api/runs") as listed:

@@ -16,7 +16,7 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import REPLICA_COLOURS, ReportFormat, ReportOutput, note, paint, uses_colour
 from tfoperator.cli.terminal.progress import Progress
 from tfoperator.cli.waiting import timeout_seconds
-from tfoperator.controlchars import json_text, without_controls
+from tfoperator.controlchars import json_text, shown_line, without_controls
 
 if TYPE_CHECKING:
     from tfoperator.kube.objects import Pod
@@ -151,9 +151,7 @@ class _Printer:
         if not self._with_prefix:
             return without_controls(text, keep="\r") + "\n"
         colour = self._colours.setdefault(replica, REPLICA_COLOURS[len(self._colours) % len(REPLICA_COLOURS)])
-        # A progress bar rewrites its line by carriage returns: what it shows last is what a person would see.
-        shown = text.rstrip("\r").rpartition("\r")[2]
-        return f"{paint(f'[{replica}]', colour, enabled=self._colour)} {without_controls(shown)}\n"
+        return f"{paint(f'[{replica}]', colour, enabled=self._colour)} {without_controls(shown_line(text))}\n"
 
 
 def _missing(pod: Pod, *, previous: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from tfoperator.api.loading import Manifest
@@ -79,12 +80,24 @@ def _create_job(
     if dry_run is not DryRun.CLIENT:
         with job_errors(place, str(metadata.get("name") or metadata.get("generateName"))):
             made = client.api.create(TFJOBS, place, made, plain, dry_run=dry_run is DryRun.SERVER)
+        _warn_of_multikueue(manifest, made)
     name = f"tfjob.kubeflow.org/{made['metadata'].get('name', metadata.get('generateName'))}"
     if output is ObjectFormat.NAME:
         say(name)
     elif output is ObjectFormat.TEXT:
         say(f"{name} created" + (f" ({dry_run} dry run)" if dry_run is not DryRun.NONE else f" in {place}"))
     return made
+
+
+def _warn_of_multikueue(manifest: Manifest, made: dict[str, Any]) -> None:
+    """Kueue gives jobs in some queues to MultiKueue as they are created, which the check before could not know."""
+    from tfoperator.api.v1.types import decode_tfjob
+    from tfoperator.api.validation import validate_multikueue
+
+    told = set(validate_multikueue(decode_tfjob(msgspec.json.encode(manifest.obj))))
+    for problem in validate_multikueue(decode_tfjob(msgspec.json.encode(made))):
+        if problem not in told:
+            note(f"{manifest.place(problem.field)}: warning: {problem}")
 
 
 def _create_other(client: TFJobClient, manifest: Manifest, place: str, dry_run: DryRun) -> None:

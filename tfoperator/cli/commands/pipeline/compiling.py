@@ -119,7 +119,7 @@ def _plan(loaded: object, platform: str, pods: LauncherPods) -> LaunchPlan:
     assert isinstance(loaded, LoadedPipeline)
     graph = graph_of(loaded.pipeline)
     plan = launch_plan(graph, loaded.parameters, loaded.left_out, pods)
-    PipelineRunner(IN_CLUSTER, loaded.platform_configs(platform)).check(loaded.pipeline)
+    PipelineRunner(IN_CLUSTER, loaded.platform_configs(platform), home=pods.home).check(loaded.pipeline)
     if outside_of_claims(graph.root, pods.claims):
         note(f"pipeline_root {graph.root} is in no --claim: what a class in a launcher's pod writes there is lost")
     if plan.others:

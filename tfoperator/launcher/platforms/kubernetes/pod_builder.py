@@ -43,13 +43,15 @@ class Pod:
         path = f"/secret/{name}"
         return self.secret(name, path).env("GOOGLE_APPLICATION_CREDENTIALS", f"{path}/{name}.json")
 
-    def claim(self, name: str, mount_path: str) -> Pod:
-        """Mount a persistent volume claim."""
-        return self.volume(name, mount_path, {"persistentVolumeClaim": {"claimName": name}})
+    def claim(self, name: str, mount_path: str, *, sub_path: str = "") -> Pod:
+        """Mount a persistent volume claim, or a folder of it."""
+        return self.volume(name, mount_path, {"persistentVolumeClaim": {"claimName": name}}, sub_path=sub_path)
 
-    def volume(self, name: str, mount_path: str, source: Json, *, read_only: bool = False) -> Pod:
-        """Mount a volume of any source, e.g. `{"emptyDir": {}}`."""
+    def volume(self, name: str, mount_path: str, source: Json, *, read_only: bool = False, sub_path: str = "") -> Pod:
+        """Mount a volume of any source, e.g. `{"emptyDir": {}}`, or a folder of it."""
         mount: Json = {"name": name, "mountPath": mount_path}
+        if sub_path:
+            mount["subPath"] = sub_path
         if read_only:
             mount["readOnly"] = True
         return self._with({"volumes": [{"name": name, **source}], **_main(volumeMounts=[mount])})

@@ -1,0 +1,199 @@
+"""MultiKueue drives TFJobs: two control planes, a real Kueue in each, jobs made in one that run in the other.
+
+There is no kubelet: a pod runs when the test says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.multikueue import RIGHTS_IN_WORKER, WORKER, Joined, TwoClusters, two_clusters
+from tests.e2e.queues import PATIENCE, Commands
+from tests.support.audit import granted
+from tests.support.cluster import Json, decode
+from tests.support.eventually import eventually
+from tests.support.kueue import CLUSTER_QUEUES
+from tests.support.operated import JobOnCluster
+from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, not_carried
+from tfoperator.api.v1.types import TFJOBS, decode_tfjob
+from tfoperator.kube.errors import InvalidError
+from tfoperator.sdk import JobElsewhere, QueueState
+
+pytestmark = pytest.mark.controlplane
+
+OWN_FIELDS: Json = {
+    "minSucceededWorkers": 1,
+    "maxFailedWorkers": "20%",
+    "clusterArguments": True,
+    "evaluatorInCluster": True,
+    "network": "PerJob",
+    "checkpoint": {"mountPath": "/ckpt", "volume": {"emptyDir": {}}},
+    "tensorBoard": {"logDir": "gs://bucket/logs"},
+    "progress": {},
+}
+"""Of a TFJob's spec: those that the Go operator doesn't know."""
+
+OWN_POLICIES: Json = {"restartScope": "Job", "progressDeadlineSeconds": 600, "onStall": "Restart"}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoClusters]:
+    with two_clusters(tmp_path_factory.mktemp("multikueue")) as found:
+        yield found
+
+
+@pytest.fixture(params=["plain", "operated"])
+def either(both: TwoClusters, request: pytest.FixtureRequest) -> Joined:
+    """A namespace whose manager has no operator of ours, and one whose manager has."""
+    found: Joined = getattr(both, request.param)
+    return found
+
+
+@pytest.fixture
+def plain(both: TwoClusters) -> Joined:
+    return both.plain
+
+
+@pytest.fixture
+def tell(plain: Joined, tmp_path: Path) -> Commands:
+    """Commands against the manager."""
+    return Commands(plain.manager, tmp_path)
+
+
+def copied(status: Json) -> Json:
+    """Of a status what MultiKueue copies."""
+    counts = {
+        kind: {name: one[name] for name in ("active", "succeeded", "failed") if one.get(name)}
+        for kind, one in status.get("replicaStatuses", {}).items()
+    }
+    names = ("conditions", "startTime", "completionTime", "lastReconcileTime")
+    return {**{name: status[name] for name in names if name in status}, "replicaStatuses": counts}
+
+
+def test_a_job_runs_in_the_worker_and_the_manager_tells_of_it(either: Joined) -> None:
+    job = either.submit("train", PS=1, Worker=1)
+    assert job.get()["spec"]["runPolicy"]["managedBy"] == MANAGED_BY_MULTIKUEUE, "Kueue's webhook sets it"
+    remote = either.remote(job)
+    assert "managedBy" not in remote.get()["spec"]["runPolicy"]
+    either.worker.wait_running(remote, "ps-0", "worker-0")
+
+    def is_copied() -> bool:
+        here, there = copied(job.status()), copied(remote.status())
+        assert here == there, (here, there)
+        return bool(here["startTime"] and here["replicaStatuses"]["PS"]["active"])
+
+    job.wait("Running", within=PATIENCE)
+    eventually(is_copied, within=PATIENCE, every=0.2, what="all is copied")
+    queue = either.manager.wait_queue(job, QueueState.ADMITTED)
+    assert (queue.cluster, queue.problem) == (WORKER, "")
+    remote.play("Succeeded", "worker-0")
+    job.wait("Succeeded", within=PATIENCE)
+    assert job.status()["completionTime"]
+    either.wait_remote_gone(job)
+    either.manager.wait_queue(job, QueueState.FINISHED)
+    assert (job.pods(), job.services()) == ({}, {})
+    wrote = {one["manager"] for one in job.get()["metadata"]["managedFields"] if one.get("subresource") == "status"}
+    assert wrote == {"kueue"}, "an operator in the manager leaves it alone"
+    job.delete()
+    eventually(job.is_gone, within=PATIENCE, every=0.05, what="it is deleted")
+
+    again, _ = either.running("train")
+    again.delete()
+    either.wait_remote_gone(again)
+
+
+def test_a_failure_is_told_even_of_a_job_without_time_to_live(plain: Joined, tell: Commands) -> None:
+    job, remote = plain.running("fails", policy={"ttlSecondsAfterFinished": 0}, restart_policy="Never")
+    said = tell("logs", "fails", code=1).stderr
+    assert f"it runs on cluster {WORKER}, and its pods and their logs are there" in said
+    remote.play("Failed", "worker-0", exit_code=3)
+    assert "exited with code 3" in job.wait("Failed", within=PATIENCE)["message"]
+    plain.wait_remote_gone(job)
+    assert "has failed" in tell("wait", "fails", code=1).stderr
+    with pytest.raises(JobElsewhere, match=f"it ran on cluster {WORKER}"):
+        plain.manager.sdk.get_job_logs("fails")
+
+
+def test_a_job_that_waits_for_a_cluster_says_which_was_asked(plain: Joined, tell: Commands) -> None:
+    job = plain.submit("big", Worker=3)
+    offered = f"offered to cluster {WORKER}"
+    plain.manager.wait_queue(job, QueueState.CHECKING, f"admission check {WORKER} is Pending", offered)
+    assert offered in tell("wait", "big", "--timeout", "0.1s", code=124).stderr
+    with pytest.raises(InvalidError, match="can't be changed"):
+        job.patch_spec(runPolicy={"managedBy": None})
+    job.delete()
+    plain.wait_remote_gone(job)
+
+
+def test_what_is_left_behind_is_told(plain: Joined, tell: Commands, tmp_path: Path) -> None:
+    manifest = plain.manager.manifest("whole", plain.queue, Worker=1)
+    manifest["spec"] |= OWN_FIELDS
+    manifest["spec"]["runPolicy"] |= OWN_POLICIES
+    file = tmp_path / "whole.json"
+    file.write_text(json.dumps({"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, **manifest}))
+    warned = tell("submit", str(file), code=0).stderr
+    job = JobOnCluster(plain.manager.cluster, plain.manager.cluster.job("whole"))
+    here, there = job.get()["spec"], plain.remote(job).get()["spec"]
+    lost = {f"spec.{name}" for name in here.keys() - there.keys()}
+    lost |= {f"spec.runPolicy.{name}" for name in here["runPolicy"].keys() - there["runPolicy"].keys()}
+    assert lost - {"spec.runPolicy.managedBy"} == set(not_carried(decode_tfjob(json.dumps(job.get()).encode())))
+    assert len(lost) == len(OWN_FIELDS) + len(OWN_POLICIES) + 1
+    assert all(f"warning: {field}: is not copied" in warned for field in lost - {"spec.runPolicy.managedBy"})
+    assert "Left behind:  spec.minSucceededWorkers, " in tell("describe", "whole").stdout
+    job.delete()
+    plain.wait_remote_gone(job)
+
+
+def test_a_job_that_the_worker_preempts_comes_back_there(plain: Joined) -> None:
+    job, remote = plain.running("preempted")
+    plain.worker.client.patch(CLUSTER_QUEUES, "", plain.queue, {"spec": {"stopPolicy": "HoldAndDrain"}}, decode)
+    plain.worker.wait_suspended(remote)
+    plain.worker.client.patch(CLUSTER_QUEUES, "", plain.queue, {"spec": {"stopPolicy": "None"}}, decode)
+    plain.worker.wait_running(remote, "worker-0")
+    remote.play("Succeeded", "worker-0")
+    job.wait("Succeeded", within=PATIENCE)
+    plain.wait_remote_gone(job)
+
+
+def test_a_worker_that_is_away_is_told_and_its_jobs_go_on(both: TwoClusters, plain: Joined, tell: Commands) -> None:
+    job, remote = plain.running("lonely")
+    both.worker.stop_api_server()
+    try:
+
+        def is_told() -> bool:
+            queue = plain.manager.sdk.get_job_queue(job.name)
+            assert queue is not None
+            assert queue.state is QueueState.ADMITTED
+            assert "Kueue can't reach now (" in queue.problem, queue
+            return True
+
+        eventually(is_told, within=PATIENCE, every=0.2, what="the worker is away")
+        assert f"runs on cluster {WORKER}, which Kueue can't reach now" in tell("describe", "lonely").stdout
+        late = plain.submit("late", Worker=1)
+        plain.manager.wait_queue(late, QueueState.WAITING, f"ClusterQueue {plain.queue} is inactive")
+    finally:
+        both.worker.start_api_server()
+    remote.play("Succeeded", "worker-0")
+    job.wait("Succeeded", within=PATIENCE)
+    plain.remote(late)
+    late.delete()
+    plain.wait_remote_gone(late)
+
+
+def test_kueue_needs_these_rights_in_the_worker_and_no_others(both: TwoClusters, plain: Joined) -> None:
+    job, remote = plain.running("rights")
+    remote.play("Succeeded", "worker-0")
+    job.wait("Succeeded", within=PATIENCE)
+    plain.wait_remote_gone(job)
+
+    def are_used() -> bool:
+        used = {right for right in both.trail.used() if not right.resource.startswith("/")}
+        assert used == granted(RIGHTS_IN_WORKER), used ^ granted(RIGHTS_IN_WORKER)
+        return True
+
+    eventually(are_used, within=PATIENCE, every=0.2, what="each right is used")
+    assert both.trail.refused() == []

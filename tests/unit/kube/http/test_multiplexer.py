@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.threads import InThread
+from tests.unit.kube.conftest import Certificates, MakeClient, Serve
+from tests.unit.kube.http.test_session import Recorder
+from tests.unit.kube.server import Exchange, silent
+from tfoperator.kube.client import Client, HttpCreator
+from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
+from tfoperator.kube.errors import (
+    AlreadyExistsError,
+    AnswerTooLarge,
+    ClientClosed,
+    ConnectionRefused,
+    DeadlineExceeded,
+    KubeError,
+    MalformedResponse,
+    ServerError,
+    TooManyRequestsError,
+    TransportError,
+)
+from tfoperator.kube.http.multiplexer import gathering
+from tfoperator.kube.http.wire import readable
+from tfoperator.kube.objects import decode_nothing
+from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.verbs import Creation
+
+Create = Callable[..., list[list[KubeError | None]]]
+
+
+def chain(*names: str) -> list[Creation]:
+    """A chain of pods of these names."""
+    return [Creation(PODS, "ns", {"metadata": {"name": name}}) for name in names]
+
+
+def created(exchange: Exchange) -> None:
+    exchange.respond(201, b"{}")
+
+
+def name_of(exchange: Exchange) -> str:
+    return str(exchange.json["metadata"]["name"])
+
+
+@pytest.fixture
+def creator_of() -> Iterator[Callable[..., HttpCreator]]:
+    made: list[HttpCreator] = []
+
+    def make(client: Client, parallelism: int = 4) -> HttpCreator:
+        made.append(client.creator(parallelism))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def warm(creator: HttpCreator, connections: int = 4) -> None:
+    """Have so many connections made, which are idle from now on."""
+    creator.create_chains([chain(f"warm-{number}") for number in range(connections)])
+
+
+def test_it_sends_what_a_single_request_sends(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    server = serve(created)
+    client = client_for(server.url)
+    body = {"metadata": {"name": "a"}, "spec": {"é": [1, 2]}}
+    client.create(PODS, "ns", body, decode_nothing)
+    creator = creator_of(client)
+    for _ in range(2):  # by a thread, and on the connection that is there by then
+        assert creator.create_chains([[Creation(PODS, "ns", body)]]) == [[None]]
+    plain, *others = server.requests
+    for one in others:
+        assert (one.method, one.target, one.body) == (plain.method, plain.target, plain.body)
+        assert one.header_lines == plain.header_lines
+
+
+def test_the_next_of_a_chain_is_sent_when_the_one_before_was_answered(
+    serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    answered: list[str] = []
+
+    def handler(exchange: Exchange) -> None:
+        name = name_of(exchange)
+        first, _, number = name.partition("-")
+        assert all(f"{first}-{earlier}" in answered for earlier in range(int(number)))
+        answered.append(name)
+        created(exchange)
+
+    server = serve(handler)
+    chains = [chain(*(f"{first}-{number}" for number in range(3))) for first in "abcdefgh"]
+    assert creator_of(client_for(server.url)).create_chains(chains) == [[None] * 3] * 8
+    assert sorted(map(name_of, server.requests)) == sorted(answered)
+    assert server.connections <= 4
+
+
+def test_a_failure_ends_its_chain_and_no_other(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    def handler(exchange: Exchange) -> None:
+        if name_of(exchange) == "taken":
+            exchange.status(409, "AlreadyExists", "it is there")
+        else:
+            created(exchange)
+
+    server = serve(handler)
+    creator = creator_of(client_for(server.url))
+    for _ in range(2):
+        good, bad = creator.create_chains([chain("a", "b"), chain("c", "taken", "never")])
+        assert good == [None, None]
+        assert bad[0] is None
+        assert isinstance(bad[1], AlreadyExistsError)
+        assert str(bad[1]) == "create pods ns/taken: it is there"
+        assert len(bad) == 2
+    assert "never" not in map(name_of, server.requests)
+
+
+def test_no_more_than_so_many_are_under_way(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    lock = threading.Lock()
+    under_way, most, full = 0, 0, threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+            if under_way == 3:
+                full.set()
+        assert full.wait(60)
+        with lock:
+            under_way -= 1
+        created(exchange)
+
+    creator = creator_of(client_for(serve(handler).url), 3)
+    for _ in range(2):
+        assert creator.create_chains([chain(f"a{number}") for number in range(12)]) == [[None]] * 12
+    assert most == 3
+
+
+def test_several_callers_share_it(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    server = serve(created)
+    creator = creator_of(client_for(server.url), 2)
+    callers = [
+        InThread(lambda who=who: creator.create_chains([chain(f"{who}-{number}") for number in range(10)]))
+        for who in range(5)
+    ]
+    assert [caller.result() for caller in callers] == [[[None]] * 10] * 5
+    assert len({name_of(one) for one in server.requests}) == 50
+
+
+def test_it_speaks_tls_and_large_bodies_go_out_in_pieces(
+    serve: Serve, client_for: MakeClient, certificates: Certificates, creator_of
+) -> None:
+    server = serve(created, certificates.server_context())
+    creator = creator_of(client_for(server.url, {"tls": certificates.trust}))
+    text = "x" * 3_000_000
+    for _ in range(2):
+        chains = [[Creation(SERVICES, "ns", {"metadata": {"name": f"a{number}"}, "x": text})] for number in range(4)]
+        assert creator.create_chains(chains) == [[None]] * 4
+    assert all(one.json["x"] == text for one in server.requests)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"HTTP/1.1 201 Cre", b"ated\r\nContent-Le", b"ngth: 4\r\n\r\n{}", b"  "],
+        [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"],
+        [b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}", b"\r\n0\r\n", b"\r\n"],
+    ],
+)
+def test_an_answer_may_come_in_pieces(
+    pieces: Sequence[bytes], serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    def handler(exchange: Exchange) -> None:
+        for piece in pieces:
+            exchange.send(piece)
+
+    server = serve(handler)
+    creator = creator_of(client_for(server.url), 2)
+    for _ in range(3):
+        assert creator.create_chains([chain("a", "b"), chain("c", "d")]) == [[None, None]] * 2
+    assert server.connections <= 2
+
+
+def test_a_connection_that_the_server_gives_up_is_not_used_again(
+    serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    def handler(exchange: Exchange) -> None:
+        exchange.respond(201, b"{}", Connection="close")
+        exchange.hang_up()
+
+    server = serve(handler)
+    creator = creator_of(client_for(server.url))
+    for _ in range(3):
+        assert creator.create_chains([chain("a")]) == [[None]]
+    assert server.connections == 3
+
+
+def after_warming(then: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
+    def handler(exchange: Exchange) -> None:
+        if name_of(exchange).startswith("warm"):
+            created(exchange)
+        else:
+            then(exchange)
+
+    return handler
+
+
+def test_a_create_whose_answer_is_lost_is_not_repeated(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    server = serve(after_warming(Exchange.reset))
+    creator = creator_of(client_for(server.url))
+    warm(creator)
+    ((error,),) = creator.create_chains([chain("a", "b")])
+    assert type(error) is TransportError
+    assert "create pods ns/a" in str(error)
+    assert [name_of(one) for one in server.requests][4:] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{}", TransportError),
+        (b"nonsense", MalformedResponse),
+        (b"HTTP/1.1 201 Created\r\nContent-Length: 999999999\r\n\r\n", AnswerTooLarge),
+    ],
+)
+def test_an_answer_that_breaks_off_or_makes_no_sense_is_an_error(
+    sent: bytes, expected: type[KubeError], serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    def handler(exchange: Exchange) -> None:
+        exchange.send(sent)
+        exchange.hang_up()
+
+    creator = creator_of(client_for(serve(after_warming(handler)).url))
+    warm(creator)
+    ((error,),) = creator.create_chains([chain("a")])
+    assert type(error) is expected
+    assert str(error).startswith("create pods ns/a: ")
+    assert creator.create_chains([chain("warm-again")]) == [[None]]
+
+
+def test_a_server_that_says_nothing_is_given_up(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    server = serve(after_warming(silent))
+    client = client_for(server.url, request_timeout=0.3)
+    creator = creator_of(client)
+    warm(creator)
+    results = creator.create_chains([chain("a"), chain("warm-other")])
+    assert isinstance(results[0][0], DeadlineExceeded)
+    assert results[1] == [None]
+
+
+def test_a_server_that_asks_for_patience_gets_it(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    busy = iter([True, False])
+
+    def handler(exchange: Exchange) -> None:
+        if next(busy):
+            exchange.status(429, "TooManyRequests", "later", headers={"Retry_After": "0"})
+        else:
+            created(exchange)
+
+    recorder = Recorder()
+    server = serve(after_warming(handler))
+    creator = creator_of(client_for(server.url, observer=recorder))
+    warm(creator)
+    assert creator.create_chains([chain("a")]) == [[None]]
+    assert [name_of(one) for one in server.requests][4:] == ["a", "a"]
+    assert recorder.retries == [("POST", "429")]
+    assert [code for _, _, code in recorder.requests] == ["201"] * 4 + ["429", "201"]
+    assert recorder.writes == [("POST", "pods")] * 5
+
+
+@pytest.mark.parametrize(("code", "expected"), [(429, TooManyRequestsError), (503, ServerError)])
+def test_what_must_not_be_repeated_is_not(
+    code: int, expected: type[KubeError], serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    """A 429 that does not say when, and a 503, after which nobody knows whether the server has acted."""
+    headers = {"Retry_After": "0"} if code == 503 else {}
+    server = serve(after_warming(lambda exchange: exchange.status(code, "No", "no", headers=headers)))
+    creator = creator_of(client_for(server.url))
+    warm(creator)
+    ((error,),) = creator.create_chains([chain("a")])
+    assert type(error) is expected
+    assert len(server.requests) == 5
+
+
+def test_a_refused_token_is_exchanged(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    tokens = iter(["Bearer old", "Bearer new"])
+    credentials = IssuedCredentials(lambda: IssuedCredential(authorization=next(tokens)))
+
+    def handler(exchange: Exchange) -> None:
+        if exchange.headers["authorization"] == "Bearer new":
+            created(exchange)
+        else:
+            exchange.status(401, "Unauthorized", "who are you?")
+
+    server = serve(after_warming(handler))
+    creator = creator_of(client_for(server.url, {"credentials": credentials}))
+    warm(creator)
+    assert creator.create_chains([chain("a", "b")]) == [[None, None]]
+
+
+def test_an_idle_connection_that_has_ended_costs_nothing(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    def handler(exchange: Exchange) -> None:
+        created(exchange)
+        if exchange.connection == 1:
+            exchange.hang_up()
+
+    server = serve(handler)
+    client = client_for(server.url)
+    client.create(PODS, "ns", {"metadata": {"name": "first"}}, decode_nothing)
+    [idle] = client._session._transport._idle
+    eventually(lambda: readable(idle.sock), what="the end of the connection has come")
+    assert creator_of(client).create_chains([chain("a")]) == [[None]]
+    assert [name_of(one) for one in server.requests] == ["first", "a"]
+
+
+def test_nobody_listens(client_for: MakeClient, creator_of, serve: Serve) -> None:
+    server = serve(created)
+    client = client_for(server.url)
+    server.stop()
+    results = creator_of(client).create_chains([chain("a", "b"), chain("c")])
+    assert [type(one) for (one,) in results] == [ConnectionRefused] * 2
+
+
+def test_a_rate_limit_holds(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    recorder = Recorder()
+    client = client_for(serve(created).url, qps=1000.0, burst=1, observer=recorder)
+    creator = creator_of(client)
+    for _ in range(2):
+        assert creator.create_chains([chain(f"a{number}") for number in range(5)]) == [[None]] * 5
+    assert len(recorder.waits) == 10
+    assert any(seconds > 0 for seconds in recorder.waits)
+
+
+def test_closing_the_client_ends_what_is_under_way(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    server = serve(after_warming(silent))
+    client = client_for(server.url)
+    creator = creator_of(client)
+    warm(creator)
+    waiting = InThread(lambda: creator.create_chains([chain("a", "b"), *(chain(f"c{n}") for n in range(8))]))
+    eventually(lambda: len(server.requests) == 8, what="as many requests as may be are under way")
+    client.close()
+    results = waiting.result()
+    assert [type(one) for (one,) in results] == [ClientClosed] * 9
+
+
+def test_after_its_end_it_takes_nothing(serve: Serve, client_for: MakeClient) -> None:
+    creator = client_for(serve(created).url).creator(2)
+    assert creator.create_chains([chain("a")]) == [[None]]
+    creator.close()
+    creator.close()
+    with pytest.raises(ClientClosed):
+        creator.create_chains([chain("b")])
+
+
+def test_answers_are_gathered_for_a_part_of_the_time_that_they_take() -> None:
+    assert gathering(3, 10.0) == 0.0
+    assert gathering(4, 0.01) == pytest.approx(0.005)
+    assert gathering(1000, 10.0) == pytest.approx(0.02)
+
+
+def test_nothing_is_nothing(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    creator = creator_of(client_for(serve(created).url))
+    assert creator.create_chains([]) == []
+    with pytest.raises(ValueError, match="no calls"):
+        creator.create_chains([[]])
+
+
+def test_what_nobody_has_thought_of_keeps_nobody_waiting(
+    serve: Serve, client_for: MakeClient, creator_of, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = client_for(serve(created).url)
+    creator = creator_of(client)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(client._session, "begin", broken)
+    ((error,),) = creator.create_chains([chain("a")])
+    assert isinstance(error, TransportError)
+    assert "a mistake" in str(error)
+    assert "unexpected error" in caplog.text
+    monkeypatch.undo()
+    assert creator.create_chains([chain("a")]) == [[None]]
+
+
+def test_a_mistake_while_requests_are_under_way_ends_them_and_nothing_else(
+    serve: Serve, client_for: MakeClient, creator_of, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(after_warming(silent))
+    creator = creator_of(client_for(server.url))
+    warm(creator)
+    multiplexer = creator._multiplexer
+    waiting = InThread(lambda: creator.create_chains([chain("a", "b"), chain("c")]))
+    eventually(lambda: len(server.requests) == 6, what="both requests are under way")
+
+    def broken() -> None:
+        monkeypatch.undo()
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(multiplexer, "_gather", broken)
+    multiplexer._ring()
+    results = waiting.result()
+    assert [type(one) for (one,) in results] == [TransportError] * 2
+    assert "a mistake" in str(results[0][0])
+    assert creator.create_chains([chain("warm-again")]) == [[None]]

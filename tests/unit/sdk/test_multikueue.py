@@ -1,0 +1,106 @@
+"""Jobs that MultiKueue has run on another cluster, as programs see them here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.fake_api import FakeApi, api_error
+from tests.support.kueue_objects import condition, workload
+from tests.unit.api.samples import job_of, tfjob
+from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, not_carried
+from tfoperator.api.v1.types import TFJob
+from tfoperator.sdk import QueueState, job_queues
+from tfoperator.sdk.queues import cluster_of
+from tfoperator.sdk.states import ready_text, restart_count
+from tfoperator.sdk.workloads import CLUSTERS, WORKLOADS
+
+QUOTA, ADMITTED = condition("QuotaReserved"), condition("Admitted")
+
+
+def manifest(run_policy: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    policy = {"managedBy": MANAGED_BY_MULTIKUEUE, **(run_policy or {})}
+    made = tfjob({"Worker": {"replicas": 2}}, runPolicy=policy)
+    made["spec"] |= spec
+    made["metadata"] |= {"uid": "u", "namespace": "ns"}
+    return made
+
+
+def job(**parts: Any) -> TFJob:
+    return job_of(manifest(**parts))
+
+
+def kueue(*conditions: dict[str, Any], reached: dict[str, Any] | None = None, **status: Any) -> FakeApi:
+    """A cluster whose Kueue has the job's Workload, and has written this about worker-1."""
+    api = FakeApi()
+    api.put(WORKLOADS[0], workload(manifest(), *conditions, **status) | {"metadata": {**_META}})
+    if reached is not None:
+        api.put(CLUSTERS[0], {"metadata": {"name": "worker-1"}, "status": {"conditions": [reached]}})
+    return api
+
+
+_META = {"name": "tfjob-mnist", "namespace": "ns", "labels": {"kueue.x-k8s.io/job-uid": "u"}}
+RUNS = (QUOTA, ADMITTED)
+CONNECTED = condition("Active", message="Connected")
+AWAY = condition("Active", "False", "ClientConnectionFailed", "dial tcp 10.1.1.1:6443:\nconnection refused")
+
+
+def test_while_no_cluster_has_room_those_are_named_that_were_asked() -> None:
+    check = {"name": "far", "state": "Pending", "message": ""}
+    api = kueue(QUOTA, admissionChecks=[check], nominatedClusterNames=["worker-1", "worker-2"])
+    queue = job_queues(api, [job()])["u"]
+    assert queue.state is QueueState.CHECKING
+    assert queue.message == "admission check far is Pending; offered to cluster worker-1, worker-2"
+
+
+@pytest.mark.parametrize(
+    ("reached", "said"),
+    [
+        (CONNECTED, "far: Admitted, runs on cluster worker-1"),
+        (
+            AWAY,
+            "far: Admitted, runs on cluster worker-1, which Kueue can't reach now "
+            "(dial tcp 10.1.1.1:6443: connection refused)",
+        ),
+        (None, "far: Admitted, runs on cluster worker-1, which MultiKueue doesn't know any more"),
+    ],
+)
+def test_a_cluster_that_is_away_is_told(reached: dict[str, Any] | None, said: str) -> None:
+    api = kueue(*RUNS, reached=reached, clusterName="worker-1")
+    made = manifest()
+    made["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "far"}
+    queue = job_queues(api, [job_of(made)])["u"]
+    assert str(queue) == said
+    assert not queue.waits
+
+
+def test_who_may_not_read_clusters_is_told_the_rest() -> None:
+    api = kueue(*RUNS, clusterName="worker-1")
+    api.fail("get", CLUSTERS[0].plural, api_error(403))
+    queue = job_queues(api, [job()])["u"]
+    assert (queue.cluster, queue.problem) == ("worker-1", "")
+
+
+def test_the_cluster_of_a_job_that_has_ended_is_known_still() -> None:
+    made = manifest() | {"status": {"conditions": [condition("Succeeded")]}}
+    assert cluster_of(kueue(*RUNS, clusterName="worker-1"), job_of(made)) == "worker-1"
+    assert cluster_of(FakeApi(), job()) == ""
+
+
+def test_what_multikueue_does_not_tell_is_not_counted_as_none() -> None:
+    status = {"replicaStatuses": {"Worker": {"active": 2}}, "conditions": [condition("Running")]}
+    remote = job_of(manifest() | {"status": status})
+    assert (ready_text(remote), restart_count(remote)) == ("-", None)
+    ready = job_of(manifest() | {"status": {"conditions": [condition("Ready")]}})
+    assert ready_text(ready) == "2/2"
+    told = job_of(manifest() | {"status": {"ready": "1/2", "restarts": 3}})
+    assert (ready_text(told), restart_count(told)) == ("1/2", 3)
+
+
+def test_what_the_copy_of_a_job_lacks_is_known() -> None:
+    checkpoint = {"volume": {"emptyDir": {}}, "mountPath": "/ckpt"}
+    made = job(run_policy={"restartScope": "Job", "backoffLimit": 3}, checkpoint=checkpoint, progress={})
+    assert not_carried(made) == ("spec.checkpoint", "spec.progress", "spec.runPolicy.restartScope")
+    harmless = {"restartScope": "Replica", "onStall": "Report", "ttlSecondsAfterFinished": 5}
+    assert not_carried(job(run_policy=harmless, clusterArguments=False, enableDynamicWorker=True)) == ()
