@@ -121,7 +121,8 @@ REFUSALS = [
 
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_an_orphan_that_may_not_be_adopted_does_not_hold_up_the_job(harness: Harness, refusal: Exception) -> None:
-    harness.api.put(SERVICES, {"metadata": {"name": "mine", "namespace": "ns", "labels": LABELS}})
+    labels = names.replica_labels("job", ReplicaType.WORKER, 5, is_master=False)
+    harness.api.put(SERVICES, {"metadata": {"name": "job-worker-5", "namespace": "ns", "labels": labels}})
     harness.api.fail("patch", "services", refusal, times=3)
     harness.submit_and_sync(Worker=2)
     assert len(harness.api.names(PODS)) == 2
@@ -130,11 +131,11 @@ def test_an_orphan_that_may_not_be_adopted_does_not_hold_up_the_job(harness: Har
     harness.sync()
     told = [message for _, reason, message in harness.recorder.events if reason == "FailedClaim"]
     assert len(told) == 1
-    assert told[0].startswith("Service ns/mine is labelled as one of this job: not adopted")
+    assert told[0].startswith("Service ns/job-worker-5 is labelled as one of this job: not adopted")
     assert "denied by policy" in told[0]
     assert harness.queue.num_requeues("ns/job") > 0, "it is tried again"
-    harness.sync()
-    assert [one["metadata"].get("ownerReferences") for one in harness.api.objects(SERVICES, "ns")][-1]
+    harness.sync(times=2)
+    assert "job-worker-5" not in harness.api.names(SERVICES), "it is the job's now, which has no such worker"
 
 
 @pytest.mark.parametrize("refusal", [REFUSALS[0], REFUSALS[1]])
