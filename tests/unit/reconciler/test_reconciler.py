@@ -299,6 +299,9 @@ def test_a_job_of_which_nothing_has_changed_is_synced_at_the_longest_interval_on
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.run_job(Worker=1)
+    # The last events of a job are gathered for a moment, and no queue shows the sync that follows.
+    settled = world.controller.is_settled
+    eventually(lambda: settled(world.informers.jobs.lister.get("ns", "job")), what="a sync with nothing to do")
     synced: list[str] = []
     monkeypatch.setattr(world.controller, "enqueue", synced.append)
     monkeypatch.setattr(world.controller, "enqueue_after", lambda _key, _seconds: None)
