@@ -155,7 +155,7 @@ def one_job(life: Life, name: str) -> None:
 
 def fill_memory_of_events(life: Life) -> None:
     """The recorder remembers what it told of the last 4096 objects, as client-go's does: let it be full already."""
-    correlator = life.operator._recorder._correlator
+    correlator = life.operator._parts.recorder._correlator
     for number in range(4096):
         regarding = ObjectReference("kubeflow.org/v1", "TFJob", "default", f"earlier-{number}", f"uid-{number}")
         correlator.correlate(Occurrence(regarding, "Normal", "SuccessfulCreatePod", "Created pods", life.now, 0.0))

@@ -51,7 +51,7 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRest
             if may_create and replica.state in _NEEDS_POD:
                 draft.create_replica_object(_creation("pods", group, replica, manifests, restart))
                 creates_pods = True
-            ended = _gone_when_deleted(replica)
+            ended = _gone_when_deleted(group, replica, manifests)
             # A gang scheduler may still count the old pod: there its end is waited for.
             if ended is not None and gang is None and has_service:
                 draft.replace(ended, _creation("pods", group, replica, manifests, restart))
@@ -135,12 +135,18 @@ def _delete_old(draft: Draft, restart: JobRestart) -> None:
             draft.delete("pods", pod, DeleteReason.RESTART)
 
 
-def _gone_when_deleted(replica: Replica) -> Pod | None:
-    """The pod of a replica that restarts now, if no kubelet has to confirm its end: its name is free at once."""
+def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: ReplicaManifests) -> Pod | None:
+    """The pod of a replica that restarts now, if no kubelet has to confirm its end: its name is free at once.
+
+    One that was adopted may have another name, and a second pod of the replica may still run.
+    """
     pod = replica.pod
     if pod is None or replica.wait is None or replica.wait > 0:
         return None
-    return pod if pod.status.phase == "Failed" and not pod.metadata.finalizers else None
+    if pod.status.phase != "Failed" or pod.metadata.finalizers:
+        return None
+    alone = all(index != replica.index for index, _ in group.duplicates)
+    return pod if alone and pod.metadata.name == manifests.name(group, replica.index) else None
 
 
 def _restart(draft: Draft, replica: Replica) -> None:

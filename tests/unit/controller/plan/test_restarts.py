@@ -107,6 +107,21 @@ def test_a_pod_that_may_stay_for_a_while_has_no_successor_yet(phase: str) -> Non
     assert not result.created_pods
 
 
+def test_a_failed_pod_beside_another_of_its_replica_has_no_successor_yet() -> None:
+    failed, twin = make_pod("Worker-1", "Failed", exit_code=137), make_pod("Worker-1", "Pending")
+    twin = msgspec.structs.replace(twin, metadata=msgspec.structs.replace(twin.metadata, name="twin", uid="twin"))
+    result = planned(job_of("OnFailure"), make_pod("Worker-0"), failed, twin, now=LATER)
+    assert not result.created_pods
+
+
+def test_a_failed_pod_that_was_adopted_under_another_name_has_no_successor_yet() -> None:
+    failed = make_pod("Worker-1", "Failed", exit_code=137)
+    failed = msgspec.structs.replace(failed, metadata=msgspec.structs.replace(failed.metadata, name="another"))
+    result = planned(job_of("OnFailure"), make_pod("Worker-0"), failed, now=LATER)
+    assert result.deleted_pods == ["Worker-1"]
+    assert not result.created_pods
+
+
 def test_a_service_that_is_missing_comes_before_the_successor() -> None:
     failed = make_pod("Worker-1", "Failed", exit_code=137)
     services = (make_service("Worker-0"),)
