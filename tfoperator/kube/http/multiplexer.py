@@ -72,7 +72,7 @@ class _Chain:
 
     @property
     def is_over(self) -> bool:
-        return len(self.results) == len(self.calls) or isinstance(self.results[-1], KubeError)
+        return bool(self.results) and (len(self.results) == len(self.calls) or isinstance(self.results[-1], KubeError))
 
 
 class Multiplexer:
@@ -105,7 +105,7 @@ class Multiplexer:
     def run(self, chains: Sequence[Sequence[Call]]) -> list[list[Result]]:
         """Make the calls of every chain up to its first failure; returns what became of each that was made.
 
-        Raises ClientClosed after `close()`.
+        Raises ClientClosed after `close()`, TransportError if there is no thread to send them.
         """
         batch = _Batch(len(chains))
         running = [_Chain(calls, batch) for calls in chains]
@@ -116,13 +116,20 @@ class Multiplexer:
         with self._lock:
             if self._closed:
                 raise ClientClosed("the client is closed")
-            self._waiting += running
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="api-calls", daemon=True)
-                self._thread.start()
+                self._thread = self._started()
+            self._waiting += running
         self._ring()
         batch.ended.wait()
         return [chain.results for chain in running]
+
+    def _started(self) -> threading.Thread:
+        thread = threading.Thread(target=self._work, name="api-calls", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise TransportError(f"no request can be sent: {error}") from error
+        return thread
 
     def close(self) -> None:
         """Wait for what is under way, and end the threads. Idempotent."""
@@ -144,9 +151,12 @@ class Multiplexer:
     # The multiplexer's thread.
 
     def _work(self) -> None:
-        while self._begin_what_may():
+        going_on = True
+        while going_on:
             try:
-                self._go_on()
+                going_on = self._begin_what_may()
+                if going_on:
+                    self._go_on()
             except Exception as error:  # nothing may end the thread that others wait for
                 logger.exception("unexpected error while requests were under way")
                 abandoned, self._exchanges = [*self._exchanges.values()], {}
@@ -189,16 +199,15 @@ class Multiplexer:
             return
         number = exchange.sock.fileno()
         self._exchanges[number] = chain, exchange
-        self._poll.register(number, exchange.awaits)
         self._advance(chain, exchange)
 
     def _advance(self, chain: _Chain, exchange: Exchange) -> None:
         try:
             if not exchange.advance():
-                self._poll.modify(exchange.sock, exchange.awaits)
+                self._poll.register(exchange.sock, exchange.awaits)
                 return
         except Exception as error:  # noqa: BLE001 - whatever it is, the chain must not be forgotten
-            self._fail(chain, exchange, error)
+            self._guarded(chain, partial(self._fail, exchange=exchange, error=error))
             return
         self._forget(exchange)
         self._guarded(chain, partial(self._finish, exchange=exchange))
@@ -233,11 +242,13 @@ class Multiplexer:
     def _give_up_the_late(self) -> None:
         now = time.monotonic()
         for chain, exchange in [one for one in self._exchanges.values() if one[1].late_at <= now]:
-            self._fail(chain, exchange, TimeoutError("no answer in time"))
+            late = TimeoutError("no answer in time")
+            self._guarded(chain, partial(self._fail, exchange=exchange, error=late))
 
     def _forget(self, exchange: Exchange) -> None:
-        self._poll.unregister(exchange.sock)
         self._exchanges.pop(exchange.sock.fileno(), None)
+        with contextlib.suppress(KeyError):  # it was over before there was anything to wait for
+            self._poll.unregister(exchange.sock)
 
     # Any thread.
 
@@ -248,20 +259,31 @@ class Multiplexer:
         except KubeError as error:
             self._end(chain, error)
         except Exception as error:
-            logger.exception("%s: unexpected error", chain.call.what)
-            self._end(chain, TransportError(f"{chain.call.what}: {error}"))
+            what = chain.calls[min(len(chain.results), len(chain.calls) - 1)].what
+            logger.exception("%s: unexpected error", what)
+            self._end(chain, TransportError(f"{what}: {error}"))
 
     def _hand_over(self, chain: _Chain, send: Callable[[Call], Response]) -> None:
-        """Have another thread make the call."""
+        """Have another thread make the call. Raises RuntimeError if there is none; then it will never be made."""
+        call = chain.call
+        taken = threading.Lock()  # by whoever decides what becomes of the call; never released
 
         def make() -> None:
-            self._guarded(chain, lambda chain: self._end(chain, send(chain.call)))
-            self._ring()
+            if taken.acquire(blocking=False):
+                self._guarded(chain, lambda chain: self._end(chain, send(call)))
+                self._ring()
 
-        self._threads.submit(make)
+        try:
+            self._threads.submit(make)
+        except RuntimeError:
+            # No thread can be started. The executor keeps `make` nonetheless, for one that it has or gets later.
+            if taken.acquire(blocking=False):
+                raise
 
     def _end(self, chain: _Chain, result: Result) -> None:
         """The call under way is over: the chain goes on, or is over, too."""
+        if chain.is_over:  # a mistake was made after its end
+            return
         chain.results.append(result)
         with self._lock:
             self._under_way -= 1

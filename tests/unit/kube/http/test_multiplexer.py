@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.kube.conftest import Certificates, MakeClient, Serve
+from tests.unit.kube.http.creations import after_warming, chain, created, name_of, warm
 from tests.unit.kube.http.test_session import Recorder
 from tests.unit.kube.server import Exchange, silent
-from tfoperator.kube.client import Client, HttpCreator
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
 from tfoperator.kube.errors import (
     AlreadyExistsError,
@@ -31,37 +31,6 @@ from tfoperator.kube.resources import PODS, SERVICES
 from tfoperator.kube.verbs import Creation
 
 Create = Callable[..., list[list[KubeError | None]]]
-
-
-def chain(*names: str) -> list[Creation]:
-    """A chain of pods of these names."""
-    return [Creation(PODS, "ns", {"metadata": {"name": name}}) for name in names]
-
-
-def created(exchange: Exchange) -> None:
-    exchange.respond(201, b"{}")
-
-
-def name_of(exchange: Exchange) -> str:
-    return str(exchange.json["metadata"]["name"])
-
-
-@pytest.fixture
-def creator_of() -> Iterator[Callable[..., HttpCreator]]:
-    made: list[HttpCreator] = []
-
-    def make(client: Client, parallelism: int = 4) -> HttpCreator:
-        made.append(client.creator(parallelism))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
-
-
-def warm(creator: HttpCreator, connections: int = 4) -> None:
-    """Have so many connections made, which are idle from now on."""
-    creator.create_chains([chain(f"warm-{number}") for number in range(connections)])
 
 
 def test_it_sends_what_a_single_request_sends(serve: Serve, client_for: MakeClient, creator_of) -> None:
@@ -195,16 +164,6 @@ def test_a_connection_that_the_server_gives_up_is_not_used_again(
     for _ in range(3):
         assert creator.create_chains([chain("a")]) == [[None]]
     assert server.connections == 3
-
-
-def after_warming(then: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
-    def handler(exchange: Exchange) -> None:
-        if name_of(exchange).startswith("warm"):
-            created(exchange)
-        else:
-            then(exchange)
-
-    return handler
 
 
 def test_a_create_whose_answer_is_lost_is_not_repeated(serve: Serve, client_for: MakeClient, creator_of) -> None:
@@ -365,43 +324,3 @@ def test_nothing_is_nothing(serve: Serve, client_for: MakeClient, creator_of) ->
     assert creator.create_chains([]) == []
     with pytest.raises(ValueError, match="no calls"):
         creator.create_chains([[]])
-
-
-def test_what_nobody_has_thought_of_keeps_nobody_waiting(
-    serve: Serve, client_for: MakeClient, creator_of, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = client_for(serve(created).url)
-    creator = creator_of(client)
-
-    def broken(*_: object) -> None:
-        raise RuntimeError("a mistake")
-
-    monkeypatch.setattr(client._session, "begin", broken)
-    ((error,),) = creator.create_chains([chain("a")])
-    assert isinstance(error, TransportError)
-    assert "a mistake" in str(error)
-    assert "unexpected error" in caplog.text
-    monkeypatch.undo()
-    assert creator.create_chains([chain("a")]) == [[None]]
-
-
-def test_a_mistake_while_requests_are_under_way_ends_them_and_nothing_else(
-    serve: Serve, client_for: MakeClient, creator_of, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = serve(after_warming(silent))
-    creator = creator_of(client_for(server.url))
-    warm(creator)
-    multiplexer = creator._multiplexer
-    waiting = InThread(lambda: creator.create_chains([chain("a", "b"), chain("c")]))
-    eventually(lambda: len(server.requests) == 6, what="both requests are under way")
-
-    def broken() -> None:
-        monkeypatch.undo()
-        raise RuntimeError("a mistake")
-
-    monkeypatch.setattr(multiplexer, "_gather", broken)
-    multiplexer._ring()
-    results = waiting.result()
-    assert [type(one) for (one,) in results] == [TransportError] * 2
-    assert "a mistake" in str(results[0][0])
-    assert creator.create_chains([chain("warm-again")]) == [[None]]
