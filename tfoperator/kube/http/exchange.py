@@ -25,6 +25,8 @@ class Exchange:
         self.context = context
         self.unsent = message
         """What of the request has not been given to the connection yet."""
+        self.authorization = ""
+        """What credentials it was sent with, for whoever knows of credentials."""
         self.answer: Answer | None = None
         self.body = b""
         self._received = b""

@@ -4,8 +4,8 @@ A thread per request is woken for each answer by itself, and then finds nothing 
 caches: that made a request cost 0.25 ms of CPU, of which its own work is a tenth. Here one thread sends, and reads what
 has come meanwhile, often several answers at a time; whoever waits for many chains is woken once.
 
-That thread never waits for one request alone. A call for which there is no idle connection, or that has to be sent
-again, is made by another thread, in the ordinary way (`Session.call`).
+That thread never waits for one request alone. A call for which there is no idle connection, or no credential at hand,
+or that has to be sent again, is made by another thread, in the ordinary way (`Session.call`).
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class Multiplexer:
             raise ValueError(f"parallelism must be 1 or more, is {parallelism}")
         self._session = session
         self._parallelism = parallelism
+        session.expect(parallelism)
         self._lock = threading.Lock()  # guards what follows
         self._waiting: deque[_Chain] = deque()
         self._under_way = 0
@@ -220,7 +221,7 @@ class Multiplexer:
         except ApiError as error:
             if error.code != 401 and error.retry_after is None:
                 raise
-            self._hand_over(chain, partial(self._session.go_on, failure=error))
+            self._hand_over(chain, partial(self._session.go_on, failure=error, authorization=exchange.authorization))
         else:
             self._end(chain, answer)
 

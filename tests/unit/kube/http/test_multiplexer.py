@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 import pytest
 
+from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.kube.conftest import Certificates, MakeClient, Serve
@@ -23,8 +25,11 @@ from tfoperator.kube.errors import (
     ServerError,
     TooManyRequestsError,
     TransportError,
+    UnauthorizedError,
 )
 from tfoperator.kube.http.multiplexer import gathering
+from tfoperator.kube.http.session import Call
+from tfoperator.kube.http.transport import MAX_IDLE_CONNECTIONS
 from tfoperator.kube.http.wire import readable
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import PODS, SERVICES
@@ -257,6 +262,89 @@ def test_a_refused_token_is_exchanged(serve: Serve, client_for: MakeClient, crea
     creator = creator_of(client_for(server.url, {"credentials": credentials}))
     warm(creator)
     assert creator.create_chains([chain("a", "b")]) == [[None, None]]
+
+
+@pytest.mark.parametrize(("tokens", "sent"), [(["a", "a", "b"], 1), (["a", "b", "c"], 2)])
+def test_a_401_is_repeated_once_and_only_with_newer_credentials(
+    tokens: list[str], sent: int, serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    issued = iter(tokens)
+    credentials = IssuedCredentials(lambda: IssuedCredential(authorization=f"Bearer {next(issued)}"))
+    server = serve(after_warming(lambda exchange: exchange.status(401, "Unauthorized", "who are you?")))
+    creator = creator_of(client_for(server.url, {"credentials": credentials}))
+    warm(creator)
+    ((error,),) = creator.create_chains([chain("a", "b")])
+    assert isinstance(error, UnauthorizedError)
+    assert [one.headers["authorization"] for one in server.requests][4:] == [f"Bearer {one}" for one in tokens[:sent]]
+
+
+def test_with_newer_credentials_a_server_that_asks_for_patience_gets_it(
+    serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    tokens = iter(["Bearer old", "Bearer new"])
+    credentials = IssuedCredentials(lambda: IssuedCredential(authorization=next(tokens)))
+    answers = iter([401, 429, 201])
+
+    def handler(exchange: Exchange) -> None:
+        exchange.status(next(answers), "Any", "any", headers={"Retry_After": "0"})
+
+    server = serve(after_warming(handler))
+    creator = creator_of(client_for(server.url, {"credentials": credentials}))
+    warm(creator)
+    assert creator.create_chains([chain("a")]) == [[None]]
+    assert len(server.requests) == 7
+
+
+def test_nobody_waits_for_new_credentials_whose_old_ones_still_hold(
+    serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    clock, asked, answered = FakeClock(), threading.Event(), threading.Event()
+
+    def issue() -> IssuedCredential:
+        if clock.monotonic():
+            asked.set()
+            assert answered.wait(60)
+        return IssuedCredential("Bearer t", expires=clock.now() + timedelta(seconds=1000))
+
+    credentials = IssuedCredentials(issue, clock=clock)
+    creator = creator_of(client_for(serve(created).url, {"credentials": credentials}))
+    warm(creator)
+    clock.advance(950)
+    first = InThread(lambda: creator.create_chains([chain("a")]))
+    assert asked.wait(60)
+    second = InThread(lambda: creator.create_chains([chain("b", "c"), chain("d")]))
+    try:
+        assert second.result(10) == [[None, None], [None]]
+        assert first.running
+    finally:
+        answered.set()
+    assert first.result() == [[None]]
+
+
+def test_as_many_connections_are_kept_as_requests_may_be_under_way(
+    serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    together = threading.Barrier(MAX_IDLE_CONNECTIONS + 6)
+
+    def handler(exchange: Exchange) -> None:
+        together.wait(60)
+        created(exchange)
+
+    server = serve(handler)
+    creator = creator_of(client_for(server.url), together.parties)
+    for _ in range(2):
+        chains = [chain(f"a{number}") for number in range(together.parties)]
+        assert creator.create_chains(chains) == [[None]] * together.parties
+    assert server.connections == together.parties
+
+
+def test_a_request_that_cannot_be_written_takes_no_connection(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    client = client_for(serve(created).url)
+    creator = creator_of(client)
+    warm(creator)
+    ((error,),) = creator._multiplexer.run([[Call("POST", "/api/v1/näh", "create it", b"{}")]])
+    assert isinstance(error, TransportError)
+    assert not client._session._transport._busy
 
 
 def test_an_idle_connection_that_has_ended_costs_nothing(serve: Serve, client_for: MakeClient, creator_of) -> None:
