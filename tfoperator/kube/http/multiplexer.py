@@ -22,14 +22,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tfoperator.kube.errors import ApiError, ClientClosed, KubeError, TransportError
+from tfoperator.kube.http.chains import Batch, Chain, Result
 from tfoperator.kube.http.exchange import Exchange
 from tfoperator.kube.http.session import Call, Session
 from tfoperator.kube.http.transport import Response
 
 logger = logging.getLogger(__name__)
-
-Result = Response | KubeError
-"""What became of a call; the Response is a 2xx."""
 
 
 _FEW = 4
@@ -47,34 +45,6 @@ def gathering(under_way: int, usual: float) -> float:
     return min(usual * _SHARE, _LONGEST) if under_way >= _FEW else 0.0
 
 
-class _Batch:
-    """Chains that somebody waits for together."""
-
-    def __init__(self, chains: int) -> None:
-        self.left = chains  # changed under the multiplexer's lock
-        self.ended = threading.Event()
-
-
-class _Chain:
-    """Calls, and what became of the first of them. It is only ever in the hands of one thread."""
-
-    __slots__ = ("batch", "began", "calls", "results")
-
-    def __init__(self, calls: Sequence[Call], batch: _Batch) -> None:
-        self.calls = calls
-        self.results: list[Result] = []
-        self.batch = batch
-        self.began = 0.0  # the call under way, on the performance counter
-
-    @property
-    def call(self) -> Call:
-        return self.calls[len(self.results)]
-
-    @property
-    def is_over(self) -> bool:
-        return bool(self.results) and (len(self.results) == len(self.calls) or isinstance(self.results[-1], KubeError))
-
-
 class Multiplexer:
     """Sends calls of one session, at most `parallelism` at a time. `run` may be called from any thread.
 
@@ -88,12 +58,13 @@ class Multiplexer:
         self._parallelism = parallelism
         session.expect(parallelism)
         self._lock = threading.Lock()  # guards what follows
-        self._waiting: deque[_Chain] = deque()
+        self._waiting: deque[Chain] = deque()
         self._under_way = 0
         self._closed = False
         self._thread: threading.Thread | None = None
         # Of the multiplexer's thread alone.
-        self._exchanges: dict[int, tuple[_Chain, Exchange]] = {}  # by the number of the connection
+        self._exchanges: dict[int, tuple[Chain, Exchange]] = {}  # by the number of the connection
+        self._ready: set[int] = set()  # connections of which more may be read, though none tells
         self._usual = 0.0  # seconds that an answer has taken lately
         self._looked_at = 0.0  # on the monotonic clock
         self._poll = select.poll()
@@ -108,8 +79,8 @@ class Multiplexer:
 
         Raises ClientClosed after `close()`, TransportError if there is no thread to send them.
         """
-        batch = _Batch(len(chains))
-        running = [_Chain(calls, batch) for calls in chains]
+        batch = Batch(len(chains))
+        running = [Chain(calls, batch) for calls in chains]
         if not all(chains):
             raise ValueError("a chain has no calls")
         if not running:
@@ -167,7 +138,8 @@ class Multiplexer:
     def _go_on(self) -> None:
         """Wait for something to happen, and do what there is to do about it."""
         self._gather()
-        for number, _ in self._poll.poll(self._patience()):
+        ready, self._ready = self._ready, set()
+        for number in ready.union(number for number, _ in self._poll.poll(0 if ready else self._patience())):
             if number == self._bell.fileno():
                 with contextlib.suppress(BlockingIOError):
                     self._bell.recv(4096)
@@ -178,7 +150,7 @@ class Multiplexer:
     def _gather(self) -> None:
         """Let some answers come together: to be woken for each costs more than all that is done about it."""
         seconds = self._looked_at + gathering(len(self._exchanges), self._usual) - time.monotonic()
-        if seconds > 0:
+        if seconds > 0 and not self._ready:
             time.sleep(seconds)
         self._looked_at = time.monotonic()
 
@@ -192,7 +164,7 @@ class Multiplexer:
                 self._under_way += 1
             self._guarded(chain, self._begin)
 
-    def _begin(self, chain: _Chain) -> None:
+    def _begin(self, chain: Chain) -> None:
         chain.began = time.perf_counter()
         exchange = self._session.begin(chain.call)
         if exchange is None:
@@ -202,10 +174,12 @@ class Multiplexer:
         self._exchanges[number] = chain, exchange
         self._advance(chain, exchange)
 
-    def _advance(self, chain: _Chain, exchange: Exchange) -> None:
+    def _advance(self, chain: Chain, exchange: Exchange) -> None:
         try:
             if not exchange.advance():
                 self._poll.register(exchange.sock, exchange.awaits)
+                if exchange.has_more:
+                    self._ready.add(exchange.sock.fileno())
                 return
         except Exception as error:  # noqa: BLE001 - whatever it is, the chain must not be forgotten
             self._guarded(chain, partial(self._fail, exchange=exchange, error=error))
@@ -213,7 +187,7 @@ class Multiplexer:
         self._forget(exchange)
         self._guarded(chain, partial(self._finish, exchange=exchange))
 
-    def _finish(self, chain: _Chain, exchange: Exchange) -> None:
+    def _finish(self, chain: Chain, exchange: Exchange) -> None:
         seconds = time.perf_counter() - chain.began
         self._usual += (seconds - self._usual) * _MEMORY
         try:
@@ -225,7 +199,7 @@ class Multiplexer:
         else:
             self._end(chain, answer)
 
-    def _fail(self, chain: _Chain, exchange: Exchange, error: Exception) -> None:
+    def _fail(self, chain: Chain, exchange: Exchange, error: Exception) -> None:
         self._forget(exchange)
         failure = self._session.fail(chain.call, exchange, error, time.perf_counter() - chain.began)
         if failure is None:
@@ -248,23 +222,23 @@ class Multiplexer:
 
     def _forget(self, exchange: Exchange) -> None:
         self._exchanges.pop(exchange.sock.fileno(), None)
+        self._ready.discard(exchange.sock.fileno())
         with contextlib.suppress(KeyError):  # it was over before there was anything to wait for
             self._poll.unregister(exchange.sock)
 
     # Any thread.
 
-    def _guarded(self, chain: _Chain, step: Callable[[_Chain], None]) -> None:
+    def _guarded(self, chain: Chain, step: Callable[[Chain], None]) -> None:
         """Take a step; if it fails, so does the call. Whoever waits for the chain must not wait for ever."""
         try:
             step(chain)
         except KubeError as error:
             self._end(chain, error)
         except Exception as error:
-            what = chain.calls[min(len(chain.results), len(chain.calls) - 1)].what
-            logger.exception("%s: unexpected error", what)
-            self._end(chain, TransportError(f"{what}: {error}"))
+            logger.exception("%s: unexpected error", chain.what)
+            self._end(chain, TransportError(f"{chain.what}: {error}"))
 
-    def _hand_over(self, chain: _Chain, send: Callable[[Call], Response]) -> None:
+    def _hand_over(self, chain: Chain, send: Callable[[Call], Response]) -> None:
         """Have another thread make the call. Raises RuntimeError if there is none; then it will never be made."""
         call = chain.call
         taken = threading.Lock()  # by whoever decides what becomes of the call; never released
@@ -281,11 +255,10 @@ class Multiplexer:
             if taken.acquire(blocking=False):
                 raise
 
-    def _end(self, chain: _Chain, result: Result) -> None:
+    def _end(self, chain: Chain, result: Result) -> None:
         """The call under way is over: the chain goes on, or is over, too."""
-        if chain.is_over:  # a mistake was made after its end
+        if not chain.take(result):  # a mistake was made after its end
             return
-        chain.results.append(result)
         with self._lock:
             self._under_way -= 1
             if not chain.is_over:

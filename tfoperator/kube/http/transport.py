@@ -184,7 +184,6 @@ class Transport:
     def end(self, exchange: Exchange) -> Response:
         """The answer of an exchange that is complete."""
         answer = exchange.answer
-        assert answer is not None
         if answer.will_close:
             self._discard(exchange.sock)
         else:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -155,6 +156,36 @@ def test_an_answer_may_come_in_pieces(
     for _ in range(3):
         assert creator.create_chains([chain("a", "b"), chain("c", "d")]) == [[None, None]] * 2
     assert server.connections <= 2
+
+
+def test_a_long_answer_is_read_to_its_end(
+    serve: Serve, client_for: MakeClient, certificates: Certificates, creator_of
+) -> None:
+    """TLS takes more from the connection than it gives at a time, and nothing tells of the rest."""
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        exchange.chunk(b"x" * 1_000_000)
+        exchange.end_chunks()
+
+    server = serve(handler, certificates.server_context())
+    creator = creator_of(client_for(server.url, {"tls": certificates.trust}), 2)
+    for _ in range(2):
+        assert creator.create_chains([chain("a", "b"), chain("c", "d")]) == [[None, None]] * 2
+
+
+def test_interim_answers_without_end_fail_their_call(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    def handler(exchange: Exchange) -> None:
+        with contextlib.suppress(OSError):
+            while not exchange.server.stopping.is_set():
+                exchange.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 400)
+        exchange.hang_up()
+
+    creator = creator_of(client_for(serve(after_warming(handler)).url))
+    warm(creator)
+    flooded, other = InThread(lambda: creator.create_chains([chain("a"), chain("warm-other")])).result()
+    assert [type(one) for one in flooded] == [MalformedResponse]
+    assert other == [None]
 
 
 def test_a_connection_that_the_server_gives_up_is_not_used_again(
