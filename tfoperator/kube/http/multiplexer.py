@@ -24,25 +24,11 @@ from functools import partial
 from tfoperator.kube.errors import ApiError, ClientClosed, KubeError, TransportError
 from tfoperator.kube.http.chains import Batch, Chain, Result
 from tfoperator.kube.http.exchange import Exchange
+from tfoperator.kube.http.gathering import Gathering
 from tfoperator.kube.http.session import Call, Session
 from tfoperator.kube.http.transport import Response
 
 logger = logging.getLogger(__name__)
-
-
-_FEW = 4
-"""So many answers that are still to come are read one by one: there is little to gather, and somebody waits."""
-_SHARE = 0.5
-"""Of the time that answers take: so long they are gathered. A server that is as busy as it gets has enough to do
-meanwhile, and one that is not is kept waiting for a third of the time, where threads would keep it waiting for none."""
-_LONGEST = 0.02  # seconds
-_MEMORY = 0.1
-"""How much one answer counts in the average of how long they take."""
-
-
-def gathering(under_way: int, usual: float) -> float:
-    """For how many seconds to gather answers if they usually take `usual` seconds and `under_way` are to come."""
-    return min(usual * _SHARE, _LONGEST) if under_way >= _FEW else 0.0
 
 
 class Multiplexer:
@@ -65,7 +51,7 @@ class Multiplexer:
         # Of the multiplexer's thread alone.
         self._exchanges: dict[int, tuple[Chain, Exchange]] = {}  # by the number of the connection
         self._ready: set[int] = set()  # connections of which more may be read, though none tells
-        self._usual = 0.0  # seconds that an answer has taken lately
+        self._gathering = Gathering()
         self._looked_at = 0.0  # on the monotonic clock
         self._poll = select.poll()
         self._bell, self._ringer = socket.socketpair()
@@ -149,7 +135,7 @@ class Multiplexer:
 
     def _gather(self) -> None:
         """Let some answers come together: to be woken for each costs more than all that is done about it."""
-        seconds = self._looked_at + gathering(len(self._exchanges), self._usual) - time.monotonic()
+        seconds = self._looked_at + self._gathering.seconds(len(self._exchanges)) - time.monotonic()
         if seconds > 0 and not self._ready:
             time.sleep(seconds)
         self._looked_at = time.monotonic()
@@ -189,7 +175,6 @@ class Multiplexer:
 
     def _finish(self, chain: Chain, exchange: Exchange) -> None:
         seconds = time.perf_counter() - chain.began
-        self._usual += (seconds - self._usual) * _MEMORY
         try:
             answer = self._session.end(chain.call, exchange, seconds)
         except ApiError as error:
@@ -197,6 +182,8 @@ class Multiplexer:
                 raise
             self._hand_over(chain, partial(self._session.go_on, failure=error, authorization=exchange.authorization))
         else:
+            # A refusal is quick, whatever the server has to do.
+            self._gathering.took(chain.call.written, seconds)
             self._end(chain, answer)
 
     def _fail(self, chain: Chain, exchange: Exchange, error: Exception) -> None:

@@ -28,7 +28,6 @@ from tfoperator.kube.errors import (
     TransportError,
     UnauthorizedError,
 )
-from tfoperator.kube.http.multiplexer import gathering
 from tfoperator.kube.http.session import Call
 from tfoperator.kube.http.transport import MAX_IDLE_CONNECTIONS
 from tfoperator.kube.http.wire import readable
@@ -430,12 +429,6 @@ def test_after_its_end_it_takes_nothing(serve: Serve, client_for: MakeClient) ->
     creator.close()
     with pytest.raises(ClientClosed):
         creator.create_chains([chain("b")])
-
-
-def test_answers_are_gathered_for_a_part_of_the_time_that_they_take() -> None:
-    assert gathering(3, 10.0) == 0.0
-    assert gathering(4, 0.01) == pytest.approx(0.005)
-    assert gathering(1000, 10.0) == pytest.approx(0.02)
 
 
 def test_nothing_is_nothing(serve: Serve, client_for: MakeClient, creator_of) -> None:
