@@ -181,6 +181,10 @@ class TFJobController:
         """Have a comparison with the live state recorded; queue the job, too, if it needs a write."""
         self._memory.compared(uid, comparison)
 
+    def forget_writes(self) -> None:
+        """The API server was restored from a backup, and does not know what was written last: believe the caches."""
+        self._cache_lag.forget_writes()
+
     def is_settled(self, job: TFJob) -> bool:
         """Whether the last sync of a job left nothing to do, and the caches show nothing new of what it saw."""
         return self._memory.settled(job.metadata.uid) == self._claimer.versions(job)
@@ -222,7 +226,7 @@ class TFJobController:
         observed = self._observer.observe(cached)
         decided = plan(observed, self._clock.now(), self._plan_options)
         self._cache_lag.verify(observed, decided)
-        outcome = self._executor.execute(observed.job, decided)
+        outcome = self._executor.execute(observed.job, decided, observed.refused)
         requeue = requeue_after(decided, outcome)
         nothing_to_do = not (decided.phases or decided.write_status or decided.write_status_first)
         idle = nothing_to_do and requeue == Requeue() and observed.unseen == Unseen()

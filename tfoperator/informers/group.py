@@ -77,6 +77,11 @@ class InformerGroup(Together, Generic[T]):
         """One per namespace, or one for all."""
         return self.informers
 
+    @property
+    def versions(self) -> Sequence[str]:
+        """The version that each member has reached; empty before its first list."""
+        return [informer.last_sync_resource_version for informer in self.informers]
+
     def add_handler(
         self, handler: ResourceEventHandler[T], *, resync_period: float | None = None, name: str = ""
     ) -> Registration[T]:

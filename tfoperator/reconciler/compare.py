@@ -2,7 +2,9 @@
 
 One difference between the server and the cache proves nothing: the cache may be a moment behind, or already ahead. It
 is certain when neither has moved between two looks: had the watch been alive, the cache would have followed. Where
-resourceVersions can be compared, a cache that is ahead is recognised at the first look.
+resourceVersions can be compared, a cache that is ahead is recognised at the first look: it shows a version that is
+younger than the whole list, not only than the object in it. For a server that was restored from a backup has objects
+that are older than what the cache shows of them, and no watch tells of that.
 
 What the server says comes in pieces (pages of a list, events of a watch). Each is held against the cache at once, and
 only what looks wrong is kept, so that a look at a hundred thousand objects holds a page of them at a time.
@@ -66,13 +68,13 @@ class Collation:
         self._unlisted = set(cached_keys)
         self._odd = {}
 
-    def listed(self, items: Sequence[Identity]) -> None:
-        """A page of it."""
+    def listed(self, items: Sequence[Identity], version: str) -> None:
+        """A page of it, which shows everything as of this version."""
         keys = [item.key for item in items]
         self._unlisted.difference_update(keys)
         for key, item, cached in zip(keys, items, self._lookup(keys), strict=True):
             if not _is_same(item, cached):
-                self._odd[key] = _sighting(item)
+                self._odd[key] = _sighting(item)._replace(as_of=version)
 
     def list_ended(self, version: str) -> None:
         """That was all, at this version: what else the cache has is not there."""

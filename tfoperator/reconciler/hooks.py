@@ -23,6 +23,10 @@ class Reconcilable(Protocol):
         """Record the time of a comparison with the job's next status write."""
         ...
 
+    def forget_writes(self) -> None:
+        """The server does not know what was written last: believe the caches."""
+        ...
+
     def is_settled(self, job: TFJob) -> bool:
         """Whether a sync of a job would find what the last one has found: nothing to do."""
         ...

@@ -12,6 +12,10 @@ the watch can't be had, ends early or breaks (the version is too old, say), the 
 what has changed, and not what there is, and each state that the server ever told of is compared.
 What it can't find is what the cache lost without any change on the server, and what a server forgets to tell by watch:
 for that there are the whole looks.
+
+A list that is older than what the cache had reached before it was asked for is one of a server that was restored from a
+backup: lists are never older than what a watch has told. Its history is another one from there on, the watches of the
+caches wait for versions that it has not reached yet, and hear nothing until then.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ import msgspec
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.clock import Clock
+from tfoperator.controller import is_older
 from tfoperator.informers import InformerGroup, Lister
 from tfoperator.kube import Selection, WatchOptions, list_pages
 from tfoperator.kube.errors import ForbiddenError, KubeError
@@ -57,12 +62,14 @@ _FRUITLESS_PAUSE = 3600.0
 class Look(msgspec.Struct, frozen=True):
     """What looks different: among the jobs by key, in `owned` by the resource's plural, the owner's UID, and key.
 
-    Of namespaces that are `closed` nothing is known: we have no right to read them (any more).
+    Of namespaces that are `closed` nothing is known: we have no right to read them (any more). With `went_back` the
+    server has less history than the caches: they are of a time that it does not know.
     """
 
     jobs: Mapping[str, Difference]
     owned: Mapping[str, Differences]
     closed: frozenset[str] = frozenset()
+    went_back: bool = False
 
 
 class _Collection:
@@ -71,6 +78,7 @@ class _Collection:
     def __init__(self, resource: Resource, namespace: str, group: InformerGroup[Any]) -> None:
         self.resource = resource
         self.namespace = namespace
+        self.group = group
         self.lister: Lister[HasMetadata] = group.lister
         self.collation = Collation(group.lister.get_all)
         self.selection = Selection(label_selector="" if resource is TFJOBS else MANAGED_SELECTOR)
@@ -79,6 +87,7 @@ class _Collection:
         self.size = 0  # of the last whole list
         self.opened_at = 0.0
         self.fruitless = 0  # watches in a row that were ended early, or fewer if the last one was long ago
+        self.went_back = False  # whether the last whole list was older than what the cache had reached
 
 
 class Looker:
@@ -126,6 +135,7 @@ class Looker:
         groups = {TFJOBS: jobs, **owned}
         found: dict[Resource, list[Differences]] = {resource: [] for resource in groups}
         closed: dict[str, ForbiddenError] = {}
+        went_back = False
         for start in range(0, len(self._namespaces), _TOGETHER):
             together = self._namespaces[start : start + _TOGETHER]
             for namespace, updated in self._updated(together, groups):
@@ -134,12 +144,14 @@ class Looker:
                     continue
                 for one in updated:
                     found[one.resource].append(one.collation.differences())
+                    went_back = went_back or one.went_back
             if self._closed:
                 return None
         if len(closed) == len(self._namespaces):
             raise next(iter(closed.values()))
         of_jobs = {key: one for group in _joined(found[TFJOBS]).values() for key, one in group.items()}
-        return Look(of_jobs, {one.plural: _joined(found[one]) for one in owned}, frozenset(closed))
+        of_owned = {one.plural: _joined(found[one]) for one in owned}
+        return Look(of_jobs, of_owned, frozenset(closed), went_back)
 
     def _collection(self, resource: Resource, namespace: str, group: InformerGroup[Any]) -> _Collection:
         key = (resource, namespace)
@@ -173,6 +185,7 @@ class Looker:
 
     def _update(self, one: _Collection, watch: WatchStream[Identity] | None) -> bool:
         """Bring what is known of a collection up to now. False if closed meanwhile."""
+        one.went_back = False
         if watch is not None and self._read(one, watch):
             return not self._closed
         return self._list(one) and not self._closed
@@ -239,6 +252,7 @@ class Looker:
     def _list(self, one: _Collection) -> bool:
         began = self._clock.monotonic()
         one.version, version, size = "", "", 0
+        reached = one.group.versions
         one.collation.list_begins(one.lister.keys(one.namespace))
         pages = list_pages(
             self._client, one.resource, one.namespace, decode_identity, one.selection, metadata_only=True
@@ -248,8 +262,9 @@ class Looker:
                 return False
             version = version or page.resource_version
             size += len(page.items)
-            one.collation.listed([item for item in page.items if self._keep(item.metadata.namespace)])
+            one.collation.listed([item for item in page.items if self._keep(item.metadata.namespace)], version)
         one.collation.list_ended(version)
+        one.went_back = any(is_older(version, than) for than in reached)
         one.version, one.size, one.listed_at = version, size, began
         return True
 

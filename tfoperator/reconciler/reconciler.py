@@ -209,6 +209,9 @@ class Reconciler:
         if look is None:
             return 0
         jobs = self._jobs.list()
+        if look.went_back:
+            self._begin_anew(jobs)
+            return 0
         known = [job for job in jobs if job.metadata.namespace not in look.closed]
         lost: Counter[str] = Counter()
         self._compare_jobs(look, {job.metadata.uid for job in jobs}, lost)
@@ -224,6 +227,20 @@ class Reconciler:
             self._put_off([job for job in jobs if job.metadata.namespace in look.closed and job.metadata.uid in due])
         self._metrics.looked(self._clock.monotonic() - started, len(compared))
         return len(compared)
+
+    def _begin_anew(self, jobs: Sequence[TFJob]) -> None:
+        """The server was restored from a backup: nothing that the caches show can be held against it."""
+        logger.warning("the API server is older than the caches, as after a restored backup: listing everything anew")
+        self._suspicions.clear()
+        self._controller.forget_writes()
+        caches = self._informers
+        for group in (caches.jobs, *self._owned.values(), caches.deployments, caches.priority_classes):
+            if group is not None:
+                group.relist()
+        now = self._clock.monotonic()
+        with self._lock:
+            for uid in (_JOBS, *(job.metadata.uid for job in jobs)):
+                self._schedule.again(uid, now)
 
     def _put_off(self, unseen: Sequence[TFJob]) -> None:
         """Jobs that could not be looked at: were they due for ever, so would be a look at all others."""

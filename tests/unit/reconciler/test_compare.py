@@ -43,7 +43,7 @@ def listed(collation: Collation, live: State, cached: State, version: str) -> No
     """A whole list, an object a page."""
     collation.list_begins(cached)
     for key, one in live.items():
-        collation.listed([identity(key, one)])
+        collation.listed([identity(key, one)], version)
     collation.list_ended(version)
 
 
@@ -73,6 +73,16 @@ def test_a_cache_that_is_ahead_of_the_list_is_right() -> None:
     assert differences({}, {"x": Version("x", "10")}, "9") == {}
 
 
+def test_a_cache_that_shows_what_the_server_has_lost_is_wrong_however_new_it_looks() -> None:
+    """A backup was restored: `x` is as old as that, and the versions have passed what the cache shows of it."""
+    live, cached = {"x": Version("a", "3")}, {"x": Version("a", "8"), "lost": Version("b", "7")}
+    assert differences(live, cached, "9") == {
+        "x": Difference(Version("a", "3"), Version("a", "8")),
+        "lost": Difference(None, Version("b", "7")),
+    }
+    assert differences(live, cached, "6") == {}
+
+
 def test_an_object_made_anew_is_a_difference_by_its_uid() -> None:
     assert differences({"x": Version("b", "5")}, {"x": Version("a", "4")}, "9") == {
         "x": Difference(Version("b", "5"), Version("a", "4"))
@@ -83,7 +93,7 @@ def test_what_the_cache_has_learnt_since_its_page_came_is_no_difference() -> Non
     cache = Cache({"gone": B1})
     collation = Collation(cache.get_all)
     collation.list_begins(["gone"])
-    collation.listed([identity("x", A1)])
+    collation.listed([identity("x", A1)], "9")
     collation.list_ended("9")
     cache.state = {"x": A1}
     assert collation.differences() == {}
@@ -92,7 +102,7 @@ def test_what_the_cache_has_learnt_since_its_page_came_is_no_difference() -> Non
 def test_a_difference_concerns_the_owner_on_either_side() -> None:
     collation = Collation(Cache({"x": A1, "gone": B1}, {"x": "old", "gone": "other"}).get_all)
     collation.list_begins(["x", "gone"])
-    collation.listed([identity("x", A2, owner="new"), identity("orphan", A1)])
+    collation.listed([identity("x", A2, owner="new"), identity("orphan", A1)], "9")
     collation.list_ended("9")
     assert {owner: set(found) for owner, found in collation.differences().items()} == {
         "old": {"x"},

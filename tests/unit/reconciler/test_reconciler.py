@@ -201,9 +201,8 @@ def test_a_pod_that_was_let_go_of_is_no_loss_although_the_watch_lost_its_end(
     eventually(lambda: world.condition("Suspended").get("status") == "True", what="the job is suspended")
     eventually(lambda: not world.api.names(PODS), what="the pod is let go of")
     world.api.unmute()
+    # Until the cache is mended the job is synced with a pod of before its suspension.
     world.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": False}}})
-    eventually(lambda: world.condition("Suspended").get("status") == "False", what="the job is resumed")
-    # The cache is mended late, and meanwhile the job is synced.
     with monkeypatch.context() as late:
         late.setattr(world.informers.pods, "relist", lambda: None)
         world.look()
@@ -300,6 +299,9 @@ def test_a_job_of_which_nothing_has_changed_is_synced_at_the_longest_interval_on
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.run_job(Worker=1)
+    # The last events of a job are gathered for a moment, and no queue shows the sync that follows.
+    settled = world.controller.is_settled
+    eventually(lambda: settled(world.informers.jobs.lister.get("ns", "job")), what="a sync with nothing to do")
     synced: list[str] = []
     monkeypatch.setattr(world.controller, "enqueue", synced.append)
     monkeypatch.setattr(world.controller, "enqueue_after", lambda _key, _seconds: None)

@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from tfoperator.api.v1.types import TFJob
+from tfoperator.clock import Clock
 from tfoperator.controller.execute.call_pool import CallPool
-from tfoperator.controller.execute.lost_answers import was_deleted
+from tfoperator.controller.execute.lost_answers import was_deleted, was_refused
 from tfoperator.controller.execute.name_taken import found_instead
 from tfoperator.controller.execute.outcome import Applied, Result
+from tfoperator.controller.execute.turns import failures_after, in_turn
 from tfoperator.controller.kinds import NOUNS, ObjectKind
-from tfoperator.controller.observe import CacheLag, Claimer, PodArchive, PodWitnesses
+from tfoperator.controller.observe import CacheLag, Claimer, JobMemory, PodArchive, PodWitnesses
 from tfoperator.controller.plan import (
     Action,
     Create,
@@ -48,7 +50,9 @@ class ActionRunner:
         *,
         claimer: Claimer,
         cache_lag: CacheLag,
+        memory: JobMemory,
         pool: CallPool,
+        clock: Clock,
         creator: Creator | None,
         archive: PodArchive | None,
         witnesses: PodWitnesses,
@@ -62,7 +66,9 @@ class ActionRunner:
         self._resources = resources
         self._claimer = claimer
         self._cache_lag = cache_lag
+        self._memory = memory
         self._pool = pool
+        self._clock = clock
         self._creator = creator
         self._archive = archive
         self._witnesses = witnesses
@@ -81,18 +87,24 @@ class ActionRunner:
         if phase.name in (PhaseName.LOOKS, PhaseName.STACKS):
             return self._ask_witnesses(job, phase)
         self._cache_lag.expect(job, phase.actions)
+        failed = self._memory.failed(job.metadata.uid) if phase.slow_start else {}
+        chains = in_turn(phase.chains, failed)
         run = partial(self._run_chains, job)
         try:
             if phase.slow_start:
-                results = self._pool.in_growing_batches(phase.chains, run, ok=_has_no_failure)
+                results = self._pool.in_growing_batches(chains, run, ok=_has_no_failure)
                 done, skipped = results.done, results.skipped
             else:
-                done, skipped = run(phase.chains), range(0)
+                done, skipped = run(chains), range(0)
         except BaseException:
             self._cache_lag.forget_creations(job, phase.actions)
             raise
         for position in skipped:
-            self._not_done(job, phase.chains[position])
+            self._not_done(job, chains[position])
+        if phase.slow_start:
+            failures = [chain for chain, one in zip(chains, done, strict=False) if not _has_no_failure(one)]
+            if failures or failed:
+                self._memory.note_failed(job.metadata.uid, failures_after(failed, chains, failures))
         applied = [one for chain in done for one in chain]
         if skipped or not all(map(_may_go_on, applied)):
             incomplete.add(phase.name)
@@ -164,14 +176,18 @@ class ActionRunner:
 
     def _not_created(self, job: TFJob, action: Create, error: KubeError) -> Applied:
         self._cache_lag.expect_no_more(job, action)
+        if not was_refused(error):
+            self._cache_lag.may_exist(job, action)
         if not isinstance(error, AlreadyExistsError):
             return Applied(action, Result.FAILED, error)
+        resource, now = self._resources[action.kind], self._clock.now()
         try:
-            return found_instead(self._client, self._claimer, job, self._resources[action.kind], action)
+            return found_instead(self._client, self._claimer, job, resource, action, now)
         except KubeError as second:
             return Applied(action, Result.FAILED, second)
 
     def _created(self, job: TFJob, action: Create) -> Applied:
+        self._cache_lag.may_exist(job, action)
         if action.replica is None:
             logger.info("created %s %s", NOUNS[action.kind], action.name, extra={"job": job.metadata.key})
         return Applied(action, Result.DONE)

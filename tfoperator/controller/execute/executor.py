@@ -23,6 +23,8 @@ from tfoperator.controller.plan import PhaseName, Plan
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient, Creator
 
+NOTHING_REFUSED: Mapping[str, str] = {}
+
 
 class PlanExecutor:
     """Executes plans. Thread-safe, for different jobs at a time; the caller sees to one plan per job at a time."""
@@ -59,16 +61,22 @@ class PlanExecutor:
             resources,
             claimer=claimer,
             cache_lag=cache_lag,
+            memory=memory,
             pool=pool,
+            clock=clock,
             creator=creator,
             archive=archive,
             witnesses=witnesses,
             plan_again=plan_again,
         )
 
-    def execute(self, job: TFJob, plan: Plan) -> Outcome:
-        """Carry out a plan made for `job`. API errors are in the outcome, not raised."""
+    def execute(self, job: TFJob, plan: Plan, refused: Mapping[str, str] = NOTHING_REFUSED) -> Outcome:
+        """Carry out a plan made for `job`. API errors are in the outcome, not raised.
+
+        `refused` has by object why it could not be claimed for the job, which is told of, and tried again.
+        """
         outcome = Outcome()
+        self._report.unclaimed(job, refused, outcome)
         if plan.write_status_first and not self._status.write(job, plan, outcome):
             return outcome
         incomplete: set[PhaseName] = set()

@@ -64,11 +64,15 @@ class JobEvents:
                 logger.warning("%s", message, extra={"job": job.metadata.key})
             self.emit(job, (PlannedEvent("Warning", reason, message),))
 
-    def warn_once(self, job: TFJob, reason: str, message: str) -> None:
-        """Tell of something that stays as it is for a while, once per generation of the job."""
-        if self._memory.first_warning(job.metadata.uid, message):
+    def warn_once(self, job: TFJob, reason: str, message: str, *, about: str = "") -> None:
+        """Tell of something that stays as it is for a while, once per generation of the job.
+
+        It is told by `about`, if that is given, from what has been told before: a server's words may change from one
+        answer to the next ("used: cpu=57").
+        """
+        if self._memory.first_warning(job.metadata.uid, about or message):
             logger.warning("%s", message, extra={"job": job.metadata.key})
-            self.emit(job, (PlannedEvent("Warning", reason, message),))
+            self.emit(job, (PlannedEvent("Warning", reason, message[:MAX_MESSAGE]),))
 
 
 def _summary(failures: Sequence[KubeError]) -> str:

@@ -1,4 +1,4 @@
-"""What became of a deletion whose answer was lost: a restart must not be counted for a pod that we took away ourselves.
+"""What became of a write whose answer was lost: a restart must not be counted for a pod that we took away ourselves.
 
 A 5xx or a broken connection says nothing about what the API server did. Whoever takes it for a refusal believes a cache
 that still shows the pod, and its end, when the watch brings it, looks like a loss.
@@ -22,6 +22,11 @@ from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
 
 
+def was_refused(error: KubeError) -> bool:
+    """Whether the API server said that it has not done what it was asked for, nor has somebody else before."""
+    return isinstance(error, ApiError) and not isinstance(error, ConflictError | ServerError)
+
+
 def was_deleted(client: ApiClient, resource: Resource, namespace: str, name: str, uid: str, error: KubeError) -> bool:
     """Whether the object is gone, or on its way, although its deletion was answered with this error.
 
@@ -29,7 +34,7 @@ def was_deleted(client: ApiClient, resource: Resource, namespace: str, name: str
     """
     if isinstance(error, NotFoundError):
         return True
-    if isinstance(error, ApiError) and not isinstance(error, ConflictError | ServerError):
+    if was_refused(error):
         return False
     # Refused: it was not processed. Silence: another question would take as long, and be answered as little.
     if isinstance(error, ConnectionRefused | DeadlineExceeded | ClientClosed):

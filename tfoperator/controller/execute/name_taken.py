@@ -7,21 +7,29 @@ cache is in doubt (`cache_lag`): each time the cache has been proven wrong or in
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from tfoperator.api import names
 from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.observe import Claimer, matches
-from tfoperator.controller.plan import Create
+from tfoperator.controller.plan import Create, seconds_between
 from tfoperator.kube.errors import NotFoundError
-from tfoperator.kube.objects import ObjectMeta, decode_partial
+from tfoperator.kube.objects import ObjectMeta, decode_partial, timestamp
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
 
+_LATE = 30.0
+"""Seconds after the grace period for which the end of an object is waited for without a word."""
 
-def found_instead(client: ApiClient, claimer: Claimer, job: TFJob, resource: Resource, wanted: Create) -> Applied:
+
+def found_instead(
+    client: ApiClient, claimer: Claimer, job: TFJob, resource: Resource, wanted: Create, now: datetime
+) -> Applied:
     """Look at the object that has the name of one to be created; adopt it if it is a matching orphan. Raises KubeError.
 
+    One that is being deleted, mostly a pod of an earlier job of the name, is waited for, and told of if it is late.
     It is the job's if its labels are those of the wanted object. A PodGroup without our labels gets them (the Go
     operator gives it none): there is one of it in a job, so no other controller can have lent it to the job.
     """
@@ -31,7 +39,7 @@ def found_instead(client: ApiClient, claimer: Claimer, job: TFJob, resource: Res
     except NotFoundError:
         return Applied(wanted, Result.LEAVING)
     if meta.deletion_timestamp is not None:
-        return Applied(wanted, Result.LEAVING)
+        return Applied(wanted, Result.LEAVING, message=_late(resource, meta, meta.deletion_timestamp, now))
     matching = matches(meta.labels, job.metadata.name)
     if meta.controller is not None and meta.controller.uid == job.metadata.uid:
         if matching and _stands_for_the_same(meta.labels, labels):
@@ -65,6 +73,17 @@ def _stands_for_the_same(one: dict[str, str], other: dict[str, str]) -> bool:
 
 def _is_of_tensorboard(labels: dict[str, str]) -> bool:
     return names.LABEL_TENSORBOARD in labels
+
+
+def _late(resource: Resource, meta: ObjectMeta, due: datetime, now: datetime) -> str:
+    """What to say of an object that should have gone when it was `due`; empty if that is not long ago."""
+    if seconds_between(due, now) < _LATE:
+        return ""
+    why = "a finalizer keeps it" if meta.finalizers else "its node may be lost"
+    return (
+        f"{resource.kind} {meta.key} is in the way: it is being deleted and should have gone at {timestamp(due)}, but "
+        f"{why}. The job's own is created once it is gone"
+    )
 
 
 def _in_the_way(wanted: Create, resource: Resource, meta: ObjectMeta, why: str) -> Applied:

@@ -8,11 +8,15 @@ from typing import NamedTuple, TypeGuard
 import msgspec
 
 from tfoperator.controller.plan import Action
-from tfoperator.kube.errors import BadRequestError, InvalidError, KubeError
+from tfoperator.kube.errors import BadRequestError, ForbiddenError, InvalidError, KubeError
 
 _UNREADABLE = "cannot be handled as a"
 """What API servers answer, with 400, to an object that their types can't hold: a string where a list belongs, a
 quantity that is none. Admission webhooks deny with 400, too, in words of their own, and may think better of it."""
+
+_DENIED = ("denied the request", "denied request")
+"""What API servers say of an admission webhook and of a ValidatingAdmissionPolicy that deny, whatever code those give
+(a policy without a reason of its own gives 422 Invalid). They may think better of it."""
 
 
 class AlreadyReported(KubeError):
@@ -34,7 +38,10 @@ class Result(Enum):
 
 
 class Applied(NamedTuple):
-    """An action and what became of it. `error` is set for FAILED, `message` (for people) for FOREIGN."""
+    """An action and what became of it. `error` is set for FAILED, `message` (for people) for FOREIGN.
+
+    A LEAVING has a `message` if it takes too long.
+    """
 
     action: Action
     result: Result
@@ -58,8 +65,19 @@ class Outcome(msgspec.Struct):
 
 
 def is_final(error: object) -> TypeGuard[InvalidError | BadRequestError]:
-    """Whether the API server says that it will never accept what it was sent, however often it is asked."""
-    return isinstance(error, InvalidError) or (isinstance(error, BadRequestError) and _UNREADABLE in str(error))
+    """Whether the API server says that it will never accept what it was sent, however often it is asked.
+
+    Its own validation names the fields that it complains of.
+    """
+    if isinstance(error, InvalidError):
+        denied = any(words in error.status.message for words in _DENIED)
+        return not denied and any(cause.field for cause in error.causes)
+    return isinstance(error, BadRequestError) and _UNREADABLE in str(error)
+
+
+def is_refusal(error: object) -> bool:
+    """Whether the API server, or a policy, understood a request and does not want it, now or for ever."""
+    return isinstance(error, InvalidError | ForbiddenError) or is_final(error)
 
 
 def refusal(field: str, what: str, error: InvalidError | BadRequestError) -> str:

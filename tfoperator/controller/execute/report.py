@@ -21,13 +21,14 @@ from tfoperator.controller.execute.outcome import (
     Outcome,
     Result,
     is_final,
+    is_refusal,
     refusal,
 )
 from tfoperator.controller.kinds import NOUNS, ObjectKind
 from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.controller.observe import JobMemory
 from tfoperator.controller.plan import Action, Create, Delete, Patch, PlannedEvent
-from tfoperator.kube.errors import ForbiddenError, KubeError, exceeds_quota
+from tfoperator.kube.errors import KubeError, exceeds_quota
 
 _MAX_NAMES = 5
 _VERBS: tuple[tuple[type[Action], str], ...] = ((Create, "Create"), (Patch, "Change"), (Delete, "Delete"))
@@ -59,6 +60,12 @@ class Report:
         self._report_tensorboard(job, [one for one in optional if one.action.kind != "pods"], outcome)
         if any(one.result in (Result.OURS, Result.LEAVING) for one in applied):
             outcome.waiting = True
+
+    def unclaimed(self, job: TFJob, refused: Mapping[str, str], outcome: Outcome) -> None:
+        """Tell of objects (by name, with the reason) that could not be adopted or released; have that tried again."""
+        for name, message in refused.items():
+            self._events.warn_once(job, "FailedClaim", message, about=f"FailedClaim {name}")
+            outcome.errors.append(AlreadyReported(message))
 
     def _count(self, applied: Sequence[Applied]) -> None:
         for kind in ("services", "pods", "podgroups"):
@@ -110,9 +117,10 @@ class Report:
             if message:
                 self._events.warn_once(job, _FAILED_TENSORBOARD, message)
                 outcome.errors.append(NameTaken(message))
-            elif is_final(error) or isinstance(error, ForbiddenError):
-                refused = f"Error with {NOUNS[action.kind]} {action.name}: {error}"
-                self._events.warn_once(job, _FAILED_TENSORBOARD, refused)
+            elif is_refusal(error):
+                what = f"{NOUNS[action.kind]} {action.name}"
+                refused = f"Error with {what}: {error}"
+                self._events.warn_once(job, _FAILED_TENSORBOARD, refused, about=f"{_FAILED_TENSORBOARD} {what}")
                 outcome.errors.append(AlreadyReported(refused))
             elif error is not None:
                 outcome.errors.append(error)
@@ -126,8 +134,7 @@ class Report:
         # One complaint for all: what refuses to have a pod stopped (a policy, mostly) refuses that of each.
         self._events.failed(job, _FAILED_STOP, "Error stopping pods", failures, once=True)
         for error in failures:
-            refused = is_final(error) or isinstance(error, ForbiddenError)
-            outcome.errors.append(AlreadyReported(str(error)) if refused else error)
+            outcome.errors.append(AlreadyReported(str(error)) if is_refusal(error) else error)
 
 
 def _waits_for_quota(action: Action, error: KubeError | None) -> bool:

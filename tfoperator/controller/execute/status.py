@@ -56,12 +56,17 @@ class StatusWriter:
             answer = self._client.patch(TFJOBS, meta.namespace, meta.name, patch, decode_tfjob, subresource="status")
         except NotFoundError as error:
             logger.info("the status is not written, the job is gone: %s", error, extra={"job": meta.key})
+            self._cache_lag.doubt(meta.uid)
             outcome.gone = True
             return False
         except ConflictError:
             # What has changed is on its way to the cache.
             logger.debug("the status is not written yet, the job has changed", extra={"job": meta.key})
             outcome.waiting = True
+            try:
+                self._cache_lag.changed(job)
+            except KubeError as error:
+                outcome.errors.append(error)
             return False
         except KubeError as error:
             if isinstance(error, InvalidError):

@@ -9,8 +9,9 @@ version at least as new (also by `look()`), so that a sync can't take back a res
 
 *Writes of others* can't be known: those of the leader before this one, and pods that vanished because a watch lags.
 They are asked about (`verify()`), once per inherited job and whenever a plan rests on a pod's absence: a GET of the job
-and one per pod that has vanished. Believing the cache would cost a restart that never was, run a finished job again, or
-take the pods from a running one.
+and one per pod that has vanished. A job that a write did not find, or not as it was taken to be, is asked about, too,
+before more is made for it. Believing the cache would cost a restart that never was, run a finished job again, or take
+the pods from a running one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import msgspec
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobStatus
 from tfoperator.clock import Clock
 from tfoperator.controller.kinds import expectation_key
-from tfoperator.controller.observe.claim import Claimer, matches
+from tfoperator.controller.observe.claim import Claimer, is_refused, matches
 from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen, seconds_between, whole_second
 from tfoperator.expectations import ExpectationKey, Expectations
 from tfoperator.kube.errors import KubeError, NotFoundError
@@ -78,26 +79,52 @@ class CacheLag:
         self._expectations = expectations
         self._clock = clock
         self._all_calls = all_calls
-        self._lock = threading.Lock()  # guards _written and _cached_versions
+        self._lock = threading.Lock()  # guards _written, _cached_versions and _absent
         self._written: dict[str, _Written] = {}  # by UID
         self._cached_versions: dict[str, str] = {}  # by UID, as `newest` saw them last
+        self._absent: dict[str, frozenset[str]] = {}  # by UID, names of pods that were asked about and are not there
         self._since: datetime | None = None  # when this process began to lead
-        # UIDs of jobs that others may have worked on until this process led, and that it has not acted on since. Only
-        # a job's own sync takes it out, and jobs are never put in again.
-        self._inherited: set[str] = set()
+        # UIDs of jobs that may not be what the cache shows: others may have worked on them until this process led, and
+        # it has not acted on them since, or a write did not find them so. Only a job's own sync takes it out.
+        self._doubtful: set[str] = set()
 
     def inherit(self, jobs: Iterable[TFJob]) -> None:
         """Note that this process begins to lead: others may have worked on these jobs until now."""
-        self._inherited.update(job.metadata.uid for job in jobs)
+        self._doubtful.update(job.metadata.uid for job in jobs)
         self._since = whole_second(self._clock.now())
+
+    def doubt(self, uid: str) -> None:
+        """A write did not find the job, or another version of it: the cache is behind, and may be so for long.
+
+        What is left of a job that is gone goes one by one, and each would be made again for the garbage collector.
+        """
+        self._doubtful.add(uid)
+
+    def changed(self, job: TFJob) -> None:
+        """A write found another version of the job. Raises KubeError.
+
+        That is mostly a newer one, which the cache will show. If it is the status written last that the API server does
+        not know, since it was restored from a backup, no cache will ever show that.
+        """
+        meta = job.metadata
+        self.doubt(meta.uid)
+        with self._lock:
+            written = self._written.get(meta.uid)
+        if written is None or written.version != meta.resource_version:
+            return
+        live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial).metadata
+        if is_older(live.resource_version, written.version):
+            with self._lock:
+                self._written.pop(meta.uid, None)
 
     def forget(self, uid: str) -> None:
         """The job is gone."""
         self._expectations.forget_owner(uid)
-        self._inherited.discard(uid)
+        self._doubtful.discard(uid)
         with self._lock:
             self._written.pop(uid, None)
             self._cached_versions.pop(uid, None)
+            self._absent.pop(uid, None)
 
     # Own writes.
 
@@ -148,7 +175,8 @@ class CacheLag:
             stale = is_older(meta.resource_version, written.version)
             if stale is None:
                 stale = meta.resource_version == written.cached_version
-            if not stale:
+            # An API server that was restored from a backup knows nothing of what was written after that.
+            if not stale or is_older(meta.resource_version, written.cached_version):
                 del self._written[meta.uid]
                 return cached
         meta = msgspec.structs.replace(meta, resource_version=written.version)
@@ -171,24 +199,46 @@ class CacheLag:
             if cached_version is not None:
                 self._written[meta.uid] = _Written(answer.status, meta.resource_version, cached_version)
 
+    def forget_writes(self) -> None:
+        """The API server does not know the statuses that were written last, nor which pods were there: caches hold."""
+        with self._lock:
+            self._written.clear()
+            self._absent.clear()
+
     # Writes of others.
 
     def verify(self, observed: Observed, plan: Plan) -> None:
         """Look up the job, and pods that vanished without our doing, if the plan depends on what the cache says.
 
-        Raises StaleCache if the cache is behind, or another KubeError.
+        What was found absent stays so until we create it, for nobody else does: where pods can't be made, for want of
+        quota, they are not asked about with each try. Raises StaleCache if the cache is behind, or another KubeError.
         """
         job = observed.job
-        doubtful = job.metadata.uid in self._inherited or self._came_late(job)
-        if not plan.absent and not (doubtful and plan.changes_objects):
+        uid = job.metadata.uid
+        doubtful = uid in self._doubtful or self._came_late(job)
+        with self._lock:
+            known = self._absent.get(uid, frozenset())
+        unknown = [name for name in plan.absent if name not in known]
+        if not unknown and not (doubtful and plan.changes_objects):
             return
         seen = {pod.metadata.uid for pod in observed.pods}
-        calls: list[Callable[[], str]] = [partial(self._is_there, job, name, seen) for name in plan.absent]
+        calls: list[Callable[[], str]] = [partial(self._is_there, job, name, seen) for name in unknown]
         calls.append(partial(self._has_changed, job))
         missed = [what for what in self._all_calls(calls) if what]
         if missed:
             raise StaleCache(f"{missed[0]}, but the cache does not show it yet")
-        self._inherited.discard(job.metadata.uid)
+        self._doubtful.discard(uid)
+        if plan.absent:
+            with self._lock:
+                self._absent[uid] = frozenset(plan.absent)
+
+    def may_exist(self, job: TFJob, action: Create) -> None:
+        """The object was created, or may have been."""
+        uid = job.metadata.uid
+        with self._lock:
+            absent = self._absent.get(uid)
+            if absent is not None and action.name in absent:
+                self._absent[uid] = absent - {action.name}
 
     def _came_late(self, job: TFJob) -> bool:
         """Whether this is the first state of a job that was there before this process led: the watch lags.
@@ -211,7 +261,12 @@ class CacheLag:
             return ""
         if not matches(meta.labels, job.metadata.name):
             # Without our labels no cache will ever show it, however long we wait.
-            self._claimer.release(job, PODS, meta, decode_partial)
+            try:
+                self._claimer.release(job, PODS, meta, decode_partial)
+            except KubeError as error:
+                if not is_refused(error):
+                    raise
+                # Its name is taken: whoever creates the successor tells of that.
             return ""
         return f"pod {name} is there"
 

@@ -4,12 +4,16 @@ Ownership is a UID in an owner reference, never a name: a job that was deleted a
 not inherit what the garbage collector is about to remove. Everything is read from the cache; only an orphan that is
 to be adopted costs a live look at the job, as in Kubernetes' own controllers, for a job seen in a stale cache may be
 gone, and adopting for it would keep the orphan from whoever comes next.
+
+An adoption or release that the API server refuses (a policy, mostly) is told of and tried again; the job goes on
+without the object.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -20,7 +24,14 @@ from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.controller.pods import PodGroup, decode_pod_group, is_service_of, owner_reference
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister, ObjectNotFound
-from tfoperator.kube.errors import InvalidError, NotFoundError
+from tfoperator.kube.errors import (
+    BadRequestError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    namespace_is_ending,
+)
 from tfoperator.kube.objects import (
     Deployment,
     HasMetadata,
@@ -60,13 +71,22 @@ def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
     return resource != DEPLOYMENTS or orphan.name == names.tensorboard_name(job.metadata.name)
 
 
+def is_refused(error: KubeError) -> bool:
+    """Whether the API server does not want a change of an object, which says nothing against other objects."""
+    return isinstance(error, ForbiddenError | InvalidError | BadRequestError) and not namespace_is_ending(error)
+
+
 class Claimed(NamedTuple):
-    """What a job controls; of PodGroups only the one that has the job's name."""
+    """What a job controls; of PodGroups only the one that has the job's name.
+
+    `refused` has by object why it could not be adopted or released.
+    """
 
     pods: tuple[Pod, ...]
     services: tuple[Service, ...]
     deployments: tuple[Deployment, ...]
     pod_group: PodGroup | None
+    refused: Mapping[str, str]
 
 
 class Claimer:
@@ -89,13 +109,15 @@ class Claimer:
     def claim(self, job: TFJob) -> Claimed:
         """What the job controls. Without orphans or strays this makes no API call.
 
-        Raises KubeError (a ConflictError when the cache is behind) if an adoption or release fails.
+        Raises KubeError (a ConflictError when the cache is behind) if an adoption or release fails but by a refusal.
         """
+        refused: dict[str, str] = {}
         return Claimed(
-            self._claim(job, PODS, self._pods, decode_pod),
-            self._claim(job, SERVICES, self._services, decode_service),
-            self._claim(job, DEPLOYMENTS, self._deployments, decode_deployment),
-            self._claim_pod_group(job),
+            self._claim(job, PODS, self._pods, decode_pod, refused),
+            self._claim(job, SERVICES, self._services, decode_service, refused),
+            self._claim(job, DEPLOYMENTS, self._deployments, decode_deployment, refused),
+            self._claim_pod_group(job, refused),
+            refused,
         )
 
     def versions(self, job: TFJob) -> frozenset[str]:
@@ -105,10 +127,10 @@ class Claimer:
         owned = [one for lister in listers for one in lister.by_index(CONTROLLER_UID_INDEX, uid)]
         return versions_of(job, owned)
 
-    def _claim_pod_group(self, job: TFJob) -> PodGroup | None:
+    def _claim_pod_group(self, job: TFJob, refused: dict[str, str]) -> PodGroup | None:
         if self._gang is None or self._pod_groups is None:
             return None
-        found = self._claim(job, self._gang.pod_groups, self._pod_groups, decode_pod_group)
+        found = self._claim(job, self._gang.pod_groups, self._pod_groups, decode_pod_group, refused)
         return next((one for one in found if one.metadata.name == job.metadata.name), None)
 
     def label(self, job: TFJob, resource: Resource, owned: ObjectMeta) -> None:
@@ -144,7 +166,9 @@ class Claimer:
         others = map(msgspec.to_builtins, orphan.owner_references)
         return self._set_owners(resource, orphan, [*others, owner_reference(job)], decode)
 
-    def _claim(self, job: TFJob, resource: Resource, lister: Lister[T], decode: Decoder[T]) -> tuple[T, ...]:
+    def _claim(
+        self, job: TFJob, resource: Resource, lister: Lister[T], decode: Decoder[T], refused: dict[str, str]
+    ) -> tuple[T, ...]:
         meta = job.metadata
         claimed: list[T] = []
         for owned in lister.by_index(CONTROLLER_UID_INDEX, meta.uid):
@@ -154,7 +178,8 @@ class Claimer:
             if matches(owned.metadata.labels, meta.name):
                 claimed.append(owned)
             else:
-                self.release(job, resource, owned.metadata, decode)
+                with _noting(refused, resource, owned.metadata, "lacks labels of its job: not released"):
+                    self.release(job, resource, owned.metadata, decode)
         orphans = [
             orphan
             for orphan in lister.by_index(ORPHANS_INDEX, meta.namespace)
@@ -163,8 +188,10 @@ class Claimer:
             and _has_a_name_of(job, resource, orphan.metadata)
         ]
         if orphans and self.can_adopt(job):
-            adopted = (self.adopt(job, resource, orphan.metadata, decode) for orphan in orphans)
-            claimed += [one for one in adopted if one is not None]
+            for orphan in orphans:
+                with _noting(refused, resource, orphan.metadata, "is labelled as one of this job: not adopted"):
+                    adopted = self.adopt(job, resource, orphan.metadata, decode)
+                    claimed += [] if adopted is None else [adopted]
         return tuple(claimed)
 
     def release(self, job: TFJob, resource: Resource, owned: ObjectMeta, decode: Decoder[Any]) -> None:
@@ -196,3 +223,15 @@ class Claimer:
             return self._client.patch(resource, meta.namespace, meta.name, change, decode)
         except NotFoundError:
             return None
+
+
+@contextmanager
+def _noting(refused: dict[str, str], resource: Resource, meta: ObjectMeta, what: str) -> Iterator[None]:
+    """Note under the object's name why the API server refuses to change it. Raises every other error."""
+    try:
+        yield
+    except KubeError as error:
+        if not is_refused(error):
+            raise
+        name = f"{resource.kind} {meta.key}"
+        refused[name] = f"{name} {what}, and the job goes on without it: {error}"

@@ -3,13 +3,15 @@
 The defaulted and validated spec (the same for one generation, and a job is looked at far more often than changed);
 what the API server refused, so that it becomes a condition instead of a loop; which warnings were given; the
 comparison with the live state that waits to be recorded; since when a change of the status waits, and since when a
-quota has no room. Refusals are forgotten with each comparison: a policy, or a webhook that spoils pods, may have been
-mended since, and no event tells of that. (The status written last is not here: see `cache_lag`.)
+quota has no room; which replicas could not be made. Refusals are forgotten with each comparison: a policy, or a webhook
+that spoils pods, may have been mended since, and no event tells of that. (The status written last is not here: see
+`cache_lag`.)
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 import msgspec
 
@@ -43,12 +45,14 @@ class _Waiting(msgspec.Struct, frozen=True):
 class _Entry:
     __slots__ = (
         "comparison",
+        "failed",
         "generation",
         "known_since",
         "no_room_since",
         "problems",
         "refusals",
         "settled",
+        "source",
         "spec",
         "uncounted",
         "waiting",
@@ -57,7 +61,9 @@ class _Entry:
 
     def __init__(self, known_since: float) -> None:
         self.known_since = known_since
+        self.failed: Mapping[str, int] = {}
         self.generation = -1
+        self.source: TFJobSpec | None = None
         self.spec: TFJobSpec | None = None
         self.problems: tuple[str, ...] = ()
         self.refusals: tuple[str, ...] = ()
@@ -83,11 +89,13 @@ class JobMemory:
         """What is known of a job; defaults and validation are computed once per generation. `now` is monotonic.
 
         Templates that have been edited since the generation before are named once, the first time that it is seen.
+        A generation is believed only together with its spec: after a backup was restored another spec may have it.
         """
         meta = cached.metadata
         with self._lock:
             entry = self._entries.setdefault(meta.uid, _Entry(now))
-            spec = entry.spec if entry.generation == meta.generation > 0 else None
+            known = entry.generation == meta.generation > 0 and entry.source == cached.spec
+            spec = entry.spec if known else None
             if spec is not None:
                 return self._remembered(entry, spec, now)
         defaulted = default(cached)
@@ -95,6 +103,7 @@ class JobMemory:
         with self._lock:
             edited = () if entry.spec is None else _edited_templates(entry.spec, defaulted.spec)
             entry.generation, entry.spec, entry.problems, entry.refusals = meta.generation, defaulted.spec, problems, ()
+            entry.source = cached.spec
             entry.uncounted = uncounted_types(cached.spec.tf_replica_specs)
             entry.warned.clear()
             return self._remembered(entry, defaulted.spec, now, edited)
@@ -180,6 +189,19 @@ class JobMemory:
             entry = self._entries.get(uid)
             if entry is not None:
                 entry.waiting = None
+
+    def failed(self, uid: str) -> Mapping[str, int]:
+        """What `note_failed` was told last."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            return {} if entry is None else entry.failed
+
+    def note_failed(self, uid: str, failed: Mapping[str, int]) -> None:
+        """Remember which replicas could not be made at the last try, in whatever order `turns` gives them."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is not None:
+                entry.failed = failed
 
     def settle(self, uid: str, versions: frozenset[str] | None) -> None:
         """The last sync found nothing to do, and nothing to wait for, with the job's objects at these versions.

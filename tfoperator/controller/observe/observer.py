@@ -50,7 +50,7 @@ class Observer:
     def observe(self, cached: TFJob) -> Observed:
         """Everything that is known of the job. No API call, unless an orphan is to be adopted or a stray released.
 
-        Raises KubeError (a ConflictError when the cache is behind) if that fails.
+        Raises KubeError (a ConflictError when the cache is behind) if that fails but by a refusal.
         """
         remembered = self._memory.recall(cached, self._clock.monotonic())
         newest, unseen = self._cache_lag.look(cached)
@@ -84,4 +84,5 @@ class Observer:
             uncounted_types=remembered.uncounted_types,
             server_load=self._server_load(),
             status_waited=remembered.status_waited,
+            refused=claimed.refused,
         )

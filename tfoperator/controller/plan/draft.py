@@ -173,9 +173,19 @@ class Draft:
                 self.requeue_in(-overdue)
 
     def delete_job(self) -> None:
-        """Delete the job, which takes everything that it owns with it; and do nothing else."""
+        """Delete the job, which takes everything that it owns with it; and do nothing else.
+
+        Only as it was seen: somebody may have given it more time, which the cache doesn't show yet.
+        """
         meta = self.job.metadata
-        self._deletions = {meta.uid: Delete(kind="tfjobs", name=meta.name, uid=meta.uid, reason=DeleteReason.EXPIRED)}
+        deletion = Delete(
+            kind="tfjobs",
+            name=meta.name,
+            uid=meta.uid,
+            reason=DeleteReason.EXPIRED,
+            resource_version=meta.resource_version,
+        )
+        self._deletions = {meta.uid: deletion}
 
     def finish(self, status: TFJobStatus) -> Plan:
         """The plan, with `status` as the desired status."""

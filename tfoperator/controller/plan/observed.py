@@ -75,7 +75,8 @@ class Observed(msgspec.Struct, frozen=True):
     taken, 1970 if never; None if nobody takes them here. `edited_templates` names the replica types whose pod template
     somebody has changed since the last look. `uncounted_types` are the replica types, as the job spells them, that
     Kueue's quota doesn't count. `server_load` is how busy the API server is, from 0 to 1; `status_waited` is for how
-    many seconds a change of the status has been waiting to be written, 0 if none has.
+    many seconds a change of the status has been waiting to be written, 0 if none has. `refused` has by object why
+    one that seems to be the job's could not be adopted or released; nothing is decided by it.
     """
 
     job: TFJob
@@ -96,3 +97,4 @@ class Observed(msgspec.Struct, frozen=True):
     uncounted_types: tuple[str, ...] = ()
     server_load: float = 0.0
     status_waited: float = 0.0
+    refused: Mapping[str, str] = {}

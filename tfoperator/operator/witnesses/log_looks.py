@@ -90,7 +90,7 @@ class LogLooker:
         self._pool = WitnessPool(_AT_ONCE, "log-looks")
         self._lock = threading.Lock()  # guards what follows
         self._known: dict[str, LogLines] = {}  # by job uid
-        self._looking: set[str] = set()  # job uids
+        self._looking: set[str] = set()  # job uids; one that is forgotten meanwhile is no longer in it
 
     def known(self, uid: str) -> LogLines:
         """What the last look at the logs of the job with this UID has found."""
@@ -109,6 +109,7 @@ class LogLooker:
         """The job is gone."""
         with self._lock:
             self._known.pop(uid, None)
+            self._looking.discard(uid)
 
     def close(self, timeout: float = 2.0) -> None:
         """Begin with no more, and wait up to `timeout` real seconds for the threads. Idempotent."""
@@ -139,6 +140,8 @@ class LogLooker:
         except Exception:
             logger.exception("looking at the logs failed", extra={"job": job.key})
         with self._lock:
+            if job.uid not in self._looking:
+                return  # the job is gone: nobody would ever forget what is noted now
             self._looking.discard(job.uid)
             alive = {pod.metadata.uid for pod in pods}
             kept = {uid: one for uid, one in before.newest.items() if uid in alive}

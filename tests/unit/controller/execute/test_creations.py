@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.support.fake_api import api_error
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import TransportError
+from tfoperator.kube.objects import timestamp
 from tfoperator.kube.resources import PODS, SERVICES
 
 OURS = {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: "job"}
@@ -149,6 +151,34 @@ def test_an_object_of_ours_without_our_labels_is_released_and_reported(harness: 
     [pod] = harness.api.objects(PODS)
     assert pod["metadata"]["ownerReferences"] == []
     assert any("no longer has the job's labels" in message for _, _, message in harness.recorder.events)
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "why"), [([], "its node may be lost"), (["example.com/hold"], "a finalizer keeps it")]
+)
+def test_what_an_earlier_job_of_the_name_leaves_for_too_long_is_told_of(
+    clocked: Harness, clock: FakeClock, finalizers: list[str], why: str
+) -> None:
+    """A pod on a lost node: no kubelet confirms its end, and nobody asks who waits for its name."""
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job", "uid": "earlier", "controller": True}
+    due = timestamp(clock.now() + timedelta(seconds=30))
+    clocked.api.put(PODS, in_the_way(OURS, ownerReferences=[owner], deletionTimestamp=due, finalizers=finalizers))
+    clocked.submit(Worker=2)
+    clocked.sync()
+    clock.advance(59)
+    clocked.sync()
+    assert {kind for kind, _, _ in clocked.recorder.events} == {"Normal"}
+    clock.advance(2)
+    clocked.sync(times=2)
+    [(reason, message)] = [(reason, message) for kind, reason, message in clocked.recorder.events if kind == "Warning"]
+    assert reason == "FailedCreatePod"
+    assert "Pod ns/job-worker-0 is in the way" in message
+    assert f"should have gone at {due}" in message
+    assert why in message
+    clocked.api.remove(PODS, "ns", "job-worker-0")
+    clocked.sync()
+    assert len(clocked.api.names(PODS)) == 2
+    assert clocked.queue.num_requeues("ns/job") == 0
 
 
 def test_a_service_in_the_way_holds_up_the_pod_of_its_replica_only(harness: Harness) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
@@ -51,6 +52,20 @@ def test_a_pod_whose_deletion_was_answered_with_an_error_is_no_loss(harness: Har
     harness.sync(times=3)
     assert harness.api.names(PODS) == ["job-worker-0"]
     assert harness.status()["replicaStatuses"]["Worker"].get("restarts", 0) == 0
+
+
+def test_a_job_that_was_given_more_time_meanwhile_is_not_deleted(clocked: Harness, clock: FakeClock) -> None:
+    clocked.submit_and_sync(Worker=1, run_policy={"ttlSecondsAfterFinished": 100})
+    clocked.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
+    clocked.sync()
+    clocked.api.mute("tfjobs")
+    clocked.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 10**6}}})
+    clock.advance(101)
+    clocked.forget_calls()
+    clocked.controller.sync_tfjob("ns/job")
+    assert clocked.calls() == [("delete", "tfjobs")]
+    assert clocked.api.names(TFJOBS) == ["job"]
+    assert clocked.queue.num_requeues("ns/job") == 1, "the cache will show it"
 
 
 def test_a_conflict_that_leaves_a_pod_alive_is_tried_again(harness: Harness) -> None:

@@ -11,6 +11,7 @@ from tests.support.fake_api import api_error
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, Network
 from tfoperator.controller import ControllerOptions, PlanOptions
+from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS, SERVICES
 
 OURS = names.job_labels("job")
@@ -111,7 +112,9 @@ def test_a_service_that_the_cache_misses_is_waited_for_without_a_warning(harness
 
 def test_a_service_that_is_refused_for_good_makes_the_job_invalid(harness: Harness) -> None:
     harness.submit(spec=PER_JOB, Worker=1)
-    harness.api.fail("create", "services", api_error(422, "Invalid", "no such thing"), times=5)
+    cause = StatusCause(field="spec.ports", message="no such thing")
+    invalid = error_from_status(Status(422, "Invalid", "Service is invalid", StatusDetails(causes=(cause,))))
+    harness.api.fail("create", "services", invalid, times=5)
     harness.sync(times=2)
     assert "spec.network: the API server refuses the service" in harness.condition("Failed")["message"]
 

@@ -43,12 +43,45 @@ def test_a_refused_pod_makes_the_job_fail_with_the_servers_words_instead_of_a_lo
     assert harness.api.count("create", "pods") == 1
 
 
-def test_a_webhook_that_denies_with_400_may_think_better_of_it(harness: Harness) -> None:
-    denied = api_error(400, "BadRequest", 'admission webhook "quota.example.com" denied the request: come back later')
-    harness.api.fail("create", "pods", denied, times=1)
-    harness.submit_and_sync(Worker=1)
+BY_WEBHOOK = 'admission webhook "quota.example.com" denied the request: come back later'
+BY_POLICY = "ValidatingAdmissionPolicy 'night' with binding 'all' denied request: no new pods before 18:00"
+
+
+@pytest.mark.parametrize(
+    "denial",
+    [
+        api_error(400, "BadRequest", BY_WEBHOOK),
+        api_error(422, "Invalid", BY_WEBHOOK),
+        error_from_status(Status(422, "Invalid", BY_WEBHOOK, StatusDetails(causes=(INVALID,)))),
+        error_from_status(
+            Status(
+                422,
+                "Invalid",
+                f'pods "job-worker-0" is forbidden: {BY_POLICY}',
+                StatusDetails(name="job-worker-0", kind="pods", causes=(StatusCause(message=BY_POLICY),)),
+            )
+        ),
+    ],
+    ids=["webhook, 400", "webhook, 422", "webhook that names a field", "policy"],
+)
+@pytest.mark.parametrize("runs", [False, True])
+def test_who_denies_may_think_better_of_it(harness: Harness, denial: Exception, runs: bool) -> None:
+    if runs:
+        harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
+        harness.run_all()
+        harness.api.remove(PODS, "ns", "job-worker-1")
+    else:
+        harness.submit(Worker=2)
+    harness.catch_up()
+    harness.api.fail("create", "pods", denial, times=1)
     harness.sync()
-    assert harness.api.names(PODS) == ["job-worker-0"]
+    assert harness.queue.num_requeues("ns/job") == 1
+    assert harness.condition("Failed") == {}
+    assert harness.condition("Running").get("status") != "Unknown"
+    [told] = [message for _, reason, message in harness.recorder.events if reason == "FailedCreatePod"]
+    assert "denied" in told
+    harness.sync()
+    assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
 
 
 def test_a_running_job_gets_over_a_refusal_that_had_nothing_to_do_with_its_spec(harness: Harness) -> None:
@@ -58,12 +91,13 @@ def test_a_running_job_gets_over_a_refusal_that_had_nothing_to_do_with_its_spec(
     harness.sync()
     harness.api.remove(PODS, "ns", "job-worker-1")
     harness.catch_up()
-    harness.api.fail("create", "pods", api_error(422, "Invalid", "denied by a policy: not tonight"), times=2)
+    invalid = error_from_status(Status(422, "Invalid", "Pod is invalid", StatusDetails(causes=(INVALID,))))
+    harness.api.fail("create", "pods", invalid, times=2)
     for _ in range(2):
         harness.sync(times=3)
         frozen = harness.condition("Running")
         assert (frozen["status"], frozen["reason"]) == ("Unknown", "TFJobInvalid")
-        assert "not tonight" in frozen["message"]
+        assert INVALID.message in frozen["message"]
         # Once per comparison with the live state, which is every five minutes in the end.
         harness.controller.note_comparison(uid, Comparison(time=datetime.now(UTC), write=False))
     assert harness.api.count("create", "pods") == 2 + 2  # refused

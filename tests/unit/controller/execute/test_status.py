@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import PODS
+from tfoperator.controller import StaleCache
+from tfoperator.kube.resources import PODS, SERVICES
 
 
 def test_a_status_that_the_api_server_refuses_is_told_of_once_by_an_event(harness: Harness) -> None:
@@ -50,3 +53,40 @@ def test_a_new_leader_with_an_old_view_of_a_job_does_not_write_over_what_it_has_
     harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"labels": {"x": "y"}}})
     harness.sync()
     assert harness.status()["replicaStatuses"]["Worker"]["restartCounts"] == {"0": 3}
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_for_a_job_whose_deletion_the_watch_lost_nothing_is_made_again(harness: Harness, replaced: bool) -> None:
+    """The garbage collector takes what was made for it, and each of those events queues the job."""
+    uid = harness.submit(Worker=2)["metadata"]["uid"]
+    harness.api.mute("tfjobs")
+    harness.api.remove(TFJOBS, "ns", "job")
+    if replaced:
+        harness.api.put(TFJOBS, {"metadata": {"name": "job", "namespace": "ns"}, "spec": {}})
+    harness.controller.sync_tfjob("ns/job")
+    eventually(lambda: harness.expectations.owner_satisfied(uid), what="what was made is seen")
+    for resource, cache in ((PODS, harness.informers.pods), (SERVICES, harness.informers.services)):
+        for name in harness.api.names(resource):
+            harness.api.remove(resource, "ns", name)
+        eventually(lambda cache=cache: not cache.lister.list(), what="its end is seen")
+    harness.forget_calls()
+    for _ in range(3):
+        with pytest.raises(StaleCache, match="the job"):
+            harness.controller.sync_tfjob("ns/job")
+    assert harness.calls() == [("get", "tfjobs")] * 3
+
+
+def test_a_job_that_was_not_found_by_mistake_goes_on(harness: Harness) -> None:
+    """A proxy that answers for a server which is not ready, a type that is just being registered."""
+    harness.submit(Worker=2)
+    harness.api.fail("patch", "tfjobs", api_error(404, "NotFound", "the server could not find the requested resource"))
+    harness.sync()
+    harness.api.remove(PODS, "ns", "job-worker-1")
+    harness.sync(times=2)
+    assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
+    assert harness.condition("Created")["status"] == "True"
+    harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}})
+    harness.forget_calls()
+    harness.sync()
+    assert len(harness.api.names(PODS)) == 3
+    assert harness.calls("get") == [], "nothing is doubted any more"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.controller_harness import Harness
-from tests.support.fake_api import api_error
+from tests.support.fake_api import Call, api_error
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import KubeError
@@ -101,6 +101,23 @@ def test_one_that_the_api_server_refuses_does_not_hurt_the_training(harness: Har
     assert not harness.condition("Failed")
     harness.sync()
     assert harness.api.names(DEPLOYMENTS) == [NAME]
+
+
+def test_a_refusal_whose_words_change_is_told_once(harness: Harness) -> None:
+    refusals = 0
+
+    def deny(call: Call) -> None:
+        nonlocal refusals
+        if call.verb == "create" and call.resource == "deployments":
+            refusals += 1
+            raise api_error(403, "Forbidden", f"exceeded quota: used: cpu={refusals}")
+
+    harness.submit(Worker=1, spec=BOARD)
+    harness.api.react(deny)
+    harness.sync(times=4)
+    assert refusals == 4
+    [told] = warnings(harness)
+    assert told.endswith("used: cpu=1")
 
 
 def test_what_an_orphaned_one_lacks_is_an_owner(harness: Harness) -> None:

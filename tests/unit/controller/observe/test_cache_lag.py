@@ -5,6 +5,8 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
+from tests.support.fake_api import api_error
+from tests.support.restorable_api import RestorableApi
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobStatus
 from tfoperator.controller import StaleCache, is_older
 from tfoperator.controller.observe import CacheLag
@@ -70,6 +72,47 @@ def test_versions_that_cannot_be_compared_count_as_new_once_they_change() -> Non
     assert lag.look(job("c", phase="Failed"))[0].status.phase == "Failed"
 
 
+def test_a_cache_that_goes_back_behind_what_it_showed_at_the_last_write_is_believed() -> None:
+    lag = cache_lag()
+    lag.look(job("10"))
+    lag.status_written(job("12", phase="Running"))
+    assert lag.look(job("9", phase="Pending"))[0].status.phase == "Pending"
+    assert lag.look(job("9", phase="Pending"))[0].metadata.resource_version == "9"
+
+
+def test_writes_that_the_server_does_not_know_are_forgotten() -> None:
+    lag = cache_lag()
+    lag.look(job("10"))
+    lag.status_written(job("12", phase="Running"))
+    lag.forget_writes()
+    assert lag.look(job("10", phase="Pending"))[0].status.phase == "Pending"
+
+
+def test_a_write_that_only_we_remember_does_not_hold_up_those_that_follow() -> None:
+    """The backup that was restored has the job as the cache shows it, which the last write had not reached yet."""
+    api = RestorableApi()
+    with Harness(api=api) as harness:
+        harness.submit_and_sync(Worker=1)
+        [before] = api.objects(TFJOBS)
+        api.mute("tfjobs")
+
+        def play(phase: str) -> None:
+            api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": phase}})
+            lister = harness.informers.pods.lister
+            eventually(lambda: lister.get("ns", "job-worker-0").status.phase == phase, what=phase)
+            harness.forget_calls()
+            harness.controller.sync_tfjob("ns/job")
+
+        play("Running")
+        assert harness.condition("Running")["status"] == "True"
+        api.set_back(TFJOBS, before)
+        play("Succeeded")
+        assert harness.calls() == [("patch", "tfjobs"), ("get", "tfjobs")]
+        assert harness.queue.num_requeues("ns/job") == 1
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.condition("Succeeded")["status"] == "True"
+
+
 def test_a_status_written_for_a_job_that_was_forgotten_is_dropped() -> None:
     lag = cache_lag()
     lag.look(job("10"))[0]
@@ -90,6 +133,43 @@ def test_a_pod_that_only_the_cache_misses_is_not_counted_as_lost(harness: Harnes
         harness.controller.sync_tfjob("ns/job")
     assert harness.calls("create", "patch") == []
     indexer.add(pod)
+
+
+def test_pods_that_are_known_to_be_gone_are_not_asked_about_while_they_cannot_be_made(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=5, restart_policy="OnFailure")
+    harness.run_all()
+    for index in range(1, 5):
+        harness.api.remove(PODS, "ns", f"job-worker-{index}")
+    harness.api.fail("create", "pods", api_error(403, "Forbidden", "exceeded quota"), times=3)
+    asked = []
+    for _ in range(4):
+        harness.forget_calls()
+        harness.sync()
+        asked.append(harness.calls("get"))
+    assert sorted(asked[0]) == [("get", "pods")] * 4 + [("get", "tfjobs")]
+    assert asked[1:] == [[]] * 3
+    assert len(harness.api.names(PODS)) == 5
+    harness.run_all()
+    assert harness.status()["restarts"] == 4
+
+
+def test_a_pod_that_may_have_been_made_is_asked_about_again(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
+    harness.run_all()
+    harness.api.remove(PODS, "ns", "job-worker-1")
+    harness.api.fail("create", "pods", api_error(403, "Forbidden", "exceeded quota"))
+    harness.api.fail("create", "pods", api_error(504, "Timeout"))
+    harness.sync(times=2)
+    harness.forget_calls()
+    harness.sync()
+    assert ("get", "pods") in harness.calls()
+    assert len(harness.api.names(PODS)) == 2
+    harness.run_all()
+    # Lost again: what was known of its predecessor says nothing.
+    harness.api.remove(PODS, "ns", "job-worker-1")
+    harness.forget_calls()
+    harness.sync()
+    assert ("get", "pods") in harness.calls()
 
 
 def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again() -> None:

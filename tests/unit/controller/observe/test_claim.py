@@ -112,6 +112,48 @@ def test_a_lost_race_for_an_orphan_is_an_error_to_retry(harness: Harness) -> Non
     assert len(owners(harness)) == 1
 
 
+REFUSALS = [
+    api_error(403, "Forbidden", "denied by policy"),
+    api_error(400, "BadRequest", "admission webhook denied the request: denied by policy"),
+    api_error(422, "Invalid", "denied by policy"),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_an_orphan_that_may_not_be_adopted_does_not_hold_up_the_job(harness: Harness, refusal: Exception) -> None:
+    labels = names.replica_labels("job", ReplicaType.WORKER, 5, is_master=False)
+    harness.api.put(SERVICES, {"metadata": {"name": "job-worker-5", "namespace": "ns", "labels": labels}})
+    harness.api.fail("patch", "services", refusal, times=3)
+    harness.submit_and_sync(Worker=2)
+    assert len(harness.api.names(PODS)) == 2
+    harness.run_all()
+    assert harness.condition("Running")["status"] == "True"
+    harness.sync()
+    told = [message for _, reason, message in harness.recorder.events if reason == "FailedClaim"]
+    assert len(told) == 1
+    assert told[0].startswith("Service ns/job-worker-5 is labelled as one of this job: not adopted")
+    assert "denied by policy" in told[0]
+    assert harness.queue.num_requeues("ns/job") > 0, "it is tried again"
+    harness.sync(times=2)
+    assert "job-worker-5" not in harness.api.names(SERVICES), "it is the job's now, which has no such worker"
+
+
+@pytest.mark.parametrize("refusal", [REFUSALS[0], REFUSALS[1]])
+def test_a_pod_that_may_not_be_released_holds_up_its_own_replica_only(harness: Harness, refusal: Exception) -> None:
+    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
+    harness.run_all()
+    harness.api.fail("patch", "pods", refusal, times=100)
+    # One is still in the cache, and the cache has lost the other, for it has no label of ours any more.
+    harness.api.edit(PODS, "ns", "job-worker-0", {"metadata": {"labels": {names.LABEL_JOB_NAME: "debug"}}})
+    harness.api.edit(PODS, "ns", "job-worker-1", {"metadata": {"labels": {names.LABEL_OPERATOR_NAME: None}}})
+    harness.informers.pods.relist()
+    harness.sync(times=2)
+    harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}})
+    harness.sync(times=3)
+    assert "job-worker-2" in harness.api.names(PODS)
+    assert {"FailedClaim", "FailedCreatePod"} <= set(harness.recorder.reasons)
+
+
 def test_services_are_adopted_too(harness: Harness) -> None:
     harness.api.put(SERVICES, {"metadata": {"name": "job-worker-0", "namespace": "ns", "labels": LABELS}})
     uid = harness.submit_and_sync(Worker=1)["metadata"]["uid"]

@@ -29,6 +29,16 @@ def test_the_spec_is_defaulted_and_validated_once_per_generation() -> None:
     assert changed.spec is not first.spec
 
 
+def test_a_generation_that_comes_again_with_another_spec_is_looked_at_anew() -> None:
+    """A backup was restored, and the job has been edited since."""
+    memory = JobMemory()
+    first = memory.recall(job(), 0.0)
+    other = job()
+    spec = msgspec.structs.replace(other.spec, enable_dynamic_worker=True)
+    assert memory.recall(msgspec.structs.replace(other, spec=spec), 0.0).spec.enable_dynamic_worker
+    assert not first.spec.enable_dynamic_worker
+
+
 def test_a_job_without_generation_is_looked_at_anew_each_time() -> None:
     memory = JobMemory()
     first = memory.recall(job(generation=0), 0.0)

@@ -133,3 +133,20 @@ def test_one_line_with_its_time_is_asked_of_the_api_server() -> None:
 @pytest.mark.parametrize("line", [b"", b"no time", b"2026-01-01T00:00:00 naive", b"\xff\xfe", b"9" * 64])
 def test_what_has_no_time_is_no_line(line: bytes) -> None:
     assert parse_stamp(line) is None
+
+
+def test_what_a_look_finds_of_a_job_that_is_gone_meanwhile_is_not_kept() -> None:
+    began, gate = threading.Event(), threading.Event()
+
+    def slow(_: Pod) -> Seen:
+        began.set()
+        assert gate.wait(30)
+        return Seen(START)
+
+    looker = LogLooker(slow, clock=FakeClock(START))
+    looker.look(JOB, PODS, START, lambda: None)
+    assert began.wait(30)
+    looker.forget(JOB.uid)
+    gate.set()
+    looker.close(30)  # which waits for the look
+    assert not looker._known

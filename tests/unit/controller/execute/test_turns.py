@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.controller_harness import Harness
+from tests.support.fake_api import api_error
+from tfoperator.api.v1.types import ReplicaType
+from tfoperator.controller.execute.turns import failures_after, in_turn
+from tfoperator.controller.plan import Action, Create
+from tfoperator.kube.resources import PODS
+
+DENIED = api_error(403, "Forbidden", 'admission webhook "gpu" denied the request')
+
+
+def chain(name: str) -> tuple[Action, ...]:
+    kind, _, index = name.partition("-")
+    return (Create(kind="pods", name=name, replica=(ReplicaType(kind), int(index)), body={}, spec_field=""),)
+
+
+def named(*names: str) -> list[tuple[Action, ...]]:
+    return [chain(name) for name in names]
+
+
+def test_without_failures_the_order_is_that_of_the_plan() -> None:
+    chains = named("Chief-0", "PS-0", "Worker-0")
+    assert in_turn(chains, {}) == chains
+
+
+def test_a_type_of_which_one_has_failed_comes_after_the_others() -> None:
+    failed = failures_after({}, named("PS-0", "PS-1", "Worker-0"), named("PS-0"))
+    assert in_turn(named("PS-0", "PS-1", "Worker-0"), failed) == named("Worker-0", "PS-1", "PS-0")
+
+
+def test_each_that_fails_lets_all_others_go_first() -> None:
+    """However many fail for ever, in whatever order, whatever can be made is tried."""
+    chains = named("Chief-0", "Evaluator-0", "Worker-0", "Worker-1", "Worker-2")
+    failed: dict[str, int] = {}
+    first = []
+    for _ in range(6):
+        ordered = in_turn(chains, failed)
+        first.append(ordered[0][0].name)
+        failed = failures_after(failed, chains, ordered[:1])
+    assert first == ["Chief-0", "Evaluator-0", "Worker-0", "Chief-0", "Evaluator-0", "Worker-1"]
+
+
+def test_what_is_not_tried_any_more_is_forgotten() -> None:
+    failed = failures_after({}, named("PS-0", "PS-1"), named("PS-0", "PS-1"))
+    assert set(failed) == {"PS-0", "PS-1"}
+    assert set(failures_after(failed, named("PS-1"), [])) == {"PS-1"}
+    assert failures_after(failed, [], []) == {}
+
+
+def running(harness: Harness) -> None:
+    harness.submit_and_sync(Chief=1, Evaluator=1, Worker=3, restart_policy="OnFailure")
+    harness.run_all()
+
+
+def test_a_replica_that_may_not_be_created_does_not_hold_up_the_others(harness: Harness) -> None:
+    running(harness)
+    harness.api.fail("create", "pods", DENIED, times=100, name="job-evaluator-0")
+    for lost in ("job-evaluator-0", "job-worker-1"):
+        harness.api.remove(PODS, "ns", lost)
+    harness.sync(times=2)
+    assert "job-worker-1" in harness.api.names(PODS)
+    harness.forget_calls()
+    harness.sync()
+    assert harness.calls("create") == [("create", "pods")], "what fails is tried again, once"
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_failed_pod_that_may_not_be_deleted_does_not_hold_up_its_own_type(harness: Harness, workers: int) -> None:
+    harness.submit_and_sync(Worker=workers, restart_policy="OnFailure")
+    harness.run_all()
+    harness.api.fail("delete", "pods", DENIED, times=100, name="job-worker-0")
+    harness.play_kubelet("job-worker-0", "Failed", exit_code=1)
+    harness.api.remove(PODS, "ns", "job-worker-1")
+    harness.sync(times=3)
+    assert "job-worker-1" in harness.api.names(PODS)
+
+
+def test_one_refusal_is_enough_to_learn_that_none_may_be_created(harness: Harness) -> None:
+    harness.submit(Chief=1, Worker=50)
+    harness.api.fail("create", "pods", DENIED, times=1000)
+    for tries in range(1, 4):
+        harness.sync()
+        assert harness.api.count("create", "pods") == tries

@@ -1,0 +1,119 @@
+"""etcd is restored from a backup below a running operator: versions go back, and its watches say nothing of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.controller_harness import Harness
+from tests.support.eventually import eventually
+from tests.support.manifests import pod_status
+from tests.support.restorable_api import RestorableApi
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.resources import PODS
+from tfoperator.reconciler import Reconciler
+
+
+class World(Harness):
+    """A controller that works on a server with a backup, and a reconciler that a test drives."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.server = RestorableApi(self.clock.now)
+        super().__init__(api=self.server, clock=self.clock)
+        self.reconciler = Reconciler(
+            self.server, self.informers, self.controller, expectations=self.expectations, clock=self.clock
+        )
+
+    def run_job(self) -> None:
+        """Submit a job with two workers and bring it to Running, with the reconciler knowing of it."""
+        self.controller.start()
+        self.submit(Worker=2, restart_policy="OnFailure")
+        eventually(lambda: len(self.server.names(PODS)) == 2, what="pods")
+        for pod in self.server.names(PODS):
+            self.server.edit(PODS, "ns", pod, {"status": pod_status("Running")})
+        eventually(lambda: self.condition("Ready").get("status") == "True", what="the job is ready")
+        eventually(lambda: len(self.reconciler._schedule) == 2, what="the reconciler knows it")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until nothing is left to do, and the caches show what was written meanwhile."""
+        for _ in range(2):
+            self.catch_up()
+            eventually(lambda: len(self.queue) == 0 and self.queue.unfinished_work_seconds() == 0, what="an idle queue")
+        self.catch_up()
+
+    def live_on(self) -> None:
+        """Write much after the backup, of the job and of its pods, too."""
+        self.server.edit(TFJOBS, "ns", "job", {"metadata": {"annotations": {"note": "1"}}})
+        for pod in self.server.names(PODS):
+            self.server.edit(PODS, "ns", pod, {"metadata": {"annotations": {"note": "1"}}})
+        self.server.pass_version(self.server.version + 100)
+        for pod in self.server.names(PODS):
+            self.server.edit(PODS, "ns", pod, {"metadata": {"annotations": {"note": "2"}}})
+        self.settle()
+
+    def look(self) -> None:
+        """Let the time pass after which a job is looked at, and compare."""
+        self.clock.advance(15)
+        self.reconciler.reconcile()
+
+    def uid(self, pod: str) -> str:
+        """The UID of a pod on the server; empty if there is none."""
+        return next((one["metadata"]["uid"] for one in self.server.objects(PODS) if one["metadata"]["name"] == pod), "")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with World() as world:
+        world.run_job()
+        yield world
+
+
+@pytest.mark.parametrize("passed", [False, True])
+def test_what_happens_after_a_restored_backup_is_acted_on(world: World, passed: bool) -> None:
+    """Also if so much has been written since that the versions look as if nothing had happened (`passed`)."""
+    backup = world.server.backup()
+    world.live_on()
+    ahead = world.server.version
+    world.server.restore(backup)
+    if passed:
+        world.server.pass_version(ahead + 100)
+    failed = world.uid("job-worker-1")
+    # The same as ever, but the watches of the caches wait for later versions.
+    world.server.edit(PODS, "ns", "job-worker-1", {"status": pod_status("Failed", exit_code=1)})
+    for _ in range(3):
+        world.look()
+    eventually(lambda: world.uid("job-worker-1") not in ("", failed), what="worker 1 is started again")
+    world.server.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": True}}})
+    eventually(lambda: not world.server.names(PODS), what="the job is suspended")
+    assert world.condition("Suspended")["status"] == "True"
+
+
+def test_one_list_that_is_older_than_the_caches_is_enough(world: World) -> None:
+    backup = world.server.backup()
+    world.live_on()
+    world.server.restore(backup)
+    world.forget_calls()
+    world.look()
+    world.settle()
+    eventually(lambda: world.informers.jobs.versions == [str(world.server.version)], what="jobs are listed anew")
+    world.forget_calls()
+    world.look()
+    assert world.calls() == [("list", "tfjobs"), ("list", "pods"), ("list", "services")], "all is well"
+
+
+def test_a_spec_of_the_lost_history_is_not_taken_for_one_of_the_same_generation(world: World) -> None:
+    def scale(workers: int) -> None:
+        world.server.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": workers}}}})
+
+    backup = world.server.backup()
+    scale(4)
+    eventually(lambda: len(world.server.names(PODS)) == 4, what="4 workers")
+    world.settle()
+    world.server.restore(backup)
+    scale(3)
+    world.look()
+    eventually(lambda: len(world.server.names(PODS)) == 3, what="3 workers")
