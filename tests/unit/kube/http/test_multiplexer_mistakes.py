@@ -129,7 +129,7 @@ def test_a_mistake_about_a_lost_answer_fails_that_call_alone(
             assert name_of(exchange) != "slow" or released.wait(60)
             created(exchange)
 
-    timeout = 0.5 if ends is silent else 60.0
+    timeout = 2.0 if ends is silent else 60.0
     server = serve(handler)
     client = client_for(server.url, observer=Mistaken(), request_timeout=timeout)
     creator = creator_of(client)
