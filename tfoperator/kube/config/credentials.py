@@ -48,6 +48,10 @@ class Credentials(Protocol):
         """The value of the Authorization header, "" for none."""
         ...
 
+    def held(self) -> IssuedCredential | None:
+        """Both, as they are in memory; None if they have to be fetched or renewed first. Never blocks, nor raises."""
+        ...
+
     def refused(self, authorization: str) -> bool:
         """The server answered 401 to this value: get another. Returns whether a new try is worth it."""
         ...
@@ -57,15 +61,35 @@ class Credentials(Protocol):
         ...
 
 
+class IssuedCredential(msgspec.Struct, frozen=True):
+    """What a plugin or an identity provider has issued, and until when it holds (None: until refused)."""
+
+    authorization: str = ""
+    certificate: ClientCertificate | None = None
+    expires: datetime | None = None
+
+    def holds(self, now: datetime) -> bool:
+        """Whether it has not expired yet."""
+        return self.expires is None or now < self.expires
+
+    def __repr__(self) -> str:
+        return f"IssuedCredential(expires={self.expires})"
+
+
 class StaticCredentials:
     """A header that never changes: a token, a user with a password, or (the default) none."""
 
     def __init__(self, authorization: str = "") -> None:
         self._authorization = authorization
+        self._held = IssuedCredential(authorization)
 
     def authorization(self) -> str:
         """The header given."""
         return self._authorization
+
+    def held(self) -> IssuedCredential:
+        """The header given."""
+        return self._held
 
     def refused(self, authorization: str) -> bool:  # noqa: ARG002 - the protocol's
         """There is no other."""
@@ -100,9 +124,18 @@ class TokenFile:
 
     def authorization(self) -> str:
         """The token, at most a minute old."""
+        value, old = self._known()
+        return self._reread(value) if old else value
+
+    def held(self) -> IssuedCredential | None:
+        """The token; None if it is time to read it again."""
+        value, old = self._known()
+        return None if old else IssuedCredential(value)
+
+    def _known(self) -> tuple[str, bool]:
+        """The token that was read last, and whether it is time to read it again."""
         with self._lock:
-            value, age = self._value, self._clock.monotonic() - self._read_at
-        return value if age < TOKEN_FILE_PERIOD else self._reread(value)
+            return self._value, self._clock.monotonic() - self._read_at >= TOKEN_FILE_PERIOD
 
     def _reread(self, value: str) -> str:
         try:
@@ -120,21 +153,6 @@ class TokenFile:
     def client_certificate(self) -> ClientCertificate | None:
         """None."""
         return None
-
-
-class IssuedCredential(msgspec.Struct, frozen=True):
-    """What a plugin or an identity provider has issued, and until when it holds (None: until refused)."""
-
-    authorization: str = ""
-    certificate: ClientCertificate | None = None
-    expires: datetime | None = None
-
-    def holds(self, now: datetime) -> bool:
-        """Whether it has not expired yet."""
-        return self.expires is None or now < self.expires
-
-    def __repr__(self) -> str:
-        return f"IssuedCredential(expires={self.expires})"
 
 
 class IssuedCredentials:
@@ -162,6 +180,17 @@ class IssuedCredentials:
         """The current credential's certificate, if it has one."""
         return self._get().certificate
 
+    def held(self) -> IssuedCredential | None:
+        """The current credential; None if there is none that holds, or if somebody has to begin to renew it."""
+        with self._changed:
+            return self._usable()
+
+    def _usable(self) -> IssuedCredential | None:
+        """The current credential if it holds, and its renewal is not due or under way. Under the lock."""
+        current, now = self._current, self._clock.now()
+        due = self._renew_at is not None and now >= self._renew_at
+        return current if current is not None and current.holds(now) and (self._running or not due) else None
+
     def refused(self, authorization: str) -> bool:
         """Have another one issued (unless that has happened meanwhile); true if it differs from the refused one."""
         with self._changed:
@@ -174,10 +203,9 @@ class IssuedCredentials:
     def _get(self) -> IssuedCredential:
         with self._changed:
             while True:
-                current, now = self._current, self._clock.now()
-                due = self._renew_at is not None and now >= self._renew_at
-                if current is not None and current.holds(now) and (self._running or not due):
-                    return current
+                usable = self._usable()
+                if usable is not None:
+                    return usable
                 if not self._running:
                     break
                 seen = self._rounds
@@ -185,7 +213,7 @@ class IssuedCredentials:
                     self._clock.wait_until(self._changed, None)
                 if self._failure is not None and self._current is None:
                     raise ConfigError(str(self._failure)) from self._failure
-            self._running, fallback = True, current
+            self._running, fallback = True, self._current
         return self._renew(fallback)
 
     def _renew(self, fallback: IssuedCredential | None) -> IssuedCredential:

@@ -15,6 +15,7 @@ from typing import Protocol
 from tfoperator.kube.errors import AnswerTooLarge
 
 MAX_HEAD_BYTES = 1 << 17
+"""Of the headers of an answer with all interim answers before it, and of the trailer."""
 _READ_SIZE = 1 << 16
 _MAX_CHUNK_LINE = 4096
 _HEX = frozenset(b"0123456789abcdefABCDEF")
@@ -36,6 +37,7 @@ class Chunks:
         self._buffer = b""
         self._left = 0  # bytes of the current chunk, with its line end, that are still to come
         self._in_trailer = False
+        self._trailer = 0  # bytes
 
     @property
     def surplus(self) -> bool:
@@ -77,6 +79,9 @@ class Chunks:
     def _read_line(self, line: bytes) -> None:
         if self._in_trailer:
             self.ended = not line
+            self._trailer += len(line)
+            if self._trailer > MAX_HEAD_BYTES:
+                raise http.client.LineTooLong("trailer")
             return
         size = line.partition(b";")[0].strip()
         if not size or len(size) > 16 or not _HEX.issuperset(size):
@@ -91,6 +96,9 @@ class Answer:
 
     Everything that reads raises OSError, `http.client.HTTPException` and ValueError as the connection and the server
     give cause: RemoteDisconnected if it ends before the first byte, IncompleteRead if later.
+
+    The source may raise something else when it has nothing now (BlockingIOError): then the same method is to be called
+    again, and goes on where it was.
     """
 
     status = 0
@@ -103,11 +111,13 @@ class Answer:
         self._buffer = b""
         self._left: int | None = None  # bytes of the body to come; None: until the connection ends, or chunks
         self._chunks: Chunks | None = None
+        self._head_bytes = 0
+        self._parts: list[bytes] = []  # of the body, in `read_all`
+        self._size = 0
 
     def begin(self) -> None:
         """Read status and headers; interim answers (1xx) are skipped."""
-        self._read_head()
-        while 100 <= self.status < 200:
+        while self.status < 200:
             self._read_head()
         headers = self.headers
         if self.status in (204, 304):
@@ -142,16 +152,14 @@ class Answer:
         """The whole body. Raises AnswerTooLarge if it is longer than `limit` bytes."""
         if self._left is not None and self._left > limit:
             raise _too_large(limit)
-        first = self.read()
-        if self._left == 0:
-            return first
-        parts, size = [first], len(first)
-        while size <= limit and (data := self.read()):
-            parts.append(data)
-            size += len(data)
-        if size > limit:
+        while self._size <= limit and (data := self.read()):
+            if self._left == 0 and not self._parts:
+                return data
+            self._parts.append(data)
+            self._size += len(data)
+        if self._size > limit:
             raise _too_large(limit)
-        return b"".join(parts)
+        return b"".join(self._parts)
 
     def _read_chunks(self, chunks: Chunks) -> bytes:
         while not chunks.ended:
@@ -166,26 +174,35 @@ class Answer:
         return b""
 
     def _read_head(self) -> None:
-        buffer = self._buffer
-        while (end := buffer.find(b"\r\n\r\n")) < 0:
-            if len(buffer) > MAX_HEAD_BYTES:
+        looked_at = 0  # so much of the buffer has no end in it
+        while (end := self._buffer.find(b"\r\n\r\n", looked_at)) < 0:
+            looked_at = max(len(self._buffer) - 3, 0)
+            if self._head_bytes + len(self._buffer) > MAX_HEAD_BYTES:
                 raise http.client.LineTooLong("header")
             data = self._sock.recv(_READ_SIZE)
             if not data:
-                if buffer:
-                    raise http.client.IncompleteRead(buffer)
+                if self._buffer:
+                    raise http.client.IncompleteRead(self._buffer)
                 raise http.client.RemoteDisconnected("the connection ended without an answer")
-            buffer += data
-            if not buffer.startswith(b"HTTP/"[: len(buffer)]):
-                raise http.client.BadStatusLine(repr(buffer[:40]))
-        self._buffer = buffer[end + 4 :]
-        self._parse_head(buffer[:end].decode("latin-1"))
+            self._buffer += data
+            if not self._buffer.startswith(b"HTTP/"[: len(self._buffer)]):
+                raise http.client.BadStatusLine(repr(self._buffer[:40]))
+        head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
+        self._head_bytes += len(head)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            raise http.client.LineTooLong("headers")
+        self._parse_head(head.decode("latin-1"))
 
     def _parse_head(self, head: str) -> None:
         first, *lines = head.split("\r\n")
         version, _, rest = first.partition(" ")
         code = rest[:3]
-        if version not in ("HTTP/1.1", "HTTP/1.0") or len(code) < 3 or not (code.isascii() and code.isdigit()):
+        if (
+            version not in ("HTTP/1.1", "HTTP/1.0")
+            or len(code) < 3
+            or not (code.isascii() and code.isdigit())
+            or code < "100"
+        ):
             raise http.client.BadStatusLine(first[:40])
         self.status = int(code)
         headers: dict[str, str] = {}
@@ -200,38 +217,6 @@ class Answer:
         self.headers = headers
         connection = headers.get("connection", "").lower()
         self.will_close = "close" in connection or (version == "HTTP/1.0" and "keep-alive" not in connection)
-
-
-class _Incomplete(Exception):
-    """More has to come."""
-
-
-class _Received:
-    """What has come so far of an answer."""
-
-    def __init__(self, data: bytes, *, ended: bool) -> None:
-        self._data = data
-        self._ended = ended
-
-    def recv(self, _: int, /) -> bytes:
-        """All of it, once; then the end, if it has come."""
-        data, self._data = self._data, b""
-        if not data and not self._ended:
-            raise _Incomplete
-        return data
-
-
-def read_received(data: bytes, limit: int, *, ended: bool) -> tuple[Answer, bytes] | None:
-    """The answer, read up to its end, and its body, if `data` is all of it; None if more has to come.
-
-    With `ended` nothing more will. The limit is that of `Answer.read_all`, in bytes. Raises what an Answer raises.
-    """
-    answer = Answer(_Received(data, ended=ended))
-    try:
-        answer.begin()
-        return answer, answer.read_all(limit)
-    except _Incomplete:
-        return None
 
 
 def _too_large(limit: int) -> AnswerTooLarge:

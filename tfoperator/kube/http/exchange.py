@@ -7,11 +7,41 @@ import socket
 import ssl
 import time
 
-from tfoperator.kube.http.answer import Answer, read_received
+from tfoperator.kube.http.answer import Answer
 
-_READ_SIZE = 1 << 16
 _MAX_BYTES = 4 << 20
-"""Of an answer. It is looked at anew with each piece that comes, so what is long has to be read in another way."""
+"""Of an answer's body: all of it is kept."""
+
+_READS = 4
+"""So many times a connection is read before others have their turn. Most answers come in one piece."""
+
+
+class _Enough(Exception):
+    """Others have their turn."""
+
+
+class _Source:
+    """Reads what has come on a connection, a few times."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._left = 0
+        self.reads = 0  # that have succeeded
+        self.has_received = False
+
+    def allow(self, reads: int) -> None:
+        """From now on so many times."""
+        self._left = reads
+
+    def recv(self, size: int, /) -> bytes:
+        """What has come, b"" at the end. Raises _Enough, or what a socket without a timeout raises."""
+        if not self._left:
+            raise _Enough
+        data = self._sock.recv(size)
+        self._left -= 1
+        self.reads += 1
+        self.has_received = self.has_received or bool(data)
+        return data
 
 
 class Exchange:
@@ -25,14 +55,21 @@ class Exchange:
         self.context = context
         self.unsent = message
         """What of the request has not been given to the connection yet."""
-        self.answer: Answer | None = None
+        self.authorization = ""
+        """What credentials it was sent with, for whoever knows of credentials."""
+        self._source = _Source(sock)
+        self.answer = Answer(self._source)
+        """What has come of it so far."""
         self.body = b""
-        self._received = b""
+        """It is there when the answer is complete."""
+        self._begun = False  # whether the answer's headers are there
         self._timeout = timeout
         self._limit = min(limit, _MAX_BYTES)
         self.awaits = select.POLLOUT
         """For what event of the connection to wait before `advance()` is called again. It is never one that changes
         nothing: an answer that comes before the whole request is sent is not looked at."""
+        self.has_more = False
+        """Whether to call `advance()` again without waiting: TLS may have taken more than was read."""
         self.late_at = time.monotonic() + timeout
         """On the monotonic clock: when it has been silent for too long."""
         sock.setblocking(False)
@@ -40,25 +77,23 @@ class Exchange:
     @property
     def has_received(self) -> bool:
         """Whether a byte of the answer has come."""
-        return bool(self._received)
+        return self._source.has_received
 
     def advance(self) -> bool:
-        """Send what can be sent, or else read what has come; whether the answer is complete.
+        """Send what can be sent, or else read some of what has come; whether the answer is complete.
 
         Raises what connections and answers raise (`wire.BROKEN`).
         """
+        self.has_more = False
         try:
             if self.unsent:
                 self._send()
                 self.awaits = select.POLLIN
                 return False
-            while self.answer is None:
-                data = self.sock.recv(_READ_SIZE)
-                self._received += data
-                self.late_at = time.monotonic() + self._timeout
-                read = read_received(self._received, self._limit, ended=not data)
-                if read is not None:
-                    self.answer, self.body = read
+            self._read()
+        except _Enough:
+            self.has_more = True
+            return False
         except ssl.SSLWantReadError:
             self.awaits = select.POLLIN
             return False
@@ -66,6 +101,19 @@ class Exchange:
             self.awaits = select.POLLOUT if self.unsent else select.POLLIN
             return False
         return True
+
+    def _read(self) -> None:
+        """Read the answer up to its end, or raise what keeps it from that."""
+        reads = self._source.reads
+        self._source.allow(_READS)
+        try:
+            if not self._begun:
+                self.answer.begin()
+                self._begun = True
+            self.body = self.answer.read_all(self._limit)
+        finally:
+            if self._source.reads > reads:
+                self.late_at = time.monotonic() + self._timeout
 
     def _send(self) -> None:
         while self.unsent:

@@ -4,8 +4,8 @@ A thread per request is woken for each answer by itself, and then finds nothing 
 caches: that made a request cost 0.25 ms of CPU, of which its own work is a tenth. Here one thread sends, and reads what
 has come meanwhile, often several answers at a time; whoever waits for many chains is woken once.
 
-That thread never waits for one request alone. A call for which there is no idle connection, or that has to be sent
-again, is made by another thread, in the ordinary way (`Session.call`).
+That thread never waits for one request alone. A call for which there is no idle connection, or no credential at hand,
+or that has to be sent again, is made by another thread, in the ordinary way (`Session.call`).
 """
 
 from __future__ import annotations
@@ -22,57 +22,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tfoperator.kube.errors import ApiError, ClientClosed, KubeError, TransportError
+from tfoperator.kube.http.chains import Batch, Chain, Result
 from tfoperator.kube.http.exchange import Exchange
+from tfoperator.kube.http.gathering import Gathering
 from tfoperator.kube.http.session import Call, Session
 from tfoperator.kube.http.transport import Response
 
 logger = logging.getLogger(__name__)
-
-Result = Response | KubeError
-"""What became of a call; the Response is a 2xx."""
-
-
-_FEW = 4
-"""So many answers that are still to come are read one by one: there is little to gather, and somebody waits."""
-_SHARE = 0.5
-"""Of the time that answers take: so long they are gathered. A server that is as busy as it gets has enough to do
-meanwhile, and one that is not is kept waiting for a third of the time, where threads would keep it waiting for none."""
-_LONGEST = 0.02  # seconds
-_MEMORY = 0.1
-"""How much one answer counts in the average of how long they take."""
-
-
-def gathering(under_way: int, usual: float) -> float:
-    """For how many seconds to gather answers if they usually take `usual` seconds and `under_way` are to come."""
-    return min(usual * _SHARE, _LONGEST) if under_way >= _FEW else 0.0
-
-
-class _Batch:
-    """Chains that somebody waits for together."""
-
-    def __init__(self, chains: int) -> None:
-        self.left = chains  # changed under the multiplexer's lock
-        self.ended = threading.Event()
-
-
-class _Chain:
-    """Calls, and what became of the first of them. It is only ever in the hands of one thread."""
-
-    __slots__ = ("batch", "began", "calls", "results")
-
-    def __init__(self, calls: Sequence[Call], batch: _Batch) -> None:
-        self.calls = calls
-        self.results: list[Result] = []
-        self.batch = batch
-        self.began = 0.0  # the call under way, on the performance counter
-
-    @property
-    def call(self) -> Call:
-        return self.calls[len(self.results)]
-
-    @property
-    def is_over(self) -> bool:
-        return len(self.results) == len(self.calls) or isinstance(self.results[-1], KubeError)
 
 
 class Multiplexer:
@@ -86,14 +42,16 @@ class Multiplexer:
             raise ValueError(f"parallelism must be 1 or more, is {parallelism}")
         self._session = session
         self._parallelism = parallelism
+        session.expect(parallelism)
         self._lock = threading.Lock()  # guards what follows
-        self._waiting: deque[_Chain] = deque()
+        self._waiting: deque[Chain] = deque()
         self._under_way = 0
         self._closed = False
         self._thread: threading.Thread | None = None
         # Of the multiplexer's thread alone.
-        self._exchanges: dict[int, tuple[_Chain, Exchange]] = {}  # by the number of the connection
-        self._usual = 0.0  # seconds that an answer has taken lately
+        self._exchanges: dict[int, tuple[Chain, Exchange]] = {}  # by the number of the connection
+        self._ready: set[int] = set()  # connections of which more may be read, though none tells
+        self._gathering = Gathering()
         self._looked_at = 0.0  # on the monotonic clock
         self._poll = select.poll()
         self._bell, self._ringer = socket.socketpair()
@@ -105,10 +63,10 @@ class Multiplexer:
     def run(self, chains: Sequence[Sequence[Call]]) -> list[list[Result]]:
         """Make the calls of every chain up to its first failure; returns what became of each that was made.
 
-        Raises ClientClosed after `close()`.
+        Raises ClientClosed after `close()`, TransportError if there is no thread to send them.
         """
-        batch = _Batch(len(chains))
-        running = [_Chain(calls, batch) for calls in chains]
+        batch = Batch(len(chains))
+        running = [Chain(calls, batch) for calls in chains]
         if not all(chains):
             raise ValueError("a chain has no calls")
         if not running:
@@ -116,13 +74,20 @@ class Multiplexer:
         with self._lock:
             if self._closed:
                 raise ClientClosed("the client is closed")
-            self._waiting += running
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="api-calls", daemon=True)
-                self._thread.start()
+                self._thread = self._started()
+            self._waiting += running
         self._ring()
         batch.ended.wait()
         return [chain.results for chain in running]
+
+    def _started(self) -> threading.Thread:
+        thread = threading.Thread(target=self._work, name="api-calls", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise TransportError(f"no request can be sent: {error}") from error
+        return thread
 
     def close(self) -> None:
         """Wait for what is under way, and end the threads. Idempotent."""
@@ -144,9 +109,12 @@ class Multiplexer:
     # The multiplexer's thread.
 
     def _work(self) -> None:
-        while self._begin_what_may():
+        going_on = True
+        while going_on:
             try:
-                self._go_on()
+                going_on = self._begin_what_may()
+                if going_on:
+                    self._go_on()
             except Exception as error:  # nothing may end the thread that others wait for
                 logger.exception("unexpected error while requests were under way")
                 abandoned, self._exchanges = [*self._exchanges.values()], {}
@@ -156,7 +124,8 @@ class Multiplexer:
     def _go_on(self) -> None:
         """Wait for something to happen, and do what there is to do about it."""
         self._gather()
-        for number, _ in self._poll.poll(self._patience()):
+        ready, self._ready = self._ready, set()
+        for number in ready.union(number for number, _ in self._poll.poll(0 if ready else self._patience())):
             if number == self._bell.fileno():
                 with contextlib.suppress(BlockingIOError):
                     self._bell.recv(4096)
@@ -166,8 +135,8 @@ class Multiplexer:
 
     def _gather(self) -> None:
         """Let some answers come together: to be woken for each costs more than all that is done about it."""
-        seconds = self._looked_at + gathering(len(self._exchanges), self._usual) - time.monotonic()
-        if seconds > 0:
+        seconds = self._looked_at + self._gathering.seconds(len(self._exchanges)) - time.monotonic()
+        if seconds > 0 and not self._ready:
             time.sleep(seconds)
         self._looked_at = time.monotonic()
 
@@ -181,7 +150,7 @@ class Multiplexer:
                 self._under_way += 1
             self._guarded(chain, self._begin)
 
-    def _begin(self, chain: _Chain) -> None:
+    def _begin(self, chain: Chain) -> None:
         chain.began = time.perf_counter()
         exchange = self._session.begin(chain.call)
         if exchange is None:
@@ -189,33 +158,35 @@ class Multiplexer:
             return
         number = exchange.sock.fileno()
         self._exchanges[number] = chain, exchange
-        self._poll.register(number, exchange.awaits)
         self._advance(chain, exchange)
 
-    def _advance(self, chain: _Chain, exchange: Exchange) -> None:
+    def _advance(self, chain: Chain, exchange: Exchange) -> None:
         try:
             if not exchange.advance():
-                self._poll.modify(exchange.sock, exchange.awaits)
+                self._poll.register(exchange.sock, exchange.awaits)
+                if exchange.has_more:
+                    self._ready.add(exchange.sock.fileno())
                 return
         except Exception as error:  # noqa: BLE001 - whatever it is, the chain must not be forgotten
-            self._fail(chain, exchange, error)
+            self._guarded(chain, partial(self._fail, exchange=exchange, error=error))
             return
         self._forget(exchange)
         self._guarded(chain, partial(self._finish, exchange=exchange))
 
-    def _finish(self, chain: _Chain, exchange: Exchange) -> None:
+    def _finish(self, chain: Chain, exchange: Exchange) -> None:
         seconds = time.perf_counter() - chain.began
-        self._usual += (seconds - self._usual) * _MEMORY
         try:
             answer = self._session.end(chain.call, exchange, seconds)
         except ApiError as error:
             if error.code != 401 and error.retry_after is None:
                 raise
-            self._hand_over(chain, partial(self._session.go_on, failure=error))
+            self._hand_over(chain, partial(self._session.go_on, failure=error, authorization=exchange.authorization))
         else:
+            # A refusal is quick, whatever the server has to do.
+            self._gathering.took(chain.call.written, seconds)
             self._end(chain, answer)
 
-    def _fail(self, chain: _Chain, exchange: Exchange, error: Exception) -> None:
+    def _fail(self, chain: Chain, exchange: Exchange, error: Exception) -> None:
         self._forget(exchange)
         failure = self._session.fail(chain.call, exchange, error, time.perf_counter() - chain.began)
         if failure is None:
@@ -233,36 +204,48 @@ class Multiplexer:
     def _give_up_the_late(self) -> None:
         now = time.monotonic()
         for chain, exchange in [one for one in self._exchanges.values() if one[1].late_at <= now]:
-            self._fail(chain, exchange, TimeoutError("no answer in time"))
+            late = TimeoutError("no answer in time")
+            self._guarded(chain, partial(self._fail, exchange=exchange, error=late))
 
     def _forget(self, exchange: Exchange) -> None:
-        self._poll.unregister(exchange.sock)
         self._exchanges.pop(exchange.sock.fileno(), None)
+        self._ready.discard(exchange.sock.fileno())
+        with contextlib.suppress(KeyError):  # it was over before there was anything to wait for
+            self._poll.unregister(exchange.sock)
 
     # Any thread.
 
-    def _guarded(self, chain: _Chain, step: Callable[[_Chain], None]) -> None:
+    def _guarded(self, chain: Chain, step: Callable[[Chain], None]) -> None:
         """Take a step; if it fails, so does the call. Whoever waits for the chain must not wait for ever."""
         try:
             step(chain)
         except KubeError as error:
             self._end(chain, error)
         except Exception as error:
-            logger.exception("%s: unexpected error", chain.call.what)
-            self._end(chain, TransportError(f"{chain.call.what}: {error}"))
+            logger.exception("%s: unexpected error", chain.what)
+            self._end(chain, TransportError(f"{chain.what}: {error}"))
 
-    def _hand_over(self, chain: _Chain, send: Callable[[Call], Response]) -> None:
-        """Have another thread make the call."""
+    def _hand_over(self, chain: Chain, send: Callable[[Call], Response]) -> None:
+        """Have another thread make the call. Raises RuntimeError if there is none; then it will never be made."""
+        call = chain.call
+        taken = threading.Lock()  # by whoever decides what becomes of the call; never released
 
         def make() -> None:
-            self._guarded(chain, lambda chain: self._end(chain, send(chain.call)))
-            self._ring()
+            if taken.acquire(blocking=False):
+                self._guarded(chain, lambda chain: self._end(chain, send(call)))
+                self._ring()
 
-        self._threads.submit(make)
+        try:
+            self._threads.submit(make)
+        except RuntimeError:
+            # No thread can be started. The executor keeps `make` nonetheless, for one that it has or gets later.
+            if taken.acquire(blocking=False):
+                raise
 
-    def _end(self, chain: _Chain, result: Result) -> None:
+    def _end(self, chain: Chain, result: Result) -> None:
         """The call under way is over: the chain goes on, or is over, too."""
-        chain.results.append(result)
+        if not chain.take(result):  # a mistake was made after its end
+            return
         with self._lock:
             self._under_way -= 1
             if not chain.is_over:

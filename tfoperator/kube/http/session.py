@@ -151,19 +151,28 @@ class Session:
 
     # The same for a multiplexer, which sends and reads by itself.
 
-    def begin(self, call: Call) -> Exchange | None:
-        """Have a call sent on an idle connection; None if there is none, or if the call has to wait for its turn.
+    def expect(self, parallelism: int) -> None:
+        """Keep as many connections as are needed for so many requests at a time."""
+        self._transport.expect(parallelism)
 
-        Raises KubeError.
+    def begin(self, call: Call) -> Exchange | None:
+        """Have a call sent on an idle connection; None if there is none, or if the call has to wait for something.
+
+        That is its turn, or credentials: a plugin may take as long as it likes. Raises KubeError.
         """
         if call.limited and self._limiter.limits:
             return None
+        held = self._credentials.held()
+        if held is None:
+            return None
         try:
-            exchange = self._transport.begin(*self._request(call, self._credentials.authorization()))
+            exchange = self._transport.begin(*self._request(call, held.authorization, held.certificate))
         except TransportError as error:
             raise type(error)(f"{call.what}: {error}") from error
-        if exchange is not None and call.limited:
-            self._observer.rate_limiter_wait(call.method, self._transport.host, 0.0)
+        if exchange is not None:
+            exchange.authorization = held.authorization
+            if call.limited:
+                self._observer.rate_limiter_wait(call.method, self._transport.host, 0.0)
         return exchange
 
     def end(self, call: Call, exchange: Exchange, seconds: float) -> Response:
@@ -180,10 +189,18 @@ class Session:
         self._observe(call, 0, seconds)
         return type(failure)(f"{call.what}: {failure}")
 
-    def go_on(self, call: Call, failure: ApiError) -> Response:
-        """Send a call again that has failed like this, if that is safe. Raises KubeError: that failure if it is not."""
+    def go_on(self, call: Call, failure: ApiError, authorization: str) -> Response:
+        """Send a call again that has failed like this, if that is safe. Raises KubeError: that failure if it is not.
+
+        `authorization` is what it was sent with.
+        """
         if failure.code == 401:
-            return self.call(call)
+            if not self._credentials.refused(authorization):
+                raise failure
+            try:
+                return self._sent(call, self._credentials.authorization())
+            except ApiError as error:
+                failure = error
         return self._repeated(call, self._send, failure)
 
     def _repeated(self, call: Call, send: Callable[[Call, str], R | Response], failure: ApiError | None = None) -> R:
@@ -215,6 +232,14 @@ class Session:
         except TransportError as error:
             raise type(error)(f"{call.what}: {error}") from error
         return self._accept(call, answer)  # type: ignore[return-value]  # what is no R is a Response with an error in it
+
+    def _sent(self, call: Call, authorization: str) -> Response:
+        """The answer to one attempt that does not wait for its turn any more."""
+        try:
+            answer = self._timed(call, self._send, authorization)
+        except TransportError as error:
+            raise type(error)(f"{call.what}: {error}") from error
+        return self._accept(call, answer)
 
     def _accept(self, call: Call, answer: R | Response) -> R | Response:
         if 200 <= answer.status < 300:
@@ -262,13 +287,12 @@ class Session:
         return headers
 
     def _request(
-        self, call: Call, authorization: str
+        self, call: Call, authorization: str, certificate: ClientCertificate | None
     ) -> tuple[str, str, Headers, bytes | None, ClientCertificate | None]:
-        headers = self._header_lines(call, authorization)
-        return call.method, call.target, headers, call.body, self._credentials.client_certificate()
+        return call.method, call.target, self._header_lines(call, authorization), call.body, certificate
 
     def _send(self, call: Call, authorization: str) -> Response:
-        return self._transport.request(*self._request(call, authorization))
+        return self._transport.request(*self._request(call, authorization, self._credentials.client_certificate()))
 
     def _open(self, call: Call, authorization: str) -> ByteStream | Response:
         headers = self._header_lines(call, authorization)

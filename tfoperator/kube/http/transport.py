@@ -42,6 +42,7 @@ CONNECT_TIMEOUT = 10.0
 MAX_IDLE_SECONDS = 45.0
 """Load balancers drop idle connections after a minute or more, the embedded server after 75 s: we are earlier."""
 MAX_IDLE_CONNECTIONS = 64
+"""Unless more requests are expected to be under way at a time (`Transport.expect`)."""
 MAX_RESPONSE_BYTES = 256 << 20
 """An unpaged list of 10,000 TFJobs is about 100 MB."""
 
@@ -99,6 +100,7 @@ class Transport:
         self._timeout = timeout
         self._max_response_bytes = max_response_bytes
         self._clock: Clock = clock or SystemClock()
+        self._max_idle = MAX_IDLE_CONNECTIONS
         self.host = url.netloc
         self._begin()
 
@@ -168,17 +170,20 @@ class Transport:
 
         To be given to `end`, or to `fail`.
         """
+        message = self._render(method, target, headers, body)
         context = self._tls.context(certificate) if self._tls else None
         sock = self._take_idle(context)
         if sock is None:
             return None
-        limit = self._max_response_bytes
-        return Exchange(sock, self._render(method, target, headers, body), context, self._timeout, limit)
+        return Exchange(sock, message, context, self._timeout, self._max_response_bytes)
+
+    def expect(self, parallelism: int) -> None:
+        """Keep at least so many connections while they are idle: so many requests will be under way at a time."""
+        self._max_idle = max(self._max_idle, parallelism)
 
     def end(self, exchange: Exchange) -> Response:
         """The answer of an exchange that is complete."""
         answer = exchange.answer
-        assert answer is not None
         if answer.will_close:
             self._discard(exchange.sock)
         else:
@@ -281,7 +286,7 @@ class Transport:
     def _keep(self, sock: socket.socket, context: ssl.SSLContext | None) -> None:
         with self._lock:
             self._busy.discard(sock)
-            if not self._closed and len(self._idle) < MAX_IDLE_CONNECTIONS:
+            if not self._closed and len(self._idle) < self._max_idle:
                 self._idle.append(_Idle(sock, self._clock.monotonic(), context))
                 return
         sock.close()

@@ -192,5 +192,34 @@ def test_a_renewal_does_not_hold_up_those_whose_credentials_still_hold() -> None
     assert credentials.authorization() == "Bearer 2"
 
 
+def test_static_credentials_are_always_at_hand() -> None:
+    assert StaticCredentials("Bearer t").held() == IssuedCredential("Bearer t")
+
+
+def test_a_token_file_is_not_read_to_look_at_what_is_at_hand(tmp_path: Path) -> None:
+    path, clock = tmp_path / "token", FakeClock()
+    path.write_text("one\n")
+    token = TokenFile(path, clock=clock)
+    path.write_text("two\n")
+    clock.advance(59)
+    assert token.held() == IssuedCredential("Bearer one")
+    clock.advance(2)
+    assert token.held() is None
+    assert token.authorization() == "Bearer two"
+    assert token.held() == IssuedCredential("Bearer two")
+
+
+def test_nothing_is_issued_to_look_at_what_is_at_hand() -> None:
+    clock, issuer, credentials = issued(timedelta(hours=1))
+    assert credentials.held() is None
+    credentials.authorization()
+    held = credentials.held()
+    assert held is not None
+    assert held.authorization == "Bearer 1"
+    clock.advance(3545)
+    assert credentials.held() is None, "somebody has to renew it"
+    assert issuer.issued == 1
+
+
 def test_no_secret_is_shown() -> None:
     assert "s3cret" not in repr(IssuedCredential(authorization="Bearer s3cret"))

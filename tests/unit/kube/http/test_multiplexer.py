@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 import pytest
 
+from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.kube.conftest import Certificates, MakeClient, Serve
+from tests.unit.kube.http.creations import after_warming, chain, created, name_of, warm
 from tests.unit.kube.http.test_session import Recorder
 from tests.unit.kube.server import Exchange, silent
-from tfoperator.kube.client import Client, HttpCreator
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
 from tfoperator.kube.errors import (
     AlreadyExistsError,
@@ -23,45 +26,16 @@ from tfoperator.kube.errors import (
     ServerError,
     TooManyRequestsError,
     TransportError,
+    UnauthorizedError,
 )
-from tfoperator.kube.http.multiplexer import gathering
+from tfoperator.kube.http.session import Call
+from tfoperator.kube.http.transport import MAX_IDLE_CONNECTIONS
 from tfoperator.kube.http.wire import readable
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import PODS, SERVICES
 from tfoperator.kube.verbs import Creation
 
 Create = Callable[..., list[list[KubeError | None]]]
-
-
-def chain(*names: str) -> list[Creation]:
-    """A chain of pods of these names."""
-    return [Creation(PODS, "ns", {"metadata": {"name": name}}) for name in names]
-
-
-def created(exchange: Exchange) -> None:
-    exchange.respond(201, b"{}")
-
-
-def name_of(exchange: Exchange) -> str:
-    return str(exchange.json["metadata"]["name"])
-
-
-@pytest.fixture
-def creator_of() -> Iterator[Callable[..., HttpCreator]]:
-    made: list[HttpCreator] = []
-
-    def make(client: Client, parallelism: int = 4) -> HttpCreator:
-        made.append(client.creator(parallelism))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
-
-
-def warm(creator: HttpCreator, connections: int = 4) -> None:
-    """Have so many connections made, which are idle from now on."""
-    creator.create_chains([chain(f"warm-{number}") for number in range(connections)])
 
 
 def test_it_sends_what_a_single_request_sends(serve: Serve, client_for: MakeClient, creator_of) -> None:
@@ -183,6 +157,36 @@ def test_an_answer_may_come_in_pieces(
     assert server.connections <= 2
 
 
+def test_a_long_answer_is_read_to_its_end(
+    serve: Serve, client_for: MakeClient, certificates: Certificates, creator_of
+) -> None:
+    """TLS takes more from the connection than it gives at a time, and nothing tells of the rest."""
+
+    def handler(exchange: Exchange) -> None:
+        exchange.begin_chunks()
+        exchange.chunk(b"x" * 1_000_000)
+        exchange.end_chunks()
+
+    server = serve(handler, certificates.server_context())
+    creator = creator_of(client_for(server.url, {"tls": certificates.trust}), 2)
+    for _ in range(2):
+        assert creator.create_chains([chain("a", "b"), chain("c", "d")]) == [[None, None]] * 2
+
+
+def test_interim_answers_without_end_fail_their_call(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    def handler(exchange: Exchange) -> None:
+        with contextlib.suppress(OSError):
+            while not exchange.server.stopping.is_set():
+                exchange.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 400)
+        exchange.hang_up()
+
+    creator = creator_of(client_for(serve(after_warming(handler)).url))
+    warm(creator)
+    flooded, other = InThread(lambda: creator.create_chains([chain("a"), chain("warm-other")])).result()
+    assert [type(one) for one in flooded] == [MalformedResponse]
+    assert other == [None]
+
+
 def test_a_connection_that_the_server_gives_up_is_not_used_again(
     serve: Serve, client_for: MakeClient, creator_of
 ) -> None:
@@ -195,16 +199,6 @@ def test_a_connection_that_the_server_gives_up_is_not_used_again(
     for _ in range(3):
         assert creator.create_chains([chain("a")]) == [[None]]
     assert server.connections == 3
-
-
-def after_warming(then: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
-    def handler(exchange: Exchange) -> None:
-        if name_of(exchange).startswith("warm"):
-            created(exchange)
-        else:
-            then(exchange)
-
-    return handler
 
 
 def test_a_create_whose_answer_is_lost_is_not_repeated(serve: Serve, client_for: MakeClient, creator_of) -> None:
@@ -300,6 +294,89 @@ def test_a_refused_token_is_exchanged(serve: Serve, client_for: MakeClient, crea
     assert creator.create_chains([chain("a", "b")]) == [[None, None]]
 
 
+@pytest.mark.parametrize(("tokens", "sent"), [(["a", "a", "b"], 1), (["a", "b", "c"], 2)])
+def test_a_401_is_repeated_once_and_only_with_newer_credentials(
+    tokens: list[str], sent: int, serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    issued = iter(tokens)
+    credentials = IssuedCredentials(lambda: IssuedCredential(authorization=f"Bearer {next(issued)}"))
+    server = serve(after_warming(lambda exchange: exchange.status(401, "Unauthorized", "who are you?")))
+    creator = creator_of(client_for(server.url, {"credentials": credentials}))
+    warm(creator)
+    ((error,),) = creator.create_chains([chain("a", "b")])
+    assert isinstance(error, UnauthorizedError)
+    assert [one.headers["authorization"] for one in server.requests][4:] == [f"Bearer {one}" for one in tokens[:sent]]
+
+
+def test_with_newer_credentials_a_server_that_asks_for_patience_gets_it(
+    serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    tokens = iter(["Bearer old", "Bearer new"])
+    credentials = IssuedCredentials(lambda: IssuedCredential(authorization=next(tokens)))
+    answers = iter([401, 429, 201])
+
+    def handler(exchange: Exchange) -> None:
+        exchange.status(next(answers), "Any", "any", headers={"Retry_After": "0"})
+
+    server = serve(after_warming(handler))
+    creator = creator_of(client_for(server.url, {"credentials": credentials}))
+    warm(creator)
+    assert creator.create_chains([chain("a")]) == [[None]]
+    assert len(server.requests) == 7
+
+
+def test_nobody_waits_for_new_credentials_whose_old_ones_still_hold(
+    serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    clock, asked, answered = FakeClock(), threading.Event(), threading.Event()
+
+    def issue() -> IssuedCredential:
+        if clock.monotonic():
+            asked.set()
+            assert answered.wait(60)
+        return IssuedCredential("Bearer t", expires=clock.now() + timedelta(seconds=1000))
+
+    credentials = IssuedCredentials(issue, clock=clock)
+    creator = creator_of(client_for(serve(created).url, {"credentials": credentials}))
+    warm(creator)
+    clock.advance(950)
+    first = InThread(lambda: creator.create_chains([chain("a")]))
+    assert asked.wait(60)
+    second = InThread(lambda: creator.create_chains([chain("b", "c"), chain("d")]))
+    try:
+        assert second.result(10) == [[None, None], [None]]
+        assert first.running
+    finally:
+        answered.set()
+    assert first.result() == [[None]]
+
+
+def test_as_many_connections_are_kept_as_requests_may_be_under_way(
+    serve: Serve, client_for: MakeClient, creator_of
+) -> None:
+    together = threading.Barrier(MAX_IDLE_CONNECTIONS + 6)
+
+    def handler(exchange: Exchange) -> None:
+        together.wait(60)
+        created(exchange)
+
+    server = serve(handler)
+    creator = creator_of(client_for(server.url), together.parties)
+    for _ in range(2):
+        chains = [chain(f"a{number}") for number in range(together.parties)]
+        assert creator.create_chains(chains) == [[None]] * together.parties
+    assert server.connections == together.parties
+
+
+def test_a_request_that_cannot_be_written_takes_no_connection(serve: Serve, client_for: MakeClient, creator_of) -> None:
+    client = client_for(serve(created).url)
+    creator = creator_of(client)
+    warm(creator)
+    ((error,),) = creator._multiplexer.run([[Call("POST", "/api/v1/näh", "create it", b"{}")]])
+    assert isinstance(error, TransportError)
+    assert not client._session._transport._busy
+
+
 def test_an_idle_connection_that_has_ended_costs_nothing(serve: Serve, client_for: MakeClient, creator_of) -> None:
     def handler(exchange: Exchange) -> None:
         created(exchange)
@@ -354,54 +431,8 @@ def test_after_its_end_it_takes_nothing(serve: Serve, client_for: MakeClient) ->
         creator.create_chains([chain("b")])
 
 
-def test_answers_are_gathered_for_a_part_of_the_time_that_they_take() -> None:
-    assert gathering(3, 10.0) == 0.0
-    assert gathering(4, 0.01) == pytest.approx(0.005)
-    assert gathering(1000, 10.0) == pytest.approx(0.02)
-
-
 def test_nothing_is_nothing(serve: Serve, client_for: MakeClient, creator_of) -> None:
     creator = creator_of(client_for(serve(created).url))
     assert creator.create_chains([]) == []
     with pytest.raises(ValueError, match="no calls"):
         creator.create_chains([[]])
-
-
-def test_what_nobody_has_thought_of_keeps_nobody_waiting(
-    serve: Serve, client_for: MakeClient, creator_of, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = client_for(serve(created).url)
-    creator = creator_of(client)
-
-    def broken(*_: object) -> None:
-        raise RuntimeError("a mistake")
-
-    monkeypatch.setattr(client._session, "begin", broken)
-    ((error,),) = creator.create_chains([chain("a")])
-    assert isinstance(error, TransportError)
-    assert "a mistake" in str(error)
-    assert "unexpected error" in caplog.text
-    monkeypatch.undo()
-    assert creator.create_chains([chain("a")]) == [[None]]
-
-
-def test_a_mistake_while_requests_are_under_way_ends_them_and_nothing_else(
-    serve: Serve, client_for: MakeClient, creator_of, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = serve(after_warming(silent))
-    creator = creator_of(client_for(server.url))
-    warm(creator)
-    multiplexer = creator._multiplexer
-    waiting = InThread(lambda: creator.create_chains([chain("a", "b"), chain("c")]))
-    eventually(lambda: len(server.requests) == 6, what="both requests are under way")
-
-    def broken() -> None:
-        monkeypatch.undo()
-        raise RuntimeError("a mistake")
-
-    monkeypatch.setattr(multiplexer, "_gather", broken)
-    multiplexer._ring()
-    results = waiting.result()
-    assert [type(one) for (one,) in results] == [TransportError] * 2
-    assert "a mistake" in str(results[0][0])
-    assert creator.create_chains([chain("warm-again")]) == [[None]]
