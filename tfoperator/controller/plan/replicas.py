@@ -19,6 +19,7 @@ from enum import Enum
 import msgspec
 
 from tfoperator.api.indexes import parse_indexes
+from tfoperator.api.job_conditions import condition_of
 from tfoperator.api.names import MAX_RESTARTS, parse_replica_index, replica_of
 from tfoperator.api.v1.types import ConditionType, ReplicaSpec, ReplicaStatus, ReplicaType, TFJob
 from tfoperator.controller.plan.options import PlanOptions
@@ -33,7 +34,6 @@ from tfoperator.controller.plan.restart import (
     restarts_before,
     restarts_in_place,
 )
-from tfoperator.controller.plan.status.conditions import find_condition
 from tfoperator.controller.plan.times import epoch_seconds, seconds_between
 from tfoperator.controller.pods import DesiredReplicas
 from tfoperator.kube.objects import Pod
@@ -187,7 +187,7 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
     groups = []
     specs = job.spec.tf_replica_specs
     job_restarts = job_restarts_so_far(job, pods)
-    restarting = find_condition(job.status.conditions, ConditionType.RESTARTING)
+    restarting = condition_of(job, ConditionType.RESTARTING)
     since = restarting.last_transition_time if restarting is not None and restarting.status == "True" else None
     for replica_type in _ORDER:
         old = job.status.replica_statuses.get(replica_type) or _NO_STATUS
