@@ -25,7 +25,7 @@ from tfoperator.controller.plan import MAX_REQUEUE, Create, Delete, DeleteReason
 from tfoperator.controller.plan.restart import ending_of, is_permanent, job_restarts_before, node_is_lost
 from tfoperator.controller.plan.stacks import STACKS_TIMEOUT
 from tfoperator.controller.plan.status.conditions import is_finished
-from tfoperator.controller.pods import NAMINGS, Naming
+from tfoperator.controller.pods import NAMINGS, Naming, restarts_together
 
 POLICIES = st.sampled_from(["Never", "OnFailure", "Always", "ExitCode"])
 PICK = st.integers(0, 1000)
@@ -177,13 +177,18 @@ def check_clean_up(result: ReadablePlan, view: View) -> None:
 
 
 def check_memory(result: ReadablePlan, view: View) -> None:
-    """What has ended is not forgotten: completed indexes never, failed ones not as long as the type has them."""
+    """What has ended is not forgotten: failed indexes not as long as the type has them, completed ones not at all.
+
+    But where all replicas restart together they do so after a suspension, too, those that had succeeded among them.
+    """
+    suspended = any(c.type == ConditionType.SUSPENDED and c.status == "True" for c in result.status.conditions)
+    all_again = suspended and restarts_together(view.job)
     creates = {create.replica for create in result.creations("pods")}
     for key, before in view.job.status.replica_statuses.items():
         spec, after = view.job.spec.tf_replica_specs.get(key), result.status.replica_statuses.get(key)
         if spec is None or after is None:
             continue
-        if result.status.job_restarts == view.job.status.job_restarts:
+        if result.status.job_restarts == view.job.status.job_restarts and not all_again:
             assert parse_indexes(before.completed_indexes) <= parse_indexes(after.completed_indexes)
         failed = {index for index in parse_indexes(before.failed_indexes) if index < (spec.replicas or 0)}
         assert failed <= parse_indexes(after.failed_indexes)

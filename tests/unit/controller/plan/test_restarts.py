@@ -108,7 +108,7 @@ def test_a_pod_that_may_stay_for_a_while_has_no_successor_yet(phase: str) -> Non
 
 
 def test_a_failed_pod_beside_another_of_its_replica_has_no_successor_yet() -> None:
-    failed, twin = make_pod("Worker-1", "Failed", exit_code=137), make_pod("Worker-1", "Pending")
+    failed, twin = make_pod("Worker-1", "Failed", exit_code=137), make_pod("Worker-1", "Failed", exit_code=1)
     twin = msgspec.structs.replace(twin, metadata=msgspec.structs.replace(twin.metadata, name="twin", uid="twin"))
     result = planned(job_of("OnFailure"), make_pod("Worker-0"), failed, twin, now=LATER)
     assert not result.created_pods
