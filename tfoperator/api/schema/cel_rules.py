@@ -147,6 +147,7 @@ def _fits(type_name: str) -> str:
     return f"size(self.metadata.name) + size({type_name}) + size({_HIGHEST}) + 2 <= {MAX_NAME_LENGTH}"
 
 
+_MOST_BEHIND_NAME = len("-evaluator-2147483647")
 _NAME_TOO_LONG = _too_long("{name}-{type}-{index}")
 
 _BOARD_FITS = f"!has(self.spec.tensorBoard) || size(self.metadata.name) <= {MAX_NAME_LENGTH - len(TENSORBOARD_SUFFIX)}"
@@ -183,11 +184,15 @@ def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAsci
 def larger_job_rule(type_name: str = "type.lowerAscii()") -> dict[str, str]:
     """What holds for a job that is given more replicas, by anybody, an autoscaler too: their names have to fit.
 
-    A job with names that are too long would be left alone as it is, until somebody mends it.
+    A job with names that are too long would be left alone as it is, until somebody mends it. Most names are too short
+    for that whatever is asked for. For them nothing else is looked at, as it may make no sense in a job that is older
+    than the rules, and then even its status could not be written.
     """
     old = "oldSelf.spec.tfReplicaSpecs"
+    short = f"size(self.metadata.name) <= {MAX_NAME_LENGTH - _MOST_BEHIND_NAME}"
     no_more = f"(type in {old} && {_PATH}[type].replicas <= {old}[type].replicas)"
-    return cel_rule(f"{_PATH}.all(type, {no_more} || {_fits(type_name)})", _NAME_TOO_LONG, fieldPath=".metadata.name")
+    rule = f"{short} || {_PATH}.all(type, {no_more} || {_fits(type_name)})"
+    return cel_rule(rule, _NAME_TOO_LONG, fieldPath=".metadata.name")
 
 
 REPLICA_RULES = replica_rules(
