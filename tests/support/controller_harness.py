@@ -113,6 +113,13 @@ class Harness:
         for namespace, name in [(o["metadata"]["namespace"], o["metadata"]["uid"]) for o in self.api.objects(TFJOBS)]:
             eventually(lambda uid=name: self.expectations.owner_satisfied(uid), what=f"{namespace}: handlers")
 
+    def settle(self) -> None:
+        """Wait until nothing is left to do, and the caches show what was written meanwhile."""
+        for _ in range(2):
+            self.catch_up()
+            eventually(lambda: len(self.queue) == 0 and self.queue.unfinished_work_seconds() == 0, what="an idle queue")
+        self.catch_up()
+
     def status(self, name: str = "job") -> dict[str, Any]:
         """The job's status on the server."""
         [job] = [one for one in self.api.objects(TFJOBS) if one["metadata"]["name"] == name]

@@ -76,13 +76,6 @@ class World(Harness):
         eventually(lambda: self.condition("Succeeded").get("status") == "True")
         self.settle()
 
-    def settle(self) -> None:
-        """Wait until nothing is left to do, and the caches show what was written meanwhile."""
-        for _ in range(2):
-            self.catch_up()
-            eventually(lambda: len(self.queue) == 0 and self.queue.unfinished_work_seconds() == 0, what="an idle queue")
-        self.catch_up()
-
     def enqueue_at_once(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         """Make delayed syncs immediate, so that none slips past the next look; returns where the delays go."""
         delays: list[float] = []

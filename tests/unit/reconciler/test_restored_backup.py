@@ -38,13 +38,6 @@ class World(Harness):
         eventually(lambda: len(self.reconciler._schedule) == 2, what="the reconciler knows it")
         self.settle()
 
-    def settle(self) -> None:
-        """Wait until nothing is left to do, and the caches show what was written meanwhile."""
-        for _ in range(2):
-            self.catch_up()
-            eventually(lambda: len(self.queue) == 0 and self.queue.unfinished_work_seconds() == 0, what="an idle queue")
-        self.catch_up()
-
     def live_on(self) -> None:
         """Write much after the backup, of the job and of its pods, too."""
         self.server.edit(TFJOBS, "ns", "job", {"metadata": {"annotations": {"note": "1"}}})

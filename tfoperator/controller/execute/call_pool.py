@@ -54,10 +54,6 @@ class CallPool:
                 future.exception()
         return [first, *(future.result() for future in futures)]
 
-    def slow_start(self, calls: Sequence[Callable[[], R]], *, ok: Callable[[R], bool]) -> Results[R]:
-        """Make the calls in batches of 1, 2, 4 ...; after a batch with a result that isn't `ok`, make no more."""
-        return self.in_growing_batches(calls, self.all, ok=ok)
-
     def in_growing_batches(
         self, items: Sequence[T], do: Callable[[Sequence[T]], list[R]], *, ok: Callable[[R], bool]
     ) -> Results[R]:

@@ -44,7 +44,7 @@ def test_results_come_in_the_order_of_the_calls(pool: CallPool) -> None:
 
 def test_no_calls_are_no_work(pool: CallPool) -> None:
     assert pool.all([]) == []
-    assert pool.slow_start([], ok=bool).done == []
+    assert pool.in_growing_batches([], pool.all, ok=bool).done == []
 
 
 def test_a_single_call_runs_on_the_callers_own_thread(pool: CallPool) -> None:
@@ -53,7 +53,9 @@ def test_a_single_call_runs_on_the_callers_own_thread(pool: CallPool) -> None:
 
 def test_batches_double_until_one_has_a_failure(pool: CallPool) -> None:
     for failing, expected in ((0, 1), (1, 3), (2, 3), (5, 7), (20, 31), (70, 95)):
-        results = pool.slow_start([returning(n) for n in range(100)], ok=lambda n, bad=failing: n != bad)
+        results = pool.in_growing_batches(
+            [returning(n) for n in range(100)], pool.all, ok=lambda n, bad=failing: n != bad
+        )
         assert len(results.done) == expected
         assert results.skipped == range(expected, 100)
 
@@ -61,7 +63,7 @@ def test_batches_double_until_one_has_a_failure(pool: CallPool) -> None:
 def test_full_batches_keep_the_whole_pool_busy(pool: CallPool) -> None:
     calls = [returning(n) for n in range(15)]
     meter = Meter(8)
-    results = pool.slow_start([*calls[:7], *[meter.call] * 8], ok=lambda _: True)
+    results = pool.in_growing_batches([*calls[:7], *[meter.call] * 8], pool.all, ok=lambda _: True)
     assert meter.highest == 8
     assert len(results.done) == 15
 
