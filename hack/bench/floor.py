@@ -21,6 +21,7 @@ from hack.bench.loads import (
     PORT,
     Load,
     Replica,
+    host,
     job_labels,
     job_manifest,
     job_names,
@@ -36,6 +37,9 @@ Json = dict[str, Any]
 
 PARALLELISM = 40
 """Requests in flight: with 32 to 48 the API server of a small machine is at its best."""
+
+_LONG = 4096
+"""Characters of the longest list of hosts that is not abbreviated in TF_CONFIG."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -160,16 +164,33 @@ def pod_manifest(load: Load, one: Replica, uid: str) -> Json:
     metadata = _metadata(namespace_of(load, one.job), one.name, one.labels, one.job, uid)
     metadata["labels"] |= template.get("metadata", {}).get("labels", {})
     if not alone(load):
-        template["spec"]["containers"][0]["env"].append({"name": "TF_CONFIG", "value": _tf_config(load, one)})
+        template["spec"]["containers"][0]["env"] += _tf_config(load, one)
     spec = {**template["spec"], "restartPolicy": "Never"}
     if load.per_job:
         spec |= {"hostname": one.name, "subdomain": one.job}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _tf_config(load: Load, one: Replica) -> str:
+def _tf_config(load: Load, one: Replica) -> list[Json]:
     task = {"type": one.kind.lower(), "index": one.index}
-    return json.dumps({"cluster": cluster(load, one), "task": task, "environment": "cloud"})
+    told = cluster(load, one)
+    value = json.dumps({"cluster": told, "task": task, "environment": "cloud"})
+    env: list[Json] = []
+    for kind in ("PS", "Worker") if load.per_job and not load.dynamic else ():
+        if len('","'.join(told.get(kind.lower(), ()))) > _LONG:
+            # What stands between the numbers of two replicas is a variable, as our operator has it.
+            between = f'{_around(load, one, kind, 0)[1]}", "{_around(load, one, kind, 1)[0]}'
+            name = "_" * (len(env) + 1)
+            env.append({"name": name, "value": between})
+            value = value.replace(between, f"$({name})")
+    return [*env, {"name": "TF_CONFIG", "value": value}]
+
+
+def _around(load: Load, one: Replica, kind: str, index: int) -> tuple[str, str]:
+    """What a replica's host says before and after its number."""
+    name = Replica(one.job, kind, index)
+    before, number, after = host(load, name).partition(f"-{kind.lower()}-{index}")
+    return before + number.removesuffix(str(index)), after
 
 
 def status_manifest(load: Load) -> Json:

@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from hack.bench.loads import PORT, Load, Replica, host, job_labels, job_names, replicas
+from hack.pod_environment import variables
 
 Json = dict[str, Any]
 
@@ -143,13 +144,13 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
     if names != ((replica.name, replica.job) if load.per_job else (None, None)):
         complaints.append(f"its host name is {names}")
     container: Json = next((one for one in pod["spec"]["containers"] if one["name"] == "tensorflow"), {})
-    values = [one.get("value") for one in container.get("env") or () if one["name"] == "TF_CONFIG"]
+    count = sum(one["name"] == "TF_CONFIG" for one in container.get("env") or ())
     if alone(load):
-        return [*complaints, "has a TF_CONFIG, though it is alone"] if values else complaints
-    if len(values) != 1:
-        return [*complaints, f"has {len(values)} TF_CONFIG"]
+        return [*complaints, "has a TF_CONFIG, though it is alone"] if count else complaints
+    if count != 1:
+        return [*complaints, f"has {count} TF_CONFIG"]
     try:
-        config = json.loads(values[0] or "")
+        config = json.loads(variables(container).get("TF_CONFIG", ""))
     except ValueError:
         return [*complaints, "its TF_CONFIG is no JSON"]
     if config.get("task") != {"type": replica.kind.lower(), "index": replica.index}:

@@ -58,6 +58,26 @@ def test_the_digits_example_trains_across_pods(namespace: InCluster, network: st
     eventually(cleaned_up, within=LIMIT, every=0.3, what="services of pods that are gone have gone")
 
 
+def test_a_program_is_told_of_many_replicas_by_their_whole_names(namespace: InCluster) -> None:
+    """The kubelet's own way from variables that stand for each other to what a program reads."""
+    job = shell_job("many", "sleep 1000", replicas=130, network="PerJob")
+    # One of them runs; the others are told of, and need no machine.
+    replicas = job["spec"]["tfReplicaSpecs"]
+    replicas["Chief"] = shell_job("many", 'echo "$TF_CONFIG"')["spec"]["tfReplicaSpecs"]["Worker"]
+    replicas["Worker"]["template"]["spec"]["nodeSelector"] = {"example.com/there-is": "no-such-node"}
+    namespace.apply(job)
+    namespace.wait("many", "Succeeded")
+    within = f"many.{namespace.namespace}.svc:2222"
+    workers = [f"many-worker-{index}.{within}" for index in range(130)]
+    assert json.loads(namespace.kubectl("logs", "many-chief-0")) == {
+        "cluster": {"chief": [f"many-chief-0.{within}"], "worker": workers},
+        "task": {"type": "chief", "index": 0},
+        "environment": "cloud",
+    }
+    container = namespace.get("pod", "many-chief-0")["spec"]["containers"][0]
+    assert len(next(one["value"] for one in container["env"] if one["name"] == "TF_CONFIG")) < 1500
+
+
 def leader(system: InCluster) -> str:
     return str(system.get("lease", "tfoperator")["spec"].get("holderIdentity", ""))
 

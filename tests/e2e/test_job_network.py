@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 
@@ -68,6 +69,20 @@ def test_a_wide_job_costs_a_call_for_each_pod_and_one_for_their_service(
     spent = eventually(all_logged, every=0.1, what="the audit log is written")
     assert not {call: count for call, count in spent.items() if call[0] in ("get", "list") and count}
     assert {call: spent[call] for call in wanted} == wanted
+
+
+def test_many_hosts_take_no_room_in_each_pod(cluster: Cluster, start_operator: Start) -> None:
+    start_operator()
+    job = JobOnCluster(cluster, cluster.submit(tfjob("many", spec=PER_JOB, PS=1, Worker=130)))
+    cluster.run_pods(131)
+    job.wait("Ready")
+    domain = f"many.{cluster.namespace}.svc:2222"
+    for replica in ("ps-0", "worker-0", "worker-129"):
+        assert hosts(job, replica) == [
+            f"many-ps-0.{domain}",
+            *(f"many-worker-{index}.{domain}" for index in range(130)),
+        ]
+    assert len(json.dumps(job.container("worker-7")["env"])) < 1500
 
 
 def test_a_service_of_the_jobs_name_is_told_of_and_waited_for(cluster: Cluster, start_operator: Start) -> None:

@@ -87,6 +87,18 @@ def test_replicas_find_each_other_through_tf_config(cli: Cli, network: str) -> N
     assert re.search(r"ps-0 +Stopped +0 +143", done.stdout)
 
 
+def test_of_many_replicas_each_is_told_by_an_address_of_its_own(cli: Cli) -> None:
+    look = "import json, os\nconfig = json.loads(os.environ['TF_CONFIG'])\n"
+    look += "hosts = [host.split(':') for host in config['cluster']['worker']]\n"
+    look += "print(len(hosts), {host for host, _ in hosts}, len({port for _, port in hosts}), config['task'])\n"
+    look += "print('by', os.environ['_'])"
+    workers = replica("sh", "-c", "exec sleep 1000", replicas=130)
+    job = tfjob("many", spec={"network": "PerJob"}, Chief=replica(*python(look)), Worker=workers)
+    done = cli.run("run", cli.write(job), code=0)
+    assert "[chief-0] 130 {'127.0.0.1'} 130 {'type': 'chief', 'index': 0}" in done.stdout
+    assert '[chief-0] by .many.default.svc:2222","many-worker-' in done.stdout
+
+
 def test_other_objects_of_the_manifest_are_there_for_the_pods(cli: Cli) -> None:
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"GREETING": "hi"}}
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}

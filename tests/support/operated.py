@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from hack.pod_environment import variables
 from tests.support.cluster import Cluster, Json, decode, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
@@ -184,9 +185,11 @@ class JobOnCluster:
         return next(dict(container) for container in containers if container["name"] == "tensorflow")
 
     def tf_config(self, replica: str) -> Json | None:
-        values = [v["value"] for v in self.container(replica).get("env") or () if v["name"] == "TF_CONFIG"]
-        assert len(values) <= 1
-        return dict(json.loads(values[0])) if values else None
+        """What the replica's program reads."""
+        container = self.container(replica)
+        names = [one["name"] for one in container.get("env") or ()]
+        assert names.count("TF_CONFIG") <= 1
+        return dict(json.loads(variables(container)["TF_CONFIG"])) if "TF_CONFIG" in names else None
 
     def _children(self, resource: Resource) -> dict[str, Json]:
         listed = self.cluster.client.list(

@@ -8,6 +8,7 @@ Reading is tolerant, since anybody may write a label: what makes no sense is Non
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.kube.objects import HasMetadata
@@ -160,8 +161,12 @@ def parse_replica_index(text: str) -> int | None:
 
 def replica_of(labels: Mapping[str, str]) -> tuple[ReplicaType, int] | None:
     """The replica that an object with these labels stands for; None if they don't name one."""
-    replica_type = parse_replica_type(labels.get(LABEL_REPLICA_TYPE, ""))
-    index = parse_replica_index(labels.get(LABEL_REPLICA_INDEX, ""))
+    return _replica(labels.get(LABEL_REPLICA_TYPE, ""), labels.get(LABEL_REPLICA_INDEX, ""))
+
+
+@lru_cache(1 << 14)  # asked for each object in each sync; jobs have the same indexes, and at most 10,000 of a type
+def _replica(type_label: str, index_label: str) -> tuple[ReplicaType, int] | None:
+    replica_type, index = parse_replica_type(type_label), parse_replica_index(index_label)
     return None if replica_type is None or index is None else (replica_type, index)
 
 

@@ -97,7 +97,8 @@ class Delivery(Generic[T]):
             self._buffer.append(notification)
             if notification.notice is Notice.INITIAL:
                 self._initial_left += 1
-            self._condition.notify_all()
+            if len(self._buffer) == 1:  # the thread waits for the first, and takes the others after it
+                self._condition.notify_all()
 
     def upstream_synced(self) -> None:
         """The cache is complete: all initial adds have been pushed."""

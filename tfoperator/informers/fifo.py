@@ -123,4 +123,5 @@ class DeltaFifo(Generic[T]):
             if self._closed:
                 return
             self._deltas.append(delta)
-            self._condition.notify_all()
+            if len(self._deltas) == 1:  # the consumer waits for the first, and takes the others after it
+                self._condition.notify_all()

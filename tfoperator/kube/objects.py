@@ -219,14 +219,19 @@ V = TypeVar("V", bound=HasMetadata)
 
 def _share(value: H) -> H:
     """The first value seen that equals this one. Needs no lock: each step is one atomic dict operation."""
+    if value == ():
+        return value  # there is but one, and it is the most frequent value
     if len(_shared) >= _SHARED_MAX:
         _shared.clear()
     return _shared.setdefault(value, value)  # type: ignore[return-value]  # equal values of views have one type
 
 
-def _interned(strings: dict[str, str], prefix: str | tuple[str, ...] = "") -> dict[str, str]:
-    kept = {intern(key): intern(value) for key, value in strings.items() if key.startswith(prefix)}
-    return kept or _NO_STRINGS
+def _interned(strings: dict[str, str]) -> dict[str, str]:
+    return dict(zip(map(intern, strings), map(intern, strings.values()), strict=True)) if strings else _NO_STRINGS
+
+
+def _kept(annotations: dict[str, str]) -> dict[str, str]:
+    return _interned({key: value for key, value in annotations.items() if key.startswith(_KEPT_ANNOTATIONS)})
 
 
 def _compacting(view: type[V]) -> Callable[[bytes], V]:
@@ -238,7 +243,7 @@ def _compacting(view: type[V]) -> Callable[[bytes], V]:
         meta = decoded.metadata
         force_setattr(meta, "namespace", intern(meta.namespace))
         force_setattr(meta, "labels", _interned(meta.labels))
-        force_setattr(meta, "annotations", _interned(meta.annotations, _KEPT_ANNOTATIONS))
+        force_setattr(meta, "annotations", _kept(meta.annotations))
         force_setattr(meta, "owner_references", _share(meta.owner_references))
         force_setattr(meta, "finalizers", _share(meta.finalizers))
         return decoded

@@ -33,6 +33,9 @@ _LEAST = 0.005
 _BEST_DOUBLES = 3600.0
 """Seconds. The quickest known is forgotten so slowly: a server that has moved farther away is not busy for ever."""
 
+_BRIEF = 0.01
+"""Seconds. What is forgotten in a shorter time is forgotten together with the next."""
+
 _NAMESPACES = 32
 """So many are told apart, those written to last: more would say nothing else, and each look at the level costs them."""
 
@@ -51,6 +54,8 @@ class _Average:
         self.at = now
 
     def fade(self, now: float) -> None:
+        if now - self.at < _BRIEF:
+            return
         rest = math.exp2((self.at - now) / _HALF_LIFE)
         self.sum *= rest
         self.weight *= rest
@@ -70,6 +75,7 @@ class ServerLoad(RequestObserver):
         self._lock = threading.Lock()  # guards everything below
         self._best: dict[tuple[str, str], tuple[float, float]] = {}  # by method and kind: the quickest, and when
         self._averages: dict[str, _Average] = {}  # by namespace
+        self._latest = ""  # that was written to
         self._full_until = self._clock.monotonic()
 
     def level(self) -> float:
@@ -116,6 +122,9 @@ class ServerLoad(RequestObserver):
 
     def _average(self, namespace: str, now: float) -> _Average:
         average = self._averages.get(namespace)
+        if average is not None and namespace == self._latest:
+            return average
+        self._latest = namespace
         if average is None:
             if len(self._averages) >= _NAMESPACES:
                 # Those that were written to last say most; dictionaries keep the order in which they came.
@@ -127,7 +136,9 @@ class ServerLoad(RequestObserver):
         return average
 
     def _quickest(self, key: tuple[str, str], seconds: float, now: float) -> float:
-        best, at = self._best.get(key, (seconds, now))
+        best, at = self._best.get(key, (seconds, -math.inf))
+        if now - at < _BRIEF and seconds >= best:
+            return best
         doublings = min((now - at) / _BEST_DOUBLES, _MAX_DOUBLINGS)
         best = min(seconds, best * math.exp2(doublings))
         self._best[key] = best, now

@@ -50,6 +50,9 @@ _decode_status = msgspec.json.Decoder(Status).decode
 
 _OBJECT_EVENTS = {kind.value: kind for kind in (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED)}
 
+_HEADS = {b'{"type":"%b","object":' % name.encode(): kind for name, kind in _OBJECT_EVENTS.items()}
+"""How API servers begin a line, to the byte: then where the object ends need not be searched for in all of it."""
+
 
 class LineSplitter:
     """Cuts a stream of bytes into lines, each once, in time linear to its length."""
@@ -164,6 +167,12 @@ class HttpWatch(Generic[T]):
         return data
 
     def _event(self, line: bytes) -> WatchEvent[T]:
+        head = line[: line.find(b"{", 1)]
+        if (kind := _HEADS.get(head)) and line.endswith(b"}"):
+            try:
+                return WatchEvent(kind, self._decode(line[len(head) : -1]))
+            except UNDECODABLE:
+                pass  # perhaps something follows the object; if not, the other way says what is wrong with it
         try:
             raw = decode_what_can_be_followed(_decode_line, line)
             if kind := _OBJECT_EVENTS.get(raw.type):

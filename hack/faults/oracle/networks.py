@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hack.faults.oracle.history import JobHistory, ReplicaKey, ServiceHistory
+from hack.pod_environment import variables
 
 Json = dict[str, Any]
 Complain = Callable[[str, JobHistory, str], None]
@@ -77,7 +78,6 @@ def _service_names(job: JobHistory) -> tuple[str, str]:
 
 def _hosts(spec: Json) -> Iterator[str]:
     for container in spec.get("containers") or ():
-        for variable in container.get("env") or ():
-            if variable["name"] == "TF_CONFIG":
-                for hosts in json.loads(variable["value"])["cluster"].values():
-                    yield from hosts.values() if isinstance(hosts, dict) else hosts
+        config = variables(container).get("TF_CONFIG")
+        for hosts in json.loads(config)["cluster"].values() if config else ():
+            yield from hosts.values() if isinstance(hosts, dict) else hosts

@@ -5,7 +5,7 @@ There is one headless service per replica, or one for the whole job, so that TF_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfoperator.api.names import (
@@ -18,8 +18,6 @@ from tfoperator.api.names import (
 )
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy, TFJob
 from tfoperator.controller.pods.template import Template
-
-_TF_CONFIG = "TF_CONFIG"
 
 
 def owner_reference(job: TFJob) -> dict[str, Any]:
@@ -51,7 +49,7 @@ def pod_body(
     name: str,
     restart_policy: str,
     is_master: bool,
-    tf_config: str | None,
+    env: Mapping[str, str],
     restarts: int,
     job_restarts: int,
     arguments: Sequence[str] = (),
@@ -59,9 +57,10 @@ def pod_body(
 ) -> dict[str, Any]:
     """The pod of one replica.
 
-    The template's own labels and annotations are kept, ours win. With `tf_config` the training container gets
-    TF_CONFIG, in the place of one that the user set: two of the same name would leave the choice to the runtime, and
-    the operator's is the one that holds in the Go operator's pods. Without (a job of one replica) the user's stays.
+    The template's own labels and annotations are kept, ours win. `env` is added to the training container's own
+    variables, in the place of a TF_CONFIG that the user set: two of the same name would leave the choice to the
+    runtime, and the operator's is the one that holds in the Go operator's pods. Without one (a job of one replica) the
+    user's stays.
     `arguments` follow the container's own, so that of two of the same name the operator's is read last.
     With `subdomain`, the name of the job's one service, the pod is found under its own name in that.
     """
@@ -82,9 +81,9 @@ def pod_body(
         metadata["annotations"] = annotations
     containers = list(template.containers)
     container = containers[template.container] | {"ports": template.ports}
-    if tf_config is not None:
-        env = [variable for variable in template.env if variable.get("name") != _TF_CONFIG]
-        container["env"] = [*env, {"name": _TF_CONFIG, "value": tf_config}]
+    if env:
+        own = [variable for variable in template.env if str(variable.get("name")) not in env]
+        container["env"] = [*own, *({"name": name, "value": value} for name, value in env.items())]
     if arguments:
         container["args"] = [*template.args, *arguments]
     containers[template.container] = container

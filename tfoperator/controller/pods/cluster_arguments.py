@@ -7,8 +7,10 @@ TensorFlow 1 still want them. The cluster is the one that TF_CONFIG names, rende
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from tfoperator.api.v1.types import ReplicaType
+from tfoperator.controller.pods.abbreviations import Abbreviations
 
 
 class ClusterArguments:
@@ -17,11 +19,19 @@ class ClusterArguments:
     `hosts` are the `host:port` of every replica by type, in index order. Each type that has replicas gets an argument
     `--{type}_hosts`; a type without any gets none, for a parser would make one host without name of an empty list.
     Dynamic workers get the workers that there are now: an index means a position in the whole list.
+    With `abbreviations` what is rendered may refer to their variables.
     """
 
-    def __init__(self, hosts: Mapping[ReplicaType, Sequence[str]], *, evaluator_in_cluster: bool = True) -> None:
+    def __init__(
+        self,
+        hosts: Mapping[ReplicaType, Sequence[str]],
+        *,
+        evaluator_in_cluster: bool = True,
+        abbreviations: Abbreviations | None = None,
+    ) -> None:
+        join = ",".join if abbreviations is None else partial(abbreviations.join, glue=",")
         self._hosts = tuple(
-            f"--{replica_type.lower()}_hosts={','.join(listed)}"
+            f"--{replica_type.lower()}_hosts={join(listed)}"
             for replica_type, listed in sorted(hosts.items())
             if listed and (evaluator_in_cluster or replica_type is not ReplicaType.EVALUATOR)
         )

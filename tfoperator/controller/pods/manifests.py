@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,6 +13,7 @@ from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
 from tfoperator.api.validation import MAX_REPLICAS
+from tfoperator.controller.pods.abbreviations import Abbreviations
 from tfoperator.controller.pods.accelerators import add_accelerators
 from tfoperator.controller.pods.bodies import job_service_body, pod_body, pod_restart_policy, service_body
 from tfoperator.controller.pods.checkpoint import mount_checkpoint
@@ -20,10 +22,12 @@ from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.options import PodOptions
 from tfoperator.controller.pods.progress import give_access
 from tfoperator.controller.pods.template import Template, TemplateError
-from tfoperator.controller.pods.tf_config import TFConfig
+from tfoperator.controller.pods.tf_config import TF_CONFIG, TFConfig
 
 CHIEF_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER)
 """The types that lead a job; with neither, worker 0 does."""
+
+_REFERENCE = re.compile(r"\$\((_[A-Z_]*)\)")
 
 _POLICIES = {policy.value: policy for policy in RestartPolicy}
 
@@ -49,6 +53,29 @@ class DesiredReplicas:
         self.size = min(max(1 if wanted is None else wanted, 0), MAX_REPLICAS)
         policy = spec.restart_policy if spec is not None else None
         self.policy = _POLICIES.get(policy or "", RestartPolicy.NEVER)
+
+
+class _Cluster(NamedTuple):
+    """By what a job's replicas are told of each other.
+
+    There is no TF_CONFIG in a job of a single replica, which has nobody to find (the Go operator's rule), and there are
+    no arguments in one that didn't ask for them. Both may refer to `variables`. With a service for each replica they
+    don't: such pods are the Go operator's, byte by byte.
+    """
+
+    tf_config: TFConfig | None
+    arguments: ClusterArguments | None
+    variables: Mapping[str, str]
+
+    def env(self, replica_type: ReplicaType, index: int) -> dict[str, str]:
+        """The variables that a replica gets, each before those that refer to it."""
+        if self.tf_config is None:
+            return {**self.variables}
+        return {**self.variables, TF_CONFIG: self.tf_config.render(replica_type, index)}
+
+    def arguments_of(self, replica_type: ReplicaType, index: int) -> tuple[str, ...]:
+        """The arguments that follow a replica's own."""
+        return () if self.arguments is None else self.arguments.render(replica_type, index)
 
 
 class ReplicaManifests:
@@ -90,10 +117,10 @@ class ReplicaManifests:
             name=self.name(group, index),
             restart_policy=self._restart_policy(group),
             is_master=self._is_master(group.type, index),
-            tf_config=None if self._tf_config is None else self._tf_config.render(group.type, index),
+            env=self._cluster.env(group.type, index),
             restarts=restarts,
             job_restarts=job_restarts,
-            arguments=() if self._arguments is None else self._arguments.render(group.type, index),
+            arguments=self._cluster.arguments_of(group.type, index),
             subdomain=self._subdomain,
         )
 
@@ -122,22 +149,24 @@ class ReplicaManifests:
         return self._gang is not None and self.template(group).scheduler_name != self._gang.name
 
     @cached_property
-    def _tf_config(self) -> TFConfig | None:
-        """None for a job of a single replica: it has nobody to find (the Go operator's rule)."""
-        if sum(group.size for group in self._groups) == 1:
-            return None
-        return TFConfig(
-            self._hosts,
-            sparse=bool(self._job.spec.enable_dynamic_worker),
-            evaluator_in_cluster=self._evaluator_in_cluster,
-        )
-
-    @cached_property
-    def _arguments(self) -> ClusterArguments | None:
-        """None for a job that didn't ask for them."""
-        if not self._job.spec.cluster_arguments:
-            return None
-        return ClusterArguments(self._hosts, evaluator_in_cluster=self._evaluator_in_cluster)
+    def _cluster(self) -> _Cluster:
+        groups = [group for group in self._groups if group.size > 0]
+        abbreviations = None
+        if self._subdomain:
+            abbreviations = _abbreviations([self.template(group) for group in groups])
+        tf_config = arguments = None
+        if sum(group.size for group in groups) != 1:
+            tf_config = TFConfig(
+                self._hosts,
+                sparse=bool(self._job.spec.enable_dynamic_worker),
+                evaluator_in_cluster=self._evaluator_in_cluster,
+                abbreviations=abbreviations,
+            )
+        if self._job.spec.cluster_arguments:
+            arguments = ClusterArguments(
+                self._hosts, evaluator_in_cluster=self._evaluator_in_cluster, abbreviations=abbreviations
+            )
+        return _Cluster(tf_config, arguments, {} if abbreviations is None else abbreviations.variables)
 
     @property
     def _evaluator_in_cluster(self) -> bool:
@@ -193,6 +222,19 @@ class ReplicaManifests:
         if self._has_chief:
             return replica_type in CHIEF_TYPES
         return replica_type is ReplicaType.WORKER and index == 0
+
+
+def _abbreviations(templates: Sequence[Template]) -> Abbreviations:
+    """What may be abbreviated by variables that no template has, or refers to.
+
+    Nobody knows here what `envFrom` brings: there the name is one that it will not be.
+    """
+    containers = [template.containers[template.container] for template in templates]
+    taken = {str(variable.get("name")) for template in templates for variable in template.env}
+    taken.update(
+        name for container in containers for name in _REFERENCE.findall(msgspec.json.encode(container).decode())
+    )
+    return Abbreviations(taken, "_TF_HOSTS" if any(container.get("envFrom") for container in containers) else "_")
 
 
 @cache

@@ -11,6 +11,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from tfoperator.api.v1.types import ReplicaType
+from tfoperator.controller.pods.abbreviations import Abbreviations
+
+TF_CONFIG = "TF_CONFIG"
+"""The name of the variable."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -25,16 +29,23 @@ class TFConfig:
     workers can come and go without the others being restarted. A worker sees itself, every PS and the chief; the
     chief itself, every PS; a PS itself; an evaluator the chief. (The Go operator leaves the chief out of it, which
     no chief-based training loop survives.)
+
+    With `abbreviations` what is rendered may refer to their variables.
     """
 
     def __init__(
-        self, hosts: Mapping[ReplicaType, Sequence[str]], *, sparse: bool, evaluator_in_cluster: bool = True
+        self,
+        hosts: Mapping[ReplicaType, Sequence[str]],
+        *,
+        sparse: bool,
+        evaluator_in_cluster: bool = True,
+        abbreviations: Abbreviations | None = None,
     ) -> None:
         self._hosts = {replica_type.lower(): list(listed) for replica_type, listed in sorted(hosts.items()) if listed}
         self._sparse = sparse
         if not evaluator_in_cluster:
             self._hosts.pop(ReplicaType.EVALUATOR.lower(), None)
-        self._cluster = "" if sparse else _encode(dict(sorted(self._hosts.items()))).decode()
+        self._cluster = "" if sparse else _whole_cluster(self._hosts, abbreviations)
 
     def render(self, replica_type: ReplicaType, index: int) -> str:
         """The JSON text for one replica."""
@@ -58,3 +69,13 @@ class TFConfig:
         if replica_type is ReplicaType.WORKER:
             cluster["worker"] = {str(index): self._hosts[task][index]}
         return _encode(cluster).decode()
+
+
+def _whole_cluster(hosts: Mapping[str, Sequence[str]], abbreviations: Abbreviations | None) -> str:
+    if abbreviations is None:
+        return _encode(dict(sorted(hosts.items()))).decode()
+    members = []
+    for task, listed in sorted(hosts.items()):
+        joined = abbreviations.join([_encode(host).decode()[1:-1] for host in listed], glue='","')
+        members.append(f'"{task}":["{joined}"]')
+    return f"{{{','.join(members)}}}"

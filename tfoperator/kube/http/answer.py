@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Protocol
 
 from tfoperator.kube.errors import AnswerTooLarge
@@ -18,6 +19,8 @@ MAX_HEAD_BYTES = 1 << 17
 """Of the headers of an answer with all interim answers before it, and of the trailer."""
 _READ_SIZE = 1 << 16
 _MAX_CHUNK_LINE = 4096
+_TOO_LONG = "a chunk is longer than it says"
+_LONG_HEADER = 200
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
@@ -60,6 +63,12 @@ class Chunks:
                 break
             self._read_line(buffer[at:end])
             at = end + 2
+            if 0 < self._left <= len(buffer) - at:  # all of it is there, as it mostly is
+                end = at + self._left - 2
+                if not buffer.startswith(b"\r\n", end):
+                    raise http.client.HTTPException(_TOO_LONG)
+                parts.append(buffer[at:end])
+                at, self._left = end + 2, 0
         self._buffer = buffer[at:]
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -71,7 +80,7 @@ class Chunks:
         payload = piece[: len(piece) + min(self._left - 2, 0)]
         line_end = piece[len(payload) :]
         if line_end and line_end != b"\r\n"[2 - self._left - len(line_end) : 2 - self._left]:
-            raise http.client.HTTPException("a chunk is longer than it says")
+            raise http.client.HTTPException(_TOO_LONG)
         if payload:
             parts.append(payload)
         return at + len(piece)
@@ -211,12 +220,19 @@ class Answer:
             if line[0] in " \t":  # a value that goes on, as nobody writes any more
                 headers[name] = f"{headers.get(name, '')} {line.strip()}"
                 continue
-            name, _, value = line.partition(":")
-            name, value = name.lower(), value.strip()
+            name, value = (_known_header if len(line) < _LONG_HEADER else _header)(line)
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         self.headers = headers
         connection = headers.get("connection", "").lower()
         self.will_close = "close" in connection or (version == "HTTP/1.0" and "keep-alive" not in connection)
+
+
+def _header(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    return name.lower(), value.strip()
+
+
+_known_header = lru_cache(256)(_header)  # most lines of an API server's answers are the same in all of them
 
 
 def _too_large(limit: int) -> AnswerTooLarge:

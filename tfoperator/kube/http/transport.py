@@ -14,6 +14,7 @@ import ssl
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -71,6 +72,18 @@ class _Lost(Exception):
 
     def __init__(self, sent: bool) -> None:
         self.sent = sent
+
+
+_NOT_ASCII = "a header or target holds a line break or a character outside ASCII"
+
+
+@lru_cache(64)  # requests of one kind have the same
+def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
+    lines = ["Accept-Encoding: identity", *(f"{name}: {value}" for name, value in headers), ""]
+    text = "\r\n".join(lines)
+    if not text.isascii() or text.count("\n") != len(lines) - 1:
+        raise ValueError(_NOT_ASCII)
+    return text
 
 
 class Transport:
@@ -254,14 +267,12 @@ class Transport:
             stream.close()
 
     def _render(self, method: str, target: str, headers: Headers, body: bytes | None) -> bytes:
-        lines = [f"{method} {self._prefix}{target} HTTP/1.1", f"Host: {self.host}", "Accept-Encoding: identity"]
-        lines += [f"{name}: {value}" for name, value in headers]
-        if body is not None:
-            lines.append(f"Content-Length: {len(body)}")
-        head = "\r\n".join(lines)
-        if not head.isascii() or head.count("\n") != len(lines) - 1:
-            raise ValueError("a header or target holds a line break or a character outside ASCII")
-        return head.encode("ascii") + b"\r\n\r\n" + (body or b"")
+        first = f"{method} {self._prefix}{target} HTTP/1.1"
+        if not first.isascii() or "\n" in first:
+            raise ValueError(_NOT_ASCII)
+        length = "" if body is None else f"Content-Length: {len(body)}\r\n"
+        head = f"{first}\r\nHost: {self.host}\r\n{_header_lines(tuple(headers))}{length}\r\n"
+        return head.encode("ascii") + (body or b"")
 
     # Connections.
 

@@ -116,6 +116,15 @@ def test_a_users_tf_config_is_replaced_in_a_distributed_job_and_kept_in_a_local_
     assert made[1]["value"].startswith('{"cluster":')
 
 
+@pytest.mark.parametrize("network", ["PerReplica", "PerJob"])
+@pytest.mark.parametrize("name", [["x"], {"x": 1}, None, 1])
+def test_a_variable_of_the_wrong_shape_is_left_to_the_api_server(name: Any, network: str) -> None:
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "i", "env": [{"name": name, "value": "1"}]}]}}
+    job = make_job({"Worker": {"replicas": 2, "template": template}}, network=network)
+    made = planned(job, services=()).creations("pods")[0].body["spec"]["containers"][0]["env"]
+    assert made[0] == {"name": name, "value": "1"}
+
+
 def test_the_rest_of_the_template_arrives_untouched() -> None:
     spec = TEMPLATE["spec"] | {
         "nodeSelector": {"gpu": "yes"},

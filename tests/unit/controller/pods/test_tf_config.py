@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hack.pod_environment import variables
 from tests.unit.controller.builders import label, make_job, planned
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.plan import PlanOptions
@@ -146,3 +147,79 @@ def test_hosts_follow_the_naming_of_objects() -> None:
 def test_what_it_renders_is_json_whatever_the_hosts() -> None:
     config = TFConfig({ReplicaType.PS: ['a"b\\:1']}, sparse=False)
     assert json.loads(config.render(ReplicaType.PS, 0))["cluster"] == {"ps": ['a"b\\:1']}
+
+
+LONG = "a-name-as-long-as-teams-give-them-who-say-all-in-it"
+
+
+def told(pod: dict[str, Any]) -> Any:
+    """The TF_CONFIG that the pod's program reads."""
+    (container,) = pod["spec"]["containers"]
+    return json.loads(variables(container)["TF_CONFIG"])
+
+
+def new_pods(replicas: dict[str, Any], *, name: str = "mnist", **spec: Any) -> dict[str, dict[str, Any]]:
+    result = planned(make_job(replicas, name=name, **spec), services=())
+    return {label(create.replica): create.body for create in result.creations("pods")}
+
+
+@pytest.mark.parametrize(
+    "replicas",
+    [{"Worker": 2}, {"Worker": 170}, {"PS": 3, "Worker": 171}, {"PS": 172, "Worker": 173, "Evaluator": 1}],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["m", "mnist", LONG])
+@pytest.mark.parametrize("network", ["PerReplica", "PerJob"])
+def test_programs_read_the_whole_cluster_however_a_pod_says_it(
+    replicas: dict[str, int], name: str, network: str
+) -> None:
+    within = f".{name}.ns.svc:2222" if network == "PerJob" else ".ns.svc:2222"
+    hosts = {
+        kind.lower(): [f"{name}-{kind.lower()}-{index}{within}" for index in range(count)]
+        for kind, count in sorted(replicas.items())
+    }
+    pods = new_pods(replicas, name=name, network=network)
+    abbreviated = {'"_"' in json.dumps(pod["spec"]["containers"][0]["env"]) for pod in pods.values()}
+    assert abbreviated == {network == "PerJob" and replicas["Worker"] > 2}
+    for replica, pod in pods.items():
+        kind, _, index = replica.rpartition("-")
+        task = {"type": kind.lower(), "index": int(index)}
+        assert told(pod) == {"cluster": hosts, "task": task, "environment": "cloud"}
+
+
+def test_with_a_service_for_the_job_many_hosts_are_said_in_short() -> None:
+    pods = new_pods({"PS": 2, "Worker": 1000}, network="PerJob")
+    env = pods["Worker-7"]["spec"]["containers"][0]["env"]
+    assert env[0] == {"name": "_", "value": '.mnist.ns.svc:2222","mnist-worker-'}
+    assert env[1]["name"] == "TF_CONFIG"
+    assert env[1]["value"].startswith(
+        '{"cluster":{"ps":["mnist-ps-0.mnist.ns.svc:2222","mnist-ps-1.mnist.ns.svc:2222"],'
+        '"worker":["mnist-worker-0$(_)1$(_)2$(_)'
+    )
+    assert len(env[1]["value"]) < 7200
+    plain = new_pods({"PS": 2, "Worker": 1000})["Worker-7"]["spec"]["containers"][0]["env"]
+    assert [one["name"] for one in plain] == ["TF_CONFIG"], "the Go operator's, byte by byte"
+    assert "$" not in plain[0]["value"]
+
+
+def test_a_person_reads_the_hosts_of_a_smaller_job_as_they_are() -> None:
+    env = new_pods({"Worker": 60}, network="PerJob")["Worker-0"]["spec"]["containers"][0]["env"]
+    assert [one["name"] for one in env] == ["TF_CONFIG"]
+    assert "$" not in env[0]["value"]
+
+
+def test_no_variable_of_the_users_is_taken_for_that() -> None:
+    own = [{"name": "_", "value": "mine"}, {"name": "__", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "i", "env": own}]}}
+    pods = new_pods({"PS": 140, "Worker": {"replicas": 130, "template": template}}, network="PerJob")
+    worker = pods["Worker-0"]["spec"]["containers"][0]["env"]
+    assert worker[:2] == own
+    assert [one["name"] for one in worker[2:]] == ["___", "____", "TF_CONFIG"]
+    assert [one["name"] for one in pods["PS-0"]["spec"]["containers"][0]["env"]] == ["___", "____", "TF_CONFIG"]
+    assert told(pods["Worker-0"])["cluster"] == told(pods["PS-0"])["cluster"]
+    assert len(told(pods["PS-0"])["cluster"]["worker"]) == 130
+
+
+def test_dynamic_workers_are_told_of_too_few_to_be_said_in_short() -> None:
+    env = new_pods({"Worker": 200}, network="PerJob", enableDynamicWorker=True)["Worker-5"]
+    assert [one["name"] for one in env["spec"]["containers"][0]["env"]] == ["TF_CONFIG"]

@@ -15,6 +15,7 @@ Json = dict[str, Any]
 STAYING = Load("medium", jobs=2)
 FINISHING = Load("finish", jobs=2, finishes=True)
 PER_JOB = Load("small", jobs=2, per_job=True)
+MANY = Load("hundreds", jobs=2, workers=90, per_job=True)
 DYNAMIC = Load("pods", jobs=2, ps=1, workers=3, dynamic=True)
 ALONE = Load("ones", jobs=2, ps=0, workers=1)
 SPREAD = Load("shards", jobs=4, namespaces=3)

@@ -9,7 +9,17 @@ import pytest
 
 from hack.bench.loads import Load
 from hack.bench.verify import MAX_COMPLAINTS, Found, verify
-from tests.unit.hack.bench.outcomes import ALONE, CHURNING, DYNAMIC, FINISHING, PER_JOB, SPREAD, STAYING, outcome
+from tests.unit.hack.bench.outcomes import (
+    ALONE,
+    CHURNING,
+    DYNAMIC,
+    FINISHING,
+    MANY,
+    PER_JOB,
+    SPREAD,
+    STAYING,
+    outcome,
+)
 
 Json = dict[str, Any]
 
@@ -198,6 +208,15 @@ def test_one_service_for_all_is_looked_at_as_closely(spoil: Callable[[Found], No
     found = outcome(PER_JOB)
     spoil(found)
     assert any(complaint in one for one in verify(PER_JOB, found)), verify(PER_JOB, found)
+
+
+def test_many_hosts_may_be_said_in_short() -> None:
+    found = outcome(MANY)
+    assert {one["name"] for one in _env(found.pods[-1])} >= {"_", "TF_CONFIG"}
+    assert len(_env(found.pods[-1])[-1]["value"]) < 1000
+    assert verify(MANY, found) == []
+    next(one for one in _env(found.pods[-1]) if one["name"] == "_")["value"] = "x"
+    assert verify(MANY, found) == ["pod bench-0001-worker-89: its TF_CONFIG names another cluster"]
 
 
 def test_the_networks_are_not_taken_for_each_other() -> None:

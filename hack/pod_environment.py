@@ -1,0 +1,30 @@
+"""What a container's variables say once they are put into each other, by the kubelet's rules but from another hand.
+
+Whoever judges an operator by its pods must read them as the kubelet does, and not with the operator's own code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
+
+
+def variables(container: Mapping[str, Any]) -> dict[str, str]:
+    """The container's variables that don't come from elsewhere, by name. API servers leave out what is empty.
+
+    `$(NAME)` in one stands for the value of another that comes before it, `$$` for a dollar sign.
+    """
+    found: dict[str, str] = {}
+    for one in container.get("env") or ():
+        if "valueFrom" in one:
+            found.pop(one["name"], None)
+        else:
+            found[one["name"]] = _REFERENCE.sub(lambda match: _meaning(match, found), one.get("value") or "")
+    return found
+
+
+def _meaning(match: re.Match[str], found: Mapping[str, str]) -> str:
+    return "$" if match[0] == "$$" else found.get(match[1], match[0])
