@@ -130,10 +130,21 @@ class TwoClusters:
     """
 
     def __init__(self, worker: ControlPlane, plain: Joined, operated: Joined) -> None:
-        self.worker = worker
         self.trail = AuditTrail(worker.audit_log, MULTIKUEUE_USER)
         self.plain = plain
         self.operated = operated
+        self._worker = worker
+
+    @contextmanager
+    def worker_away(self) -> Iterator[None]:
+        """The worker's API server is stopped during the block."""
+        with self.trail.restart():
+            self._worker.stop_api_server()
+            try:
+                yield
+            finally:
+                self._worker.start_api_server()
+                wait_allowed(self.plain.worker.client, MULTIKUEUE_USER, *granted(RIGHTS_IN_WORKER))
 
 
 @contextmanager

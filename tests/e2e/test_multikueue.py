@@ -161,22 +161,19 @@ def test_a_job_that_the_worker_preempts_comes_back_there(plain: Joined) -> None:
 
 def test_a_worker_that_is_away_is_told_and_its_jobs_go_on(both: TwoClusters, plain: Joined, tell: Commands) -> None:
     job, remote = plain.running("lonely")
-    both.worker.stop_api_server()
-    try:
 
-        def is_told() -> bool:
-            queue = plain.manager.sdk.get_job_queue(job.name)
-            assert queue is not None
-            assert queue.state is QueueState.ADMITTED
-            assert "Kueue can't reach now (" in queue.problem, queue
-            return True
+    def is_told() -> bool:
+        queue = plain.manager.sdk.get_job_queue(job.name)
+        assert queue is not None
+        assert queue.state is QueueState.ADMITTED
+        assert "Kueue can't reach now (" in queue.problem, queue
+        return True
 
+    with both.worker_away():
         eventually(is_told, within=PATIENCE, every=0.2, what="the worker is away")
         assert f"runs on cluster {WORKER}, which Kueue can't reach now" in tell("describe", "lonely").stdout
         late = plain.submit("late", Worker=1)
         plain.manager.wait_queue(late, QueueState.WAITING, f"ClusterQueue {plain.queue} is inactive")
-    finally:
-        both.worker.start_api_server()
     remote.play("Succeeded", "worker-0")
     job.wait("Succeeded", within=PATIENCE)
     plain.remote(late)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,19 @@ class AuditTrail:
         self._user = user
         self._start = log.stat().st_size if log.exists() else 0
         self._began = datetime.now(UTC)
+        self._restarts: list[tuple[datetime, datetime]] = []
+
+    @contextmanager
+    def restart(self) -> Iterator[None]:
+        """Refusals of this block don't count: an API server that starts refuses everything until it has read the roles.
+
+        At the end of the block it must have read them (`wait_allowed`).
+        """
+        began = datetime.now(UTC)
+        try:
+            yield
+        finally:
+            self._restarts.append((began, datetime.now(UTC)))
 
     def entries(self) -> list[Json]:
         """All requests that have been answered, or whose answer has begun."""
@@ -45,7 +59,7 @@ class AuditTrail:
 
     def _is_new(self, entry: Json) -> bool:
         """A watch of somebody who has ended is written down at its own end, which may come later."""
-        return datetime.fromisoformat(entry["requestReceivedTimestamp"]) >= self._began
+        return _received(entry) >= self._began
 
     def used(self) -> set[Right]:
         paths = {Right("", urlsplit(e["requestURI"]).path, e["verb"]) for e in self.entries() if not e.get("objectRef")}
@@ -61,7 +75,12 @@ class AuditTrail:
             f"{entry['verb']} {entry['requestURI']}: {entry['responseStatus'].get('message')}"
             for entry in self.entries()
             if entry.get("responseStatus", {}).get("code") == 403
+            and not any(began <= _received(entry) <= ended for began, ended in self._restarts)
         ]
+
+
+def _received(entry: Json) -> datetime:
+    return datetime.fromisoformat(entry["requestReceivedTimestamp"])
 
 
 def wait_allowed(client: ApiClient, user: str, *rights: Right, namespace: str = "") -> None:
