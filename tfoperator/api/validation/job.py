@@ -33,6 +33,7 @@ from tfoperator.api.v1.types import (
     TFJobSpec,
 )
 from tfoperator.api.validation.checks import check_one_of, check_range, listed, volume_sources, warning
+from tfoperator.api.validation.cluster_size import validate_cluster_size
 from tfoperator.api.validation.limits import (
     INT32_MAX,
     MANAGED_BY,
@@ -78,6 +79,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
             for problem in _validate_replica(f"{_REPLICAS}[{key}]", key, replica)
         ),
         *check_one_of("spec.successPolicy", job.spec.success_policy, SuccessPolicy),
+        *validate_cluster_size(job),
         *validate_thresholds(job.spec),
         *_validate_run_policy(job.spec),
         *_validate_cluster_arguments(job.spec),
