@@ -11,9 +11,11 @@ import ssl
 import tempfile
 import threading
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
+from tfoperator.clock import Clock, SystemClock
 from tfoperator.kube.errors import ConfigError
 
 
@@ -53,13 +55,34 @@ def _stamp(source: str | bytes) -> _Stamp | bytes:
     return (found.st_mtime, found.st_size, found.st_ino)
 
 
+_RECENT = 1.0
+"""Seconds. Who sends hundreds of requests in that time need not look at the files for each."""
+
+
+class _Look(NamedTuple):
+    """What was found when the files were looked at: for which certificate, and when on the monotonic clock."""
+
+    certificate: ClientCertificate | None
+    at: float
+    context: ssl.SSLContext
+
+
 class TlsContexts:
     """Builds and caches the `ssl.SSLContext` for some options. Thread-safe."""
 
-    def __init__(self, options: TlsOptions) -> None:
+    def __init__(self, options: TlsOptions, *, clock: Clock | None = None) -> None:
         self._options = options
+        self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards _cached
         self._cached: tuple[object, ssl.SSLContext] | None = None
+        self._latest: _Look | None = None  # replaced whole
+
+    def recent_context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
+        """The context as it was at most a second ago: for a connection that is there, as long as it is still good."""
+        look, now = self._latest, self._clock.monotonic()
+        if look is None or look.certificate is not certificate or now - look.at > _RECENT:
+            look = self._latest = _Look(certificate, now, self.context(certificate))
+        return look.context
 
     def context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
         """The context for a new connection; `certificate` goes before the one in the options.

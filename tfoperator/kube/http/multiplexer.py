@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import select
 import socket
 import threading
@@ -53,6 +54,7 @@ class Multiplexer:
         self._ready: set[int] = set()  # connections of which more may be read, though none tells
         self._gathering = Gathering()
         self._looked_at = 0.0  # on the monotonic clock
+        self._late_at = math.inf  # on it, too: none of the exchanges has been silent for too long before then
         self._poll = select.poll()
         self._bell, self._ringer = socket.socketpair()
         for one in (self._bell, self._ringer):
@@ -158,6 +160,7 @@ class Multiplexer:
             return
         number = exchange.sock.fileno()
         self._exchanges[number] = chain, exchange
+        self._late_at = min(self._late_at, exchange.late_at)
         self._advance(chain, exchange)
 
     def _advance(self, chain: Chain, exchange: Exchange) -> None:
@@ -195,17 +198,18 @@ class Multiplexer:
             self._end(chain, failure)
 
     def _patience(self) -> float | None:
-        """Milliseconds until the first exchange has been silent for too long; None if there is none."""
-        if not self._exchanges:
-            return None
-        late_at = min(exchange.late_at for _, exchange in self._exchanges.values())
-        return max(late_at - time.monotonic(), 0.0) * 1000 + 1
+        """Milliseconds until an exchange may have been silent for too long; None if there is none."""
+        return max(self._late_at - time.monotonic(), 0.0) * 1000 + 1 if self._exchanges else None
 
     def _give_up_the_late(self) -> None:
         now = time.monotonic()
+        if now < self._late_at:
+            return
         for chain, exchange in [one for one in self._exchanges.values() if one[1].late_at <= now]:
             late = TimeoutError("no answer in time")
             self._guarded(chain, partial(self._fail, exchange=exchange, error=late))
+        # What comes moves it away: to look for the first one each time would cost more than to look again then.
+        self._late_at = min((exchange.late_at for _, exchange in self._exchanges.values()), default=math.inf)
 
     def _forget(self, exchange: Exchange) -> None:
         self._exchanges.pop(exchange.sock.fileno(), None)

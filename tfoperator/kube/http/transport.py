@@ -105,14 +105,14 @@ class Transport:
         clock: Clock | None = None,
     ) -> None:
         url = urlsplit(server)
-        self._tls = TlsContexts(tls or TlsOptions()) if url.scheme == "https" else None
+        self._clock: Clock = clock or SystemClock()
+        self._tls = TlsContexts(tls or TlsOptions(), clock=self._clock) if url.scheme == "https" else None
         self._address = (url.hostname or "", url.port or (443 if self._tls else 80))
         self._server_name = (tls.server_name if tls else "") or self._address[0]
         self._prefix = url.path.rstrip("/")
         self._proxy = choose_proxy(proxy_url, url.scheme, *self._address)
         self._timeout = timeout
         self._max_response_bytes = max_response_bytes
-        self._clock: Clock = clock or SystemClock()
         self._max_idle = MAX_IDLE_CONNECTIONS
         self.host = url.netloc
         self._begin()
@@ -184,7 +184,7 @@ class Transport:
         To be given to `end`, or to `fail`.
         """
         message = self._render(method, target, headers, body)
-        context = self._tls.context(certificate) if self._tls else None
+        context = self._tls.recent_context(certificate) if self._tls else None
         sock = self._take_idle(context)
         if sock is None:
             return None

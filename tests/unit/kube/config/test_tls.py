@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.support.clock import FakeClock
 from tests.unit.kube.conftest import Certificates, Serve
 from tests.unit.kube.server import Exchange
 from tfoperator.kube.config.tls import ClientCertificate, TlsContexts, TlsOptions
@@ -15,6 +17,26 @@ from tfoperator.kube.http.transport import Transport
 def test_a_context_is_built_once_while_nothing_changes(certificates: Certificates) -> None:
     contexts = TlsContexts(TlsOptions(ca=str(certificates.ca)))
     assert contexts.context() is contexts.context()
+
+
+def test_files_are_looked_at_once_a_second_for_connections_that_are_there(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    ca, clock = tmp_path / "ca.crt", FakeClock()
+    shutil.copy(certificates.ca, ca)
+    contexts = TlsContexts(TlsOptions(ca=str(ca)), clock=clock)
+    before = contexts.recent_context()
+    ca.unlink()
+    assert contexts.recent_context() is before
+    with pytest.raises(ConfigError, match="cannot read"):
+        contexts.context()  # for a new connection
+    own = ClientCertificate(str(certificates.directory / "alice.crt"), str(certificates.directory / "alice.key"))
+    shutil.copy(certificates.ca, ca)
+    assert contexts.recent_context(own) is not before, "who we are is never of yesterday"
+    alice = contexts.recent_context(own)
+    clock.advance(1.1)
+    os.utime(ca, (1, 1))
+    assert contexts.recent_context(own) is not alice
 
 
 def test_a_rotated_client_certificate_is_used_at_once(serve: Serve, certificates: Certificates, tmp_path: Path) -> None:
