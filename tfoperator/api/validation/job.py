@@ -79,7 +79,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
             for problem in _validate_replica(f"{_REPLICAS}[{key}]", key, replica)
         ),
         *check_one_of("spec.successPolicy", job.spec.success_policy, SuccessPolicy),
-        *validate_cluster_size(job),
+        *validate_cluster_size(job, _name(job)[1]),
         *validate_thresholds(job.spec),
         *_validate_run_policy(job.spec),
         *_validate_cluster_arguments(job.spec),
@@ -99,9 +99,7 @@ def _decode_problems(decode_error: str) -> Iterator[Problem]:
 def _validate_name(job: TFJob) -> Iterator[Problem]:
     """The job's name, and the longest of the names that are made from it."""
     meta = job.metadata
-    field, name = ("metadata.name", meta.name)
-    if not name and meta.generate_name:
-        field, name = ("metadata.generateName", meta.generate_name + "x" * _GENERATED_SUFFIX_LENGTH)
+    field, name = _name(job)
     if not name:
         yield Problem(field, "is required")
         return
@@ -112,6 +110,14 @@ def _validate_name(job: TFJob) -> Iterator[Problem]:
             f"but is {shown(meta.name or meta.generate_name)}",
         )
     yield from long_names(field, name, job.spec, partial(object_name, name))
+
+
+def _name(job: TFJob) -> tuple[str, str]:
+    """The field that names the job, and its name; one as long as it will be where an API server makes it."""
+    meta = job.metadata
+    if not meta.name and meta.generate_name:
+        return "metadata.generateName", meta.generate_name + "x" * _GENERATED_SUFFIX_LENGTH
+    return "metadata.name", meta.name
 
 
 def long_names(

@@ -17,10 +17,6 @@ MAX_REPLICAS = 10_000
 """The most replicas of one type. TF_CONFIG names every replica in every pod, and at some ten thousand host names it
 outgrows the 1.5 MiB that an API server stores for an object."""
 
-MAX_VARIABLE_LENGTH = 131_071 - len("TF_CONFIG=")
-"""What TF_CONFIG may have: Linux takes 32 pages of 4 KiB (MAX_ARG_STRLEN) for each variable and argument, with its
-name and the zero at its end."""
-
 QUANTITY_PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )

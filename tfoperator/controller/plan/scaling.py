@@ -38,7 +38,7 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRest
     per_job = draft.options.network is Network.PER_JOB
     if per_job and may_create:
         _plan_job_service(draft, groups, manifests)
-    other_scheduler = False
+    creating = []
     for group in groups:
         creates_pods = False
         for replica in group.replicas:
@@ -58,16 +58,11 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRest
                 creates_pods = True
             else:
                 _restart(draft, replica)
-        other_scheduler |= creates_pods and manifests.keeps_another_scheduler(group)
-        _delete_unwanted(draft, group)
         if creates_pods:
-            _tell_what_is_overruled(draft, group, manifests)
-    if other_scheduler:
-        draft.event(
-            "Warning",
-            "SetPodTemplateSchedulerName",
-            "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten",
-        )
+            creating.append(group)
+        _delete_unwanted(draft, group)
+    if creating:
+        _warn(draft, creating, manifests)
     # What is left belongs to no wanted replica.
     for unwanted in sorted(services, reverse=True):
         draft.delete("services", services[unwanted], DeleteReason.SCALE_DOWN)
@@ -87,6 +82,20 @@ def _delete_unwanted(draft: Draft, group: ReplicaGroup) -> None:
         draft.delete("pods", pod, DeleteReason.DUPLICATE)
     for _, pod in group.surplus:
         draft.delete("pods", pod, DeleteReason.SCALE_DOWN)
+
+
+def _warn(draft: Draft, groups: Sequence[ReplicaGroup], manifests: ReplicaManifests) -> None:
+    """Say what is not as the author of the job may expect, of groups whose pods are created."""
+    for group in groups:
+        _tell_what_is_overruled(draft, group, manifests)
+    if problem := manifests.too_many_hosts:
+        draft.event("Warning", "TooManyReplicas", f"spec.tfReplicaSpecs: {problem}")
+    if any(manifests.keeps_another_scheduler(group) for group in groups):
+        draft.event(
+            "Warning",
+            "SetPodTemplateSchedulerName",
+            "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten",
+        )
 
 
 def _tell_what_is_overruled(draft: Draft, group: ReplicaGroup, manifests: ReplicaManifests) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tfoperator.api.host_lists import HostList, too_long
 from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
@@ -147,6 +148,17 @@ class ReplicaManifests:
     def keeps_another_scheduler(self, group: DesiredReplicas) -> bool:
         """Whether the template names a scheduler that knows nothing of the gang."""
         return self._gang is not None and self.template(group).scheduler_name != self._gang.name
+
+    @cached_property
+    def too_many_hosts(self) -> str:
+        """Why no process of the job can be started, if it is told of too many others; else empty."""
+        hosts = {
+            replica_type: HostList(len(listed), sum(map(len, listed)))
+            for replica_type, listed in self._hosts.items()
+            if self._evaluator_in_cluster or replica_type is not ReplicaType.EVALUATOR
+        }
+        spec = self._job.spec
+        return too_long(hosts, dynamic=bool(spec.enable_dynamic_worker), arguments=bool(spec.cluster_arguments))
 
     @cached_property
     def _cluster(self) -> _Cluster:

@@ -75,7 +75,7 @@ class TlsContexts:
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards _cached
         self._cached: tuple[object, ssl.SSLContext] | None = None
-        self._latest: _Look | None = None  # replaced whole
+        self._latest: _Look | None = None  # replaced whole; nobody waits for the lock to read it
 
     def recent_context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
         """The context as it was at most a second ago: for a connection that is there, as long as it is still good."""
@@ -99,6 +99,7 @@ class TlsContexts:
         context = _build(self._options, certificate)
         with self._lock:
             self._cached = (version, context)
+            self._latest = None  # who uses the context of a moment ago must not close what is connected with this one
         return context
 
 

@@ -77,7 +77,10 @@ class _Lost(Exception):
 _NOT_ASCII = "a header or target holds a line break or a character outside ASCII"
 
 
-@lru_cache(64)  # requests of one kind have the same
+_HEADER_SETS = 16
+"""Requests of one kind have the same headers; there are some ten kinds, and few credentials at a time."""
+
+
 def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
     lines = ["Accept-Encoding: identity", *(f"{name}: {value}" for name, value in headers), ""]
     text = "\r\n".join(lines)
@@ -114,6 +117,7 @@ class Transport:
         self._timeout = timeout
         self._max_response_bytes = max_response_bytes
         self._max_idle = MAX_IDLE_CONNECTIONS
+        self._header_lines = lru_cache(_HEADER_SETS)(_header_lines)  # of this transport: credentials go with it
         self.host = url.netloc
         self._begin()
 
@@ -271,7 +275,7 @@ class Transport:
         if not first.isascii() or "\n" in first:
             raise ValueError(_NOT_ASCII)
         length = "" if body is None else f"Content-Length: {len(body)}\r\n"
-        head = f"{first}\r\nHost: {self.host}\r\n{_header_lines(tuple(headers))}{length}\r\n"
+        head = f"{first}\r\nHost: {self.host}\r\n{self._header_lines(tuple(headers))}{length}\r\n"
         return head.encode("ascii") + (body or b"")
 
     # Connections.

@@ -7,19 +7,20 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from hack.pod_environment import variables
-from tests.unit.controller.builders import make_job, planned
+from tests.unit.controller.builders import OPTIONS, make_job, planned
+from tfoperator.api.host_lists import MAX_TEXT_LENGTH, MAX_TF_CONFIG_LENGTH
 from tfoperator.api.validation import validate
-from tfoperator.api.validation.limits import MAX_VARIABLE_LENGTH
 
 LONG = "a-job-with-a-long-name-because-people-do-that"
 
 
 def said(replicas: dict[str, int], **spec: Any) -> list[str]:
     job = make_job(replicas, runPolicy={"cleanPodPolicy": "Running"}, **spec)
-    return [str(problem) for problem in validate(job) if "characters" in problem.message]
+    return [str(problem) for problem in validate(job) if "their hosts" in problem.message]
 
 
 def tf_config(replicas: dict[str, int], **spec: Any) -> str:
@@ -35,7 +36,7 @@ def test_the_warning_comes_where_it_has_to(network: str, name: str) -> None:
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
         fits, too_many = (fits, middle) if said({"PS": 20, "Worker": middle}, **options) else (middle, too_many)
-    assert 0 <= MAX_VARIABLE_LENGTH - len(tf_config({"PS": 20, "Worker": fits}, **options)) < 500
+    assert 0 <= MAX_TF_CONFIG_LENGTH - len(tf_config({"PS": 20, "Worker": fits}, **options)) < 500
 
 
 def test_it_says_what_to_do() -> None:
@@ -44,19 +45,61 @@ def test_it_says_what_to_do() -> None:
     assert shown is not None
     assert int(shown[1].replace(",", "")) == pytest.approx(len(tf_config({"Worker": 5000})), rel=0.001)
     assert problem.startswith("spec.tfReplicaSpecs: has so many replicas that the list of their hosts has about ")
-    assert problem.endswith("enableDynamicWorker: true lists only a few")
+    assert problem.endswith("enableDynamicWorker: true lists parameter servers only")
     assert said({"Worker": 5000}, enableDynamicWorker=True) == []
 
 
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_parameter_servers_are_told_of_in_any_case(dynamic: bool) -> None:
+    replicas = {"PS": 5000, "Worker": 2, "Chief": 1}
+    (problem,) = said(replicas, enableDynamicWorker=dynamic)
+    assert problem.endswith("; take fewer replicas")
+    assert said({**replicas, "PS": 3000}, enableDynamicWorker=dynamic) == []
+    (only,) = said({"PS": 5000})
+    assert only.endswith("enableDynamicWorker: true lists parameter servers only")
+    assert said({"PS": 5000}, enableDynamicWorker=True) == [], "they know themselves only"
+
+
 def test_arguments_are_bounded_as_well() -> None:
-    (problem,) = said({"Worker": 5000}, enableDynamicWorker=True, clusterArguments=True)
-    assert problem.endswith("clusterArguments: false lists no hosts")
-    assert said({"Worker": 3000, "PS": 3000}, enableDynamicWorker=True, clusterArguments=True) == []
-    assert len(said({"Worker": 3000, "PS": 3000}, clusterArguments=True)) == 1
+    options = {"enableDynamicWorker": True, "clusterArguments": True}
+    (problem,) = said({"Worker": 5000}, **options)
+    assert problem.endswith("; clusterArguments: false leaves the hosts out of the arguments")
+    fits, too_many = 4000, 5000
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        fits, too_many = (fits, middle) if said({"Worker": middle}, **options) else (middle, too_many)
+    made = next(iter(planned(make_job({"Worker": fits}, **options), services=()).creations("pods")))
+    longest = max(map(len, made.body["spec"]["containers"][0]["args"]))
+    assert 0 <= MAX_TEXT_LENGTH - longest < 500
+    assert said({"Worker": 3000, "PS": 3000}, **options) == []
+    (both,) = said({"Worker": 5000}, clusterArguments=True)
+    assert both.endswith(
+        "enableDynamicWorker: true lists parameter servers only, and clusterArguments: false leaves the hosts out of "
+        "the arguments"
+    )
+
+
+def test_a_name_that_is_to_be_generated_counts() -> None:
+    job = make_job({"Worker": 2000}, runPolicy={"cleanPodPolicy": "Running"})
+    long = {"name": "", "generate_name": f"{LONG}-"}
+    named = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, **long))
+    assert [str(one) for one in validate(job) if "their hosts" in one.message] == []
+    assert len([one for one in validate(named) if "their hosts" in one.message]) == 1
+
+
+def test_the_operator_tells_of_it_as_it_is_configured() -> None:
+    def events(workers: int, **options: Any) -> list[str]:
+        plan = planned(make_job({"Worker": workers}), services=(), options=msgspec.structs.replace(OPTIONS, **options))
+        return [event.message for event in plan.events if event.reason == "TooManyReplicas"]
+
+    assert events(4000) == []
+    (problem,) = events(4000, cluster_domain="cluster.local")
+    assert problem.startswith("spec.tfReplicaSpecs: has so many replicas that the list of their hosts has about 1")
+    assert len(events(5000)) == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
 def test_linux_takes_no_more() -> None:
-    subprocess.run(["/bin/true"], env={"TF_CONFIG": "x" * MAX_VARIABLE_LENGTH}, check=True)
+    subprocess.run(["/bin/true"], env={"TF_CONFIG": "x" * MAX_TF_CONFIG_LENGTH}, check=True)
     with pytest.raises(OSError, match="too long"):
-        subprocess.run(["/bin/true"], env={"TF_CONFIG": "x" * (MAX_VARIABLE_LENGTH + 1)}, check=True)
+        subprocess.run(["/bin/true"], env={"TF_CONFIG": "x" * (MAX_TF_CONFIG_LENGTH + 1)}, check=True)

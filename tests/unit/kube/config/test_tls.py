@@ -36,7 +36,12 @@ def test_files_are_looked_at_once_a_second_for_connections_that_are_there(
     alice = contexts.recent_context(own)
     clock.advance(1.1)
     os.utime(ca, (1, 1))
-    assert contexts.recent_context(own) is not alice
+    bob = contexts.recent_context(own)
+    assert bob is not alice
+    os.utime(ca, (2, 2))
+    assert contexts.recent_context(own) is bob
+    new = contexts.context(own)  # somebody connects anew: all know of it
+    assert contexts.recent_context(own) is new is not bob
 
 
 def test_a_rotated_client_certificate_is_used_at_once(serve: Serve, certificates: Certificates, tmp_path: Path) -> None:

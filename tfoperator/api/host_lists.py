@@ -1,0 +1,71 @@
+"""How long the lists of hosts are that a job's processes are started with, and what to do where no process can be.
+
+Each process is told of the others in the variable TF_CONFIG, and in arguments if the job asks for them. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tfoperator.api.v1.types import ReplicaType
+
+MAX_TEXT_LENGTH = 131_071
+"""Bytes. Linux takes 32 pages of 4 KiB (MAX_ARG_STRLEN) for a variable with its name, or an argument, and the zero
+at its end."""
+
+MAX_TF_CONFIG_LENGTH = MAX_TEXT_LENGTH - len("TF_CONFIG=")
+
+_TASK_AND_TYPES = 120
+"""Characters of TF_CONFIG beside its hosts, rounded up."""
+
+_OPTION = len("--evaluator_hosts=")
+
+
+class HostList(NamedTuple):
+    """The hosts (`host:port`) of one replica type: how many, and how many characters they have together."""
+
+    size: int
+    characters: int
+
+
+def too_long(hosts: Mapping[ReplicaType, HostList], *, dynamic: bool, arguments: bool) -> str:
+    """What to tell people whose processes can't be started; empty if they can."""
+    total = sum(one.size for one in hosts.values())
+    in_tf_config = 0
+    if total != 1:
+        in_tf_config = _dynamic_tf_config(hosts) if dynamic else _tf_config(hosts)
+    in_arguments = max((_argument(one) for one in hosts.values()), default=0) if arguments else 0
+    advice = []
+    if in_tf_config > MAX_TF_CONFIG_LENGTH:
+        helps = not dynamic and _dynamic_tf_config(hosts) <= MAX_TF_CONFIG_LENGTH
+        advice.append("enableDynamicWorker: true lists parameter servers only" if helps else "take fewer replicas")
+    if in_arguments > MAX_TEXT_LENGTH:
+        advice.append("clusterArguments: false leaves the hosts out of the arguments")
+    if not advice:
+        return ""
+    return (
+        f"has so many replicas that the list of their hosts has about {max(in_tf_config, in_arguments):,} characters, "
+        f"and Linux starts no program with more than {MAX_TF_CONFIG_LENGTH:,} in one variable or argument; "
+        f"{', and '.join(advice)}"
+    )
+
+
+def _tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
+    return _TASK_AND_TYPES + sum(map(_quoted, hosts.values()))
+
+
+def _dynamic_tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
+    """Of a worker, which is told of itself, the chief and every parameter server; those know only themselves."""
+    if not set(hosts) - {ReplicaType.PS}:
+        return 0
+    known = {ReplicaType.PS, ReplicaType.CHIEF, ReplicaType.MASTER}
+    return _TASK_AND_TYPES + sum(_quoted(one) for replica_type, one in hosts.items() if replica_type in known)
+
+
+def _quoted(hosts: HostList) -> int:
+    return hosts.characters + hosts.size * len('"",')
+
+
+def _argument(hosts: HostList) -> int:
+    return _OPTION + hosts.characters + hosts.size
