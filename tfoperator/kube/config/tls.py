@@ -1,7 +1,8 @@
 """TLS contexts from files or bytes, made anew when what they are made of has changed.
 
 Certificates of long-running processes rotate: the service account's CA bundle, the kubelet's client certificate,
-what an exec plugin hands out. So a context is asked for per connection and is cached as long as nothing changed.
+what an exec plugin hands out. So a context is asked for per connection, and cached as long as nothing changed; for a
+request on a connection that is there, files are looked at once a second.
 """
 
 from __future__ import annotations

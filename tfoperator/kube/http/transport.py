@@ -161,8 +161,8 @@ class Transport:
         got no byte of an answer: the server had closed the connection in between.
         """
         message = self._render(method, target, headers, body)
-        # Asked for every time: who we are is settled when a connection is made, so old ones go when it changes.
-        context = self._tls.context(certificate) if self._tls else None
+        # Who we are is settled when a connection is made, so old ones go, within a second, when it changes.
+        context = self._tls.recent_context(certificate) if self._tls else None
         sock = self._take_idle(context)
         if sock is not None:
             try:
@@ -170,6 +170,7 @@ class Transport:
             except _Lost as lost:
                 if lost.sent and method != "GET":
                     raise self._lost(lost) from lost.__cause__
+        context = self._tls.context(certificate) if self._tls else None
         try:
             return self._exchange(self._connect(context), context, message)
         except _Lost as lost:

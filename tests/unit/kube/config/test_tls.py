@@ -44,7 +44,9 @@ def test_files_are_looked_at_once_a_second_for_connections_that_are_there(
     assert contexts.recent_context(own) is new is not bob
 
 
-def test_a_rotated_client_certificate_is_used_at_once(serve: Serve, certificates: Certificates, tmp_path: Path) -> None:
+def test_a_rotated_client_certificate_is_used_within_a_second(
+    serve: Serve, certificates: Certificates, tmp_path: Path
+) -> None:
     def handler(exchange: Exchange) -> None:
         subject = dict(part[0] for part in exchange.sock.getpeercert()["subject"])  # type: ignore[attr-defined]
         exchange.respond(200, subject["commonName"].encode())
@@ -57,9 +59,12 @@ def test_a_rotated_client_certificate_is_used_at_once(serve: Serve, certificates
     server = serve(handler, certificates.server_context(ask_client=True))
     install("alice")
     certificate = ClientCertificate(str(tmp_path / "client.crt"), str(tmp_path / "client.key"))
-    transport = Transport(server.url, TlsOptions(ca=str(certificates.ca), client_certificate=certificate))
+    clock = FakeClock()
+    options = TlsOptions(ca=str(certificates.ca), client_certificate=certificate)
+    transport = Transport(server.url, options, clock=clock)
     assert transport.request("GET", "/").body == b"alice"
     install("bob")
+    clock.advance(1.1)
     assert transport.request("GET", "/").body == b"bob"
     transport.close()
 
