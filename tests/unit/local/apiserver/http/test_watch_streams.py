@@ -175,14 +175,28 @@ class Lines:
         return [msgspec.json.decode(line)["type"] for line in self.data.splitlines()]
 
 
-def test_bookmarks_come_at_their_interval_and_at_the_end() -> None:
-    async def run() -> list[str]:
-        world, sink = World(), Lines()
-        one = watcher(world.store, allowWatchBookmarks="true", resourceVersion=str(world.store.revision))
-        await serve(one, sink, timeout=0.25, bookmark_interval=0.1)
-        return sink.types
+async def bookmarks(sink: Lines, *, timeout: float, interval: float) -> list[str]:
+    world = World()
+    one = watcher(world.store, allowWatchBookmarks="true", resourceVersion=str(world.store.revision))
+    await serve(one, sink, timeout=timeout, bookmark_interval=interval)
+    return sink.types
 
-    assert asyncio.run(run()) == ["BOOKMARK"] * 3
+
+def test_bookmarks_come_at_their_interval() -> None:
+    class GoneAfterThree(Lines):
+        async def write(self, data: bytes) -> None:
+            await super().write(data)
+            if len(self.types) == 3:
+                raise ConnectionResetError
+
+    sink = GoneAfterThree()
+    with pytest.raises(ConnectionResetError):
+        asyncio.run(bookmarks(sink, timeout=300, interval=0.01))
+    assert sink.types == ["BOOKMARK"] * 3
+
+
+def test_a_bookmark_comes_at_the_end() -> None:
+    assert asyncio.run(bookmarks(Lines(), timeout=0.01, interval=300)) == ["BOOKMARK"]
 
 
 def test_a_watch_whose_client_is_gone_leaves_the_store() -> None:
