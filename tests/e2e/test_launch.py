@@ -114,7 +114,7 @@ def test_a_tfjob_is_a_component(cli: Cli, launch: Launch, cluster: ControlPlane,
     said = cli.run(*command)
 
     assert said.returncode == 0, said.stderr
-    assert {line.split("]")[0] for line in said.stdout.splitlines()} == {"[worker-0", "[worker-1"}
+    assert {line.split("]")[0] for line in said.stdout.splitlines()} == {"[worker-0", "[worker-1"}, said
     assert "model: /models/1" in said.stderr
     eventually(lambda: list(cluster.client.list(TFJOBS, "default", decode).items) == [])
     eventually(lambda: pods(cluster) == [])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tfoperator.clock import StopSignal
@@ -33,6 +34,8 @@ class Launch:
     context: LaunchContext
     cancelled: StopSignal
     work: WorkDirectory
+    # Held while a line is told: each log has a thread, and a line that another cuts in two belongs to neither.
+    _telling: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def forward_log(
         self, name: str, connect: Callable[[str], LogConnection], *, prefix: str = "", key: str = ""
@@ -41,13 +44,17 @@ class Launch:
         forwarder = LogForwarder(
             name,
             connect,
-            lambda line: self.context.log(prefix + line),
+            lambda line: self._tell(prefix + line),
             clock=self.context.clock,
             position=self.work.log_position(key),
             keep=lambda position: self.work.keep_log_position(position, key),
         )
         forwarder.start()
         return forwarder
+
+    def _tell(self, line: str) -> None:
+        with self._telling:
+            self.context.log(line)
 
     def check_cancelled(self, what: str) -> None:
         """Raise LaunchCancelled if the launch is cancelled: `what` is about to be stopped."""

@@ -72,9 +72,9 @@ class LaunchContext:
     container sees under the same path; without it, it lies in `work_dir`, and Kubernetes hands output.json back as the
     termination message. `cache` uses the outputs of an earlier, equal execution. Without `resume`, a launch that is
     over is begun anew, and one that is not is refused. `log` gets the component's lines, `tell` the launcher's
-    own messages; both are called from any thread. `keeper` keeps the record in the working directory's place, and
-    `still_ours` raises OwnershipLost once another goes on with the launch; it is asked before anything is made or
-    stopped.
+    own messages; both are called from any thread, `log` from one at a time. `keeper` keeps the record in the working
+    directory's place, and `still_ours` raises OwnershipLost once another goes on with the launch; it is asked before
+    anything is made or stopped.
     """
 
     work_dir: Path | None = None
