@@ -34,6 +34,8 @@ _STATM_FIELDS = ("VmRSS", "VmHWM")
 _QUIET_WINDOW = 2.0
 _QUIET_SHARE = 0.03
 """An operator that uses less than this share of one core throughout the window is quiet."""
+_SILENT_WINDOW = 7.0
+"""Seconds. Longer than anything waits by itself: ours lets events wait for 5 s while the server is busy."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ def wait_quiet(pids: Sequence[int], timeout: float, share: float = _QUIET_SHARE)
         raise TimeoutError(f"still busy after {timeout:.0f} s: process {', '.join(map(str, pids))}") from None
 
 
-def wait_silent(calls: Callable[[], int], timeout: float, period: float = _QUIET_WINDOW) -> None:
+def wait_silent(calls: Callable[[], int], timeout: float, period: float = _SILENT_WINDOW) -> None:
     """Wait until `calls`, a count, has stood still for so many seconds.
 
     An operator that its own rate limit holds back uses hardly any CPU, and is not at rest. Raises TimeoutError after

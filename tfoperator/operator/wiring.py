@@ -82,7 +82,14 @@ class Parts:
         self.factory = SharedInformerFactory(
             client, namespaces=self.namespaces, keep=self._keep, clock=clock, metrics=metrics.informers
         )
-        self.recorder = EventRecorder(client, component=OPERATOR_NAME, host=host, clock=clock)
+        self.recorder = EventRecorder(
+            client,
+            component=OPERATOR_NAME,
+            host=host,
+            clock=clock,
+            server_load=server_load,
+            max_delay=options.max_event_delay,
+        )
         self._plan_lock = threading.Lock()  # guards _plan_options
         self._plan_options = plan_options(options)
         self.gang = self._plan_options.gang

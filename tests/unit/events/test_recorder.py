@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Iterator
 from functools import partial
+from typing import Literal
 
 import pytest
 
@@ -285,3 +286,97 @@ def test_starting_twice_is_refused(recorder: EventRecorder) -> None:
     recorder.start()
     with pytest.raises(RuntimeError, match="started before"):
         recorder.start()
+
+
+class Busy:
+    """A recorder on an API server that is as busy as `load` says."""
+
+    def __init__(self, api: FakeApi, clock: FakeClock) -> None:
+        self.load = 1.0
+        self._api = api
+        self.clock = clock
+        self.recorder = EventRecorder(
+            api, component="tfjob-controller", clock=clock, server_load=lambda: self.load, max_delay=5.0
+        )
+
+    def report(self, *reasons: str, type: Literal["Normal", "Warning"] = "Normal") -> None:  # noqa: A002 - the API's name
+        for reason in reasons:
+            self.recorder.event(JOB, type, reason, reason.lower())
+
+    def written(self, *reasons: str) -> bool:
+        return [event["reason"] for event in self._api.objects(EVENTS)] == [*reasons]
+
+
+@pytest.fixture
+def busy(api: FakeApi, clock: FakeClock) -> Iterator[Busy]:
+    busy = Busy(api, clock)
+    busy.recorder.start()
+    yield busy
+    assert busy.recorder.stop()
+
+
+def test_on_a_busy_server_events_wait_and_are_then_written_together_in_their_order(busy: Busy) -> None:
+    busy.report("Created")
+    busy.clock.pass_time(3)
+    busy.report("Running")
+    busy.clock.pass_time(1.9)
+    busy.clock.wait_for_deadline(5.0)
+    assert busy.written()
+    busy.clock.advance(0.1)
+    eventually(lambda: busy.written("Created", "Running"))
+
+
+def test_what_comes_after_they_were_written_waits_anew(busy: Busy) -> None:
+    busy.report("Created")
+    busy.clock.pass_time(5)
+    eventually(lambda: busy.written("Created"))
+    busy.report("Running")
+    busy.clock.wait_for_deadline(10.0)
+    assert busy.written("Created")
+    busy.clock.advance(5)
+    eventually(lambda: busy.written("Created", "Running"))
+
+
+def test_a_warning_is_written_at_once_after_what_came_before_it(busy: Busy) -> None:
+    busy.report("Created")
+    busy.clock.wait_for_waiters(1)
+    busy.report("PodFailed", type="Warning")
+    busy.report("Running")
+    eventually(lambda: busy.written("Created", "PodFailed"))
+    busy.clock.wait_for_deadline(5.0)
+    assert busy.written("Created", "PodFailed")
+
+
+@pytest.mark.parametrize(("load", "seconds"), [(0.5, 2.5), (0.1, 0.5), (7.0, 5.0)])
+def test_they_wait_the_longer_the_busier_the_server_is(busy: Busy, load: float, seconds: float) -> None:
+    busy.load = load
+    busy.report("Created")
+    busy.clock.wait_for_deadline(seconds)
+    assert busy.written()
+    busy.clock.advance(seconds)
+    eventually(lambda: busy.written("Created"))
+
+
+def test_on_an_idle_server_an_event_is_written_at_once(busy: Busy) -> None:
+    busy.load = 0.0
+    busy.report("Created")
+    eventually(lambda: busy.written("Created"))
+
+
+def test_no_more_wait_than_half_of_what_the_queue_holds(busy: Busy, api: FakeApi) -> None:
+    for number in range(499):
+        seen(busy.recorder, str(number))
+    busy.clock.wait_for_deadline(5.0)
+    assert api.names(EVENTS) == []
+    seen(busy.recorder, "last")
+    eventually(lambda: len(api.names(EVENTS)) == 500)
+
+
+def test_stopping_writes_what_waits_for_the_server(api: FakeApi, clock: FakeClock) -> None:
+    busy = Busy(api, clock)
+    busy.recorder.start()
+    busy.report("Created", "Running")
+    busy.clock.wait_for_deadline(5.0)
+    assert busy.recorder.stop()
+    assert busy.written("Created", "Running")
+    assert busy.recorder.dropped == 0

@@ -58,6 +58,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     resync_period: float = 15.0
     reconcile_max_period: float = 300.0
     max_status_delay: float = 2.0
+    max_event_delay: float = 5.0
     gang_scheduler_name: str = ""
     cluster_domain: str = ""
     evaluator_in_cluster: bool = True
@@ -146,6 +147,12 @@ SETTINGS = (
         parse.seconds,
         "TIME",
         "how long a status of nothing but counts may wait for more while the API server is busy; 0 for never",
+    ),
+    Setting(
+        "max-event-delay",
+        parse.seconds,
+        "TIME",
+        "how long an event that is no warning may wait while the API server is busy; 0 for never",
     ),
     Setting("gang-scheduler-name", parse.text, "NAME", "volcano, or a scheduler with the coscheduling plugin"),
     Setting("cluster-domain", parse.text, "DOMAIN", "appended to host names in TF_CONFIG, e.g. cluster.local"),
