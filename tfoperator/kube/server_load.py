@@ -62,7 +62,7 @@ class _Average:
         self.at = now
 
     def count(self, slowness: float) -> None:
-        kept = min(1.0, (_MOST - 1.0) / max(self.weight, 1.0))
+        kept = (_MOST - 1.0) / self.weight if self.weight > _MOST - 1.0 else 1.0
         self.sum = self.sum * kept + slowness
         self.weight = self.weight * kept + 1.0
 
@@ -94,7 +94,8 @@ class ServerLoad(RequestObserver):
             best = self._quickest((method, kind), seconds, now)
             average = self._average(namespace, now)
             average.fade(now)
-            average.count(min((seconds - best) / max(best, _LEAST), _FULL))
+            slowness = (seconds - best) / (best if best > _LEAST else _LEAST)
+            average.count(slowness if slowness < _FULL else _FULL)
 
     def turned_away(self, seconds: float) -> None:
         """Call the server busy until then, and for as long after it as other writes don't say otherwise."""

@@ -22,34 +22,37 @@ class Batch:
 
 
 class Chain:
-    """Calls, and what became of the first of them. It is only ever in the hands of one thread."""
+    """Calls, and what became of the first of them. It is only ever in the hands of one thread.
 
-    __slots__ = ("batch", "began", "calls", "results")
+    Raises ValueError if there are none.
+    """
+
+    __slots__ = ("batch", "began", "call", "calls", "is_over", "results")
 
     def __init__(self, calls: Sequence[Call], batch: Batch) -> None:
+        if not calls:
+            raise ValueError("a chain has no calls")
         self.calls = calls
         self.results: list[Result] = []
         self.batch = batch
         self.began = 0.0  # the call under way, on the performance counter
-
-    @property
-    def call(self) -> Call:
-        """The one under way, or the next."""
-        return self.calls[len(self.results)]
-
-    @property
-    def is_over(self) -> bool:
+        self.call = calls[0]
+        """The one under way, or the next; the last one of a chain that is over."""
+        self.is_over = False
         """Whether all were made, or one has failed."""
-        return bool(self.results) and (len(self.results) == len(self.calls) or isinstance(self.results[-1], KubeError))
 
     def take(self, result: Result) -> bool:
         """What became of the call under way; False for a chain that is over, which nothing changes."""
         if self.is_over:
             return False
         self.results.append(result)
+        if isinstance(result, KubeError) or len(self.results) == len(self.calls):
+            self.is_over = True
+        else:
+            self.call = self.calls[len(self.results)]
         return True
 
     @property
     def what(self) -> str:
-        """The call under way, for people; the last one of a chain that is over."""
-        return self.calls[min(len(self.results), len(self.calls) - 1)].what
+        """The call under way, for people."""
+        return self.call.what

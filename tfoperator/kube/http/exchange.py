@@ -72,7 +72,10 @@ class Exchange:
         """Whether to call `advance()` again without waiting: TLS may have taken more than was read."""
         self.late_at = time.monotonic() + timeout
         """On the monotonic clock: when it has been silent for too long."""
-        sock.setblocking(False)
+        self.number = sock.fileno()
+        """Of the connection, for whoever polls."""
+        if sock.gettimeout() != 0:  # to set it is a system call
+            sock.setblocking(False)
 
     @property
     def has_received(self) -> bool:

@@ -51,6 +51,7 @@ class Multiplexer:
         self._thread: threading.Thread | None = None
         # Of the multiplexer's thread alone.
         self._exchanges: dict[int, tuple[Chain, Exchange]] = {}  # by the number of the connection
+        self._polled: set[int] = set()  # connections that the poll below looks at
         self._ready: set[int] = set()  # connections of which more may be read, though none tells
         self._gathering = Gathering()
         self._looked_at = 0.0  # on the monotonic clock
@@ -69,8 +70,6 @@ class Multiplexer:
         """
         batch = Batch(len(chains))
         running = [Chain(calls, batch) for calls in chains]
-        if not all(chains):
-            raise ValueError("a chain has no calls")
         if not running:
             return []
         with self._lock:
@@ -158,17 +157,17 @@ class Multiplexer:
         if exchange is None:
             self._hand_over(chain, self._session.call)
             return
-        number = exchange.sock.fileno()
-        self._exchanges[number] = chain, exchange
+        self._exchanges[exchange.number] = chain, exchange
         self._late_at = min(self._late_at, exchange.late_at)
         self._advance(chain, exchange)
 
     def _advance(self, chain: Chain, exchange: Exchange) -> None:
         try:
             if not exchange.advance():
-                self._poll.register(exchange.sock, exchange.awaits)
+                self._poll.register(exchange.number, exchange.awaits)
+                self._polled.add(exchange.number)
                 if exchange.has_more:
-                    self._ready.add(exchange.sock.fileno())
+                    self._ready.add(exchange.number)
                 return
         except Exception as error:  # noqa: BLE001 - whatever it is, the chain must not be forgotten
             self._guarded(chain, partial(self._fail, exchange=exchange, error=error))
@@ -212,10 +211,12 @@ class Multiplexer:
         self._late_at = min((exchange.late_at for _, exchange in self._exchanges.values()), default=math.inf)
 
     def _forget(self, exchange: Exchange) -> None:
-        self._exchanges.pop(exchange.sock.fileno(), None)
-        self._ready.discard(exchange.sock.fileno())
-        with contextlib.suppress(KeyError):  # it was over before there was anything to wait for
-            self._poll.unregister(exchange.sock)
+        number = exchange.number
+        self._exchanges.pop(number, None)
+        self._ready.discard(number)
+        if number in self._polled:  # else it was over before there was anything to wait for
+            self._polled.remove(number)
+            self._poll.unregister(number)
 
     # Any thread.
 

@@ -15,6 +15,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -43,6 +44,9 @@ MAX_RETRY_AFTER = 60.0
 """Seconds; if a server asks for a longer pause, the request fails, and the caller decides when to try again."""
 _LOGGED_WAIT, _LONG_WAIT = 0.050, 1.0  # seconds, as client-go; waits above the second are logged at INFO
 _MAX_ERROR_BYTES = 1 << 20
+_HEADER_SETS = 16
+"""Requests of one kind have the same headers; there are some ten kinds, and few credentials at a time."""
+
 _decode_status = msgspec.json.Decoder(Status).decode
 
 
@@ -78,10 +82,9 @@ class Session:
         clock: Clock | None = None,
     ) -> None:
         self._credentials = config.credentials
-        self._headers: Headers = (
-            ("User-Agent", user_agent or f"tfoperator/{tfoperator.__version__} ({sys.platform})"),
-            *config.headers,
-        )
+        agent = ("User-Agent", user_agent or f"tfoperator/{tfoperator.__version__} ({sys.platform})")
+        # Of this session, and few: credentials are in them.
+        self._headers = lru_cache(_HEADER_SETS)(partial(_headers, (agent, *config.headers)))
         self._transport = transport
         self._limiter = limiter
         self._observer = observer
@@ -171,8 +174,6 @@ class Session:
             raise type(error)(f"{call.what}: {error}") from error
         if exchange is not None:
             exchange.authorization = held.authorization
-            if call.limited:
-                self._observer.rate_limiter_wait(call.method, self._transport.host, 0.0)
         return exchange
 
     def end(self, call: Call, exchange: Exchange, seconds: float) -> Response:
@@ -251,6 +252,8 @@ class Session:
         raise failure
 
     def _wait_for_turn(self, call: Call) -> None:
+        if not self._limiter.limits:
+            return
         seconds = self._limiter.reserve()
         if seconds > 0:
             self._pause(seconds)
@@ -278,13 +281,8 @@ class Session:
         if call.written and 200 <= status < 300:
             self._observer.written(call.method, call.written, call.namespace, seconds)
 
-    def _header_lines(self, call: Call, authorization: str) -> list[tuple[str, str]]:
-        headers = [*self._headers, ("Accept", call.accept)]
-        if authorization:
-            headers.append(("Authorization", authorization))
-        if call.body is not None:
-            headers.append(("Content-Type", call.content_type))
-        return headers
+    def _header_lines(self, call: Call, authorization: str) -> Headers:
+        return self._headers(call.accept, "" if call.body is None else call.content_type, authorization)
 
     def _request(
         self, call: Call, authorization: str, certificate: ClientCertificate | None
@@ -306,6 +304,16 @@ class Session:
         call, error = state.args[0], _failure(state)
         logger.info("the server asks to come back in %.1f s: %s", error.retry_after, error)
         self._observer.retry(call.method, self._transport.host, str(error.code))
+
+
+def _headers(always: Headers, accept: str, content_type: str, authorization: str) -> Headers:
+    """Those of a request; of the last two only what is not empty."""
+    headers = [*always, ("Accept", accept)]
+    if authorization:
+        headers.append(("Authorization", authorization))
+    if content_type:
+        headers.append(("Content-Type", content_type))
+    return tuple(headers)
 
 
 def _failure(state: RetryCallState) -> ApiError:

@@ -78,7 +78,7 @@ _NOT_ASCII = "a header or target holds a line break or a character outside ASCII
 
 
 _HEADER_SETS = 16
-"""Requests of one kind have the same headers; there are some ten kinds, and few credentials at a time."""
+"""Kinds of requests by their headers, as in `session`."""
 
 
 def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
@@ -165,6 +165,8 @@ class Transport:
         context = self._tls.recent_context(certificate) if self._tls else None
         sock = self._take_idle(context)
         if sock is not None:
+            if sock.gettimeout() != self._timeout:  # to set it is a system call
+                sock.settimeout(self._timeout)
             try:
                 return self._exchange(sock, context, message)
             except _Lost as lost:
@@ -205,7 +207,6 @@ class Transport:
         if answer.will_close:
             self._discard(exchange.sock)
         else:
-            exchange.sock.settimeout(self._timeout)
             self._keep(exchange.sock, exchange.context)
         return Response(answer.status, answer.headers, exchange.body)
 

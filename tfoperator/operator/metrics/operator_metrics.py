@@ -16,7 +16,8 @@ import tfoperator
 from tfoperator import archive, reconciler
 from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller import ControllerMetrics, OwnedKind
-from tfoperator.operator.metrics.tool_metrics import ClientMetrics, InformerMetrics, Makers, QueueMetrics
+from tfoperator.operator.metrics.client_metrics import ClientMetrics
+from tfoperator.operator.metrics.tool_metrics import InformerMetrics, Makers, QueueMetrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

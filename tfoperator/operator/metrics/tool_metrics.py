@@ -1,4 +1,4 @@
-"""Prometheus metrics of the tools: workqueue, API client, informers. Names that dashboards for Go controllers know.
+"""Prometheus metrics of the tools: workqueue and informers. Names that dashboards for Go controllers know.
 
 Each class overrides the hooks of one package (they say what each means), so that no package depends on
 prometheus_client.
@@ -13,7 +13,6 @@ from time import monotonic
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from tfoperator import informers, workqueue
-from tfoperator.kube import RequestObserver
 
 
 class Makers:
@@ -66,48 +65,6 @@ class QueueMetrics(workqueue.MetricsProvider):
         return self._retries.labels(name)
 
 
-class ClientMetrics(RequestObserver):
-    """The `rest_client_` metrics."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        make = Makers(registry)
-        self._requests = make.counter("rest_client_requests", "Requests by answer.", ("code", "method", "host"))
-        self._seconds = make.histogram(
-            "rest_client_request_duration_seconds",
-            "Seconds until the answer.",
-            ("verb", "host"),
-            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60),
-        )
-        self._waits = make.histogram(
-            "rest_client_rate_limiter_duration_seconds",
-            "Seconds that the client's own rate limit held a request back.",
-            ("verb", "host"),
-            buckets=(0.005, 0.05, 0.25, 1, 5, 15, 60),
-        )
-        self._retries = make.counter("rest_client_request_retries", "Requests repeated.", ("code", "verb", "host"))
-        # The children of the metrics by their labels: finding them there takes a tenth of the time of `labels()`.
-        self._answers: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
-        self._turns: dict[tuple[str, str], Histogram] = {}
-
-    def request(self, method: str, host: str, code: str, seconds: float) -> None:
-        key = (code, method, host)
-        found = self._answers.get(key)
-        if found is None:
-            found = self._answers[key] = self._requests.labels(*key), self._seconds.labels(method, host)
-        found[0].inc()
-        found[1].observe(seconds)
-
-    def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
-        key = (method, host)
-        found = self._turns.get(key)
-        if found is None:
-            found = self._turns[key] = self._waits.labels(*key)
-        found.observe(seconds)
-
-    def retry(self, method: str, host: str, code: str) -> None:
-        self._retries.labels(code, method, host).inc()
-
-
 class InformerMetrics(informers.InformerMetrics):
     """Whether caches are fresh, servers cope and handlers keep up."""
 
@@ -145,7 +102,7 @@ class InformerMetrics(informers.InformerMetrics):
         )
         # One writer per informer (its reflector's thread); replaced whole, so a scrape may read at any time.
         self._heard_at: dict[str, float] = {}
-        # As in ClientMetrics: every event is counted, and finding the child would take longer than counting.
+        # Every event is counted, and to find the child by its labels would take longer than to count.
         self._counted: dict[tuple[str, str], Counter] = {}
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the protocol's

@@ -166,7 +166,7 @@ def test_nothing_waits_for_a_limit_of_the_clients_own_unless_one_is_asked_for(
     with client_for(serve(ok).url, clock=FakeClock(), observer=observer) as client:
         for _ in range(200):
             read(client)
-    assert set(observer.waits) == {0}
+    assert observer.waits == []
 
 
 def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
@@ -310,3 +310,22 @@ def test_several_observers_are_told_the_same() -> None:
     both.turned_away(4.0)
     assert vars(one) == vars(other)
     assert all(vars(one).values())
+
+
+def test_an_observer_is_told_only_what_it_has_a_hook_for() -> None:
+    class OfRetries(RequestObserver):
+        def __init__(self) -> None:
+            self.codes: list[str] = []
+
+        def retry(self, method: str, host: str, code: str) -> None:
+            self.codes.append(code)
+
+    class OfMoreRetries(OfRetries):
+        """A hook may be inherited."""
+
+    one, other = OfMoreRetries(), Recorder()
+    both = Observers(one, other)
+    both.request("GET", "h", "200", 0.1)
+    both.retry("GET", "h", "429")
+    assert one.codes == ["429"]
+    assert (len(other.requests), len(other.retries)) == (1, 1)

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.threads import run_at_once
 from tfoperator.api.v1.types import ConditionType
 from tfoperator.operator import OperatorMetrics
 from tfoperator.workqueue import Queue
@@ -59,6 +63,43 @@ def test_requests_are_counted_by_answer_and_timed() -> None:
     assert found['rest_client_requests_total{code="200",host="api:6443",method="GET"}'] == 1
     assert found['rest_client_request_duration_seconds_count{host="api:6443",verb="GET"}'] == 1
     assert found['rest_client_request_retries_total{code="429",host="api:6443",verb="GET"}'] == 1
+    assert found['rest_client_rate_limiter_duration_seconds_count{host="api:6443",verb="GET"}'] == 1
+
+
+def test_the_durations_of_requests_are_a_histogram_that_prometheus_reads() -> None:
+    metrics = OperatorMetrics()
+    for seconds in (0.001, 0.004, 0.004, 70.0):
+        metrics.client.request("GET", "api:6443", "200", seconds)
+    metrics.client.request("POST", "api:6443", "<error>", 0.3)
+    families = {family.name: family for family in text_string_to_metric_families(metrics.render().decode())}
+    of_get = {
+        sample.labels.get("le", sample.name.rpartition("_")[2]): sample.value
+        for sample in families["rest_client_request_duration_seconds"].samples
+        if sample.labels["verb"] == "GET"
+    }
+    assert families["rest_client_request_duration_seconds"].type == "histogram"
+    assert (of_get["0.001"], of_get["0.0025"], of_get["0.005"], of_get["60.0"], of_get["+Inf"]) == (1, 1, 3, 3, 4)
+    assert of_get["count"] == 4
+    assert of_get["sum"] == pytest.approx(70.009)
+    assert families["rest_client_requests"].type == "counter"
+    assert {sample.labels["code"]: sample.value for sample in families["rest_client_requests"].samples} == {
+        "200": 4,
+        "<error>": 1,
+    }
+    assert families["rest_client_rate_limiter_duration_seconds"].samples == []
+
+
+def test_requests_of_many_threads_are_all_counted() -> None:
+    metrics = OperatorMetrics()
+
+    def request() -> None:
+        for _ in range(500):
+            metrics.client.request("GET", "api:6443", "200", 0.004)
+
+    run_at_once(*[request] * 8)
+    found = samples(metrics)
+    assert found['rest_client_requests_total{code="200",host="api:6443",method="GET"}'] == 4000
+    assert found['rest_client_request_duration_seconds_count{host="api:6443",verb="GET"}'] == 4000
 
 
 def test_an_informer_shows_its_freshness_relists_and_backlog() -> None:
