@@ -1,26 +1,25 @@
 """The answer to an HTTP/1.1 request, read from a socket in as few pieces as it comes in.
 
 `http.client` reads line by line through three layers of buffers and gives the header block to the parser for e-mail,
-which is a third of the CPU that a small POST costs. Here an answer is, nearly always, one `recv`, one split and a
-dictionary. What is understood is what API servers and proxies send: a length, chunks, or all until the connection
-ends. What is wrong raises what `http.client` raises, so that `wire` translates one set of errors.
+which is a third of the CPU that a small POST costs. Here an answer is, nearly always, one `recv` and one split. What is
+understood is what API servers and proxies send: a length, chunks, or all until the connection ends. What is wrong
+raises what `http.client` raises, so that `wire` translates one set of errors.
 """
 
 from __future__ import annotations
 
 import http.client
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Protocol
 
 from tfoperator.kube.errors import AnswerTooLarge
+from tfoperator.kube.http.head import Head
 
 MAX_HEAD_BYTES = 1 << 17
 """Of the headers of an answer with all interim answers before it, and of the trailer."""
 _READ_SIZE = 1 << 16
 _MAX_CHUNK_LINE = 4096
 _TOO_LONG = "a chunk is longer than it says"
-_LONG_HEADER = 200
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
@@ -116,6 +115,7 @@ class Answer:
 
     def __init__(self, sock: Source) -> None:
         self.headers: Mapping[str, str] = {}  # names in lower case
+        self._framing: Mapping[str, str] = {}  # of them, those that say where the body ends
         self._sock = sock
         self._buffer = b""
         self._left: int | None = None  # bytes of the body to come; None: until the connection ends, or chunks
@@ -128,7 +128,7 @@ class Answer:
         """Read status and headers; interim answers (1xx) are skipped."""
         while self.status < 200:
             self._read_head()
-        headers = self.headers
+        headers = self._framing
         if self.status in (204, 304):
             self._left = 0
         elif headers.get("transfer-encoding", "").lower() == "chunked":
@@ -202,37 +202,11 @@ class Answer:
             raise http.client.LineTooLong("headers")
         self._parse_head(head.decode("latin-1"))
 
-    def _parse_head(self, head: str) -> None:
-        first, *lines = head.split("\r\n")
-        version, _, rest = first.partition(" ")
-        code = rest[:3]
-        if (
-            version not in ("HTTP/1.1", "HTTP/1.0")
-            or len(code) < 3
-            or not (code.isascii() and code.isdigit())
-            or code < "100"
-        ):
-            raise http.client.BadStatusLine(first[:40])
-        self.status = int(code)
-        headers: dict[str, str] = {}
-        name = ""
-        for line in lines:
-            if line[0] in " \t":  # a value that goes on, as nobody writes any more
-                headers[name] = f"{headers.get(name, '')} {line.strip()}"
-                continue
-            name, value = (_known_header if len(line) < _LONG_HEADER else _header)(line)
-            headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        self.headers = headers
-        connection = headers.get("connection", "").lower()
-        self.will_close = "close" in connection or (version == "HTTP/1.0" and "keep-alive" not in connection)
-
-
-def _header(line: str) -> tuple[str, str]:
-    name, _, value = line.partition(":")
-    return name.lower(), value.strip()
-
-
-_known_header = lru_cache(256)(_header)  # most lines of an API server's answers are the same in all of them
+    def _parse_head(self, text: str) -> None:
+        head = Head(text)
+        self.status, self.headers, self._framing = head.status, head.headers, head.framing
+        connection = head.framing.get("connection", "").lower()
+        self.will_close = "close" in connection or (head.is_old and "keep-alive" not in connection)
 
 
 def _too_large(limit: int) -> AnswerTooLarge:
