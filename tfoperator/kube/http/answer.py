@@ -19,6 +19,7 @@ MAX_HEAD_BYTES = 1 << 17
 """Of the headers of an answer with all interim answers before it, and of the trailer."""
 _READ_SIZE = 1 << 16
 _MAX_CHUNK_LINE = 4096
+_BEGINNING = b"HTTP/"
 _TOO_LONG = "a chunk is longer than it says"
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
@@ -185,22 +186,27 @@ class Answer:
     def _read_head(self) -> None:
         looked_at = 0  # so much of the buffer has no end in it
         while (end := self._buffer.find(b"\r\n\r\n", looked_at)) < 0:
-            looked_at = max(len(self._buffer) - 3, 0)
-            if self._head_bytes + len(self._buffer) > MAX_HEAD_BYTES:
-                raise http.client.LineTooLong("header")
-            data = self._sock.recv(_READ_SIZE)
-            if not data:
-                if self._buffer:
-                    raise http.client.IncompleteRead(self._buffer)
-                raise http.client.RemoteDisconnected("the connection ended without an answer")
-            self._buffer += data
-            if not self._buffer.startswith(b"HTTP/"[: len(self._buffer)]):
-                raise http.client.BadStatusLine(repr(self._buffer[:40]))
+            looked_at = max(self._receive() - 3, 0)
         head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
-        self._head_bytes += len(head)
+        self._head_bytes += end
         if self._head_bytes > MAX_HEAD_BYTES:
             raise http.client.LineTooLong("headers")
         self._parse_head(head.decode("latin-1"))
+
+    def _receive(self) -> int:
+        """More of a head; returns how much of it was there before."""
+        before = len(self._buffer)
+        if self._head_bytes + before > MAX_HEAD_BYTES:
+            raise http.client.LineTooLong("header")
+        data = self._sock.recv(_READ_SIZE)
+        if not data:
+            if before:
+                raise http.client.IncompleteRead(self._buffer)
+            raise http.client.RemoteDisconnected("the connection ended without an answer")
+        self._buffer += data
+        if not self._buffer.startswith(_BEGINNING[: len(self._buffer)]):
+            raise http.client.BadStatusLine(repr(self._buffer[:40]))
+        return before
 
     def _parse_head(self, text: str) -> None:
         head = Head(text)
