@@ -50,40 +50,33 @@ class Chunks:
     def feed(self, data: bytes) -> bytes:
         """What `data` adds to the body. Raises HTTPException or ValueError if it is nonsense."""
         buffer = self._buffer + data if self._buffer else data
+        size = len(buffer)
         parts: list[bytes] = []
         at = 0
-        while at < len(buffer) and not self.ended:
-            if self._left:
-                at = self._take(buffer, at, parts)
+        while at < size and not self.ended:
+            if not self._left:
+                line_end = buffer.find(b"\r\n", at)
+                if line_end < 0:
+                    if size - at > _MAX_CHUNK_LINE:
+                        raise http.client.LineTooLong("chunk size")
+                    break
+                self._read_line(buffer[at:line_end])
+                at = line_end + 2
                 continue
-            end = buffer.find(b"\r\n", at)
-            if end < 0:
-                if len(buffer) - at > _MAX_CHUNK_LINE:
-                    raise http.client.LineTooLong("chunk size")
-                break
-            self._read_line(buffer[at:end])
-            at = end + 2
-            if 0 < self._left <= len(buffer) - at:  # all of it is there, as it mostly is
-                end = at + self._left - 2
-                if not buffer.startswith(b"\r\n", end):
+            end = at + self._left
+            payload = buffer[at : end - 2] if self._left > 2 else b""
+            if payload:
+                parts.append(payload)
+            if end > size:  # the rest of it comes later
+                if end - 2 < size and buffer[size - 1 :] != b"\r":
                     raise http.client.HTTPException(_TOO_LONG)
-                parts.append(buffer[at:end])
-                at, self._left = end + 2, 0
+                self._left, at = end - size, size
+                break
+            if not buffer.endswith(b"\r\n"[-self._left :], at, end):  # its first byte may have come before
+                raise http.client.HTTPException(_TOO_LONG)
+            self._left, at = 0, end
         self._buffer = buffer[at:]
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _take(self, buffer: bytes, at: int, parts: list[bytes]) -> int:
-        """Take of the current chunk what is there; returns where it ends."""
-        piece = buffer[at : at + self._left]
-        self._left -= len(piece)
-        # The last two bytes are the line end, which may come in two pieces.
-        payload = piece[: len(piece) + min(self._left - 2, 0)]
-        line_end = piece[len(payload) :]
-        if line_end and line_end != b"\r\n"[2 - self._left - len(line_end) : 2 - self._left]:
-            raise http.client.HTTPException(_TOO_LONG)
-        if payload:
-            parts.append(payload)
-        return at + len(piece)
 
     def _read_line(self, line: bytes) -> None:
         if self._in_trailer:
@@ -92,8 +85,9 @@ class Chunks:
             if self._trailer > MAX_HEAD_BYTES:
                 raise http.client.LineTooLong("trailer")
             return
-        size = line.partition(b";")[0].strip()
-        if not size or len(size) > 16 or not _HEX.issuperset(size):
+        plain = _HEX.issuperset(line)  # most say nothing but the size
+        size = line if plain else line.partition(b";")[0].strip()
+        if not size or len(size) > 16 or not (plain or _HEX.issuperset(size)):
             raise ValueError(f"{size[:20]!r} is no size of a chunk")
         length = int(size, 16)
         self._in_trailer = length == 0

@@ -63,6 +63,7 @@ def test_chunks_that_were_cut_short_have_not_ended(parts: list[bytes], lost: int
 
 def test_extensions_and_capital_letters_of_a_chunk_are_understood() -> None:
     assert Chunks().feed(b"A;name=value\r\n0123456789\r\n") == b"0123456789"
+    assert Chunks().feed(b" a \r\n0123456789\r\n") == b"0123456789"
 
 
 def test_what_follows_the_last_chunk_is_surplus() -> None:
@@ -81,11 +82,40 @@ def test_what_follows_the_last_chunk_is_surplus() -> None:
         b"1_0\r\nab\r\n",
         b"1" * 17 + b"\r\n",
         b"2\r\nabcd\r\n",
+        b"2\r\nab\n\r",
+        b"2\r\nab\r\r",
+        b"z;2\r\nab\r\n",
+        b";2\r\nab\r\n",
     ],
 )
-def test_chunks_that_make_no_sense_are_refused(nonsense: bytes) -> None:
-    with pytest.raises((ValueError, http.client.HTTPException)):
-        Chunks().feed(nonsense)
+def test_chunks_that_make_no_sense_are_refused_however_they_are_cut(nonsense: bytes) -> None:
+    for size in range(1, len(nonsense) + 1):
+        chunks = Chunks()
+        with pytest.raises((ValueError, http.client.HTTPException)):
+            for piece in pieces(nonsense, [*range(0, len(nonsense), size)]):
+                chunks.feed(piece)
+
+
+@given(
+    parts=st.lists(st.binary(min_size=1, max_size=5), min_size=1, max_size=4),
+    place=st.integers(0, 1000),
+    byte=st.integers(0, 255),
+    cuts=st.lists(st.integers(0, 1000), max_size=20),
+)
+def test_bytes_that_are_wrong_are_found_wrong_wherever_the_network_has_cut_them(
+    parts: list[bytes], place: int, byte: int, cuts: list[int]
+) -> None:
+    data = bytearray(chunked(parts))
+    data[place % len(data)] = byte
+
+    def result(of: Iterator[bytes]) -> tuple[bytes, bool] | None:
+        chunks = Chunks()
+        try:
+            return b"".join([chunks.feed(piece) for piece in of]), chunks.ended
+        except (ValueError, http.client.HTTPException):
+            return None
+
+    assert result(pieces(bytes(data), cuts)) == result(iter([bytes(data)]))
 
 
 def test_a_line_of_a_chunk_is_not_awaited_for_ever() -> None:
