@@ -208,22 +208,16 @@ GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 _KEPT_ANNOTATIONS = ("training.kubeflow.org/", GROUP_NAME_ANNOTATION)
 
 # Equal values seen before. They stay alive until the table is full and starts anew; views keep what they refer to.
+# It needs no lock, since each step is one atomic dict operation. Of an event's cost these steps are a good part: so
+# there is no function around them, room is made once for all values of an object, and () is left alone, as there is
+# but one.
 _SHARED_MAX = 4096
+_VALUES_OF_ONE = 8  # more than an object has to share
 _shared: dict[object, object] = {}
 
 _NO_STRINGS: dict[str, str] = {}
 
-H = TypeVar("H")
 V = TypeVar("V", bound=HasMetadata)
-
-
-def _share(value: H) -> H:
-    """The first value seen that equals this one. Needs no lock: each step is one atomic dict operation."""
-    if value == ():
-        return value  # there is but one, and it is the most frequent value
-    if len(_shared) >= _SHARED_MAX:
-        _shared.clear()
-    return _shared.setdefault(value, value)  # type: ignore[return-value]  # equal values of views have one type
 
 
 def _interned(strings: dict[str, str]) -> dict[str, str]:
@@ -239,13 +233,17 @@ def _compacting(view: type[V]) -> Callable[[bytes], V]:
 
     def decode_compact(data: bytes) -> V:
         decoded = decode(data)
+        if len(_shared) > _SHARED_MAX - _VALUES_OF_ONE:
+            _shared.clear()
         # Changing a frozen struct is sound here: no other code has seen it yet.
         meta = decoded.metadata
         force_setattr(meta, "namespace", intern(meta.namespace))
         force_setattr(meta, "labels", _interned(meta.labels))
-        force_setattr(meta, "annotations", _kept(meta.annotations))
-        force_setattr(meta, "owner_references", _share(meta.owner_references))
-        force_setattr(meta, "finalizers", _share(meta.finalizers))
+        force_setattr(meta, "annotations", _kept(meta.annotations) if meta.annotations else _NO_STRINGS)
+        if owners := meta.owner_references:
+            force_setattr(meta, "owner_references", _shared.setdefault(owners, owners))
+        if finalizers := meta.finalizers:
+            force_setattr(meta, "finalizers", _shared.setdefault(finalizers, finalizers))
         return decoded
 
     return decode_compact
@@ -272,12 +270,15 @@ def decode_nothing(_: bytes) -> None:
 def decode_pod(data: bytes) -> Pod:
     """Decode a pod for keeping: trimmed, shared, only annotations that are read. Raises msgspec.DecodeError."""
     pod = _decode_pod(data)
-    force_setattr(pod, "spec", _share(pod.spec))
+    force_setattr(pod, "spec", _shared.setdefault(pod.spec, pod.spec))
     status = pod.status
     force_setattr(status, "phase", intern(status.phase))
-    force_setattr(status, "conditions", _share(status.conditions))
-    force_setattr(status, "container_statuses", _share(status.container_statuses))
-    force_setattr(status, "init_container_statuses", _share(status.init_container_statuses))
+    if conditions := status.conditions:
+        force_setattr(status, "conditions", _shared.setdefault(conditions, conditions))
+    if containers := status.container_statuses:
+        force_setattr(status, "container_statuses", _shared.setdefault(containers, containers))
+    if containers := status.init_container_statuses:
+        force_setattr(status, "init_container_statuses", _shared.setdefault(containers, containers))
     if status.start_time == pod.metadata.creation_timestamp:
         force_setattr(status, "start_time", pod.metadata.creation_timestamp)
     return pod
@@ -286,5 +287,5 @@ def decode_pod(data: bytes) -> Pod:
 def decode_service(data: bytes) -> Service:
     """Decode a service for keeping: trimmed, shared, only annotations that are read. Raises msgspec.DecodeError."""
     service = _decode_service(data)
-    force_setattr(service, "spec", _share(service.spec))
+    force_setattr(service, "spec", _shared.setdefault(service.spec, service.spec))
     return service

@@ -4,7 +4,7 @@ import contextlib
 import http.client
 import itertools
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -25,6 +25,12 @@ def pieces(data: bytes, cuts: list[int]) -> Iterator[bytes]:
 
 def chunked(parts: list[bytes], trailer: bytes = b"") -> bytes:
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n" + trailer + b"\r\n"
+
+
+def fed(data: Iterable[bytes]) -> tuple[bytes, bool]:
+    """The body that the pieces give, and whether it has ended."""
+    chunks = Chunks()
+    return b"".join([chunks.feed(piece) for piece in data]), chunks.ended
 
 
 @contextmanager
@@ -90,10 +96,8 @@ def test_what_follows_the_last_chunk_is_surplus() -> None:
 )
 def test_chunks_that_make_no_sense_are_refused_however_they_are_cut(nonsense: bytes) -> None:
     for size in range(1, len(nonsense) + 1):
-        chunks = Chunks()
         with pytest.raises((ValueError, http.client.HTTPException)):
-            for piece in pieces(nonsense, [*range(0, len(nonsense), size)]):
-                chunks.feed(piece)
+            fed(pieces(nonsense, [*range(0, len(nonsense), size)]))
 
 
 @given(
@@ -109,9 +113,8 @@ def test_bytes_that_are_wrong_are_found_wrong_wherever_the_network_has_cut_them(
     data[place % len(data)] = byte
 
     def result(of: Iterator[bytes]) -> tuple[bytes, bool] | None:
-        chunks = Chunks()
         try:
-            return b"".join([chunks.feed(piece) for piece in of]), chunks.ended
+            return fed(of)
         except (ValueError, http.client.HTTPException):
             return None
 
