@@ -12,7 +12,7 @@ import json
 import queue
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -83,6 +83,9 @@ class FakeWatch:
             else:
                 decoded = _decoded(obj, self._decode)
                 yield WatchEvent(WatchEventType(kind), object=decoded, resource_version=version)
+
+    def batches(self) -> Iterator[Sequence[WatchEvent[Any]]]:
+        return ([event] for event in self)
 
 
 class FakeApi:

@@ -11,7 +11,9 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from enum import Enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+import msgspec
 
 from tfoperator.clock import Clock
 from tfoperator.informers.metrics import InformerMetrics
@@ -33,7 +35,7 @@ class Notice(Enum):
     LOST = "delete with final state unknown"
 
 
-class Notification(NamedTuple, Generic[T]):
+class Notification(msgspec.Struct, Generic[T], frozen=True):
     """One call to come. `old` is set for updates only."""
 
     notice: Notice
@@ -89,15 +91,17 @@ class Delivery(Generic[T]):
             self.next_resync = self._clock.monotonic() + self.resync_period
         self._thread.start()
 
-    def push(self, notification: Notification[T]) -> None:
-        """Queue a call; nothing happens once closed."""
+    def push(self, notifications: Sequence[Notification[T]]) -> None:
+        """Queue these calls; nothing happens once closed."""
         with self._condition:
             if self._closed:
                 return
-            self._buffer.append(notification)
-            if notification.notice is Notice.INITIAL:
-                self._initial_left += 1
-            if len(self._buffer) == 1:  # the thread waits for the first, and takes the others after it
+            waits = not self._buffer  # if ever: the thread takes one after the other as long as there are some
+            self._buffer.extend(notifications)
+            for notification in notifications:
+                if notification.notice is Notice.INITIAL:
+                    self._initial_left += 1
+            if waits:
                 self._condition.notify_all()
 
     def upstream_synced(self) -> None:
@@ -158,10 +162,10 @@ class Delivery(Generic[T]):
             return None if self._closed else self._buffer.popleft()
 
     def _call(self, notification: Notification[T]) -> None:
-        notice, obj, old = notification
+        notice, obj = notification.notice, notification.obj
         if notice is Notice.UPDATED:
-            assert old is not None
-            self._handler.on_update(old, obj)
+            assert notification.old is not None
+            self._handler.on_update(notification.old, obj)
         elif notice in (Notice.ADDED, Notice.INITIAL):
             self._handler.on_add(obj, initial=notice is Notice.INITIAL)
         else:

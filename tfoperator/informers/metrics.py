@@ -31,8 +31,11 @@ class InformerMetrics:
     def watch_failed(self, informer: str, reason: str) -> None:
         """A watch was refused or broke; `reason` as for `list_failed`."""
 
-    def event_received(self, informer: str, event_type: str) -> None:
-        """A watch event (ADDED, MODIFIED, DELETED or BOOKMARK) arrived: the cache is as fresh as this moment."""
+    def events_received(self, informer: str, event_type: str, count: int) -> None:
+        """Watch events of a type (ADDED, MODIFIED, DELETED or BOOKMARK) arrived: the cache is as fresh as this moment.
+
+        Called once for those of the type that came together.
+        """
 
     def store_size(self, informer: str, read: Callable[[], int]) -> None:
         """Called once: `read` tells, at any time and from any thread, how many objects the cache holds.

@@ -5,13 +5,22 @@ Not thread-safe by itself: the informer's lock guards it, since a change of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from tfoperator.informers.delivery import Delivery, Notice, Notification
 from tfoperator.kube.objects import HasMetadata
 
 T = TypeVar("T", bound=HasMetadata)
+
+
+def upserted(old: T | None, obj: T, *, initial: bool = False) -> Notification[T] | None:
+    """What to tell when `obj` took the place of `old` in the cache; None where nothing changed."""
+    if old is None:
+        return Notification(Notice.INITIAL if initial else Notice.ADDED, obj)
+    if old.metadata.resource_version != obj.metadata.resource_version:
+        return Notification(Notice.UPDATED, obj, old)
+    return None
 
 
 class Processor(Generic[T]):
@@ -53,25 +62,26 @@ class Processor(Generic[T]):
         for delivery in self._present:
             delivery.upstream_synced()
 
-    def upserted(self, old: T | None, obj: T, *, initial: bool, resyncing: Iterable[Delivery[T]] = ()) -> None:
-        """`obj` took the place of `old` in the cache. Where nothing changed, only `resyncing` ones are told."""
-        if old is None:
-            self._tell(self._present, Notification(Notice.INITIAL if initial else Notice.ADDED, obj))
-        elif old.metadata.resource_version != obj.metadata.resource_version:
-            self._tell(self._present, Notification(Notice.UPDATED, obj, old))
-        else:
-            self._tell(resyncing, Notification(Notice.UPDATED, obj, old))
+    def tell(self, notifications: Sequence[Notification[T]]) -> None:
+        """Tell everybody these, in this order."""
+        if notifications:
+            for delivery in self._present:
+                delivery.push(notifications)
 
-    def deleted(self, obj: T, *, final_state_unknown: bool) -> None:
-        """`obj` is gone."""
-        self._tell(self._present, Notification(Notice.LOST if final_state_unknown else Notice.DELETED, obj))
+    def relisted(self, old: T | None, obj: T, *, initial: bool, resyncing: Iterable[Delivery[T]]) -> None:
+        """`obj` took the place of `old` in the cache. Where nothing changed, only `resyncing` ones are told."""
+        notification = upserted(old, obj, initial=initial)
+        if notification is not None:
+            self.tell([notification])
+        else:
+            self._tell_some(resyncing, Notification(Notice.UPDATED, obj, old))
 
     def resync(self, objects: Callable[[], Iterable[T]], now: float) -> None:
         """Tell those whose resync is due about every object; `objects` is called if somebody's is."""
         due = self.take_due(now)
         if due:
             for obj in objects():
-                self._tell(due, Notification(Notice.UPDATED, obj, obj))
+                self._tell_some(due, Notification(Notice.UPDATED, obj, obj))
 
     def next_resync(self) -> float | None:
         """When the next resync is due, on the clock's `monotonic()`; None if nobody wants one."""
@@ -85,6 +95,6 @@ class Processor(Generic[T]):
         return due
 
     @staticmethod
-    def _tell(deliveries: Iterable[Delivery[T]], notification: Notification[T]) -> None:
+    def _tell_some(deliveries: Iterable[Delivery[T]], notification: Notification[T]) -> None:
         for delivery in deliveries:
-            delivery.push(notification)
+            delivery.push([notification])

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
+from tfoperator.informers.fifo import Delta
+from tfoperator.kube.objects import HasMetadata
+
 T = TypeVar("T")
+V = TypeVar("V", bound=HasMetadata)
 T_contra = TypeVar("T_contra", contravariant=True)
 
 Transform = Callable[[T], T]
@@ -43,18 +47,14 @@ Keep = Callable[[str], bool]
 """Whether objects of a namespace are of interest; the others are dropped as soon as they are decoded."""
 
 
-class Sink(Protocol[T_contra]):
+class Sink(Protocol[V]):
     """Where a reflector delivers, from its one thread. A `DeltaFifo` is one."""
 
-    def upsert(self, obj: T_contra) -> None:
-        """An object was added or changed."""
+    def apply(self, deltas: Sequence[Delta[V]]) -> None:
+        """These upserts and deletes happened, in this order."""
         ...
 
-    def delete(self, obj: T_contra) -> None:
-        """An object was deleted; `obj` is its last state."""
-        ...
-
-    def replace(self, objects: Sequence[T_contra]) -> None:
+    def replace(self, objects: Sequence[V]) -> None:
         """The server holds exactly these objects."""
         ...
 

@@ -18,7 +18,7 @@ from tfoperator.informers.delivery import Delivery, Notice, Notification, Regist
 from tfoperator.informers.errors import InformerStopped
 from tfoperator.informers.fifo import Delta, DeltaFifo, DeltaType, FifoClosed
 from tfoperator.informers.metrics import InformerMetrics
-from tfoperator.informers.processor import Processor
+from tfoperator.informers.processor import Processor, upserted
 from tfoperator.informers.protocols import Keep, ResourceEventHandler, Transform
 from tfoperator.informers.reflector.reflector import Reflector
 from tfoperator.informers.store.indexer import Indexer
@@ -154,8 +154,7 @@ class SharedInformer(Generic[T]):
                 metrics=self._metrics,
             )
             if self._started:
-                for obj in self.indexer.list():
-                    delivery.push(Notification(Notice.INITIAL, obj))
+                delivery.push([Notification(Notice.INITIAL, obj) for obj in self.indexer.list()])
                 if self._fifo.synced:
                     delivery.upstream_synced()
                 delivery.start()
@@ -249,30 +248,38 @@ class SharedInformer(Generic[T]):
                 self._failure = error
                 self._state.notify_all()
 
-    def _process(self, delta: Delta[T]) -> None:
+    def _process(self, deltas: Sequence[Delta[T]]) -> None:
         with self._state:
-            if delta.type is DeltaType.REPLACED:
-                self._replace(delta.objects)
-            elif delta.type is DeltaType.UPSERTED:
-                (obj,) = delta.objects
-                old = self.indexer.add(obj)
-                self._processor.upserted(old, obj, initial=False)
+            if deltas[0].type is DeltaType.REPLACED:  # which comes by itself
+                self._replace(deltas[0].objects)
             else:
+                self._apply(deltas)
+
+    def _apply(self, deltas: Sequence[Delta[T]]) -> None:
+        notifications: list[Notification[T]] = []
+        try:
+            for delta in deltas:
                 (obj,) = delta.objects
-                self.indexer.delete(obj.metadata.key)
-                self._processor.deleted(obj, final_state_unknown=False)
+                if delta.type is DeltaType.DELETED:
+                    self.indexer.delete(obj.metadata.key)
+                    notifications.append(Notification(Notice.DELETED, obj))
+                elif (notification := upserted(self.indexer.add(obj), obj)) is not None:
+                    notifications.append(notification)
+        finally:
+            # Also if an index function raises: the handlers hear of all that the cache shows.
+            self._processor.tell(notifications)
 
     def _replace(self, objects: Sequence[T]) -> None:
         old = self.indexer.replace(objects)
         for key, obj in old.items():
             if self.indexer.get(key) is None:
-                self._processor.deleted(obj, final_state_unknown=True)
+                self._processor.tell([Notification(Notice.LOST, obj)])
         # A relist shows every object, so it does for a resync that is due.
         resyncing = self._processor.take_due(self._clock.monotonic())
         initial = not self._fifo.synced
         for obj in self.indexer.list():
             before = old.get(obj.metadata.key)
-            self._processor.upserted(before, obj, initial=initial, resyncing=resyncing)
+            self._processor.relisted(before, obj, initial=initial, resyncing=resyncing)
 
     def _announce_sync(self) -> None:
         with self._state:

@@ -83,6 +83,13 @@ class WatchStream(Protocol[T]):
         """Yield events in order."""
         ...
 
+    def batches(self) -> Iterator[Sequence[WatchEvent[T]]]:
+        """The same events, those together that came together, some hundred at most.
+
+        An error comes after what came before it.
+        """
+        ...
+
     def close(self) -> None:
         """End the watch and its socket at once, waking a reader. Idempotent, thread-safe, does not block."""
         ...

@@ -6,7 +6,7 @@ deadlines: for the next event or bookmark (API servers send a bookmark about onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -24,6 +24,9 @@ MAX_LINE_BYTES = 16 << 20
 
 _BATCH_BYTES = 1 << 20
 """What is read at once, about: some hundred events. (One that is longer comes in pieces, as ever.)"""
+
+_BATCH_EVENTS = 100
+"""So many events of one read are decoded at a time: who reads the watch has the first before the last is decoded."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -75,7 +78,7 @@ class LineSplitter:
         if first:
             self._parts.append(first)
             self._size += len(first)
-        if self._size > self._limit or any(len(line) > self._limit for line in lines):
+        if self._size > self._limit or max(map(len, lines), default=0) > self._limit:
             raise MalformedResponse(f"a line of the watch is longer than {self._limit} bytes, which is the limit")
         return [line for line in lines if line]
 
@@ -136,12 +139,21 @@ class HttpWatch(Generic[T]):
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
         """Yield events in order, until the server ends the watch or `close()` is called."""
+        for batch in self.batches():
+            for event in batch:
+                if self._stop.is_set():
+                    return
+                yield event
+
+    def batches(self) -> Iterator[Sequence[WatchEvent[T]]]:
+        """The same events, those together that one read has brought, a hundred at most."""
         try:
             while data := self._read():
-                for line in self._lines.feed(data):
+                lines = self._lines.feed(data)
+                for begin in range(0, len(lines), _BATCH_EVENTS):
                     if self._stop.is_set():
                         return
-                    yield self._event(line)
+                    yield from self._decoded(lines[begin : begin + _BATCH_EVENTS])
             if self._lines.pending and not self._stop.is_set():
                 raise TransportError("the server closed the connection in the middle of an event")
         except KubeError as error:
@@ -165,6 +177,18 @@ class HttpWatch(Generic[T]):
         if not self._is_initial and len(data) < _BATCH_BYTES:
             self._next_read = self._clock.monotonic() + self._batch_period
         return data
+
+    def _decoded(self, lines: Sequence[bytes]) -> Iterator[Sequence[WatchEvent[T]]]:
+        """What the lines say, at once. If one makes no sense: what those before it say, and then the error."""
+        events: list[WatchEvent[T]] = []
+        try:
+            for line in lines:
+                events.append(self._event(line))
+        except Exception:
+            if events:
+                yield events
+            raise
+        yield events
 
     def _event(self, line: bytes) -> WatchEvent[T]:
         head = line[: line.find(b"{", 1)]

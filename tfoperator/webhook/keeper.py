@@ -16,7 +16,7 @@ from datetime import timedelta
 from tfoperator.api.webhook_names import CRD_NAME
 from tfoperator.certificates import CertificateError, KeyPair, split
 from tfoperator.clock import Clock
-from tfoperator.informers import Reflector
+from tfoperator.informers import Delta, DeltaType, Reflector
 from tfoperator.keyring import ForeignSecret, Keyring, KeyringSecret, is_due, new_keyring, renewed
 from tfoperator.kube import by_name
 from tfoperator.kube.errors import ConflictError, KubeError
@@ -222,11 +222,11 @@ class _Latest:
     def __init__(self, take: Callable[[CrdView | None], None]) -> None:
         self._take = take
 
-    def upsert(self, obj: CrdView) -> None:
-        self._take(obj)
-
-    def delete(self, obj: CrdView) -> None:  # noqa: ARG002 - the protocol's
-        self._take(None)
+    def apply(self, deltas: Sequence[Delta[CrdView]]) -> None:
+        """It has been added or changed, or is gone."""
+        for delta in deltas:
+            (crd,) = delta.objects
+            self._take(None if delta.type is DeltaType.DELETED else crd)
 
     def replace(self, objects: Sequence[CrdView]) -> None:
         self._take(objects[0] if objects else None)

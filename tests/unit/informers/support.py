@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from tfoperator.informers import Delta, DeltaType
 from tfoperator.kube.errors import KubeError, Status, StatusCause, StatusDetails, TransportError, error_from_status
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
 from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
@@ -99,18 +100,33 @@ Step = WatchEvent[Any] | Exception | Callable[[], None]
 
 
 class ScriptedStream:
-    """Yields the events of a script, runs its functions, raises its exceptions, and ends where the script ends."""
+    """Yields the events of a script, runs its functions, raises its exceptions, and ends where the script ends.
+
+    Up to `batch_size` events come together if nothing is between them.
+    """
+
+    batch_size = 1
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
         self.closed = False
 
     def __iter__(self) -> Iterator[WatchEvent[Any]]:
-        for step in self._steps:
-            if self.closed:
-                return
+        for batch in self.batches():
+            for event in batch:
+                if self.closed:
+                    return
+                yield event
+
+    def batches(self) -> Iterator[Sequence[WatchEvent[Any]]]:
+        steps = deque(self._steps)
+        while steps and not self.closed:
+            step = steps.popleft()
             if isinstance(step, WatchEvent):
-                yield step
+                batch = [step]
+                while len(batch) < self.batch_size and steps and isinstance(steps[0], WatchEvent):
+                    batch.append(steps.popleft())  # type: ignore[arg-type]  # mypy forgets what steps[0] is
+                yield batch
             elif isinstance(step, Exception):
                 raise step
             else:
@@ -168,15 +184,19 @@ class RecordingSink:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
+        self.sizes: list[int] = []  # of the batches that were not empty
         self.state: dict[str, Any] = {}
 
-    def upsert(self, obj: Any) -> None:
-        self.calls.append(("upsert", obj.metadata.name))
-        self.state[obj.metadata.key] = obj
-
-    def delete(self, obj: Any) -> None:
-        self.calls.append(("delete", obj.metadata.name))
-        self.state.pop(obj.metadata.key, None)
+    def apply(self, deltas: Sequence[Delta[Any]]) -> None:
+        self.sizes += [len(deltas)] if deltas else []
+        for delta in deltas:
+            (obj,) = delta.objects
+            if delta.type is DeltaType.DELETED:
+                self.calls.append(("delete", obj.metadata.name))
+                self.state.pop(obj.metadata.key, None)
+            else:
+                self.calls.append(("upsert", obj.metadata.name))
+                self.state[obj.metadata.key] = obj
 
     def replace(self, objects: Sequence[Any]) -> None:
         self.calls.append(("replace", sorted(obj.metadata.name for obj in objects)))
@@ -200,13 +220,26 @@ class LiveStream:
             self._queue.put(item)
 
     def __iter__(self) -> Iterator[WatchEvent[Any]]:
-        while not self.closed.is_set():
-            item = self._queue.get()
-            if item is None or self.closed.is_set():
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[Sequence[WatchEvent[Any]]]:
+        """What is there already comes together."""
+        while True:
+            items = [self._queue.get()]
+            while not self._queue.empty():
+                items.append(self._queue.get())
+            ends = (number for number, item in enumerate(items) if not isinstance(item, WatchEvent))
+            end = next(ends, None)
+            if self.closed.is_set():
                 return
-            if isinstance(item, Exception):
-                raise item
-            yield item
+            events = [item for item in items[:end] if isinstance(item, WatchEvent)]
+            if events:
+                yield events
+            if end is not None:
+                if isinstance(error := items[end], Exception):
+                    raise error
+                return
 
     def close(self) -> None:
         self.closed.set()

@@ -70,6 +70,11 @@ class InformerMachine(RuleBasedStateMachine):
         self.server.remove(name)
         self.server.put(name)
 
+    @rule(changes=st.lists(st.tuples(NAMES, st.booleans()), min_size=2, max_size=20))
+    def much_happens_at_once(self, changes: list[tuple[str, bool]]) -> None:
+        for name, there in changes:
+            self.server.put(name) if there else self.server.remove(name)
+
     @rule()
     def history_is_compacted(self) -> None:
         self.server.compact()

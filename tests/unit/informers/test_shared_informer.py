@@ -12,6 +12,8 @@ from tests.support.threads import InThread, run_at_once
 from tests.unit.informers.support import Server, View, api_error, pod
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
+    Delta,
+    DeltaType,
     IndexConflict,
     IndexFunctionError,
     InformerMetrics,
@@ -439,7 +441,7 @@ def test_a_resync_comes_in_time_though_changes_never_cease(make: Make, server: S
         if informer.has_synced and changes < 200:
             changes += 1
             clock.advance(1)
-            informer._fifo.upsert(pod("busy", 1000 + changes))
+            informer._fifo.apply([Delta(DeltaType.UPSERTED, (pod("busy", 1000 + changes),))])
         return []
 
     server.put("quiet")
@@ -627,6 +629,53 @@ def test_an_index_function_that_fails_ends_the_informer_visibly(
     eventually(lambda: server.open_watches == 0)
 
 
+def test_what_came_in_a_batch_before_an_index_function_failed_is_told(make: Make, server: Server) -> None:
+    def by_colour(obj: Pod) -> Sequence[str]:
+        if obj.metadata.name == "bad":
+            raise KeyError("colour")
+        return ("red",)
+
+    server.put("a")
+    informer, view = watched(make, indexers={"colour": by_colour})
+    assert informer.wait_for_sync(5)
+    changes = [pod("a", 10), pod("b", 11), pod("bad", 12), pod("c", 13)]
+    informer._fifo.apply([Delta(DeltaType.UPSERTED, (obj,)) for obj in changes])
+    eventually(lambda: informer.failure)
+    eventually(lambda: view.calls == [("add", "a"), ("update", "a"), ("add", "b")])
+    assert view.state == {"ns/a": "10", "ns/b": "11"}
+    assert {obj.metadata.name for obj in informer.indexer.list()} == {"a", "b"}
+
+
+def test_a_batch_is_told_in_its_order_and_without_what_changed_nothing(make: Make, server: Server) -> None:
+    server.put("a")
+    informer, view = watched(make)
+    assert informer.wait_for_sync(5)
+    (held,) = informer.indexer.list()
+    informer._fifo.apply(
+        [
+            Delta(DeltaType.UPSERTED, (held,)),
+            Delta(DeltaType.UPSERTED, (pod("b", 11),)),
+            Delta(DeltaType.DELETED, (pod("a", 12),)),
+            Delta(DeltaType.UPSERTED, (pod("b", 13),)),
+            Delta(DeltaType.UPSERTED, (pod("a", 14),)),
+        ]
+    )
+    told = [("add", "b"), ("delete", "a"), ("update", "b"), ("add", "a")]
+    eventually(lambda: view.calls == [("add", "a"), *told])
+    assert view.wrong == []
+    assert view.flags == [True, False, False, False]
+
+
+def test_a_handler_that_stops_the_informer_amid_a_batch_hears_nothing_more_of_it(make: Make) -> None:
+    view = View(added=lambda _: informer.signal_stop())
+    informer = make(view)
+    synced(informer)
+    informer._fifo.apply([Delta(DeltaType.UPSERTED, (pod(f"pod-{number}", number),)) for number in range(1, 50)])
+    eventually(lambda: informer.stopped)
+    assert informer.stop(60)
+    assert view.calls == [("add", "pod-1")]
+
+
 def test_objects_are_transformed_before_they_are_stored(make: Make, server: Server) -> None:
     server.put("a")
 
@@ -660,8 +709,8 @@ class Counting(InformerMetrics):
     def watch_failed(self, informer: str, reason: str) -> None:
         self.seen.append(("watch failed", informer, reason))
 
-    def event_received(self, informer: str, event_type: str) -> None:
-        self.seen.append(("event", informer, str(event_type)))
+    def events_received(self, informer: str, event_type: str, count: int) -> None:
+        self.seen.append(("events", informer, str(event_type), count))
 
     def store_size(self, informer: str, read: Callable[[], int]) -> None:
         self.size = read
@@ -685,10 +734,10 @@ def test_what_an_informer_does_can_be_measured(make: Make, server: Server, clock
     assert metrics.seen == [
         ("watch failed", "pods", "ConnectionRefused"),
         ("watch started", "pods"),
-        ("event", "pods", "ADDED"),
-        ("event", "pods", "BOOKMARK"),
+        ("events", "pods", "ADDED", 1),
+        ("events", "pods", "BOOKMARK", 1),
         ("list", "pods", 1),
-        ("event", "pods", "DELETED"),
+        ("events", "pods", "DELETED", 1),
         ("watch finished", "pods", 3),
     ]
 

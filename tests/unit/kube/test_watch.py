@@ -243,6 +243,52 @@ def line(name: str) -> bytes:
     return json.dumps(event("ADDED", name=name)).encode() + b"\n"
 
 
+def watch_of(*pieces: bytes) -> HttpWatch[PartialObject]:
+    stream: Any = Pieces(*pieces)
+    return HttpWatch(stream, DECODE, what="w", read_deadline=90, total_deadline=330, clock=FakeClock())
+
+
+def test_what_one_read_brings_comes_together_but_for_a_flood() -> None:
+    flood = b"".join(line(f"pod-{number}") for number in range(250))
+    with watch_of(line("a") + line("b"), line("c")[:9], line("c")[9:], flood) as watch:
+        batches = list(watch.batches())
+    assert [len(batch) for batch in batches] == [2, 1, 100, 100, 50]
+    names = [event.object.metadata.name for batch in batches for event in batch if event.object]
+    assert names == ["a", "b", "c", *(f"pod-{number}" for number in range(250))]
+
+
+@given(st.lists(st.sampled_from([line("a"), b"nonsense\n", b"\n"]), max_size=7), st.integers(1, 100))
+def test_what_came_before_a_line_that_makes_no_sense_is_not_lost(lines: list[bytes], size: int) -> None:
+    data = b"".join(lines)
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    good = lines.index(b"nonsense\n") if b"nonsense\n" in lines else len(lines)
+    seen: list[WatchEvent[PartialObject]] = []
+    broken = False
+    try:
+        for batch in watch_of(*pieces).batches():
+            seen.extend(batch)
+    except MalformedResponse:
+        broken = True
+    assert broken == (good < len(lines))
+    assert len(seen) == lines[:good].count(line("a"))
+
+
+def test_a_watch_that_is_closed_amid_a_flood_ends_with_the_batch() -> None:
+    watch = watch_of(line("a") * 250)
+    sizes = []
+    for batch in watch.batches():
+        sizes.append(len(batch))
+        watch.close()
+    assert sizes == [100]
+
+
+def test_a_line_that_makes_no_sense_behind_a_close_is_no_error() -> None:
+    watch = watch_of(line("a") + b"nonsense\n")
+    for batch in watch.batches():
+        assert len(batch) == 1
+        watch.close()
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.informers.fifo import Delta, DeltaType
 from tfoperator.informers.metrics import InformerMetrics
 from tfoperator.informers.protocols import Cancellable, Keep, Sink, Transform
 from tfoperator.informers.reflector.backoff import ANSWERED_CAP, LONGEST_WISH, OUTAGE_CAP, Backoff
@@ -178,29 +180,36 @@ class Reflector(Generic[T]):
     def _drain(self, watch: Watch[T]) -> KubeError | None:
         """Apply a watch's events until it ends; returns what ended it, None for a clean end."""
         try:
-            for event in watch:
-                self._apply(event)
+            for events in watch:
+                self._apply(events)
         except KubeError as error:
             return error
         return None
 
-    def _apply(self, event: WatchEvent[T]) -> None:
-        if event.type is WatchEventType.BOOKMARK:
-            self._last_version = event.resource_version or self._last_version
-            return
-        obj = event.object
-        if not isinstance(obj, HasMetadata):
-            logger.warning("%s: skipped a %s event with %s for an object", self._name, event.type, type(obj).__name__)
-            return
-        version = obj.metadata.resource_version
-        if self._keep is None or self._keep(obj.metadata.namespace):
-            if self._transform is not None:
-                obj = self._transform(obj)
-            if event.type is WatchEventType.DELETED:
-                self._sink.delete(obj)
-            else:
-                self._sink.upsert(obj)
-        self._last_version = version or self._last_version
+    def _apply(self, events: Iterable[WatchEvent[T]]) -> None:
+        deltas: list[Delta[T]] = []
+        version = self._last_version
+        try:
+            for event in events:
+                if event.type is WatchEventType.BOOKMARK:
+                    version = event.resource_version or version
+                    continue
+                obj = event.object
+                if not isinstance(obj, HasMetadata):
+                    what = type(obj).__name__
+                    logger.warning("%s: skipped a %s event with %s for an object", self._name, event.type, what)
+                    continue
+                reached = obj.metadata.resource_version
+                if self._keep is None or self._keep(obj.metadata.namespace):
+                    if self._transform is not None:
+                        obj = self._transform(obj)
+                    kind = DeltaType.DELETED if event.type is WatchEventType.DELETED else DeltaType.UPSERTED
+                    deltas.append(Delta(kind, (obj,)))
+                version = reached or version
+        finally:
+            # Also if a transform raises: the sink gets what came before.
+            self._sink.apply(deltas)
+            self._last_version = version
 
     # --- filling
 
@@ -294,20 +303,23 @@ class Reflector(Generic[T]):
     def _collect(self, watch: Watch[T], started: float) -> bool:
         """Gather initial events until the bookmark that ends them, then fill. False if the watch ended before."""
         state: dict[str, T] = {}
-        for event in watch:
-            if event.type is WatchEventType.BOOKMARK:
-                if event.initial_events_end:
-                    self._fill(list(state.values()), event.resource_version, started)
-                    return True
-            elif isinstance(obj := event.object, HasMetadata):
-                if self._keep is not None and not self._keep(obj.metadata.namespace):
-                    continue
-                if self._transform is not None:
-                    obj = self._transform(obj)
-                if event.type is WatchEventType.DELETED:
-                    state.pop(obj.metadata.key, None)
-                else:
-                    state[obj.metadata.key] = obj
+        for batch in watch:
+            events = iter(batch)
+            for event in events:
+                if event.type is WatchEventType.BOOKMARK:
+                    if event.initial_events_end:
+                        self._fill(list(state.values()), event.resource_version, started)
+                        self._apply(events)  # what has come behind it
+                        return True
+                elif isinstance(obj := event.object, HasMetadata):
+                    if self._keep is not None and not self._keep(obj.metadata.namespace):
+                        continue
+                    if self._transform is not None:
+                        obj = self._transform(obj)
+                    if event.type is WatchEventType.DELETED:
+                        state.pop(obj.metadata.key, None)
+                    else:
+                        state[obj.metadata.key] = obj
         return False
 
     def _fill(self, objects: list[T], version: str, started: float) -> None:

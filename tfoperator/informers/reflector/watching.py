@@ -5,7 +5,7 @@ A watch's ERROR event and a refused request mean the same things, so they leave 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
 from tfoperator.clock import Clock
@@ -20,15 +20,20 @@ _SHORT = 1.0
 """Seconds. A watch that ends sooner and without an event is a fault of the server, however cleanly it ended."""
 
 
-class Watch(Generic[T]):
-    """An accepted watch. Iterate in one thread, in several `for` loops if need be; `close()` from any.
+_COUNTED = (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED, WatchEventType.BOOKMARK)
 
-    Iteration raises what `WatchStream` does, and the ApiError in an ERROR event.
+
+class Watch(Generic[T]):
+    """An accepted watch: batches of events, some of them empty.
+
+    Iterate in one thread, in several `for` loops if need be; `close()` from any. Iteration raises what `WatchStream`
+    does, and the ApiError in an ERROR event, after what came before that.
     """
 
     def __init__(self, stream: WatchStream[T], *, name: str, clock: Clock, metrics: InformerMetrics) -> None:
         self._stream = stream
-        self._events: Iterator[WatchEvent[T]] | None = None
+        self._batches: Iterator[Sequence[WatchEvent[T]]] | None = None
+        self._error: Status | None = None  # of an ERROR event behind the batch that was returned last
         self._name = name
         self._clock = clock
         self._metrics = metrics
@@ -37,19 +42,26 @@ class Watch(Generic[T]):
         self._finished = False
         metrics.watch_started(name)
 
-    def __iter__(self) -> Iterator[WatchEvent[T]]:
+    def __iter__(self) -> Iterator[Sequence[WatchEvent[T]]]:
         return self
 
-    def __next__(self) -> WatchEvent[T]:
+    def __next__(self) -> Sequence[WatchEvent[T]]:
+        if self._error is not None:
+            raise error_from_status(self._error, "watch")
         # One iterator for the whole life: a stream may be a generator, which can't be started twice.
-        if self._events is None:
-            self._events = iter(self._stream)
-        event = next(self._events)
-        if event.type is WatchEventType.ERROR:
-            raise error_from_status(event.status or Status(message="ERROR event without a status"), "watch")
-        self._count += 1
-        self._metrics.event_received(self._name, event.type)
-        return event
+        if self._batches is None:
+            self._batches = iter(self._stream.batches())
+        batch = next(self._batches)
+        types = [event.type for event in batch]
+        if WatchEventType.ERROR in types:
+            at = types.index(WatchEventType.ERROR)
+            self._error = batch[at].status or Status(message="ERROR event without a status")
+            batch, types = batch[:at], types[:at]
+        self._count += len(types)
+        for kind in _COUNTED:
+            if count := types.count(kind):
+                self._metrics.events_received(self._name, kind, count)
+        return batch
 
     @property
     def fruitless(self) -> bool:

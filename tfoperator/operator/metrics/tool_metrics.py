@@ -102,7 +102,7 @@ class InformerMetrics(informers.InformerMetrics):
         )
         # One writer per informer (its reflector's thread); replaced whole, so a scrape may read at any time.
         self._heard_at: dict[str, float] = {}
-        # Every event is counted, and to find the child by its labels would take longer than to count.
+        # Found here, since to find a child by its labels takes longer than to count.
         self._counted: dict[tuple[str, str], Counter] = {}
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the protocol's
@@ -123,12 +123,12 @@ class InformerMetrics(informers.InformerMetrics):
     def watch_failed(self, informer: str, reason: str) -> None:
         self._failures.labels(informer, "watch", reason).inc()
 
-    def event_received(self, informer: str, event_type: str) -> None:
+    def events_received(self, informer: str, event_type: str, count: int) -> None:
         key = (informer, event_type)
         found = self._counted.get(key)
         if found is None:
             found = self._counted[key] = self._events.labels(*key)
-        found.inc()
+        found.inc(count)
         self._heard(informer)
 
     def store_size(self, informer: str, read: Callable[[], int]) -> None:

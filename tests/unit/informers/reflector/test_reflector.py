@@ -14,6 +14,7 @@ from tests.unit.informers.support import (
     ImpatientClock,
     RecordingSink,
     Script,
+    ScriptedStream,
     Server,
     Step,
     added,
@@ -26,10 +27,17 @@ from tests.unit.informers.support import (
     pod,
     synced,
 )
-from tfoperator.informers import Reflector
+from tfoperator.informers import InformerMetrics, Reflector
 from tfoperator.kube.errors import AnswerTooLarge, ConnectionRefused, TransportError
 from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
 from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType
+
+
+@pytest.fixture(params=[1, 2, 100], ids=lambda size: f"batches of {size}", autouse=True)
+def batch_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """What holds, holds however many events come together."""
+    monkeypatch.setattr(ScriptedStream, "batch_size", request.param)
+    return int(request.param)
 
 
 class Run:
@@ -435,6 +443,52 @@ def test_a_relist_on_request_asks_for_the_newest_state_at_once() -> None:
     assert script.watched_versions == ["5", "6", "9"]
     assert sink.names == ["a"]
     assert clock.waits == []
+
+
+def test_a_transform_that_fails_amid_a_batch_takes_nothing_from_what_came_before() -> None:
+    def transform(obj: Any) -> Any:
+        if obj.metadata.name == "bad":
+            raise ValueError("transform")
+        return obj
+
+    run = Run(
+        lists=[page(version=5), page(version=9)],
+        watches=[[added(pod("a", 6)), deleted(pod("b", 7)), added(pod("bad", 8)), added(pod("c", 9))]],
+        transform=transform,
+    )
+    assert run.sink.calls == [("replace", []), ("upsert", "a"), ("delete", "b"), ("replace", [])]
+    assert run.script.listed_versions == ["0", "7"], "up to there the sink had everything"
+
+
+def test_an_error_amid_a_batch_takes_nothing_from_what_came_before_and_nothing_that_follows_counts() -> None:
+    run = Run(
+        lists=[page(version=5)],
+        watches=[[added(pod("a", 6)), bookmark(7), error_event(429), added(pod("b", 8))], [bookmark(9)]],
+    )
+    assert run.sink.calls == [("replace", []), ("upsert", "a")]
+    assert run.script.watched_versions == ["5", "7"]
+
+
+def test_what_comes_together_is_counted_by_type_and_reaches_the_sink_together(batch_size: int) -> None:
+    class Counting(InformerMetrics):
+        def __init__(self) -> None:
+            self.seen: list[tuple[str, int]] = []
+
+        def events_received(self, informer: str, event_type: str, count: int) -> None:
+            self.seen.append((str(event_type), count))
+
+    metrics = Counting()
+    events = [added(pod("a", 6)), modified(pod("a", 7)), added(pod("b", 8)), bookmark(9), error_event(500)]
+    run = Run(lists=[page(version=5)], watches=[events], metrics=metrics)
+    assert run.sink.sizes == {1: [1, 1, 1], 2: [2, 1], 100: [3]}[batch_size]
+    assert (
+        metrics.seen
+        == {
+            1: [("ADDED", 1), ("MODIFIED", 1), ("ADDED", 1), ("BOOKMARK", 1)],
+            2: [("ADDED", 1), ("MODIFIED", 1), ("ADDED", 1), ("BOOKMARK", 1)],
+            100: [("ADDED", 2), ("MODIFIED", 1), ("BOOKMARK", 1)],
+        }[batch_size]
+    )
 
 
 def test_a_transform_that_fails_among_initial_events_leaves_no_watch_open() -> None:

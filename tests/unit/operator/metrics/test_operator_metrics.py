@@ -106,7 +106,7 @@ def test_an_informer_shows_its_freshness_relists_and_backlog() -> None:
     metrics = OperatorMetrics()
     informer = metrics.informers
     informer.list_finished("pods", 0.2, 100)
-    informer.event_received("pods", "MODIFIED")
+    informer.events_received("pods", "MODIFIED", 3)
     informer.handler_backlog("pods", "controller", lambda: 7)
     informer.store_size("pods", lambda: 100)
     informer.watch_failed("pods", "Expired")
@@ -115,7 +115,7 @@ def test_an_informer_shows_its_freshness_relists_and_backlog() -> None:
     assert 0 <= found['tfoperator_informer_last_event_age_seconds{informer="pods"}'] < 60
     assert found['tfoperator_informer_handler_backlog{handler="controller",informer="pods"}'] == 7
     assert found['tfoperator_informer_objects{informer="pods"}'] == 100
-    assert found['tfoperator_informer_events_total{informer="pods",type="MODIFIED"}'] == 1
+    assert found['tfoperator_informer_events_total{informer="pods",type="MODIFIED"}'] == 3
     assert found['tfoperator_informer_failures_total{informer="pods",reason="Expired",verb="watch"}'] == 1
 
 
