@@ -133,7 +133,14 @@ class Delivery(Generic[T]):
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while (notification := self._next()) is not None:
+        while True:
+            try:
+                # Without the lock: in a burst there is nothing to wait for, and taking is one atomic step.
+                notification = self._buffer.popleft()
+            except IndexError:
+                if self._wait():
+                    continue
+                return
             try:
                 self._call(notification)
             except Exception:
@@ -150,16 +157,12 @@ class Delivery(Generic[T]):
                 if notification.notice is Notice.INITIAL:
                     self._initial_done()
 
-    def _next(self) -> Notification[T] | None:
-        try:
-            # Without the lock: in a burst there is nothing to wait for, and taking is one atomic step.
-            return self._buffer.popleft()
-        except IndexError:
-            pass
+    def _wait(self) -> bool:
+        """Wait for a notification; False if the delivery is closed."""
         with self._condition:
             while not self._buffer and not self._closed:
                 self._condition.wait()
-            return None if self._closed else self._buffer.popleft()
+            return not self._closed
 
     def _call(self, notification: Notification[T]) -> None:
         notice, obj = notification.notice, notification.obj

@@ -29,7 +29,8 @@ class DelayingQueue(Queue[T]):
 
     def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: MetricsProvider | None = None) -> None:
         super().__init__(name=name, clock=clock, metrics=metrics)
-        self._changed = threading.Condition()  # guards the fields below; never held together with Queue's lock
+        self._delay_lock = threading.Lock()  # guards the fields below; never held together with Queue's lock
+        self._changed = threading.Condition(self._delay_lock)  # something is due earlier than before, or it is the end
         self._sequence = count()
         # An item that is re-added with an earlier deadline leaves its old heap entry behind; an entry counts only
         # if its sequence number is the one in _due.
@@ -44,11 +45,14 @@ class DelayingQueue(Queue[T]):
         If it is already waiting for its time, the earlier of both times holds. Ignored after shutdown. Counts as a
         retry, like every delayed add in client-go, unless the caller says that it only waits for more to come.
         """
-        with self._changed:
+        deadline = self._clock.monotonic() + seconds
+        with self._delay_lock:
             if self._stopped:
                 return
             if seconds > 0:
-                self._schedule(item, self._clock.monotonic() + seconds)
+                known = self._due.get(item)
+                if known is None or known[0] > deadline:
+                    self._schedule(item, deadline)
         if is_retry:
             self._retries.inc()
         if seconds <= 0:
@@ -57,7 +61,7 @@ class DelayingQueue(Queue[T]):
     @property
     def delayed(self) -> int:
         """How many items wait for their time."""
-        with self._changed:
+        with self._delay_lock:
             return len(self._due)
 
     def shut_down(self) -> None:
@@ -71,9 +75,6 @@ class DelayingQueue(Queue[T]):
         return super().shut_down_with_drain(timeout)
 
     def _schedule(self, item: T, deadline: float) -> None:
-        known = self._due.get(item)
-        if known is not None and known[0] <= deadline:
-            return
         entry = (deadline, next(self._sequence))
         self._due[item] = entry
         heapq.heappush(self._heap, (*entry, item))
@@ -89,7 +90,7 @@ class DelayingQueue(Queue[T]):
             self._changed.notify_all()
 
     def _stop_delaying(self) -> None:
-        with self._changed:
+        with self._delay_lock:
             self._stopped = True
             self._heap.clear()
             self._due.clear()
@@ -101,7 +102,7 @@ class DelayingQueue(Queue[T]):
 
     def _deliver(self) -> None:
         while True:
-            with self._changed:
+            with self._delay_lock:
                 while not self._stopped and not (ready := self._take_due()):
                     self._clock.wait_until(self._changed, self._heap[0][0] if self._heap else None)
                 if self._stopped:

@@ -111,11 +111,11 @@ class OwnedObjectHandler(Generic[T]):
         owner = meta.controller
         if meta.deletion_timestamp is not None:
             # After a restart an object may first be seen on its way out.
-            self._observe_deletion(meta)
+            self._observe_deletion(meta, owner)
         elif owner is not None:
             replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")
             self._expectations.creation_observed(expectation_key(owner.uid, replica_type, self._kind))
-        self._enqueue_job_of(meta)
+        self._enqueue_job_of(meta, owner)
 
     def on_update(self, old: T, new: T) -> None:
         """An object changed; what nobody reads (the views are equal) changes nothing."""
@@ -125,27 +125,30 @@ class OwnedObjectHandler(Generic[T]):
             return
         if _same_view(old, new):
             return
-        if new.metadata.deletion_timestamp is not None:
-            self._observe_deletion(new.metadata)
-        if old.metadata.owner_references != new.metadata.owner_references:
-            self._enqueue_job_of(old.metadata)
-        self._enqueue_job_of(new.metadata, urgent=_has_failed(new) and not _has_failed(old))
+        meta = new.metadata
+        owner = meta.controller
+        if meta.deletion_timestamp is not None:
+            self._observe_deletion(meta, owner)
+        if old.metadata.owner_references != meta.owner_references:
+            self._enqueue_job_of(old.metadata, old.metadata.controller)
+        self._enqueue_job_of(meta, owner, urgent=_has_failed(new) and not _has_failed(old))
 
     def on_delete(self, obj: T, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
         """An object is gone, and its name is free: a job may wait for that whose predecessor of its name owned it."""
-        was_last = self._observe_deletion(obj.metadata)
-        self._enqueue_job_of(obj.metadata, of_any_uid=True, urgent=was_last)
+        owner = obj.metadata.controller
+        was_last = self._observe_deletion(obj.metadata, owner)
+        self._enqueue_job_of(obj.metadata, owner, of_any_uid=True, urgent=was_last)
 
-    def _observe_deletion(self, meta: ObjectMeta) -> bool:
+    def _observe_deletion(self, meta: ObjectMeta, owner: OwnerReference | None) -> bool:
         """Whether it was the last one that was awaited."""
-        owner = meta.controller
         if owner is None:
             return False
         replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")
         return self._expectations.deletion_observed(expectation_key(owner.uid, replica_type, self._kind), meta.uid)
 
-    def _enqueue_job_of(self, meta: ObjectMeta, *, of_any_uid: bool = False, urgent: bool = False) -> None:
-        owner = meta.controller
+    def _enqueue_job_of(
+        self, meta: ObjectMeta, owner: OwnerReference | None, *, of_any_uid: bool = False, urgent: bool = False
+    ) -> None:
         name = meta.labels.get(names.LABEL_JOB_NAME, "") if owner is None else _job_name(owner)
         if not name:
             return
