@@ -77,13 +77,14 @@ MAX_REPLICA_INDEX = 2**31 - 2
 """The largest index that an int32 `replicas` can produce; an object whose label is beyond it belongs to no replica."""
 
 _TYPE_BY_LOWER = {replica_type.lower(): replica_type for replica_type in ReplicaType}
+_LOWER_BY_TYPE = {replica_type: lower for lower, replica_type in _TYPE_BY_LOWER.items()}
 
 
 def annotated_count(annotations: Mapping[str, str], key: str) -> int:
     """The number in an annotation, at most MAX_RESTARTS; 0 if there is none, or something else."""
-    text = annotations.get(key)
-    if not text:
+    if key not in annotations:
         return 0
+    text = annotations[key]
     if not (text.isascii() and text.isdigit()) or len(text) > 7:
         return 0
     return min(int(text), MAX_RESTARTS)
@@ -91,7 +92,7 @@ def annotated_count(annotations: Mapping[str, str], key: str) -> int:
 
 def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
     """The name of a replica's pod and of its service: `{job}-{type lower}-{index}`."""
-    return f"{job_name}-{replica_type.lower()}-{index}"
+    return f"{job_name}-{_LOWER_BY_TYPE[replica_type]}-{index}"
 
 
 def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid: str) -> str:
@@ -99,7 +100,7 @@ def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid
 
     UIDs are random UUIDs, so that the piece has 32 random bits: enough among the jobs that share a name.
     """
-    return f"{job_name}-{replica_type.lower()}-{index}-{uid[:_UID_PIECE]}"
+    return f"{job_name}-{_LOWER_BY_TYPE[replica_type]}-{index}-{uid[:_UID_PIECE]}"
 
 
 def unique_name(job_name: str, uid: str) -> str:
@@ -161,7 +162,10 @@ def parse_replica_index(text: str) -> int | None:
 
 def replica_of(labels: Mapping[str, str]) -> tuple[ReplicaType, int] | None:
     """The replica that an object with these labels stands for; None if they don't name one."""
-    return _replica(labels.get(LABEL_REPLICA_TYPE, ""), labels.get(LABEL_REPLICA_INDEX, ""))
+    try:
+        return _replica(labels[LABEL_REPLICA_TYPE], labels[LABEL_REPLICA_INDEX])
+    except KeyError:
+        return None
 
 
 @lru_cache(1 << 14)  # asked for each object in each sync; jobs have the same indexes, and at most 10,000 of a type

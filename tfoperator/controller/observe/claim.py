@@ -53,12 +53,15 @@ T = TypeVar("T", bound=HasMetadata)
 
 def matches(labels: Mapping[str, str], job_name: str) -> bool:
     """Whether these labels are those of an object of the job of this name (in the same namespace)."""
-    return labels.get(names.LABEL_JOB_NAME) == job_name and labels.get(names.LABEL_OPERATOR_NAME) == names.OPERATOR_NAME
+    try:
+        return labels[names.LABEL_JOB_NAME] == job_name and labels[names.LABEL_OPERATOR_NAME] == names.OPERATOR_NAME
+    except KeyError:
+        return False
 
 
 def versions_of(job: TFJob, owned: Iterable[HasMetadata]) -> frozenset[str]:
     """By what a later look tells whether any of these has changed: no two states of any objects share a version."""
-    return frozenset([job.metadata.resource_version, *(one.metadata.resource_version for one in owned)])
+    return frozenset([job.metadata.resource_version, *[one.metadata.resource_version for one in owned]])
 
 
 def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:

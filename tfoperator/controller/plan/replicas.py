@@ -179,11 +179,11 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
     with size 0. A pod whose labels name no replica
     is left out: it stands for nothing, and goes when the job does.
     """
-    by_type: dict[ReplicaType, dict[int, list[Pod]]] = {}
+    by_type: defaultdict[ReplicaType, defaultdict[int, list[Pod]]] = defaultdict(lambda: defaultdict(list))
     for pod in pods:
         replica = replica_of(pod.metadata.labels)
         if replica is not None:
-            by_type.setdefault(replica[0], defaultdict(list))[replica[1]].append(pod)
+            by_type[replica[0]][replica[1]].append(pod)
     groups = []
     specs = job.spec.tf_replica_specs
     job_restarts = job_restarts_so_far(job, pods)
@@ -235,7 +235,8 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
 def _restarts_so_far(pod: Pod) -> int:
     """How often the pod's replica has been restarted, as the pod tells."""
     # One less than the most, so that the next restart can be told from one that is noted already.
-    return min(restarts_before(pod) + restarts_in_place(pod), MAX_RESTARTS - 1)
+    restarts = restarts_before(pod) + restarts_in_place(pod)
+    return restarts if restarts < MAX_RESTARTS else MAX_RESTARTS - 1
 
 
 def _without_pod(group: ReplicaGroup, index: int) -> Replica:
@@ -256,14 +257,14 @@ def _without_pod(group: ReplicaGroup, index: int) -> Replica:
 def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options: PlanOptions) -> Replica:
     noted = group.counts.get(index, 0)
     so_far = _restarts_so_far(pod)
-    replica = Replica(index, pod, ReplicaState.PENDING, max(noted, so_far))
+    replica = Replica(index, pod, ReplicaState.PENDING, noted if noted > so_far else so_far)
     if index in group.completed:
         replica.state = ReplicaState.SUCCEEDED
         return replica
     if index in group.failed_before:
         _fail(replica, ending_of(pod) if pod.status.phase == "Failed" else None)
         return replica
-    if job_restarts_before(pod) < group.job_restarts:
+    if group.job_restarts and job_restarts_before(pod) < group.job_restarts:
         replica.state = ReplicaState.LEAVING
         return replica
     if pod.metadata.deletion_timestamp is not None and (

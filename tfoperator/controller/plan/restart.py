@@ -23,7 +23,7 @@ from tfoperator.api.names import (
 from tfoperator.api.v1.types import RestartPolicy, TFJob
 from tfoperator.controller.plan.options import PlanOptions
 from tfoperator.controller.plan.times import seconds_between
-from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod, PodStatus
+from tfoperator.kube.objects import ContainerStateTerminated, Pod, PodStatus
 
 FIRST_RETRYABLE_EXIT_CODE = 128
 """Exit codes from here on mean a signal or a platform fault under the policy ExitCode (the Go operator's rule)."""
@@ -152,14 +152,21 @@ def job_restarts_before(pod: Pod) -> int:
 
 def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
     """How often all replicas have been restarted together: as the status tells, or a pod if the status is stale."""
-    return max((0, min(job.status.job_restarts, MAX_RESTARTS), *map(job_restarts_before, pods)))
+    number = max(min(job.status.job_restarts, MAX_RESTARTS), 0)
+    for pod in pods:
+        # Nearly no pod has the annotation.
+        if ANNOTATION_JOB_RESTARTS in pod.metadata.annotations:
+            number = max(number, job_restarts_before(pod))
+    return number
 
 
 def restarts_in_place(pod: Pod) -> int:
     """How often the kubelet has restarted the pod's containers, init containers included as in the Go operator."""
-    return sum(_count(c) for c in pod.status.container_statuses) + sum(
-        _count(c) for c in pod.status.init_container_statuses
-    )
+    restarts = 0
+    for container in (*pod.status.container_statuses, *pod.status.init_container_statuses):
+        if container.restart_count > 0:
+            restarts += min(container.restart_count, MAX_RESTARTS)
+    return restarts
 
 
 def restart_delay(restart: int, options: PlanOptions) -> float:
@@ -272,7 +279,3 @@ def _started_at(pod: Pod) -> datetime | None:
     """When that container began which ended badly, by the node's clock; None if none says so."""
     terminated = _decisive_termination(pod)
     return None if terminated is None else terminated.started_at
-
-
-def _count(container: ContainerStatus) -> int:
-    return min(max(container.restart_count, 0), MAX_RESTARTS)

@@ -74,6 +74,8 @@ def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
     if names.LABEL_TENSORBOARD in meta.labels:
         return meta.name == names.tensorboard_name(job.metadata.name)
     replica = names.replica_of(meta.labels)
-    if replica is None:
-        return any(naming.job(job) == meta.name for naming in NAMINGS)
-    return any(naming.replica(job, *replica) == meta.name for naming in NAMINGS)
+    for naming in NAMINGS:
+        name = naming.job(job) if replica is None else naming.replica(job, *replica)
+        if name == meta.name:
+            return True
+    return False

@@ -5,14 +5,15 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from tests.unit.controller.builders import NOW, after, make_pod, terminated, waiting
-from tfoperator.api.names import ANNOTATION_RESTARTS
-from tfoperator.api.v1.types import RestartPolicy
+from tests.unit.controller.builders import NOW, after, make_job, make_pod, terminated, waiting
+from tfoperator.api.names import ANNOTATION_RESTARTS, MAX_RESTARTS
+from tfoperator.api.v1.types import RestartPolicy, TFJobStatus
 from tfoperator.controller.plan import PlanOptions
 from tfoperator.controller.plan.restart import (
     ended_by_deletion,
     ending_of,
     is_permanent,
+    job_restarts_so_far,
     overdue_seconds,
     restart_delay,
     restart_wait,
@@ -237,6 +238,21 @@ def test_restarts_in_place_are_those_of_all_containers() -> None:
     containers = (ContainerStatus(name="a", restart_count=2), ContainerStatus(name="b", restart_count=-7))
     pod = make_pod("Worker-0", containers=containers, init_containers=(ContainerStatus(name="i", restart_count=1),))
     assert restarts_in_place(pod) == 3
+
+
+def test_no_container_counts_for_more_than_the_most() -> None:
+    pod = make_pod("Worker-0", in_place=2**31 - 1)
+    assert restarts_in_place(pod) == MAX_RESTARTS
+
+
+@pytest.mark.parametrize(
+    ("status", "pods", "number"),
+    [(0, [], 0), (2, [0, 1], 2), (1, [0, 3, 2], 3), (-4, [0], 0), (2**31 - 1, [1], MAX_RESTARTS)],
+)
+def test_the_number_of_restarts_of_all_is_the_largest_that_is_told(status: int, pods: list[int], number: int) -> None:
+    job = make_job({"Worker": 3}, status=TFJobStatus(job_restarts=status))
+    told = [make_pod(f"Worker-{index}", job_restarts=count) for index, count in enumerate(pods)]
+    assert job_restarts_so_far(job, told) == number
 
 
 @pytest.mark.parametrize(
