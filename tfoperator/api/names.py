@@ -115,9 +115,8 @@ def job_labels(job_name: str) -> dict[str, str]:
 
 def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_master: bool) -> dict[str, str]:
     """The labels of a replica's pod; its service has the same without the role (`is_master=False`)."""
-    labels = job_labels(job_name)
-    labels[LABEL_REPLICA_TYPE] = replica_type.lower()
-    labels[LABEL_REPLICA_INDEX] = str(index)
+    of_replica = {LABEL_REPLICA_TYPE: _LOWER_BY_TYPE[replica_type], LABEL_REPLICA_INDEX: str(index)}
+    labels = job_labels(job_name) | of_replica
     if is_master:
         labels[LABEL_JOB_ROLE] = JOB_ROLE_MASTER
     return labels

@@ -84,8 +84,8 @@ def is_managed_by_others(job: TFJob) -> bool:
 
 def _without_strangers(observed: Observed) -> Observed:
     """The same without services that look like the job's, and are not: an older operator may have adopted them."""
-    own = tuple(one for one in observed.services if is_service_of(observed.job, one.metadata))
-    return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=own)
+    own = [one for one in observed.services if is_service_of(observed.job, one.metadata)]
+    return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))
 
 
 def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:

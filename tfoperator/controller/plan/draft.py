@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
@@ -55,7 +56,9 @@ class Draft:
         self.gang_is_stuck = False  # whether a scheduler has looked and found no room, which is worth an event
         self.absent: list[str] = []
         self.tensorboard_status = observed.job.status.tensor_board
-        self._replicas: dict[str, list[Action]] = {}  # a service before its pod, by their common name
+        self._replicas: defaultdict[str, list[Action]] = defaultdict(
+            list
+        )  # a service before its pod, by their common name
         self._replaces = False  # whether one of them deletes its predecessor first
         self._deletions: dict[str, Delete] = {}  # by UID
         self._stops: dict[str, Patch] = {}  # by UID
@@ -88,12 +91,12 @@ class Draft:
 
     def create_replica_object(self, creation: Create) -> None:
         """Create a pod or a service of a replica; the service first, since both have the same name."""
-        self._replicas.setdefault(creation.name, []).append(creation)
+        self._replicas[creation.name].append(creation)
 
     def replace(self, pod: Pod, creation: Create) -> None:
         """Delete a failed pod, and create its successor if that succeeds: both have the same name."""
         deletion = _deletion("pods", pod, DeleteReason.RESTART)
-        self._replicas.setdefault(creation.name, []).extend((deletion, creation))
+        self._replicas[creation.name] += (deletion, creation)
         self._replaces = True
 
     def change_pod_group(self, action: Create | Patch) -> None:

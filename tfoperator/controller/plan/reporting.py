@@ -27,6 +27,8 @@ from tfoperator.controller.pods import CHIEF_TYPES
 _MAX_EXIT_EVENTS = 5
 _MAX_LOSSES = 3
 _HAS_POD = (ReplicaState.PENDING, ReplicaState.RUNNING)
+_RUNS = (ReplicaState.RUNNING,)
+_RESTARTS = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
 
 def report_created(draft: Draft) -> None:
@@ -161,7 +163,7 @@ def report_end(draft: Draft, groups: Sequence[ReplicaGroup], failure: str | None
 def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
     """Tell once of a pod template that was changed while pods run that are made from the old one."""
     edited = [group for group in groups if group.type in draft.observed.edited_templates]
-    types = [group.type for group in edited if any(r.state in _HAS_POD for r in group.replicas)]
+    types = [group.type for group in edited if _has_any(group, _HAS_POD)]
     if types:
         draft.event(
             "Warning",
@@ -175,17 +177,19 @@ def _is_running(groups: Sequence[ReplicaGroup]) -> bool:
     """The Go operator's Running: a chief runs; without chiefs any worker; without either, anything."""
     chiefs = [group for group in groups if group.type in CHIEF_TYPES and group.size > 0]
     workers = [group for group in groups if group.type is ReplicaType.WORKER and group.size > 0]
-    return any(r.state is ReplicaState.RUNNING for group in chiefs or workers or groups for r in group.replicas)
+    return any(_has_any(group, _RUNS) for group in chiefs or workers or groups)
+
+
+def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
+    """Whether a replica of the type is in one of these states."""
+    # The generator goes over the others by itself, where `any` would have to resume it for each.
+    return any(True for replica in group.replicas if replica.state in states)
 
 
 def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRestart) -> None:
     """Set Restarting while a replica is on its way to a new pod; Running takes its place when all have theirs."""
     conditions = draft.conditions
-    types = [
-        group.type
-        for group in groups
-        if any(r.state in (ReplicaState.RESTARTING, ReplicaState.VANISHED) for r in group.replicas)
-    ]
+    types = [group.type for group in groups if _has_any(group, _RESTARTS)]
     if restart.causes:
         causes = ", ".join(restart.causes[:_MAX_LOSSES])
         more = f" and {len(restart.causes) - _MAX_LOSSES} more" if len(restart.causes) > _MAX_LOSSES else ""

@@ -51,13 +51,10 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRest
             if may_create and replica.state in _NEEDS_POD:
                 draft.create_replica_object(_creation("pods", group, replica, manifests, restart))
                 creates_pods = True
-            ended = _gone_when_deleted(group, replica, manifests)
             # A gang scheduler may still count the old pod: there its end is waited for.
-            if ended is not None and gang is None and has_service:
-                draft.replace(ended, _creation("pods", group, replica, manifests, restart))
+            replace = gang is None and has_service
+            if replica.wait is not None and _restart(draft, group, replica, manifests, restart, replace=replace):
                 creates_pods = True
-            else:
-                _restart(draft, replica)
         if creates_pods:
             creating.append(group)
         _delete_unwanted(draft, group)
@@ -158,14 +155,30 @@ def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: Replica
     return pod if alone and pod.metadata.name == manifests.name(group, replica.index) else None
 
 
-def _restart(draft: Draft, replica: Replica) -> None:
-    if replica.pod is None or replica.wait is None:
-        return
-    if replica.wait > 0:
-        draft.requeue_in(replica.wait)
-    else:
-        lost = replica.pod.status.phase == "Unknown"
-        draft.delete("pods", replica.pod, DeleteReason.NODE_LOST if lost else DeleteReason.RESTART)
+def _restart(
+    draft: Draft,
+    group: ReplicaGroup,
+    replica: Replica,
+    manifests: ReplicaManifests,
+    restart: JobRestart,
+    *,
+    replace: bool,
+) -> bool:
+    """Let go of the pod of a replica that restarts, once it is time. Returns whether its successor is made with that.
+
+    So it is if that may be (`replace`), and the name is free at once.
+    """
+    ended = _gone_when_deleted(group, replica, manifests)
+    if ended is not None and replace:
+        draft.replace(ended, _creation("pods", group, replica, manifests, restart))
+        return True
+    if replica.pod is not None and replica.wait is not None:
+        if replica.wait > 0:
+            draft.requeue_in(replica.wait)
+        else:
+            lost = replica.pod.status.phase == "Unknown"
+            draft.delete("pods", replica.pod, DeleteReason.NODE_LOST if lost else DeleteReason.RESTART)
+    return False
 
 
 def _services_by_replica(draft: Draft) -> dict[tuple[ReplicaType, int], Service]:
@@ -175,10 +188,10 @@ def _services_by_replica(draft: Draft) -> dict[tuple[ReplicaType, int], Service]
         replica = replica_of(service.metadata.labels)
         if replica is None:
             continue
-        rival = chosen.setdefault(replica, service)
-        if rival is not service:
-            kept, double = sorted((rival, service), key=_precedence)
-            chosen[replica] = kept
+        if replica not in chosen:
+            chosen[replica] = service
+        elif (rival := chosen[replica]) is not service:
+            chosen[replica], double = sorted((rival, service), key=_precedence)
             draft.delete("services", double, DeleteReason.DUPLICATE)
     return chosen
 

@@ -40,63 +40,77 @@ def pod_restart_policy(policy: RestartPolicy, *, together: bool) -> str:
     return "Never" if together or policy is RestartPolicy.EXIT_CODE else str(policy)
 
 
-def pod_body(
-    job: TFJob,
-    template: Template,
-    replica_type: ReplicaType,
-    index: int,
-    *,
-    name: str,
-    restart_policy: str,
-    is_master: bool,
-    env: Mapping[str, str],
-    restarts: int,
-    job_restarts: int,
-    arguments: Sequence[str] = (),
-    subdomain: str = "",
-) -> dict[str, Any]:
-    """The pod of one replica.
+class ReplicaBodies:
+    """Makes the bodies of one replica type's pods and services.
 
-    The template's own labels and annotations are kept, ours win. `env` is added to the training container's own
-    variables, in the place of a TF_CONFIG that the user set: two of the same name would leave the choice to the
-    runtime, and the operator's is the one that holds in the Go operator's pods. Without one (a job of one replica) the
-    user's stays.
-    `arguments` follow the container's own, so that of two of the same name the operator's is read last.
-    With `subdomain`, the name of the job's one service, the pod is found under its own name in that.
+    With `subdomain`, the name of the job's one service, a pod is found under its own name in that.
     """
-    labels = template.labels | replica_labels(job.metadata.name, replica_type, index, is_master=is_master)
-    metadata: dict[str, Any] = {
-        "name": name,
-        "namespace": job.metadata.namespace,
-        "labels": labels,
-        "ownerReferences": [owner_reference(job)],
-    }
-    annotations = template.annotations
-    for key, count in ((ANNOTATION_RESTARTS, restarts), (ANNOTATION_JOB_RESTARTS, job_restarts)):
-        if count:
-            annotations = annotations | {key: str(count)}
-        elif key in annotations:
-            annotations = {name: value for name, value in annotations.items() if name != key}
-    if annotations:
-        metadata["annotations"] = annotations
-    containers = list(template.containers)
-    container = containers[template.container] | {"ports": template.ports}
-    if env:
-        own = [variable for variable in template.env if str(variable.get("name")) not in env]
-        container["env"] = [*own, *({"name": name, "value": value} for name, value in env.items())]
-    if arguments:
-        container["args"] = [*template.args, *arguments]
-    containers[template.container] = container
-    spec = template.spec | {"restartPolicy": restart_policy, "containers": containers}
-    if subdomain:
-        spec |= {"hostname": name, "subdomain": subdomain}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
+    def __init__(
+        self, job: TFJob, template: Template, replica_type: ReplicaType, *, restart_policy: str, subdomain: str = ""
+    ) -> None:
+        self._job = job
+        self._template = template
+        self._type = replica_type
+        self._restart_policy = restart_policy
+        self._subdomain = subdomain
+        self._owners = [owner_reference(job)]
 
-def service_body(job: TFJob, template: Template, replica_type: ReplicaType, index: int, *, name: str) -> dict[str, Any]:
-    """The headless service of one replica; it selects the replica's pod by the labels that both carry."""
-    labels = replica_labels(job.metadata.name, replica_type, index, is_master=False)
-    return _headless_service(job, name, labels, {"ports": template.service_ports})
+    def pod(
+        self,
+        index: int,
+        *,
+        name: str,
+        is_master: bool,
+        env: Mapping[str, str],
+        restarts: int,
+        job_restarts: int,
+        arguments: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """The pod of one replica.
+
+        The template's own labels and annotations are kept, ours win. `env` is added to the training container's own
+        variables, in the place of a TF_CONFIG that the user set: two of the same name would leave the choice to the
+        runtime, and the operator's is the one that holds in the Go operator's pods. Without one (a job of one replica)
+        the user's stays.
+        `arguments` follow the container's own, so that of two of the same name the operator's is read last.
+        """
+        template, meta = self._template, self._job.metadata
+        labels = template.labels | replica_labels(meta.name, self._type, index, is_master=is_master)
+        metadata: dict[str, Any] = {
+            "name": name,
+            "namespace": meta.namespace,
+            "labels": labels,
+            "ownerReferences": self._owners,
+        }
+        annotations = template.annotations
+        for key, count in ((ANNOTATION_RESTARTS, restarts), (ANNOTATION_JOB_RESTARTS, job_restarts)):
+            if count:
+                annotations = annotations | {key: str(count)}
+            elif key in annotations:
+                annotations = {name: value for name, value in annotations.items() if name != key}
+        if annotations:
+            metadata["annotations"] = annotations
+        containers = list(template.containers)
+        container = containers[template.container] | {"ports": template.ports}
+        if env:
+            own = [variable for variable in template.env if str(variable.get("name")) not in env]
+            container["env"] = own + [{"name": name, "value": value} for name, value in env.items()]
+        if arguments:
+            container["args"] = [*template.args, *arguments]
+        containers[template.container] = container
+        spec = template.spec | {"restartPolicy": self._restart_policy, "containers": containers}
+        if self._subdomain:
+            spec |= {"hostname": name, "subdomain": self._subdomain}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def service(self, index: int, *, name: str) -> dict[str, Any]:
+        """The headless service of one replica; it selects the replica's pod by the labels that both carry."""
+        meta = self._job.metadata
+        labels = replica_labels(meta.name, self._type, index, is_master=False)
+        return _headless_service(
+            meta.namespace, name, labels, {"ports": self._template.service_ports}, owners=self._owners
+        )
 
 
 def job_service_body(job: TFJob, *, name: str) -> dict[str, Any]:
@@ -108,18 +122,21 @@ def job_service_body(job: TFJob, *, name: str) -> dict[str, Any]:
     """
     port = {"name": DEFAULT_PORT_NAME, "port": DEFAULT_PORT, "targetPort": DEFAULT_PORT_NAME}
     labels = job_labels(job.metadata.name)
-    return _headless_service(job, name, labels, {"publishNotReadyAddresses": True, "ports": [port]})
+    spec = {"publishNotReadyAddresses": True, "ports": [port]}
+    return _headless_service(job.metadata.namespace, name, labels, spec, owners=[owner_reference(job)])
 
 
-def _headless_service(job: TFJob, name: str, labels: dict[str, str], spec: dict[str, Any]) -> dict[str, Any]:
+def _headless_service(
+    namespace: str, name: str, labels: dict[str, str], spec: dict[str, Any], *, owners: list[dict[str, Any]]
+) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
             "name": name,
-            "namespace": job.metadata.namespace,
+            "namespace": namespace,
             "labels": labels,
-            "ownerReferences": [owner_reference(job)],
+            "ownerReferences": owners,
         },
         "spec": {"clusterIP": "None", "selector": labels, **spec},
     }

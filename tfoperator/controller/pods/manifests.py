@@ -16,7 +16,7 @@ from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPo
 from tfoperator.api.validation import MAX_REPLICAS
 from tfoperator.controller.pods.abbreviations import Abbreviations
 from tfoperator.controller.pods.accelerators import add_accelerators
-from tfoperator.controller.pods.bodies import job_service_body, pod_body, pod_restart_policy, service_body
+from tfoperator.controller.pods.bodies import ReplicaBodies, job_service_body, pod_restart_policy
 from tfoperator.controller.pods.checkpoint import mount_checkpoint
 from tfoperator.controller.pods.cluster_arguments import ClusterArguments
 from tfoperator.controller.pods.gang import GangScheduler
@@ -99,35 +99,31 @@ class ReplicaManifests:
         self._options = options
         self._gang = gang
         self._templates: dict[ReplicaType, Template] = {}
+        self._bodies: dict[ReplicaType, ReplicaBodies] = {}
         self._has_chief = any(group.type in CHIEF_TYPES and group.size > 0 for group in groups)
 
     def name(self, group: DesiredReplicas, index: int) -> str:
-        """The name of a replica's pod, and of its service if it has one of its own."""
-        return self._options.naming.replica(self._job, group.type, index)
+        """The name of a wanted replica's pod, and of its service if it has one of its own."""
+        return self._names[group.type][index]
 
     def pod(self, group: DesiredReplicas, index: int, restarts: int, job_restarts: int) -> dict[str, Any]:
         """The pod of a replica that has been restarted `restarts` times, this start included.
 
         Besides, all replicas have been restarted together `job_restarts` times.
         """
-        return pod_body(
-            self._job,
-            self.template(group),
-            group.type,
+        return self._bodies_of(group).pod(
             index,
             name=self.name(group, index),
-            restart_policy=self._restart_policy(group),
             is_master=self._is_master(group.type, index),
             env=self._cluster.env(group.type, index),
             restarts=restarts,
             job_restarts=job_restarts,
             arguments=self._cluster.arguments_of(group.type, index),
-            subdomain=self._subdomain,
         )
 
     def service(self, group: DesiredReplicas, index: int) -> dict[str, Any]:
         """The service of a replica."""
-        return service_body(self._job, self.template(group), group.type, index, name=self.name(group, index))
+        return self._bodies_of(group).service(index, name=self.name(group, index))
 
     def job_service(self) -> dict[str, Any]:
         """The service of all replicas."""
@@ -191,18 +187,21 @@ class ReplicaManifests:
         return self._options.naming.job(self._job) if self._options.network is Network.PER_JOB else ""
 
     @cached_property
+    def _names(self) -> dict[ReplicaType, list[str]]:
+        """The names of every replica's objects by type, in index order."""
+        name = self._options.naming.replica
+        return {
+            group.type: [name(self._job, group.type, index) for index in range(group.size)] for group in self._groups
+        }
+
+    @cached_property
     def _hosts(self) -> dict[ReplicaType, list[str]]:
         """The `host:port` of every replica by type, in index order."""
         domain = f".{self._options.cluster_domain}" if self._options.cluster_domain else ""
         service = f".{self._subdomain}" if self._subdomain else ""
         within = f"{service}.{self._job.metadata.namespace}.svc{domain}"
-        return {
-            group.type: [
-                f"{self.name(group, index)}{within}:{self.template(group).port}" for index in range(group.size)
-            ]
-            for group in self._groups
-            if group.size > 0
-        }
+        ends = {group.type: f"{within}:{self.template(group).port}" for group in self._groups if group.size > 0}
+        return {replica_type: [name + end for name in self._names[replica_type]] for replica_type, end in ends.items()}
 
     def template(self, group: DesiredReplicas) -> Template:
         """The group's template with all that is added to it. Raises TemplateError."""
@@ -218,6 +217,17 @@ class ReplicaManifests:
                 self._gang.add_member(template, self._job, group.type)
             self._templates[group.type] = template
         return template
+
+    def _bodies_of(self, group: DesiredReplicas) -> ReplicaBodies:
+        if group.type not in self._bodies:
+            self._bodies[group.type] = ReplicaBodies(
+                self._job,
+                self.template(group),
+                group.type,
+                restart_policy=self._restart_policy(group),
+                subdomain=self._subdomain,
+            )
+        return self._bodies[group.type]
 
     def _with_template(self, replica_type: ReplicaType, spec: ReplicaSpec) -> ReplicaSpec:
         if replica_type is not ReplicaType.PS or not is_absent(spec.template):

@@ -74,14 +74,13 @@ def _unscheduled(pod: Pod) -> str:
 
 def _container_trouble(pod: Pod) -> str:
     status = pod.status
-    return next(filter(None, map(_init_trouble, status.init_container_statuses)), "") or next(
-        filter(None, map(_trouble, status.container_statuses)), ""
-    )
-
-
-def _init_trouble(container: ContainerStatus) -> str:
-    trouble = _trouble(container)
-    return f"init container {container.name}: {trouble}" if trouble else ""
+    for container in status.init_container_statuses:
+        if trouble := _trouble(container):
+            return f"init container {container.name}: {trouble}"
+    for container in status.container_statuses:
+        if trouble := _trouble(container):
+            return trouble
+    return ""
 
 
 def _trouble(container: ContainerStatus) -> str:
