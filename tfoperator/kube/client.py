@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -80,10 +81,15 @@ def _accepted(decode: Decoder[Any]) -> str:
     return _METADATA_OF_ONE if decode is decode_nothing or decode is decode_identity else _JSON
 
 
+@lru_cache(1 << 10)  # asked for each object that is created, and there are few kinds of them in a namespace
+def _path_of_all(resource: Resource, namespace: str) -> str:
+    return resource.path(namespace)
+
+
 def _create(resource: Resource, namespace: str, body: Body, accept: str, *, dry_run: bool = False) -> Call:
     return Call(
         "POST",
-        resource.path(namespace) + (query_string(dryRun="All") if dry_run else ""),
+        _path_of_all(resource, namespace) + (query_string(dryRun="All") if dry_run else ""),
         describe("create", resource, namespace, name_in(body)),
         encode(body),
         accept=accept,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TypeGuard
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.clock import Clock
@@ -101,31 +102,31 @@ class ActionRunner:
             raise
         for position in skipped:
             self._not_done(job, chains[position])
-        if phase.slow_start:
-            failures = [chain for chain, one in zip(chains, done, strict=False) if not _has_no_failure(one)]
-            if failures or failed:
-                self._memory.note_failed(job.metadata.uid, failures_after(failed, chains, failures))
         applied = [one for chain in done for one in chain]
-        if skipped or not all(map(_may_go_on, applied)):
+        if phase.slow_start and (failed or not _has_no_failure(applied)):
+            failures = [chain for chain, one in zip(chains, done, strict=False) if not _has_no_failure(one)]
+            self._memory.note_failed(job.metadata.uid, failures_after(failed, chains, failures))
+        if skipped or any(True for one in applied if not _may_go_on(one)):
             incomplete.add(phase.name)
         return applied
 
     def _run_chains(self, job: TFJob, chains: Sequence[Sequence[Action]]) -> list[list[Applied]]:
         """What became of the actions of each chain; the chains are carried out beside each other."""
-        creations = [_creations(chain) for chain in chains]
         # A single chain is the most frequent case: it costs no change of threads.
-        if self._creator is None or len(chains) == 1 or not all(creations):
+        if self._creator is None or len(chains) == 1 or not _only_create(chains):
             return self._pool.all([partial(self._run_chain, job, chain) for chain in chains])
         namespace = job.metadata.namespace
         sent = self._creator.create_chains(
-            [[Creation(self._resources[one.kind], namespace, one.body) for one in chain] for chain in creations]
+            [[Creation(self._resources[one.kind], namespace, one.body) for one in chain] for chain in chains]
         )
-        done = [
-            [self._created(job, action) for action, error in zip(chain, errors, strict=False) if error is None]
-            for chain, errors in zip(creations, sent, strict=True)
+        created = [
+            [action for action, error in zip(chain, errors, strict=False) if error is None]
+            for chain, errors in zip(chains, sent, strict=True)
         ]
+        self._note_created(job, [action for chain in created for action in chain])
+        done = [[Applied(action, Result.DONE) for action in chain] for chain in created]
         failed = [position for position, errors in enumerate(sent) if errors[-1] is not None]
-        rest = [partial(self._go_on, job, creations[position], sent[position]) for position in failed]
+        rest = [partial(self._go_on, job, chains[position], sent[position]) for position in failed]
         for position, applied in zip(failed, self._pool.all(rest), strict=True):
             done[position] += applied
         return done
@@ -172,12 +173,13 @@ class ActionRunner:
             self._client.create(self._resources[action.kind], job.metadata.namespace, action.body, decode_nothing)
         except KubeError as error:
             return self._not_created(job, action, error)
-        return self._created(job, action)
+        self._note_created(job, (action,))
+        return Applied(action, Result.DONE)
 
     def _not_created(self, job: TFJob, action: Create, error: KubeError) -> Applied:
         self._cache_lag.expect_no_more(job, action)
         if not was_refused(error):
-            self._cache_lag.may_exist(job, action)
+            self._cache_lag.may_exist(job, (action,))
         if not isinstance(error, AlreadyExistsError):
             return Applied(action, Result.FAILED, error)
         resource, now = self._resources[action.kind], self._clock.now()
@@ -186,11 +188,11 @@ class ActionRunner:
         except KubeError as second:
             return Applied(action, Result.FAILED, second)
 
-    def _created(self, job: TFJob, action: Create) -> Applied:
-        self._cache_lag.may_exist(job, action)
-        if action.replica is None:
-            logger.info("created %s %s", NOUNS[action.kind], action.name, extra={"job": job.metadata.key})
-        return Applied(action, Result.DONE)
+    def _note_created(self, job: TFJob, actions: Sequence[Create]) -> None:
+        self._cache_lag.may_exist(job, actions)
+        for action in actions:
+            if action.replica is None:
+                logger.info("created %s %s", NOUNS[action.kind], action.name, extra={"job": job.metadata.key})
 
     def _patch(self, job: TFJob, action: Patch) -> Applied:
         metadata = {**action.body.get("metadata", {}), "uid": action.uid}
@@ -253,10 +255,9 @@ class ActionRunner:
         return []
 
 
-def _creations(chain: Sequence[Action]) -> Sequence[Create]:
-    """The chain, if it is made of nothing but creations; else nothing."""
-    creations = [action for action in chain if isinstance(action, Create)]
-    return creations if len(creations) == len(chain) else ()
+def _only_create(chains: Sequence[Sequence[Action]]) -> TypeGuard[Sequence[Sequence[Create]]]:
+    """Whether each of the chains is made of creations, and of nothing else."""
+    return all(chains) and not any(True for chain in chains for action in chain if not isinstance(action, Create))
 
 
 def _may_go_on(one: Applied) -> bool:
@@ -270,4 +271,4 @@ def _may_go_on(one: Applied) -> bool:
 
 
 def _has_no_failure(applied: Sequence[Applied]) -> bool:
-    return all(one.result is not Result.FAILED for one in applied)
+    return Result.FAILED not in [one.result for one in applied]

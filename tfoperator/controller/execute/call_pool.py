@@ -63,7 +63,7 @@ class CallPool:
         while len(done) < len(items):
             batch = do(items[len(done) : len(done) + size])
             done += batch
-            if not all(ok(result) for result in batch):
+            if not all(map(ok, batch)):
                 break
             size = min(size * 2, _TURNS * self._parallelism)
         return Results(done, range(len(done), len(items)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
 import msgspec
 
@@ -37,7 +37,7 @@ class Result(Enum):
     FOREIGN = "the object of that name is not the job's"
 
 
-class Applied(NamedTuple):
+class Applied(msgspec.Struct, frozen=True):
     """An action and what became of it. `error` is set for FAILED, `message` (for people) for FOREIGN.
 
     A LEAVING has a `message` if it takes too long.

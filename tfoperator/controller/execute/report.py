@@ -9,6 +9,7 @@ must not end for its pictures.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from tfoperator.api.v1.types import TFJob
@@ -24,7 +25,7 @@ from tfoperator.controller.execute.outcome import (
     is_refusal,
     refusal,
 )
-from tfoperator.controller.kinds import NOUNS, ObjectKind
+from tfoperator.controller.kinds import NOUNS, ObjectKind, OwnedKind
 from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.controller.observe import JobMemory
 from tfoperator.controller.plan import Action, Create, Delete, Patch, PlannedEvent
@@ -32,6 +33,7 @@ from tfoperator.kube.errors import KubeError, exceeds_quota
 
 _MAX_NAMES = 5
 _VERBS: tuple[tuple[type[Action], str], ...] = ((Create, "Create"), (Patch, "Change"), (Delete, "Delete"))
+_COUNTED: tuple[OwnedKind, ...] = ("services", "pods", "podgroups")
 _FAILED_TENSORBOARD = "FailedTensorBoard"
 _FAILED_STOP = "FailedStopPod"
 
@@ -58,7 +60,7 @@ class Report:
         optional = [one for one in applied if not one.action.required]
         self._report_stops(job, [one for one in optional if one.action.kind == "pods"], outcome)
         self._report_tensorboard(job, [one for one in optional if one.action.kind != "pods"], outcome)
-        if any(one.result in (Result.OURS, Result.LEAVING) for one in applied):
+        if any(True for one in applied if one.result in (Result.OURS, Result.LEAVING)):
             outcome.waiting = True
 
     def unclaimed(self, job: TFJob, refused: Mapping[str, str], outcome: Outcome) -> None:
@@ -68,19 +70,20 @@ class Report:
             outcome.errors.append(AlreadyReported(message))
 
     def _count(self, applied: Sequence[Applied]) -> None:
-        for kind in ("services", "pods", "podgroups"):
-            created = [one.result for one in applied if isinstance(one.action, Create) and one.action.kind == kind]
+        deletions = _done(applied, Delete)
+        for kind in _COUNTED:
+            created = [one.result for one in applied if one.action.kind == kind and isinstance(one.action, Create)]
             if created:
                 missing = sum(result not in (Result.DONE, Result.OURS) for result in created)
                 self._metrics.objects_created(kind, created.count(Result.DONE), missing)
-            deleted = _done(applied, Delete).get(kind)
-            if deleted:
-                self._metrics.objects_deleted(kind, len(deleted))
+            if kind in deletions:
+                self._metrics.objects_deleted(kind, len(deletions[kind]))
 
     def _report_required(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
         failures: dict[tuple[str, str], list[KubeError]] = {}
         lags = self._quota_lags(job, applied)
-        for action, error, message in ((one.action, one.error, one.message) for one in applied):
+        for one in applied:
+            action, error, message = one.action, one.error, one.message
             if message:
                 self._events.warn_once(job, _reason("Create", action), message)
                 outcome.errors.append(NameTaken(message))
@@ -100,10 +103,11 @@ class Report:
 
     def _quota_lags(self, job: TFJob, applied: Sequence[Applied]) -> bool:
         """Whether a quota without room for replacements may still count the pods that they replace."""
-        pods = [one for one in applied if isinstance(one.action, Create) and one.action.kind == "pods"]
-        if any(_waits_for_quota(one.action, one.error) for one in pods):
+        pods = [one for one in applied if one.action.kind == "pods" and isinstance(one.action, Create)]
+        failed = [one for one in pods if one.error is not None]
+        if any(_waits_for_quota(one.action, one.error) for one in failed):
             return self._memory.no_room(job.metadata.uid, self._clock.monotonic()) < _QUOTA_LAG
-        if pods and all(one.error is None for one in pods):
+        if pods and not failed:
             self._memory.has_room(job.metadata.uid)
         return False
 
@@ -164,10 +168,10 @@ def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> t
 
 def _done(applied: Sequence[Applied], kind: type[Action]) -> dict[ObjectKind, list[str]]:
     """The names of the objects for which an action of this kind was carried out, by their kind."""
-    names: dict[ObjectKind, list[str]] = {}
-    for action, result in ((one.action, one.result) for one in applied):
-        if result is Result.DONE and isinstance(action, kind):
-            names.setdefault(action.kind, []).append(action.name)
+    names: defaultdict[ObjectKind, list[str]] = defaultdict(list)
+    for one in applied:
+        if one.result is Result.DONE and isinstance(one.action, kind):
+            names[one.action.kind].append(one.action.name)
     return names
 
 

@@ -17,15 +17,16 @@ the pods from a running one.
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
 from datetime import datetime
 from functools import partial
 
 import msgspec
 
-from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobStatus
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob, TFJobStatus
 from tfoperator.clock import Clock
-from tfoperator.controller.kinds import expectation_key
+from tfoperator.controller.kinds import ObjectKind, expectation_key
 from tfoperator.controller.observe.claim import Claimer, is_refused, matches
 from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen, seconds_between, whole_second
 from tfoperator.expectations import ExpectationKey, Expectations
@@ -130,18 +131,19 @@ class CacheLag:
 
     def expect(self, job: TFJob, actions: Iterable[Action]) -> None:
         """These actions are about to be carried out: expect what they create and delete."""
-        creations: dict[ExpectationKey, int] = {}
-        deletions: dict[ExpectationKey, list[str]] = {}
+        uid = job.metadata.uid
+        creations: defaultdict[tuple[ReplicaType | None, ObjectKind], int] = defaultdict(int)
+        deletions: defaultdict[tuple[ReplicaType | None, ObjectKind], list[str]] = defaultdict(list)
         for action in actions:
+            about = None if action.replica is None else action.replica[0], action.kind
             if isinstance(action, Create):
-                key = _key(job, action)
-                creations[key] = creations.get(key, 0) + 1
+                creations[about] += 1
             elif isinstance(action, Delete):
-                deletions.setdefault(_key(job, action), []).append(action.uid)
-        for key, count in creations.items():
-            self._expectations.expect_creations(key, count)
-        for key, uids in deletions.items():
-            self._expectations.expect_deletions(key, uids)
+                deletions[about].append(action.uid)
+        for about, count in creations.items():
+            self._expectations.expect_creations(expectation_key(uid, *about), count)
+        for about, uids in deletions.items():
+            self._expectations.expect_deletions(expectation_key(uid, *about), uids)
 
     def expect_no_more(self, job: TFJob, action: Action) -> None:
         """Expect nothing of an action that was not carried out, or of which no informer will tell."""
@@ -232,13 +234,13 @@ class CacheLag:
             with self._lock:
                 self._absent[uid] = frozenset(plan.absent)
 
-    def may_exist(self, job: TFJob, action: Create) -> None:
-        """The object was created, or may have been."""
+    def may_exist(self, job: TFJob, actions: Iterable[Create]) -> None:
+        """These objects were created, or may have been."""
         uid = job.metadata.uid
         with self._lock:
             absent = self._absent.get(uid)
-            if absent is not None and action.name in absent:
-                self._absent[uid] = absent - {action.name}
+            if absent is not None:
+                self._absent[uid] = absent.difference([action.name for action in actions])
 
     def _came_late(self, job: TFJob) -> bool:
         """Whether this is the first state of a job that was there before this process led: the watch lags.

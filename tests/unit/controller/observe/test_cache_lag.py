@@ -172,6 +172,18 @@ def test_a_pod_that_may_have_been_made_is_asked_about_again(harness: Harness) ->
     assert ("get", "pods") in harness.calls()
 
 
+def test_pods_that_were_made_together_are_all_asked_about_again(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=5, restart_policy="OnFailure")
+    harness.run_all()
+    for _ in range(2):
+        for index in range(1, 5):
+            harness.api.remove(PODS, "ns", f"job-worker-{index}")
+        harness.forget_calls()
+        harness.sync()
+        assert harness.calls("get").count(("get", "pods")) == 4
+        harness.run_all()
+
+
 def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again() -> None:
     with Harness() as old, Harness(api=old.api) as new:
         old.submit_and_sync(Worker=1, restart_policy="OnFailure", run_policy={"cleanPodPolicy": "All"})
