@@ -36,6 +36,9 @@ OURS = "ours"
 """As shipped: there is nothing to tune."""
 OURS_PER_JOB, FLOOR_PER_JOB = "ours-per-job", "floor-per-job"
 """With one headless service per job."""
+OURS_COUNTED = "ours-counted"
+"""With its function calls counted, by thread (`profiled_operator`): none of its other figures means anything."""
+CALLS_FILE = Path("build/bench/profiles/operator-calls.txt")
 OURS_SHARDS = "ours-shards"
 """As three processes, each with a third of the namespaces."""
 _SHARDS = 3
@@ -154,9 +157,17 @@ class Contestant:
 
 
 def _ours(environment: Environment, flags: tuple[str, ...], log: Path) -> _Process:
+    return _our_program(("tfoperator.operator",), environment, flags, log)
+
+
+def _ours_counted(environment: Environment, flags: tuple[str, ...], log: Path) -> _Process:
+    return _our_program(("hack.bench.profiled_operator", str(CALLS_FILE)), environment, flags, log)
+
+
+def _our_program(module: tuple[str, ...], environment: Environment, flags: tuple[str, ...], log: Path) -> _Process:
     health, metrics = free_port(), free_port()
     command = [
-        sys.executable, "-m", "tfoperator.operator", f"--kubeconfig={environment.kubeconfig}",
+        sys.executable, "-m", *module, f"--kubeconfig={environment.kubeconfig}",
         f"--metrics-bind-address=127.0.0.1:{metrics}", f"--health-probe-bind-address=127.0.0.1:{health}", *flags,
     ]  # fmt: skip
     return _Process(command, health, log, None)
@@ -239,6 +250,7 @@ CONTESTANTS = {
             OURS_PER_JOB, "tfoperator, PerJob", crd, _ours, ("--default-network=PerJob",), per_job=True, on_request=True
         ),
         Contestant(FLOOR_PER_JOB, "floor, PerJob", crd, None, per_job=True, on_request=True),
+        Contestant(OURS_COUNTED, f"tfoperator, its calls counted in {CALLS_FILE}", crd, _ours_counted, on_request=True),
         Contestant(OURS_SHARDS, f"tfoperator, {_SHARDS} shards", crd, _ours, shards=_SHARDS, on_request=True),
     )
 }

@@ -17,7 +17,11 @@ COLUMNS = 3
 WIDE = 30
 """From this ratio of the largest to the smallest on, bars are on a logarithmic scale: a job of 1000 hides one of 3."""
 COLOURS = dict(
-    zip(CONTESTANTS, ("#7a8794", "#b9c2ca", "#1f77b4", "#d8c27a", "#74b3e0", "#ece0b8", "#123f63"), strict=True)
+    zip(
+        CONTESTANTS,
+        ("#7a8794", "#b9c2ca", "#1f77b4", "#d8c27a", "#74b3e0", "#ece0b8", "#5b5b5b", "#123f63"),
+        strict=True,
+    )
 )
 
 
