@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 EventType = Literal["Normal", "Warning"]
 
 _QUEUE_SIZE = 1000
-_MOST_WAITING = _QUEUE_SIZE // 2  # for the server to become less busy; then there is still room for as many
+_MOST_HELD = _QUEUE_SIZE // 2  # for the server to become less busy; then there is still room for as many
 _MAX_TRIES = 12
 _RETRY_SECONDS = 10.0
 _NAMESPACE_OF_CLUSTER_OBJECTS = "default"  # an Event must live in a namespace, even one about a Node
@@ -50,8 +50,8 @@ class EventRecorder:
     random, so that operators don't retry in step); any answer of the API server is final.
 
     `server_load` says how busy the API server is, from 0 to 1; it must not block. An event waits for at most so much
-    of `max_delay`, in seconds, and then all that came meanwhile are written with it. A warning, and what came before
-    it, waits for nothing.
+    of `max_delay`, in seconds, and then all that came meanwhile are written with it. A warning is held by nothing, nor
+    is what came before it about the same object: those of one object keep their order.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class EventRecorder:
         self._correlator = Correlator()  # used by the thread alone
         self._stop = StopSignal()
         self._changed = threading.Condition()  # guards the fields below
-        self._queue: deque[Occurrence] = deque()
-        self._due = 0  # so many of the queue wait no longer
+        self._queue: deque[Occurrence] = deque()  # to be written now
+        self._held: deque[Occurrence] = deque()  # until the server is less busy, or `max_delay` is over
         self._dropped = 0
-        self._overflowing = False  # from the first drop until the thread has caught up
+        self._overflowing = False  # from the first drop until half of the room is free again
         self._flush_until = float("inf")
         self._thread: threading.Thread | None = None
 
@@ -95,17 +95,19 @@ class EventRecorder:
         """
         occurrence = Occurrence(regarding, type, reason, bounded(message), self._clock.now(), self._clock.monotonic())
         with self._changed:
-            full = len(self._queue) >= _QUEUE_SIZE
+            full = len(self._queue) + len(self._held) >= _QUEUE_SIZE
             if full or self._stop.is_set():
                 self._dropped += 1
                 announce = full and not self._overflowing
                 self._overflowing = self._overflowing or full
             else:
                 announce = False
-                self._queue.append(occurrence)
-                if type == "Warning" or len(self._queue) >= _MOST_WAITING:
-                    self._due = len(self._queue)
-                if self._due or len(self._queue) == 1:
+                self._held.append(occurrence)
+                if type == "Warning":
+                    self._release(regarding)
+                elif len(self._held) >= _MOST_HELD:
+                    self._release()
+                if self._queue or len(self._held) == 1:
                     self._changed.notify()
         if announce:
             logger.warning("%d events wait to be written: dropping further ones until that is done", _QUEUE_SIZE)
@@ -149,23 +151,31 @@ class EventRecorder:
         with self._changed:
             self._await_due()
             if self._queue and self._clock.monotonic() < self._flush_until:
-                if len(self._queue) == 1:
+                if len(self._queue) + len(self._held) <= _MOST_HELD:
                     self._overflowing = False
-                self._due = max(self._due - 1, 0)
                 return self._queue.popleft()
         self._discard_queue()
         return None
 
     def _await_due(self) -> None:
-        """Wait until the first of the queue is to be written, or the recorder stops; under the lock."""
-        while not self._due and not self._stop.is_set():
+        """Wait until something is to be written, or the recorder stops; under the lock."""
+        while not self._queue:
+            if self._stop.is_set():
+                self._release()
+                return
             deadline = None
-            if self._queue:
-                deadline = self._queue[0].monotonic + self._max_delay * min(self._server_load(), 1.0)
+            if self._held:
+                deadline = self._held[0].monotonic + self._max_delay * min(self._server_load(), 1.0)
                 if deadline <= self._clock.monotonic():
-                    self._due = len(self._queue)
+                    self._release()
                     return
             self._clock.wait_until(self._changed, deadline)
+
+    def _release(self, regarding: ObjectReference | None = None) -> None:
+        """What is held is to be written now: all of it, or what is about an object; under the lock."""
+        held, self._held = self._held, deque()
+        for one in held:
+            (self._queue if regarding is None or one.regarding == regarding else self._held).append(one)
 
     def _write(self, event: CorrelatedEvent) -> None:
         for attempt in range(1, _MAX_TRIES + 1):
@@ -224,9 +234,9 @@ class EventRecorder:
 
     def _discard_queue(self, also: int = 0) -> None:
         with self._changed:
-            lost = len(self._queue) + also
+            lost = len(self._queue) + len(self._held) + also
             self._dropped += lost
             self._queue.clear()
-            self._due = 0
+            self._held.clear()
         if lost:
             logger.warning("%d events are not written: the recorder is stopping", lost)

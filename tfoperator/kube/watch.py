@@ -154,6 +154,7 @@ class HttpWatch(Generic[T]):
                     if self._stop.is_set():
                         return
                     yield from self._decoded(lines[begin : begin + _BATCH_EVENTS])
+                del data, lines  # up to a megabyte, while the next read waits
             if self._lines.pending and not self._stop.is_set():
                 raise TransportError("the server closed the connection in the middle of an event")
         except KubeError as error:

@@ -38,7 +38,7 @@ _CERTIFICATE_SECONDS = 10.0
 """How long work waits for the progress server's certificate, which mostly is there within a tenth of a second: pods
 that are made without it can't report."""
 
-_EVENT_FLUSH_SECONDS = 3.0
+_EVENT_FLUSH_SECONDS = 5.0
 _IDLE_STOP_SECONDS = 2.0
 
 

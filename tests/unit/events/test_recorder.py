@@ -347,6 +347,34 @@ def test_a_warning_is_written_at_once_after_what_came_before_it(busy: Busy) -> N
     assert busy.written("Created", "PodFailed")
 
 
+def test_a_warning_passes_what_is_held_about_other_objects(busy: Busy, api: FakeApi) -> None:
+    busy.report("Created")
+    for number in range(100):
+        seen(busy.recorder, str(number))
+    busy.report("Running")
+    busy.clock.wait_for_deadline(5.0)
+    busy.report("PodFailed", type="Warning")
+    eventually(lambda: busy.written("Created", "Running", "PodFailed"))
+    busy.clock.wait_for_deadline(5.0)
+    busy.clock.advance(5)
+    eventually(lambda: len(api.names(EVENTS)) == 103)
+
+
+def test_each_overflow_is_told_though_events_are_held_in_between(
+    busy: Busy, api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    for burst in (1, 2):
+        gate = Gate(api)
+        busy.report(f"Failed{burst}", type="Warning")
+        assert gate.reached.wait(60)
+        for number in range(1010):
+            seen(busy.recorder, f"{burst}-{number}")
+        assert caplog.text.count("1000 events wait") == burst
+        gate.open()
+        eventually(lambda least=1000 * burst: len(api.names(EVENTS)) >= least)  # type: ignore[misc]
+        seen(busy.recorder, f"held-{burst}")
+
+
 @pytest.mark.parametrize(("load", "seconds"), [(0.5, 2.5), (0.1, 0.5), (7.0, 5.0)])
 def test_they_wait_the_longer_the_busier_the_server_is(busy: Busy, load: float, seconds: float) -> None:
     busy.load = load
