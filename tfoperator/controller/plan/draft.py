@@ -56,9 +56,8 @@ class Draft:
         self.gang_is_stuck = False  # whether a scheduler has looked and found no room, which is worth an event
         self.absent: list[str] = []
         self.tensorboard_status = observed.job.status.tensor_board
-        self._replicas: defaultdict[str, list[Action]] = defaultdict(
-            list
-        )  # a service before its pod, by their common name
+        # A service before its pod, by their common name.
+        self._replicas: defaultdict[str, list[Action]] = defaultdict(list)
         self._replaces = False  # whether one of them deletes its predecessor first
         self._deletions: dict[str, Delete] = {}  # by UID
         self._stops: dict[str, Patch] = {}  # by UID

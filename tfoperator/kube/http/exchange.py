@@ -8,6 +8,7 @@ import ssl
 import time
 
 from tfoperator.kube.http.answer import Answer
+from tfoperator.kube.http.wire import set_timeout
 
 _MAX_BYTES = 4 << 20
 """Of an answer's body: all of it is kept."""
@@ -74,8 +75,7 @@ class Exchange:
         """On the monotonic clock: when it has been silent for too long."""
         self.number = sock.fileno()
         """Of the connection, for whoever polls."""
-        if sock.gettimeout() != 0:  # to set it is a system call
-            sock.setblocking(False)
+        set_timeout(sock, 0.0)
 
     @property
     def has_received(self) -> bool:

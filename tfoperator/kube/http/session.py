@@ -28,7 +28,7 @@ from tfoperator.kube.config.tls import ClientCertificate
 from tfoperator.kube.errors import UNDECODABLE, ApiError, ClientClosed, Status, TransportError, error_from_status
 from tfoperator.kube.http.exchange import Exchange
 from tfoperator.kube.http.stream import ByteStream
-from tfoperator.kube.http.transport import Headers, Response, Transport
+from tfoperator.kube.http.transport import HEADER_SETS, Headers, Response, Transport
 from tfoperator.kube.observer import RequestObserver
 from tfoperator.token_bucket import TokenBucket
 
@@ -44,9 +44,6 @@ MAX_RETRY_AFTER = 60.0
 """Seconds; if a server asks for a longer pause, the request fails, and the caller decides when to try again."""
 _LOGGED_WAIT, _LONG_WAIT = 0.050, 1.0  # seconds, as client-go; waits above the second are logged at INFO
 _MAX_ERROR_BYTES = 1 << 20
-_HEADER_SETS = 16
-"""Requests of one kind have the same headers; there are some ten kinds, and few credentials at a time."""
-
 _decode_status = msgspec.json.Decoder(Status).decode
 
 
@@ -84,7 +81,7 @@ class Session:
         self._credentials = config.credentials
         agent = ("User-Agent", user_agent or f"tfoperator/{tfoperator.__version__} ({sys.platform})")
         # Of this session, and few: credentials are in them.
-        self._headers = lru_cache(_HEADER_SETS)(partial(_headers, (agent, *config.headers)))
+        self._headers = lru_cache(HEADER_SETS)(partial(_headers, (agent, *config.headers)))
         self._transport = transport
         self._limiter = limiter
         self._observer = observer

@@ -34,6 +34,7 @@ from tfoperator.kube.http.wire import (
     keep_alive,
     read_error,
     readable,
+    set_timeout,
     shut_down,
 )
 
@@ -77,8 +78,8 @@ class _Lost(Exception):
 _NOT_ASCII = "a header or target holds a line break or a character outside ASCII"
 
 
-_HEADER_SETS = 16
-"""Kinds of requests by their headers, as in `session`."""
+HEADER_SETS = 16
+"""Requests of one kind have the same headers; there are some ten kinds, and few credentials at a time."""
 
 
 def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
@@ -117,7 +118,7 @@ class Transport:
         self._timeout = timeout
         self._max_response_bytes = max_response_bytes
         self._max_idle = MAX_IDLE_CONNECTIONS
-        self._header_lines = lru_cache(_HEADER_SETS)(_header_lines)  # of this transport: credentials go with it
+        self._header_lines = lru_cache(HEADER_SETS)(_header_lines)  # of this transport: credentials go with it
         self.host = url.netloc
         self._begin()
 
@@ -165,8 +166,7 @@ class Transport:
         context = self._tls.recent_context(certificate) if self._tls else None
         sock = self._take_idle(context)
         if sock is not None:
-            if sock.gettimeout() != self._timeout:  # to set it is a system call
-                sock.settimeout(self._timeout)
+            set_timeout(sock, self._timeout)
             try:
                 return self._exchange(sock, context, message)
             except _Lost as lost:

@@ -64,6 +64,12 @@ def await_connection(sock: socket.socket, error: int, timeout: float) -> None:
     sock.settimeout(timeout)
 
 
+def set_timeout(sock: socket.socket, seconds: float) -> None:
+    """Have the socket wait for so long, for 0 not at all. Where it does so already nothing is asked of the kernel."""
+    if sock.gettimeout() != seconds:
+        sock.settimeout(seconds)
+
+
 def readable(sock: socket.socket) -> bool:
     """Whether something waits to be read: on an idle connection that is its end, or nothing we asked for."""
     poll = select.poll()

@@ -1,7 +1,7 @@
 """The `rest_client_` metrics: what dashboards for Go controllers know of a client's requests.
 
-Counted here, and shown by a collector when somebody scrapes: the metric objects of prometheus_client take eight times
-as long to count a request, which was a tenth of all CPU that it costs.
+Counted here, and shown by a collector when somebody scrapes. In a loop that takes 1.4 µs a request; with the metric
+objects of prometheus_client it took 3.4 µs.
 """
 
 from __future__ import annotations
