@@ -41,6 +41,6 @@ ENV PATH=/opt/tfoperator/bin \
 # Numeric, so that a kubelet can verify runAsNonRoot.
 USER 65532:65532
 # An image that can't start should not be made; this runs in what is the image.
-RUN ["python", "-c", "import tfoperator.operator.__main__, tfoperator.webhook, kubernetes.config.kube_config"]
+RUN ["python", "-c", "import tfoperator.operator.__main__, tfoperator.servers.webhook, kubernetes.config.kube_config"]
 EXPOSE 8080 8081 9443
 ENTRYPOINT ["python", "-m", "tfoperator.operator"]

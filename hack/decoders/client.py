@@ -14,7 +14,7 @@ import msgspec
 from hack.decoders.decoder import Decoder
 from hack.decoders.samples import LEASE, LIST, POD, SERVICE, STATUS, WATCH, as_json, jobs
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
-from tfoperator.clock import SystemClock
+from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
 from tfoperator.kube.errors import UNDECODABLE, KubeError

@@ -15,8 +15,8 @@ from tfoperator.local.apiserver.objects.field_managers import owned_fields
 from tfoperator.local.apiserver.objects.field_sets import fields_of
 from tfoperator.local.apiserver.registry import patcher
 from tfoperator.local.apiserver.storage import ListOptions, parse_selector
-from tfoperator.webhook.registration import Target, decode_crd, registration_patch
-from tfoperator.webhook.review import MalformedReview, answer
+from tfoperator.servers.webhook.registration import Target, decode_crd, registration_patch
+from tfoperator.servers.webhook.review import MalformedReview, answer
 
 PODS_OF_SERVER = next(resource for resource in BUILTIN if resource.plural == "pods")
 

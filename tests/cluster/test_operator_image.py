@@ -21,7 +21,8 @@ __all__ = ["docker_engine"]
 
 PROBE = """
 import importlib.metadata, importlib.util, json, os, sys
-import tfoperator.operator.__main__, tfoperator.webhook, tfoperator.progress_server, tfoperator.archive, yaml
+import tfoperator.operator.__main__, tfoperator.servers.webhook, tfoperator.servers.progress, tfoperator.logs.archive
+import yaml
 import kubernetes.config.kube_config, kubernetes.config.incluster_config
 owners = importlib.metadata.packages_distributions()
 def writes(path):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.support import PODS, TFJOBS, Space, pod, tfjob
 from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
-from tfoperator.clock import SystemClock
+from tfoperator.base.clock import SystemClock
 from tfoperator.informers import Indexer, Lister
 from tfoperator.reconciler import Looker
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.support import Json, Space, pod
 from tfoperator.kube.resources import PODS, Resource
-from tfoperator.progress_server.tokens import PodIdentity, TokenRefused, parse_keys, verify
+from tfoperator.servers.progress.tokens import PodIdentity, TokenRefused, parse_keys, verify
 
 ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 

@@ -32,11 +32,11 @@ from tests.support.webhook import V1ALPHA2, wait_served
 from tfoperator.api.conversion import V1_ONLY
 from tfoperator.api.schema import crd
 from tfoperator.api.webhook_names import CRD_NAME
-from tfoperator.keyring import decode_keyring, encode_keyring, renewed
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, ServerError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+from tfoperator.servers.keyring import decode_keyring, encode_keyring, renewed
 
 pytestmark = pytest.mark.controlplane
 

@@ -20,7 +20,7 @@ from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import OperatorProcess
 from tfoperator.kube.client import Client
-from tfoperator.operator.endpoints.access_reviews import SOURCE_AT_ONCE, SOURCE_PER_SECOND
+from tfoperator.servers.endpoints.access_reviews import SOURCE_AT_ONCE, SOURCE_PER_SECOND
 
 pytestmark = pytest.mark.controlplane
 

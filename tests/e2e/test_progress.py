@@ -23,7 +23,7 @@ from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import OperatorProcess
 from tests.support.reporters import WAIT, Reporters
-from tests.unit.progress_server.samples import forged
+from tests.unit.servers.progress.samples import forged
 from tfoperator.api.progress_names import URL_VARIABLE
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import LEASES

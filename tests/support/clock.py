@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class FakeClock:
-    """A `tfoperator.clock.Clock` that stands still until `advance()`.
+    """A `tfoperator.base.clock.Clock` that stands still until `advance()`.
 
     Threads that wait on it are woken when the deadline they wait for is reached. `wait_for_waiters` lets a
     test be sure that a thread has come to rest before time moves on; its own limit is real time.

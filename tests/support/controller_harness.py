@@ -12,7 +12,7 @@ from tests.support.fake_creator import FakeCreator
 from tests.support.manifests import pod_status
 from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.controller import (
     ControllerInformers,
     ControllerMetrics,

@@ -22,10 +22,10 @@ from tests.support.cluster import Cluster, Json, decode
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import ask
-from tfoperator.certificates.pem import make_authority, make_certificate
-from tfoperator.clock import SystemClock
+from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.resources import NAMESPACES, SECRETS, Resource
+from tfoperator.servers.certificates.pem import make_authority, make_certificate
 
 KUEUE_USER = "system:serviceaccount:kueue-system:kueue-controller-manager"
 KUEUE_GROUPS = "system:serviceaccounts,system:serviceaccounts:kueue-system,system:authenticated"

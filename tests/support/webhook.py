@@ -12,7 +12,7 @@ from tests.support.operator_process import free_port
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ServerError
 from tfoperator.kube.resources import Resource
-from tfoperator.webhook import ConversionWebhook, WebhookConfig
+from tfoperator.servers.webhook import ConversionWebhook, WebhookConfig
 
 V1ALPHA2 = Resource("kubeflow.org", "v1alpha2", "TFJob", "tfjobs")
 

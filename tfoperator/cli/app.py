@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import tfoperator
+from tfoperator.base.controlchars import in_utf8
 from tfoperator.cli.commands import local, pipeline
 from tfoperator.cli.commands.convert import convert
 from tfoperator.cli.commands.crd import print_crd
@@ -31,7 +32,6 @@ from tfoperator.cli.program_job import is_program
 from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, EXIT_USAGE, CliError, complain
 from tfoperator.cli.terminal.output import note
 from tfoperator.cli.terminal.stdio import prepare
-from tfoperator.controlchars import in_utf8
 
 _COMMANDS: Mapping[str, Callable[..., None]] = {
     "run": run,

@@ -38,7 +38,7 @@ def checked_home(place: str) -> Path | str:
 @contextmanager
 def pipeline_page(home: str, port: int, on_link: Callable[[str], object]) -> Iterator[None]:
     """Serve a page that shows the pipeline runs of a home, and nothing else. Raises CliError."""
-    from tfoperator.http_server import ListenError
+    from tfoperator.servers.http import ListenError
     from tfoperator.ui import UiServer
 
     try:

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from tfoperator.base.controlchars import in_utf8
 from tfoperator.cli.program_job import LOCAL_IMAGE, ProgramJob, is_program, job_name
 from tfoperator.cli.runtimes import Runtime
 from tfoperator.cli.terminal.errors import CliError
-from tfoperator.controlchars import in_utf8
 
 _PANEL = "A program instead of a manifest"
 _MOST = 10_000  # replicas of a type, as in the CRD

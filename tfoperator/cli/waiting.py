@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from tfoperator.base.durations import parse_duration
 from tfoperator.cli.terminal.progress import Progress
-from tfoperator.durations import parse_duration
 
 if TYPE_CHECKING:
     from tfoperator.api.v1.types import TFJob

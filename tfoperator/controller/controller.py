@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from tfoperator.api.v1.types import TFJob, TrainingProgress
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller.execute import (
     AlreadyReported,
     CallPool,

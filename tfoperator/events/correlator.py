@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from cachetools import LRUCache
 
-from tfoperator.controlchars import in_utf8
+from tfoperator.base.controlchars import in_utf8
 from tfoperator.events.reference import ObjectReference
 
 MAX_MESSAGE = 1024

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.events.correlator import CorrelatedEvent, Correlator, Occurrence, bounded
 from tfoperator.events.reference import ObjectReference
 from tfoperator.kube.errors import (

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import msgspec
 from cachetools import TTLCache
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.informers.metrics import InformerMetrics
 from tfoperator.informers.protocols import ResourceEventHandler
 from tfoperator.kube.objects import HasMetadata

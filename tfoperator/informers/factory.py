@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers.group import InformerGroup, Together
 from tfoperator.informers.metrics import InformerMetrics
 from tfoperator.informers.protocols import Keep

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.objects import HasMetadata
 
 T = TypeVar("T", bound=HasMetadata)

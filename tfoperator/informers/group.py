@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers.delivery import Registration
 from tfoperator.informers.protocols import ResourceEventHandler
 from tfoperator.informers.shared_informer import SharedInformer

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers.delivery import Delivery, Notice, Notification, Registration
 from tfoperator.informers.errors import InformerStopped
 from tfoperator.informers.fifo import Delta, DeltaFifo, DeltaType, FifoClosed

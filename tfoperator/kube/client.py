@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import UNDECODABLE, KubeError, MalformedResponse
 from tfoperator.kube.http.multiplexer import Multiplexer
@@ -37,7 +38,6 @@ from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOp
 from tfoperator.kube.resources import PODS, Resource
 from tfoperator.kube.verbs import Body, Creation, Decoder, ListerWatcher, ListPage, PatchType
 from tfoperator.kube.watch import MAX_LINE_BYTES, HttpWatch
-from tfoperator.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.kube.errors import (
     ClientClosed,
     GoneError,

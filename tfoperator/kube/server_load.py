@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import threading
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.observer import RequestObserver
 
 _HALF_LIFE = 2.0

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tfoperator.clock import Clock, StopSignal
+from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.kube.errors import UNDECODABLE, DeadlineExceeded, KubeError, MalformedResponse, Status, TransportError
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.nesting import decode_what_can_be_followed

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.yamldata import YamlError, read_value_of_file
 from tfoperator.launcher.core import (
     Artifact,
     Component,
@@ -33,7 +34,6 @@ from tfoperator.launcher.core import (
 from tfoperator.launcher.platforms.docker import DockerPlatformConfig
 from tfoperator.launcher.platforms.kubernetes import KubernetesPodPlatformConfig
 from tfoperator.launcher.platforms.tfjob import TFJobPlatformConfig
-from tfoperator.yamldata import YamlError, read_value_of_file
 
 Json = dict[str, Any]
 

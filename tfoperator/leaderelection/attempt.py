@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 
 R = TypeVar("R")
 

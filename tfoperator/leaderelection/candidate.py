@@ -12,7 +12,7 @@ import math
 
 import msgspec
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.leaderelection.lease import Lease, LeaseLock, LeaseRecord
 

@@ -12,7 +12,7 @@ import random
 import threading
 from collections.abc import Callable
 
-from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.leaderelection.attempt import call_with_deadline
 from tfoperator.leaderelection.candidate import Candidate, Seen
 from tfoperator.leaderelection.lease import LeaseLock

@@ -27,7 +27,8 @@ from tfoperator.local.gpus import GpuManager
 from tfoperator.local.node import NodeAgent
 from tfoperator.local.runtime import LOOPBACK, RECORDS, HostService, RuntimeName, is_stopped, make_runtime
 from tfoperator.local.usage import UsageMeter
-from tfoperator.operator import Address, Operator, Options, Seen
+from tfoperator.operator import Operator, Options, Seen
+from tfoperator.servers.http import Address
 
 logger = logging.getLogger(__name__)
 

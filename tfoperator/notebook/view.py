@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.html_table import html_table, html_text
 from tfoperator.cli.views.replica_rows import ReplicaRow
 from tfoperator.cli.views.run.bars import in_short
 from tfoperator.cli.views.run.plain import PlainView, harmless
 from tfoperator.cli.views.run.view import View
-from tfoperator.html_table import html_table, html_text
 from tfoperator.kube.objects import Pod
 from tfoperator.local.run import RunOutcome, RunResult
 

@@ -2,12 +2,11 @@
 
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
-from tfoperator.operator.options import Address, Options, OptionsError, parse_options
+from tfoperator.operator.options import Options, OptionsError, parse_options
 from tfoperator.operator.witnesses import Seen
 
 __all__ = [
     "WATCH_BATCH_PERIOD",
-    "Address",
     "Operator",
     "OperatorMetrics",
     "Options",

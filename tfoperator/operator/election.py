@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable
 
-from tfoperator.clock import Clock, StopSignal
+from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.leaderelection import LeaderElector, LeaseLock
 from tfoperator.operator.options import Options

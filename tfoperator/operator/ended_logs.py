@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.archive import LogArchive
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.controller import is_managed_by_others
 from tfoperator.informers import InformerGroup, Lister, ObjectNotFound
 from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.logs.archive import LogArchive
 from tfoperator.workqueue import ExponentialFailureRateLimiter, MetricsProvider, RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from tfoperator.controlchars import json_text, printable
+from tfoperator.base.controlchars import json_text, printable
 
 
 def _time(record: logging.LogRecord) -> str:

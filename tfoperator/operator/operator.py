@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 
 from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.v1.types import ConditionType
-from tfoperator.archive import LogSource
-from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.controller import StackKeeper
 from tfoperator.kube.verbs import ApiClient, Creator
+from tfoperator.logs.archive import LogSource
 from tfoperator.operator.election import Election
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.clock import Clock, StopSignal
+from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.controller import GangScheduler
 from tfoperator.informers.reflector import LONGEST_WISH
 from tfoperator.kube import ListOptions

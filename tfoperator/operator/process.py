@@ -23,13 +23,11 @@ import msgspec
 from prometheus_client import disable_created_metrics
 
 import tfoperator
-from tfoperator.http_server import Answer, ListenError
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.observer import Observers
 from tfoperator.kube.server_load import ServerLoad
-from tfoperator.operator.endpoints import Endpoint
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
@@ -39,6 +37,8 @@ from tfoperator.operator.shards import settled
 from tfoperator.operator.signal_queue import next_item
 from tfoperator.operator.webhook import ServedWebhook, make_webhook
 from tfoperator.operator.witnesses import newest_line_from
+from tfoperator.servers.endpoints import Endpoint
+from tfoperator.servers.http import Answer, ListenError
 
 logger = logging.getLogger(__name__)
 
@@ -230,7 +230,7 @@ def _serve(
     if health is not None:
         _start(Endpoint(health, probes, name="health"), cleanup)
     if scraped is not None and reviewer is not None:
-        from tfoperator.operator.endpoints.secure_metrics import SecureEndpoint  # with it come certificates
+        from tfoperator.servers.endpoints.secure_metrics import SecureEndpoint  # with it come certificates
 
         pages = {"/metrics": metrics}
         _start(SecureEndpoint(scraped, pages, reviewer, name="metrics", cert_dir=options.metrics_cert_dir), cleanup)

@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.controller import ControllerInformers
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
 
 if TYPE_CHECKING:
-    from tfoperator.progress_server import ProgressServer
+    from tfoperator.servers.progress import ProgressServer
 
 
 def make_progress_server(
@@ -35,7 +35,7 @@ def make_progress_server(
     if address is None or fetch is None:
         return None
     from tfoperator.operator.metrics.progress_metrics import ProgressMetrics
-    from tfoperator.progress_server import ProgressConfig, ProgressServer
+    from tfoperator.servers.progress import ProgressConfig, ProgressServer
 
     config = ProgressConfig(
         host=address.host,

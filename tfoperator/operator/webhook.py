@@ -15,7 +15,7 @@ from tfoperator.kube.verbs import ApiClient
 from tfoperator.operator.options import Options
 
 if TYPE_CHECKING:
-    from tfoperator.webhook import ConversionWebhook
+    from tfoperator.servers.webhook import ConversionWebhook
 
 
 class ServedWebhook:
@@ -49,7 +49,7 @@ class ServedWebhook:
 def make_webhook(options: Options, client: ApiClient, registry: CollectorRegistry, namespace: str) -> ServedWebhook:
     """The webhook that the options ask for; `namespace` is our own. Raises OSError if its address is taken."""
     from tfoperator.operator.metrics.webhook_metrics import WebhookMetrics
-    from tfoperator.webhook import ConversionWebhook, WebhookConfig
+    from tfoperator.servers.webhook import ConversionWebhook, WebhookConfig
 
     address = options.webhook_bind_address
     if address is None:

@@ -11,8 +11,7 @@ import msgspec
 
 from tfoperator.api.names import OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS, Network
-from tfoperator.archive import ArchiveBounds, LogArchive, LogSource, ensure_writable
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.controller import (
     PLAIN_NAMES,
     UNIQUE_NAMES,
@@ -30,6 +29,7 @@ from tfoperator.expectations import Expectations
 from tfoperator.informers import ObjectNotFound, SharedInformerFactory
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient, Creator
+from tfoperator.logs.archive import ArchiveBounds, LogArchive, LogSource, ensure_writable
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options

@@ -16,7 +16,7 @@ from typing import IO
 
 import msgspec
 
-from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.launcher.core import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, Lease, LeaseRecord, RunInProgress, Seen, acquire, kernel_id

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from tfoperator.clock import Clock, Elapsed, StopSignal
+from tfoperator.base.clock import Clock, Elapsed, StopSignal
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import LaunchInProgress
 from tfoperator.launcher.core import OwnershipLost

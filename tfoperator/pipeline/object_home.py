@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.launcher.core import LaunchRecord, RecordKeeper
 from tfoperator.pipeline.home import DEFAULT_HOME, Home
 from tfoperator.pipeline.lease import Lease, LeaseRecord

@@ -6,8 +6,8 @@ import logging
 import threading
 from collections import defaultdict
 
-from tfoperator.clock import Clock, Repetition
-from tfoperator.controlchars import without_controls
+from tfoperator.base.clock import Clock, Repetition
+from tfoperator.base.controlchars import without_controls
 from tfoperator.pipeline.objects import ObjectStore, ObjectStoreError
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from tfoperator.clock import Clock, Repetition
+from tfoperator.base.clock import Clock, Repetition
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline.lease import Lease
 from tfoperator.pipeline.objects import ObjectStoreError

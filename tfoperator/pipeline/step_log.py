@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from tfoperator.controlchars import without_controls
+from tfoperator.base.controlchars import without_controls
 
 
 def log_folder(run_id: str, step: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfoperator.durations import human_duration
+from tfoperator.base.durations import human_duration
 from tfoperator.pipeline.store import ExecutionRecord, ExecutionState, RunRecord
 
 _STATES = {

@@ -29,7 +29,7 @@ import msgspec
 
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.controller import is_older
 from tfoperator.informers import InformerGroup, Lister
 from tfoperator.kube import Selection, WatchOptions, list_pages

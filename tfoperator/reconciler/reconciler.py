@@ -34,7 +34,7 @@ import msgspec
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.controller import Comparison, ControllerInformers
 from tfoperator.expectations import Expectations
 from tfoperator.informers import InformerGroup, Lister

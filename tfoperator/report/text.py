@@ -1,6 +1,6 @@
 """A report in words: lines for a terminal, a log, a page. Pure; what strangers wrote is left as it is.
 
-Whoever prints the lines to a terminal makes them harmless (`tfoperator.controlchars`).
+Whoever prints the lines to a terminal makes them harmless (`tfoperator.base.controlchars`).
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@ from typing import TypeVar
 from tfoperator.api.names import job_selector
 from tfoperator.api.queues import is_multikueue
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
-from tfoperator.archive import ARCHIVE_VARIABLE
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube import ListOptions, Selection, list_pages
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS, Resource
 from tfoperator.kube.verbs import Decoder
+from tfoperator.logs.archive import ARCHIVE_VARIABLE
 from tfoperator.sdk.errors import JobElsewhere, job_errors
 from tfoperator.sdk.queues import cluster_of
 from tfoperator.sdk.states import ReplicaFilter

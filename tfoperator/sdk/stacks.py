@@ -11,7 +11,7 @@ from tfoperator.api.names import replica_name
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.objects import Pod
-from tfoperator.pod_stacks import STACKS_COMMAND, PodStacks, stacks_printed, stacks_refused, stacks_told
+from tfoperator.logs.stacks import STACKS_COMMAND, PodStacks, stacks_printed, stacks_refused, stacks_told
 from tfoperator.sdk.states import container_status
 
 _AT_ONCE = 8

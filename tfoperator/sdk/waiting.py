@@ -7,7 +7,7 @@ from contextlib import closing
 
 from tfoperator.api.job_conditions import condition_of, final_condition, has_condition
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube import by_name
 from tfoperator.kube.following import Follower
 from tfoperator.kube.verbs import ApiClient, WatchEventType

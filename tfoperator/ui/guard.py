@@ -18,7 +18,7 @@ from http.cookies import CookieError, SimpleCookie
 
 import msgspec
 
-from tfoperator.http_server import Request
+from tfoperator.servers.http import Request
 
 MAX_SESSIONS = 64
 """Browsers; where there are more, the oldest has to be handed a new link."""

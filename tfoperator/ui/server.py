@@ -17,10 +17,10 @@ from urllib.parse import parse_qs
 import msgspec
 
 import tfoperator
-from tfoperator.http_server import Answer, HttpServer, Limits, Request, StreamedAnswer
 from tfoperator.kube import ApiError, KubeError, NotFoundError
 from tfoperator.kube.client import Client
 from tfoperator.sdk import TFJobError
+from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
 from tfoperator.ui.assets import NOT_STORED, assets
 from tfoperator.ui.guard import Sessions, complaint
 from tfoperator.ui.jobs import archived, streams

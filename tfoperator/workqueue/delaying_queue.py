@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from itertools import count
 from typing import TypeVar
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.workqueue.metrics import MetricsProvider
 from tfoperator.workqueue.queue import Queue
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.workqueue.metrics import MetricsProvider
 
 T = TypeVar("T", bound=Hashable)

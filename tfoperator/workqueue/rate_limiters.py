@@ -11,8 +11,8 @@ import threading
 from collections.abc import Hashable
 from typing import Generic, Protocol, TypeVar
 
-from tfoperator.clock import Clock
-from tfoperator.token_bucket import TokenBucket
+from tfoperator.base.clock import Clock
+from tfoperator.base.token_bucket import TokenBucket
 
 T = TypeVar("T", bound=Hashable)
 T_contra = TypeVar("T_contra", contravariant=True)

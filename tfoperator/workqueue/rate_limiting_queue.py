@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TypeVar
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.workqueue.delaying_queue import DelayingQueue
 from tfoperator.workqueue.metrics import MetricsProvider
 from tfoperator.workqueue.rate_limiters import RateLimiter

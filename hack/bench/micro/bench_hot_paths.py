@@ -18,7 +18,7 @@ from hack.bench.measure import read_usage
 from hack.bench.micro.samples import NOW, pod_json, watch_line
 from tfoperator.api.defaults import default
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.clock import SystemClock
+from tfoperator.base.clock import SystemClock
 from tfoperator.controller import Create, Observed, Plan, PlanOptions, plan, status_patch
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Indexer, index_by_controller_uid, index_orphans
 from tfoperator.kube.http.requests import encode

@@ -34,7 +34,7 @@ class Origin:
 
 
 class ScaledClock:
-    """A `tfoperator.clock.Clock`. `offset` tells by how many seconds the wall clock has been stepped so far."""
+    """A `tfoperator.base.clock.Clock`. `offset` tells by how many seconds the wall clock has been stepped so far."""
 
     def __init__(self, origin: Origin, offset: Callable[[], float] = lambda: 0.0) -> None:
         self._origin = origin

@@ -99,7 +99,7 @@ def test_a_restart_is_seen_in_the_log(shown: Shown) -> None:
 
 
 def test_logs_of_the_archive_can_be_read_when_their_pods_are_gone(browser: Browser, tmp_path: Path) -> None:
-    from tfoperator.archive.layout import RECORD, ArchivedContainer, ArchivedPod, encode_record, job_folder
+    from tfoperator.logs.archive.layout import RECORD, ArchivedContainer, ArchivedPod, encode_record, job_folder
 
     shown = Shown(browser, archive_dir=tmp_path)
     try:

@@ -11,10 +11,10 @@ import typer
 import tfoperator
 from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import ManifestError
+from tfoperator.base.controlchars import printable
 from tfoperator.cli import app as cli_app
 from tfoperator.cli.__main__ import main
 from tfoperator.cli.terminal.errors import CliError, explained
-from tfoperator.controlchars import printable
 from tfoperator.kube.errors import ConfigError, Status, TransportError, error_from_status
 
 

@@ -14,7 +14,7 @@ def contract() -> list[set[str]]:
     config = ConfigParser()
     config.read(ROOT / "setup.cfg")
     layers = config["importlinter:contract:layers"]["layers"].split("\n")
-    return [{room.strip().removeprefix("tfoperator.") for room in floor.split("|")} for floor in layers if floor]
+    return [{room.strip() for room in floor.split("|")} for floor in layers if floor]
 
 
 def picture() -> list[set[str]]:

@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from hack.chart import roles
+from tfoperator.api.migration import read_cluster
 from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.kube.errors import NotFoundError, Status
 from tfoperator.kube.options import ListOptions
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ListPage
-from tfoperator.migration import read_cluster
 
 PAGE = (Path(__file__).resolve().parents[3] / "SECURITY.md").read_text()
 

@@ -7,7 +7,7 @@ import threading
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
 from tests.support.threads import no_threads_left
-from tfoperator.clock import StopSignal, SystemClock
+from tfoperator.base.clock import StopSignal, SystemClock
 from tfoperator.kube.resources import LEASES
 from tfoperator.operator.election import Election
 from tfoperator.operator.options import Options

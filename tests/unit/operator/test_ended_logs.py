@@ -11,7 +11,7 @@ from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
 from tests.support.threads import no_threads_left
-from tests.unit.archive.samples import Source
+from tests.unit.logs.archive.samples import Source
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import EVENTS, PODS
 from tfoperator.operator import Operator, Options, ended_logs

@@ -21,8 +21,8 @@ from tfoperator.kube import Selection
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import EVENTS, LEASES, PODS
 from tfoperator.operator import Operator, Options, process
-from tfoperator.operator.options import Address
 from tfoperator.operator.shards import Shard
+from tfoperator.servers.http import Address
 
 ELECT = Options(
     leader_elect=True, leader_elect_lease_duration=1.5, leader_elect_renew_deadline=1.0, leader_elect_retry_period=0.1

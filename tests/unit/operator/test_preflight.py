@@ -6,7 +6,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
 from tests.support.threads import InThread
-from tfoperator.clock import StopSignal
+from tfoperator.base.clock import StopSignal
 from tfoperator.controller import gang_scheduler
 from tfoperator.kube.errors import ConnectionRefused
 from tfoperator.operator.preflight import await_resources, needed_resources

@@ -24,7 +24,13 @@ from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.operator.process import run
 
 FORBIDDEN = (
-    *("tfoperator.cli", "tfoperator.local", "tfoperator.sdk", "tfoperator.webhook", "tfoperator.api.conversion"),
+    *(
+        "tfoperator.cli",
+        "tfoperator.local",
+        "tfoperator.sdk",
+        "tfoperator.servers.webhook",
+        "tfoperator.api.conversion",
+    ),
     *("typer", "rich", "aiohttp", "jsonschema", "cryptography"),
 )
 

@@ -14,7 +14,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.pipeline.samples import DONE, ON_THE_WAY, Seen, diamond, runner, states
-from tfoperator.controlchars import without_controls
+from tfoperator.base.controlchars import without_controls
 from tfoperator.launcher import LaunchContext, OwnershipLost, WorkDirectoryError
 from tfoperator.launcher.core import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, PipelineCancelled, PipelineResult, RunInProgress, open_home, stop_run

@@ -19,10 +19,10 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.unit.kube.conftest import Certificates
-from tfoperator.certificates import KeyPair, server_context
-from tfoperator.keyring import new_keyring
 from tfoperator.progress import Progress, flush, report, sender
 from tfoperator.progress.sender import Sender, metric_list
+from tfoperator.servers.certificates import KeyPair, server_context
+from tfoperator.servers.keyring import new_keyring
 
 
 class Server:

@@ -6,7 +6,7 @@ import email.message
 
 import pytest
 
-from tfoperator.http_server import Request
+from tfoperator.servers.http import Request
 from tfoperator.ui.guard import KEY_HEADER, MAX_SESSIONS, Sessions, complaint
 
 PORT = 4321

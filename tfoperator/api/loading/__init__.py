@@ -1,6 +1,6 @@
 """How does a text become objects, and objects a text? YAML and JSON, as kubectl understands them.
 
-`reader` makes objects of what `tfoperator.yamldata` reads, with the line of every field; `writer` prints data that
+`reader` makes objects of what `tfoperator.base.yamldata` reads, with the line of every field; `writer` prints data that
 every reader understands in the same way.
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.yamldata import MAX_BYTES, Document, YamlError, read_documents
+from tfoperator.base.yamldata import MAX_BYTES, Document, YamlError, read_documents
 
 
 class ManifestError(YamlError):

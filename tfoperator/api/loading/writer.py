@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from tfoperator.yamldata import is_plain_text
+from tfoperator.base.yamldata import is_plain_text
 
 _WIDTH = 120
 _OTHER_LINE_BREAKS = "\r\x85\u2028\u2029"

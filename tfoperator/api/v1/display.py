@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfoperator.api.v1.types import ReplicaStatus, TFJob
-from tfoperator.html_table import html_table, html_text
+from tfoperator.base.html_table import html_table, html_text
 
 _NOTHING = ReplicaStatus()
 

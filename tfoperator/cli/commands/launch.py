@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.cluster import Context, Kubeconfig, Namespace
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import note
 from tfoperator.cli.terminal.stdio import FragileStream
-from tfoperator.controlchars import without_controls
 
 if TYPE_CHECKING:
     from tfoperator.launcher import BaseComponentLauncher, LaunchContext, LaunchResult

@@ -254,7 +254,7 @@ def _await_end(running: DaemonState) -> bool:
 
 
 def _export(state: StateDirectory) -> str:
-    from tfoperator.archive import ARCHIVE_VARIABLE
+    from tfoperator.logs.archive import ARCHIVE_VARIABLE
 
     kubeconfig, archive = state.kubeconfig.resolve(), state.archive.resolve()
     return f"export KUBECONFIG={shlex.quote(str(kubeconfig))} {ARCHIVE_VARIABLE}={shlex.quote(str(archive))}"

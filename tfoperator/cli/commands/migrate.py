@@ -10,13 +10,13 @@ import msgspec
 import typer
 
 from tfoperator.api.loading import load_manifests
+from tfoperator.api.migration import Effort, Finding, cluster_findings, job_findings, read_cluster
+from tfoperator.api.migration.jobs import owned
+from tfoperator.base.clock import SystemClock
 from tfoperator.cli.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connect
 from tfoperator.cli.manifests import is_tfjob
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
-from tfoperator.clock import SystemClock
-from tfoperator.migration import Effort, Finding, cluster_findings, job_findings, read_cluster
-from tfoperator.migration.jobs import owned
 
 
 class _Subject(msgspec.Struct, frozen=True):

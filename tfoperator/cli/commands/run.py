@@ -16,6 +16,7 @@ import typer
 
 from tfoperator.api.loading import Manifest, to_yaml
 from tfoperator.api.validation import STOCK_PARAMETER_SERVER
+from tfoperator.base.controlchars import printable
 from tfoperator.cli.manifests import checked, checked_manifests, is_tfjob
 from tfoperator.cli.program_job import ProgramJob
 from tfoperator.cli.program_options import (
@@ -41,7 +42,6 @@ from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, note
 from tfoperator.cli.terminal.stdio import FragileStream
 from tfoperator.cli.waiting import timeout_seconds
-from tfoperator.controlchars import printable
 
 if TYPE_CHECKING:
     from tfoperator.local.run import RunResult

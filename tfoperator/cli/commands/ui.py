@@ -36,7 +36,7 @@ def ui(
     It listens on 127.0.0.1 only, uses your own rights in the cluster, and changes nothing. The link that is printed
     lets one browser in, once; another one follows. Ctrl-C ends it.
     """
-    from tfoperator.http_server import ListenError
+    from tfoperator.servers.http import ListenError
     from tfoperator.ui import UiServer
 
     if pipelines is not None:

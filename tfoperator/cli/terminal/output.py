@@ -10,7 +10,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from tfoperator.controlchars import json_text, printable
+from tfoperator.base.controlchars import json_text, printable
 
 
 class ListFormat(StrEnum):

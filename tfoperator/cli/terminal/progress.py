@@ -9,8 +9,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from tfoperator.base.controlchars import printable
 from tfoperator.cli.terminal.output import note, uses_colour
-from tfoperator.controlchars import printable
 
 if TYPE_CHECKING:
     from rich.status import Status

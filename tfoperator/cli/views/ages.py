@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tfoperator.durations import human_duration
+from tfoperator.base.durations import human_duration
 
 
 def age(since: datetime | None, now: datetime) -> str:

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from tfoperator.api.job_conditions import condition_of
 from tfoperator.api.v1.types import TFJob
+from tfoperator.base.durations import human_duration
 from tfoperator.cli.views.ages import age
-from tfoperator.durations import human_duration
 from tfoperator.sdk.queues import JobQueue
 from tfoperator.sdk.states import job_state, ready_text, restart_count, wanted_replicas
 

@@ -11,11 +11,11 @@ import typer
 
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.base.clock import SystemClock
+from tfoperator.base.controlchars import json_text
 from tfoperator.cli.terminal.output import ListFormat, TableWriter, as_list, print_object, say, without_noise
 from tfoperator.cli.views.jobs import HEADER, QUEUE_HEADER, STATE_COLUMN, WIDE_HEADER, job_row, queue_cell
 from tfoperator.cli.views.usage import usage_cells, usage_header
-from tfoperator.clock import SystemClock
-from tfoperator.controlchars import json_text
 from tfoperator.kube import Selection, list_pages
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.verbs import WatchEventType

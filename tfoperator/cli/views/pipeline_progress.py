@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tfoperator.base.clock import SystemClock
+from tfoperator.base.controlchars import printable, without_controls
 from tfoperator.cli.terminal.output import note, state_colour, uses_colour
 from tfoperator.cli.terminal.stdio import FragileStream
 from tfoperator.cli.views.pipelines import view_text
-from tfoperator.clock import SystemClock
-from tfoperator.controlchars import printable, without_controls
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tfoperator.durations import human_duration
+from tfoperator.base.durations import human_duration
 from tfoperator.pipeline.step_states import step_notes, step_states, steps_done
 
 if TYPE_CHECKING:

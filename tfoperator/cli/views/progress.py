@@ -7,9 +7,9 @@ from datetime import datetime
 from rich.text import Text
 
 from tfoperator.api.v1.types import TrainingProgress
+from tfoperator.base.controlchars import printable
+from tfoperator.base.durations import human_duration
 from tfoperator.cli.views.ages import age
-from tfoperator.controlchars import printable
-from tfoperator.durations import human_duration
 
 _SHOWN_METRICS = 3
 _BAR = 24  # characters

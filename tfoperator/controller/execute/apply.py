@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeGuard
 
 from tfoperator.api.v1.types import TFJob
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.controller.execute.call_pool import CallPool
 from tfoperator.controller.execute.lost_answers import was_deleted, was_refused
 from tfoperator.controller.execute.name_taken import found_instead

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tfoperator.api.v1.types import TFJob
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.controller.execute.apply import ActionRunner
 from tfoperator.controller.execute.call_pool import CallPool
 from tfoperator.controller.execute.job_events import JobEvents, Recorder

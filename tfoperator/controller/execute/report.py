@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from tfoperator.api.v1.types import TFJob
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.controller.execute.job_events import JobEvents
 from tfoperator.controller.execute.outcome import (
     AlreadyReported,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.controller.execute.job_events import MAX_MESSAGE, JobEvents
 from tfoperator.controller.execute.outcome import Outcome
 from tfoperator.controller.execute.status_patch import status_patch

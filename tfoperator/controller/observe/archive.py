@@ -9,7 +9,7 @@ from tfoperator.kube.objects import ObjectMeta, Pod
 
 
 class PodArchive(Protocol):
-    """Keeps the logs of pods: `tfoperator.archive.LogArchive`. Its methods never block."""
+    """Keeps the logs of pods: `tfoperator.logs.archive.LogArchive`. Its methods never block."""
 
     timeout: float
     """Seconds that a deletion waits at most."""

@@ -25,7 +25,7 @@ from functools import partial
 import msgspec
 
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob, TFJobStatus
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.controller.kinds import ObjectKind, expectation_key
 from tfoperator.controller.observe.claim import Claimer, is_refused, matches
 from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen, seconds_between, whole_second

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tfoperator.api.v1.types import TFJob, TrainingProgress
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.controller.observe.archive import PodArchive
 from tfoperator.controller.observe.cache_lag import CacheLag
 from tfoperator.controller.observe.claim import Claimer

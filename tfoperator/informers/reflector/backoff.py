@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 
 BASE = 0.8
 FACTOR = 2.0

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.informers.fifo import Delta, DeltaType
 from tfoperator.informers.metrics import InformerMetrics
 from tfoperator.informers.protocols import Cancellable, Keep, Sink, Transform

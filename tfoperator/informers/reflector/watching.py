@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.informers.metrics import InformerMetrics
 from tfoperator.kube.errors import Status, error_from_status
 from tfoperator.kube.objects import HasMetadata

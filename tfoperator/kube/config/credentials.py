@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.config.tls import ClientCertificate
 from tfoperator.kube.errors import ConfigError
 

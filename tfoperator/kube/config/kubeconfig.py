@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
+from tfoperator.base.yamldata import YamlBoundsError, YamlError, read_value_of_file
 from tfoperator.kube.config.cluster import ClusterConfig, check_server, is_loopback, is_plain
 from tfoperator.kube.config.credentials import Credentials, IssuedCredentials, StaticCredentials, TokenFile, bearer
 from tfoperator.kube.config.plugins import auth_provider, exec_plugin
 from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
 from tfoperator.kube.errors import ConfigError
-from tfoperator.yamldata import YamlBoundsError, YamlError, read_value_of_file
 
 _Sections = dict[str, list[tuple[dict[str, Any], Path]]]
 """By section, its entries and the file of each. Of those with the same name the first counts, as for kubectl."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import TokenFile
 from tfoperator.kube.config.kubeconfig import read_kubeconfig

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.errors import ConfigError
 
 

@@ -22,7 +22,8 @@ import msgspec
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
 import tfoperator
-from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.tls import ClientCertificate
 from tfoperator.kube.errors import UNDECODABLE, ApiError, ClientClosed, Status, TransportError, error_from_status
@@ -30,7 +31,6 @@ from tfoperator.kube.http.exchange import Exchange
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.transport import HEADER_SETS, Headers, Response, Transport
 from tfoperator.kube.observer import RequestObserver
-from tfoperator.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.config.tls import ClientCertificate, TlsContexts, TlsOptions
 from tfoperator.kube.errors import ClientClosed, TransportError
 from tfoperator.kube.http.answer import Answer

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tfoperator.clock import StopSignal
-from tfoperator.containerlogs import LogConnection
+from tfoperator.base.clock import StopSignal
 from tfoperator.launcher.container.log_forwarder import LogForwarder
 from tfoperator.launcher.core import ContainerEnd, LaunchCancelled, LaunchContext, PermanentFailure, WorkDirectory
+from tfoperator.logs.lines import LogConnection
 
 LAUNCH_LABEL = "tfoperator.launcher/run"
 """On everything that a launch creates: the random piece of its names. Only what has it is ever adopted or deleted."""

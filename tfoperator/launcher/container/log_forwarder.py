@@ -10,8 +10,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from tfoperator.clock import Clock, StopSignal
-from tfoperator.containerlogs import LogConnection, LogCut, LogNotYet, LogReader, NoLog
+from tfoperator.base.clock import Clock, StopSignal
+from tfoperator.logs.lines import LogConnection, LogCut, LogNotYet, LogReader, NoLog
 
 logger = logging.getLogger(__name__)
 

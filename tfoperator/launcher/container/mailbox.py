@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from typing import Generic, TypeVar
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from tfoperator.clock import StopSignal
+from tfoperator.base.clock import StopSignal
 from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, Component
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.errors import (

@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-from tfoperator.clock import Clock, StopSignal, SystemClock
-from tfoperator.controlchars import without_controls
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.controlchars import without_controls
 from tfoperator.kube.client import Client
 from tfoperator.launcher.core.connecting import connect
 from tfoperator.launcher.core.errors import LaunchCancelled

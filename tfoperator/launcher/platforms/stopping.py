@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.clock import StopSignal
+from tfoperator.base.clock import StopSignal
 from tfoperator.launcher.container import Backend, Launch
 from tfoperator.launcher.core import (
     OUTPUT_FILE,

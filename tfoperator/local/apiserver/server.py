@@ -19,7 +19,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.local.apiserver.display import Discovery, OpenAPI, table_formats
 from tfoperator.local.apiserver.http import (
     MAX_BODY,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfoperator.api import names
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     Callbacks,

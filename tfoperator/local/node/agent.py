@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tfoperator.clock import Clock, Repetition, SystemClock
+from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.events import EventRecorder
 from tfoperator.informers import Callbacks, SharedInformerFactory
 from tfoperator.kube.objects import ObjectMeta, Pod, Service

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.gpus import GpuManager
 from tfoperator.local.node.container_record import ContainerRecord

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.clock import Clock, StopSignal
+from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.kube.errors import ApiError, ConflictError, KubeError, NotFoundError, ServerError, TransportError
 from tfoperator.kube.objects import HasMetadata, timestamp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.local.node.container_record import ContainerRecord
 from tfoperator.local.node.pod_api import PodApi
 from tfoperator.local.node.pod_status import StatusRenderer

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.local.gpus import GpuManager, NotEnoughGpus
 from tfoperator.local.node.container_launcher import ContainerLauncher
 from tfoperator.local.node.container_record import ContainerRecord, Terminated, Waiting

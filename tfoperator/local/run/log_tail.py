@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import BinaryIO
 
-from tfoperator.controlchars import shown_line
+from tfoperator.base.controlchars import shown_line
 from tfoperator.local.runtime import LogFile
 
 _CHUNK = 1024 * 1024

@@ -10,7 +10,7 @@ import threading
 from datetime import datetime
 from pathlib import Path
 
-from tfoperator.controlchars import shown_lines
+from tfoperator.base.controlchars import shown_lines
 
 _CHUNK = 64 * 1024
 

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.local.gpus import GpuUse
 from tfoperator.local.runtime import ContainerName, Runtime
 from tfoperator.local.usage.machine import MachineUse, read_machine

@@ -13,9 +13,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 import tfoperator
-from tfoperator import archive, reconciler
+from tfoperator import reconciler
 from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller import ControllerMetrics, OwnedKind
+from tfoperator.logs import archive
 from tfoperator.operator.metrics.client_metrics import ClientMetrics
 from tfoperator.operator.metrics.tool_metrics import InformerMetrics, Makers, QueueMetrics
 

@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tfoperator import progress_server
 from tfoperator.api.v1.types import TrainingProgress
 from tfoperator.operator.metrics.tool_metrics import Makers
+from tfoperator.servers import progress as progress_server
 
 MAX_JOBS = 1000
 """Jobs with series of their own, those that began to report first: a scrape and a Prometheus must bear them."""
@@ -23,7 +23,7 @@ _LABELS = ("job_namespace", "job_name")
 
 
 class ProgressMetrics(progress_server.ProgressMetrics):
-    """A `tfoperator.progress_server.ProgressMetrics`."""
+    """A `tfoperator.servers.progress.ProgressMetrics`."""
 
     def __init__(self, registry: CollectorRegistry, is_leader: Callable[[], bool]) -> None:
         make = Makers(registry)

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry
 
-from tfoperator import webhook
 from tfoperator.operator.metrics.tool_metrics import Makers
+from tfoperator.servers import webhook
 
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5)
 

@@ -2,6 +2,5 @@
 
 from tfoperator.operator.options.reading import parse_options, read_config
 from tfoperator.operator.options.settings import Options, OptionsError
-from tfoperator.operator.options.values import Address
 
-__all__ = ["Address", "Options", "OptionsError", "parse_options", "read_config"]
+__all__ = ["Options", "OptionsError", "parse_options", "read_config"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.clock import Clock, Repetition, SystemClock
+from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.operator.options.reading import read_config
 from tfoperator.operator.options.settings import Options, OptionsError
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import tfoperator
-from tfoperator.durations import format_duration
+from tfoperator.base.durations import format_duration
 from tfoperator.operator.options import values as parse
 from tfoperator.operator.options.checks import check_together
 from tfoperator.operator.options.settings import SETTINGS, SETTINGS_BY_NAME, Options, OptionsError, Setting
@@ -93,7 +93,7 @@ def _parse(setting: Setting, value: object, source: str) -> Any:
 
 
 def _read_file(path: str) -> dict[str, object]:
-    from tfoperator.yamldata import YamlError, read_value_of_file  # only who has a file pays for PyYAML
+    from tfoperator.base.yamldata import YamlError, read_value_of_file  # only who has a file pays for PyYAML
 
     try:
         content = read_value_of_file(path, path)

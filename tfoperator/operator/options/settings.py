@@ -19,8 +19,8 @@ from tfoperator.controller import DEFAULT_TENSORBOARD_IMAGE, Accelerator, Schedu
 from tfoperator.operator.options import values as parse
 from tfoperator.operator.options.accelerators import parse_accelerators
 from tfoperator.operator.options.scheduling import parse_scheduling
-from tfoperator.operator.options.values import Address
 from tfoperator.operator.shards import Shard, parse_shard
+from tfoperator.servers.http import Address
 
 
 class OptionsError(ValueError):

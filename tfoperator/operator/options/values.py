@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tfoperator.api.problems import Problem
-from tfoperator.durations import format_duration, parse_duration
+from tfoperator.base.durations import format_duration, parse_duration
+from tfoperator.servers.http import Address
 
 _LONGEST = 20 * 365 * 24 * 3600.0
 """Seconds. Threads and certificates can't take much longer times."""
@@ -26,16 +26,6 @@ NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 _SHOWN = 5  # problems in one message
-
-
-class Address(NamedTuple):
-    """Where a server listens; host "" is every interface."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def text(value: object) -> str:

@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller import LogLines, NewestLine, new_line
 from tfoperator.kube.errors import ForbiddenError, KubeError
 from tfoperator.kube.log_stream import LogStream

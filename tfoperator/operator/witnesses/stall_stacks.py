@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.errors import ForbiddenError, KubeError
 from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.logs.stacks import STACKS_COMMAND, PodStacks, stacks_printed, stacks_refused
 from tfoperator.operator.witnesses.witness_pool import WitnessPool
-from tfoperator.pod_stacks import STACKS_COMMAND, PodStacks, stacks_printed, stacks_refused
 
 if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed

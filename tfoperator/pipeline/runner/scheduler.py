@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from tfoperator.clock import StopSignal
+from tfoperator.base.clock import StopSignal
 from tfoperator.launcher import BaseComponentLauncher
 from tfoperator.pipeline.graph import Graph, ready
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView

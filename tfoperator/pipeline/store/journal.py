@@ -23,7 +23,7 @@ import msgspec
 from sqlalchemy import Connection, Transaction, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from tfoperator.clock import Clock, Elapsed, SystemClock
+from tfoperator.base.clock import Clock, Elapsed, SystemClock
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import LauncherError
 from tfoperator.pipeline.objects import ABSENT, ObjectConflict, ObjectStore, ObjectStoreError

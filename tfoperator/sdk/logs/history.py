@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
-from tfoperator.archive import ArchivedContainer, ArchivedPod, read_archived
 from tfoperator.kube.objects import Pod
+from tfoperator.logs.archive import ArchivedContainer, ArchivedPod, read_archived
 from tfoperator.sdk.states import pod_order
 
 

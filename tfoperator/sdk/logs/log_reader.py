@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from tfoperator.api.names import replica_name
-from tfoperator.archive import ArchivedPod, archived_pods
-from tfoperator.controlchars import without_controls
+from tfoperator.base.controlchars import without_controls
+from tfoperator.logs.archive import ArchivedPod, archived_pods
 from tfoperator.sdk.errors import JobNotFound
 from tfoperator.sdk.job_access import JobAccess
 from tfoperator.sdk.logs.history import ReplicaLog, add_archived

@@ -12,7 +12,7 @@ import msgspec
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import job_selector, replica_name
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
-from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.kube import ListOptions, Selection, by_name
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError

@@ -9,12 +9,12 @@ from enum import Enum
 import msgspec
 
 from tfoperator.api.names import replica_name
-from tfoperator.clock import Clock, StopSignal
-from tfoperator.containerlogs import LogConnection, LogCut, LogNotYet, LogReader, NoLog, open_pod_log
+from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ClientClosed, KubeError, NotFoundError, ServerError, TransportError
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS
+from tfoperator.logs.lines import LogConnection, LogCut, LogNotYet, LogReader, NoLog, open_pod_log
 from tfoperator.sdk.logs.pod_logs import LogLine
 from tfoperator.sdk.states import container_status
 

@@ -8,10 +8,10 @@ import msgspec
 
 from tfoperator.api.names import replica_name
 from tfoperator.api.v1.types import TFJob
-from tfoperator.archive import ArchivedPod
-from tfoperator.controlchars import without_controls
+from tfoperator.base.controlchars import without_controls
 from tfoperator.kube.client import Client
 from tfoperator.kube.objects import Pod
+from tfoperator.logs.archive import ArchivedPod
 from tfoperator.report import first_failure, suspects
 from tfoperator.sdk.reports.job_report import ClusterLogs, Logs, WithoutLogs, job_facts
 

@@ -15,11 +15,11 @@ import msgspec
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_of
 from tfoperator.api.v1.types import TFJob
-from tfoperator.archive import ArchivedContainer, ArchivedPod, read_archived
-from tfoperator.controlchars import shown_lines
+from tfoperator.base.controlchars import shown_lines
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.logs.archive import ArchivedContainer, ArchivedPod, read_archived
 from tfoperator.report import (
     POD_GONE,
     TAIL_BYTES,

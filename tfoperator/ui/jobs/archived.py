@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.names import replica_name
-from tfoperator.archive import ArchivedContainer, archived_pods, read_archived
+from tfoperator.logs.archive import ArchivedContainer, archived_pods, read_archived
 
 
 class Wanted(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import Any
 
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, MANAGED_SELECTOR, replica_name
 from tfoperator.api.v1.types import TFJOBS, ReplicaType
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     Callbacks,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.sdk.logs import ContainerRun, LogLine, RunLogReader

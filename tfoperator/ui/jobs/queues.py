@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from tfoperator.clock import Clock, Repetition, SystemClock
+from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.sdk import JobQueue, job_queues
 from tfoperator.ui.jobs.objects import SeenJob

@@ -14,7 +14,7 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.api.quantity import parse_quantity
-from tfoperator.clock import Clock, Repetition, SystemClock
+from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.kube import ForbiddenError, KubeError, NotFoundError, Resource, list_pages
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.verbs import ApiClient, decoder

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from tfoperator.clock import Repetition, SystemClock
+from tfoperator.base.clock import Repetition, SystemClock
 from tfoperator.pipeline import Home, ObjectStoreError, StoreError
 from tfoperator.pipeline.store import ExecutionState, RunRecord
 from tfoperator.ui.listening import Listeners

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.api.loading.reader import Manifest, ManifestError, load_manifests, parse_manifests
-from tfoperator.yamldata import MAX_BYTES
+from tfoperator.base.yamldata import MAX_BYTES
 
 
 def parsed(text: str) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def test_records_may_be_objects(run: Run, two: str, here: Path, monkeypatch: pyt
     assert json.loads(run("pipeline", "show", "last", "-o", "json", code=0).out)["owner"] is None
 
     # Another machine's runner is at work on a run; this one waits, and sees that it lives.
-    from tfoperator.clock import SystemClock
+    from tfoperator.base.clock import SystemClock
     from tfoperator.pipeline import open_home
 
     with closing(open_home(place)) as home, home.store() as store, home.lock("one", SystemClock(), seconds=2.0) as held:
@@ -177,7 +177,7 @@ def test_records_may_be_objects(run: Run, two: str, here: Path, monkeypatch: pyt
 
 
 def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_are(run: Run, here: Path) -> None:
-    from tfoperator.clock import SystemClock
+    from tfoperator.base.clock import SystemClock
     from tfoperator.launcher.core import LaunchRecord, WorkDirectory
     from tfoperator.pipeline import Home
     from tfoperator.pipeline.lease import Lease

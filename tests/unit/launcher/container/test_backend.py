@@ -5,9 +5,9 @@ from pathlib import Path
 
 from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
-from tests.unit.containerlogs.test_lines import stamp
 from tests.unit.launcher.container.test_log_forwarder import Source
-from tfoperator.clock import StopSignal
+from tests.unit.logs.lines.test_lines import stamp
+from tfoperator.base.clock import StopSignal
 from tfoperator.launcher.container.backend import Launch
 from tfoperator.launcher.core import LaunchContext, WorkDirectory
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
-from tests.unit.containerlogs.test_lines import stamp
-from tfoperator.clock import SystemClock
-from tfoperator.containerlogs import LogCut, NoLog
+from tests.unit.logs.lines.test_lines import stamp
+from tfoperator.base.clock import SystemClock
 from tfoperator.launcher.container.log_forwarder import LogForwarder
+from tfoperator.logs.lines import LogCut, NoLog
 
 
 class Source:

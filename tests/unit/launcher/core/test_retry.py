@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.clock import FakeClock
 from tests.support.threads import InThread
-from tfoperator.clock import StopSignal, SystemClock
+from tfoperator.base.clock import StopSignal, SystemClock
 from tfoperator.launcher import LaunchCancelled, LaunchContext, RetryableFailure, RetryPolicy
 
 

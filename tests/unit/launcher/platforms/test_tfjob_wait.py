@@ -12,10 +12,10 @@ from tests.support import manifests
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
 from tests.support.threads import no_threads_left
-from tests.unit.containerlogs.test_lines import stamp
+from tests.unit.logs.lines.test_lines import stamp
 from tfoperator.api.names import replica_labels
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, decode_tfjob
-from tfoperator.clock import StopSignal
+from tfoperator.base.clock import StopSignal
 from tfoperator.kube.client import Client
 from tfoperator.kube.resources import PODS
 from tfoperator.launcher import LaunchContext

@@ -6,7 +6,7 @@ import pytest
 
 from tfoperator.operator import Options, OptionsError, parse_options
 from tfoperator.operator.options.settings import FILE_ONLY, SETTINGS
-from tfoperator.operator.options.values import Address
+from tfoperator.servers.http import Address
 
 
 def parse(*arguments: str, **environ: str) -> Options:

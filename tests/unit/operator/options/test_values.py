@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tfoperator.operator.options import values as parse
-from tfoperator.operator.options.values import Address
+from tfoperator.servers.http import Address
 
 
 @pytest.mark.parametrize(

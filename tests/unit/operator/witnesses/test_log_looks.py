@@ -9,8 +9,8 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.fake_api import api_error
 from tests.support.threads import no_threads_left
-from tests.unit.archive.samples import JOB, pod
 from tests.unit.kube.server import Exchange, ScriptedServer
+from tests.unit.logs.archive.samples import JOB, pod
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
 from tfoperator.kube.errors import TransportError

@@ -12,7 +12,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.fake_api import api_error
 from tests.support.threads import no_threads_left
-from tests.unit.archive.samples import JOB, pod, running
+from tests.unit.logs.archive.samples import JOB, pod, running
 from tfoperator.kube.errors import TransportError
 from tfoperator.kube.http.exec import Executed
 from tfoperator.kube.objects import ObjectMeta, Pod

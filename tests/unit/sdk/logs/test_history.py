@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.archive.samples import pod, record, running
-from tfoperator.archive import ArchivedPod
+from tests.unit.logs.archive.samples import pod, record, running
 from tfoperator.kube.objects import Pod
+from tfoperator.logs.archive import ArchivedPod
 from tfoperator.sdk.logs.history import add_archived
 
 

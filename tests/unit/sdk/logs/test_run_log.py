@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.unit.kube.server import Exchange, ScriptedServer
-from tfoperator.clock import SystemClock
+from tfoperator.base.clock import SystemClock
 from tfoperator.kube import Client, ClusterConfig, KubeError, ObjectMeta, Pod
 from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec, TFJobStatus
-from tfoperator.archive import ArchivedContainer, ArchivedPod
 from tfoperator.kube.objects import Pod, decode_pod
+from tfoperator.logs.archive import ArchivedContainer, ArchivedPod
 from tfoperator.report import make_report
 from tfoperator.sdk.reports.culprit import MAX_SUSPECTS, find_culprit
 from tfoperator.sdk.reports.job_report import job_facts

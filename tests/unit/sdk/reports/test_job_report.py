@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.unit.archive.samples import record
+from tests.unit.logs.archive.samples import record
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec, TFJobStatus
-from tfoperator.archive.layout import ArchivedContainer, ArchivedPod
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
+from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
 from tfoperator.report import ReplicaFacts, ReplicaState
 from tfoperator.sdk.reports.job_report import ClusterLogs, WithoutLogs, job_facts
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.base.clock import SystemClock
 from tfoperator.cli.cluster import Context, JobName, Kubeconfig, Namespace, connect, plain
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, print_object, without_noise
-from tfoperator.clock import SystemClock
 from tfoperator.kube import ListOptions
 from tfoperator.kube.resources import PODS
 

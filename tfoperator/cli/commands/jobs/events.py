@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfoperator.base.clock import SystemClock
+from tfoperator.base.controlchars import json_text
 from tfoperator.cli.cluster import Context, JobName, Kubeconfig, Namespace, connect
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, TableWriter, note, print_object
 from tfoperator.cli.views.events import EVENT_HEADER, event_row, event_summary
-from tfoperator.clock import SystemClock
-from tfoperator.controlchars import json_text
 from tfoperator.kube.resources import EVENTS
 from tfoperator.kube.verbs import WatchEventType
 

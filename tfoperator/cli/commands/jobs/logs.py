@@ -11,12 +11,12 @@ import typer
 
 from tfoperator.api.names import parse_replica_index, parse_replica_type
 from tfoperator.api.v1.types import ReplicaType
+from tfoperator.base.controlchars import json_text, shown_line, without_controls
 from tfoperator.cli.cluster import ArchiveDir, Context, JobName, Kubeconfig, Namespace, Replica, connect
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import REPLICA_COLOURS, ReportFormat, ReportOutput, note, paint, uses_colour
 from tfoperator.cli.terminal.progress import Progress
 from tfoperator.cli.waiting import timeout_seconds
-from tfoperator.controlchars import json_text, shown_line, without_controls
 
 if TYPE_CHECKING:
     from tfoperator.kube.objects import Pod

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from tfoperator.base.controlchars import printable
 from tfoperator.cli.cluster import ArchiveDir, Context, JobName, Kubeconfig, Namespace, connect
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, print_object
-from tfoperator.controlchars import printable
 
 
 def report(

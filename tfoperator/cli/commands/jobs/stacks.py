@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.cluster import Context, JobName, Kubeconfig, Namespace, Replica, connect
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object
-from tfoperator.controlchars import without_controls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
+from tfoperator.base.clock import SystemClock
+from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.commands.pipeline.opening import DEFAULT_HOME, HomeOption, RunArgument, in_words, opened
 from tfoperator.cli.commands.ui import PagePort
 from tfoperator.cli.page import pipeline_page
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say, table
-from tfoperator.clock import SystemClock
-from tfoperator.controlchars import without_controls
 
 
 def runs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tfoperator.controlchars import without_controls
+from tfoperator.base.controlchars import without_controls
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _DRAWN = re.compile(r"[\u2500-\u259f#=>.\- ]{6,}")  # box drawing, blocks, and what does for them in ASCII

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from tfoperator.api.v1.types import TrainingProgress
+from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.views.progress import progress_text
 from tfoperator.cli.views.run.view import View
-from tfoperator.controlchars import without_controls
 
 _BAR_EVERY = 30.0
 """Seconds between two states of a progress bar: enough to see that it moves, and no flood after a night."""

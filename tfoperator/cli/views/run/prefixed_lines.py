@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from tfoperator.controlchars import without_controls
+from tfoperator.base.controlchars import without_controls
 
 _LONGEST = 2000
 """Characters of a line that a terminal shows; the log has all. More would push everything else off the screen."""

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tfoperator.clock import StopSignal
+from tfoperator.base.clock import StopSignal
 from tfoperator.launcher.container import LAUNCH_LABEL, Launch, LogForwarder, Mailbox, NeverStarted
 from tfoperator.launcher.core import (
     CLEAN_UP_POLICY,

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tfoperator.containerlogs import LogConnection, LogCut, NoLog
 from tfoperator.launcher.core import MAX_OUTPUT_BYTES, PlatformUnavailable
+from tfoperator.logs.lines import LogConnection, LogCut, NoLog
 
 if TYPE_CHECKING:
     from docker import DockerClient

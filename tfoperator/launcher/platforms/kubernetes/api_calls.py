@@ -6,8 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from tfoperator.clock import StopSignal
-from tfoperator.containerlogs import LogConnection, open_pod_log
+from tfoperator.base.clock import StopSignal
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import (
@@ -27,6 +26,7 @@ from tfoperator.kube.event import decode_event
 from tfoperator.kube.resources import EVENTS, Resource
 from tfoperator.launcher.container import Launch
 from tfoperator.launcher.core import CLEAN_UP_POLICY, PermanentFailure, PlatformUnavailable, RetryPolicy
+from tfoperator.logs.lines import LogConnection, open_pod_log
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver.display.tables import TableFormat
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.resource_types import ResourceType

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.durations import human_duration
+from tfoperator.base.durations import human_duration
 from tfoperator.local.apiserver.display.jsonpath import compile_path
 from tfoperator.local.apiserver.members import member_at
 from tfoperator.local.apiserver.objects import CustomResource

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from tfoperator.base.yamldata import YamlError, read_value
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.apiserver.errors import StatusError, bad_request, unsupported_media_type
 from tfoperator.local.apiserver.http import protobuf
 from tfoperator.local.apiserver.members import is_int64, parse_int64, query_flag
 from tfoperator.local.apiserver.registry import DeleteOptions, WriteOptions
-from tfoperator.yamldata import YamlError, read_value
 
 MAX_BODY = 3 * 1024 * 1024
 """Bytes of a request body, kube-apiserver's own limit."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from tfoperator import certificates
+from tfoperator.servers import certificates
 
 _VALIDITY = timedelta(days=365)  # far beyond the life of a process that keeps all its state in memory
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from aiohttp import web
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.display import Representation, TableFormat, negotiate, representation
 from tfoperator.local.apiserver.errors import StatusError

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.kube.objects import timestamp
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError

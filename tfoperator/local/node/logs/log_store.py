@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tfoperator.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.local.node.logs.line_times import LineTimes
 from tfoperator.local.node.logs.log_reading import TimedLines, pieces, size_of, start_of
 from tfoperator.local.private_files import private_folder

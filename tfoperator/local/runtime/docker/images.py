@@ -14,7 +14,7 @@ from typing import Any
 from docker.errors import ImageNotFound
 from docker.utils import parse_repository_tag
 
-from tfoperator.clock import Clock
+from tfoperator.base.clock import Clock
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain
 from tfoperator.local.runtime.protocol import LaunchError, NotYet

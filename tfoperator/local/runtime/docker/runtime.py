@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.clock import Clock, SystemClock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.runtime.docker.container import DockerContainer
 from tfoperator.local.runtime.docker.engine import (

@@ -12,10 +12,10 @@ import pytest
 from tests.support.cli import Cli
 from tests.support.jobs import soon
 from tests.support.served import ServedWorld
-from tests.unit.archive.samples import record
 from tests.unit.cli.conftest import Tell
-from tfoperator.archive.layout import RECORD, encode_record, job_folder
+from tests.unit.logs.archive.samples import record
 from tfoperator.cli.terminal import output, progress
+from tfoperator.logs.archive.layout import RECORD, encode_record, job_folder
 
 
 def two_workers(world: ServedWorld, job: str) -> None:

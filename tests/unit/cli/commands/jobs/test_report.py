@@ -8,7 +8,7 @@ import pytest
 from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Tell
 from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
-from tfoperator.archive.layout import RECORD, ArchivedContainer, ArchivedPod, encode_record, job_folder
+from tfoperator.logs.archive.layout import RECORD, ArchivedContainer, ArchivedPod, encode_record, job_folder
 
 STALLED = "No progress for 600 s. Behind: worker-0."
 

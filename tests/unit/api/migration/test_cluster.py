@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import Any
+
+from tfoperator.api.migration import ClusterFacts, Effort, Finding, Unread, cluster_findings
+from tfoperator.api.schema import crd
+
+
+def deployment(replicas: int = 1, *args: str) -> dict[str, Any]:
+    containers = [{"name": "training-operator", "command": ["/manager"], "args": list(args)}]
+    return {
+        "metadata": {"name": "training-operator", "namespace": "kubeflow"},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": containers}}},
+    }
+
+
+def webhook(resource: str, policy: str = "Fail") -> dict[str, Any]:
+    rule = {"apiGroups": ["kubeflow.org"], "resources": [resource]}
+    return {
+        "metadata": {"name": "validator.training-operator.kubeflow.org"},
+        "webhooks": [{"name": "validator.tfjob", "failurePolicy": policy, "rules": [rule]}],
+    }
+
+
+def found(**facts: Any) -> dict[str, Finding]:
+    return {one.field: one for one in cluster_findings(ClusterFacts(**facts)) if one.field != "RBAC"}
+
+
+def test_an_operator_that_runs_has_to_be_stopped() -> None:
+    finding = found(operators=(deployment(),))["Deployment kubeflow/training-operator"]
+    assert finding.effort is Effort.ACTION
+    assert "kubectl -n kubeflow scale deployment/training-operator --replicas=0" in finding.todo
+
+
+def test_one_that_other_kinds_need_has_to_leave_tfjobs_alone() -> None:
+    kinds = ("pytorchjobs",)
+    [finding] = found(operators=(deployment(),), other_kinds=kinds).values()
+    assert (finding.effort, "--enable-scheme" in finding.todo) == (Effort.ACTION, True)
+    [finding] = found(operators=(deployment(1, "--enable-scheme=pytorchjob"),), other_kinds=kinds).values()
+    assert finding.effort is Effort.NOTE
+    both = deployment(1, "--enable-scheme=pytorchjob", "--enable-scheme=tfjob")
+    [finding] = found(operators=(both,), other_kinds=kinds).values()
+    assert finding.effort is Effort.ACTION
+
+
+def test_one_that_is_stopped_needs_nothing() -> None:
+    [finding] = found(operators=(deployment(0),)).values()
+    assert finding.effort is Effort.NOTE
+
+
+def test_a_webhook_that_would_refuse_every_job_has_to_go() -> None:
+    assert [one.effort for one in found(webhooks=(webhook("tfjobs"),)).values()] == [Effort.ACTION]
+    assert [one.effort for one in found(webhooks=(webhook("tfjobs", "Ignore"),)).values()] == [Effort.CHANGE]
+    assert found(webhooks=(webhook("pytorchjobs"),)) == {}
+
+
+def test_the_go_operators_crd_is_to_be_replaced_and_ours_is_not() -> None:
+    theirs = {"spec": {"names": {"kind": "TFJob"}}, "status": {"storedVersions": ["v1"]}}
+    assert [one.effort for one in found(crd=theirs).values()] == [Effort.CHANGE]
+    assert found(crd=crd()) == {}
+
+
+def test_versions_that_were_stored_once_have_to_be_rewritten() -> None:
+    stored = {**crd(), "status": {"storedVersions": ["v1alpha2", "v1"]}}
+    [finding] = found(crd=stored).values()
+    assert (finding.effort, "v1alpha2" in finding.message) == (Effort.ACTION, True)
+
+
+def test_what_could_not_be_read_is_told() -> None:
+    [finding] = found(unread=(Unread("Deployments", "it is forbidden"),)).values()
+    assert finding == Finding(Effort.NOTE, "Deployments", "was not looked at: it is forbidden", "look yourself")

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.api.migration.samples import EXAMPLES, NOW, example, job, pod, standing
+from tfoperator.api.migration import Effort, Finding, job_findings
+from tfoperator.api.migration.jobs import owned
+from tfoperator.kube.objects import Pod
+
+POLICY = "spec.runPolicy."
+
+
+def found(obj: dict[str, Any], *pods: Pod) -> dict[str, Finding]:
+    findings = job_findings(obj, pods, NOW)
+    by_field = {one.field: one for one in findings}
+    assert len(by_field) == len(findings), "each field is told of once"
+    return by_field
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.yaml")))
+def test_nothing_has_to_be_done_for_the_go_operators_own_examples(name: str) -> None:
+    assert Effort.ACTION not in {one.effort for one in job_findings(example(name), None, NOW)}
+
+
+def test_the_examples_are_told_what_their_defaults_mean_here() -> None:
+    assert set(found(example("dist-mnist.yaml"))) == {
+        "spec.tfReplicaSpecs[Chief].restartPolicy",
+        "spec.runPolicy.cleanPodPolicy",
+    }
+    assert set(found(example("two-workers.yaml"))) == {"spec.runPolicy.cleanPodPolicy"}
+    assert set(found(example("multi-worker.yaml"))) == {"spec.tfReplicaSpecs[Worker].restartPolicy"}
+
+
+def test_nothing_is_found_where_nothing_changes() -> None:
+    assert found(job()) == {}
+
+
+@pytest.mark.parametrize(
+    ("obj", "pods", "field", "effort"),
+    [
+        (job(policy={"backoffLimit": 3}), [], "backoffLimit", Effort.CHANGE),
+        (standing(job(policy={"backoffLimit": 3}), "Running"), [pod("a", "Running", 3)], "backoffLimit", Effort.CHANGE),
+        (standing(job(policy={"backoffLimit": 3}), "Running"), [pod("a", "Running", 4)], "backoffLimit", Effort.ACTION),
+        (job(policy={"activeDeadlineSeconds": 60}), [], "activeDeadlineSeconds", Effort.CHANGE),
+        (
+            standing(job(policy={"activeDeadlineSeconds": 60}), "Running", seconds=59),
+            [],
+            "activeDeadlineSeconds",
+            Effort.CHANGE,
+        ),
+        (
+            standing(job(policy={"activeDeadlineSeconds": 60}), "Running", seconds=60),
+            [],
+            "activeDeadlineSeconds",
+            Effort.ACTION,
+        ),
+        (
+            standing(job(policy={"ttlSecondsAfterFinished": 60}), "Succeeded", minutes=2),
+            [],
+            "ttlSecondsAfterFinished",
+            Effort.ACTION,
+        ),
+        (
+            standing(job(policy={"cleanPodPolicy": None}), "Failed"),
+            [pod("a", "Running")],
+            "cleanPodPolicy",
+            Effort.ACTION,
+        ),
+        (
+            job(policy={"schedulingPolicy": {"priorityClass": "system-node-critical"}}),
+            [],
+            "schedulingPolicy.priorityClass",
+            Effort.ACTION,
+        ),
+        (job(policy={"managedBy": "kueue.x-k8s.io/multikueue"}), [], "managedBy", Effort.NOTE),
+    ],
+)
+def test_a_field_that_means_something_else_here(
+    obj: dict[str, Any], pods: list[Pod], field: str, effort: Effort
+) -> None:
+    assert found(obj, *pods)[POLICY + field].effort is effort
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        standing(job(policy={"backoffLimit": 0, "activeDeadlineSeconds": 1}), "Succeeded", hours=1),
+        standing(job(policy={"cleanPodPolicy": None}), "Succeeded", hours=1),
+        standing(job(policy={"ttlSecondsAfterFinished": 7200}), "Failed", hours=1),
+        job(policy={"ttlSecondsAfterFinished": 60}),
+    ],
+    ids=["ended", "ended without pods that run", "time to live not over", "not ended"],
+)
+def test_what_has_no_effect_is_not_told(obj: dict[str, Any]) -> None:
+    assert found(obj, pod("a", "Succeeded", 5)) == {}
+
+
+UNSET: dict[str, Any] = {"cleanPodPolicy": None}
+
+
+@pytest.mark.parametrize(
+    ("ended", "pods", "told"),
+    [
+        ("Failed", [pod("a", "Running"), pod("b", "Running", kind="ps"), pod("c", "Succeeded")], "2 of its pods"),
+        ("Succeeded", [pod("a", "Running"), pod("b", "Running", kind="ps")], "(b)"),
+        ("Succeeded", [pod("a", "Pending"), pod("b", "Running", kind="evaluator")], "(a)"),
+        ("Succeeded", [pod("a", "Running"), pod("b", "Running", kind="evaluator")], ""),
+    ],
+    ids=["failed", "parameter server", "not begun", "finish in peace"],
+)
+def test_what_still_runs_of_an_ended_job_is_stopped_as_its_end_was(ended: str, pods: list[Pod], told: str) -> None:
+    findings = found(standing(job(policy=UNSET), ended), *pods)
+    assert set(findings) == ({"spec.runPolicy.cleanPodPolicy"} if told else set())
+    assert all(told in one.message and one.effort is Effort.ACTION for one in findings.values())
+
+
+def test_of_a_job_that_goes_on_it_is_told_what_each_end_would_stop() -> None:
+    message = found(standing(job(policy=UNSET), "Running"))["spec.runPolicy.cleanPodPolicy"].message
+    assert "if it fails" in message
+    assert "parameter servers" in message
+
+
+def test_a_job_that_runs_is_told_to_be_left_alone_meanwhile() -> None:
+    assert found(standing(job(), "Running"))["status"].effort is Effort.NOTE
+
+
+def test_a_job_that_belongs_to_others_has_no_other_findings() -> None:
+    obj = job(policy={"managedBy": "kueue.x-k8s.io/multikueue", "backoffLimit": 1}, restart="Never")
+    assert set(found(obj)) == {"spec.runPolicy.managedBy"}
+
+
+def test_what_is_refused_here_needs_a_hand_and_what_is_ignored_does_not() -> None:
+    obj = job(sucessPolicy="AllWorkers", restart="Sometimes")
+    findings = found(obj)
+    assert findings["spec.sucessPolicy"].effort is Effort.CHANGE
+    assert "did you mean" in findings["spec.sucessPolicy"].message
+    assert findings["spec.tfReplicaSpecs[Worker].restartPolicy"].effort is Effort.ACTION
+
+
+def test_a_job_of_an_older_version_has_to_be_converted() -> None:
+    obj = {**job(), "apiVersion": "kubeflow.org/v1alpha2"}
+    assert "tfoperator convert" in found(obj)["apiVersion"].todo
+
+
+@pytest.mark.parametrize("spec", [None, [], "x", {"tfReplicaSpecs": None}, {"tfReplicaSpecs": {"Worker": None}}])
+def test_a_job_that_makes_no_sense_is_told_of_and_stops_nobody(spec: Any) -> None:
+    assert Effort.ACTION in {one.effort for one in job_findings({**job(), "spec": spec}, None, NOW)}
+
+
+def test_pods_belong_to_what_controls_them() -> None:
+    assert [one.metadata.name for one in owned([pod("a", "Running"), Pod()])["uid-1"]] == ["a"]

@@ -1,0 +1,126 @@
+"""What a text may expand to is bounded for everybody who reads YAML: small files that mean gigabytes are refused."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfoperator.api.loading import parse_manifests
+from tfoperator.base.yamldata import MAX_BYTES, YamlBoundsError, YamlError, read_documents, read_value
+from tfoperator.kube.config.kubeconfig import read_kubeconfig
+from tfoperator.kube.errors import ConfigError
+from tfoperator.launcher import ComponentError
+from tfoperator.launcher.component_file import load_component_file
+from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.http.bodies import decode_object
+from tfoperator.operator.options import OptionsError, read_config
+
+
+def multiplied(levels: int, use: str = "[{}]") -> str:
+    """Anchors, each holding ten times the one before: 10 ** levels times 60 bytes."""
+    lines = [f"l0: &l0 [{'x' * 60}]"]
+    lines += [f"l{i}: &l{i} {use.format(', '.join([f'*l{i - 1}'] * 10))}" for i in range(1, levels + 1)]
+    return "\n".join(lines)
+
+
+BOMBS = {
+    "values": multiplied(9),
+    "bytes of a scalar": f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 200)}]\n",
+    "bytes of a key": f"? &a {'k' * 100_000}\n: 1\nb: [{', '.join(['*a'] * 200)}]\n",
+    "bytes of keys": f"a: &a\n  ? {'k' * 100_000}\n  : 1\nb: [{', '.join(['*a'] * 200)}]\n",
+    "bytes beyond ASCII": f"a: &a {'é' * 50_000}\nb: [{', '.join(['*a'] * 200)}]\n",
+    "merge keys": f"a: &a {{k: {'x' * 100_000}}}\nb:\n" + "- <<: *a\n" * 200,
+    "levels": "l0: &l0 [x]\n" + "".join(f"l{i}: &l{i} [*l{i - 1}]\n" for i in range(1, 1200)),
+    "levels by merging": "l0: &l0 {x: y}\n"
+    + "".join(f"l{i}: &l{i} {{<<: {{x: *l{i - 1}}}}}\n" for i in range(1, 1200)),
+}
+
+
+def _file(read: Callable[[str], object]) -> Callable[[str, Path], object]:
+    def reads(text: str, folder: Path) -> object:
+        path = folder / "file.yaml"
+        path.write_text(text)
+        return read(str(path))
+
+    return reads
+
+
+READERS: dict[str, tuple[Callable[[str, Path], object], type[Exception]]] = {
+    "manifest": (lambda text, _: parse_manifests(text), YamlError),
+    "component": (_file(load_component_file), ComponentError),
+    "operator's configuration": (_file(read_config), OptionsError),
+    "kubeconfig": (_file(lambda path: read_kubeconfig([Path(path)])), ConfigError),
+    "body": (lambda text, _: decode_object("application/yaml", text.encode()), StatusError),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("reader", READERS)
+def test_a_small_text_that_means_a_lot_is_refused_by_every_reader(tmp_path: Path, reader: str, bomb: str) -> None:
+    read, declared = READERS[reader]
+    tracemalloc.start()
+    started = time.process_time()
+    try:
+        with pytest.raises(declared, match=r"expands to more than|is nested more than 100 levels deep") as caught:
+            read(BOMBS[bomb], tmp_path)
+        taken, peak = time.process_time() - started, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (taken < 20, peak < 200 * 2**20) == (True, True), f"{taken:.1f} s, {peak >> 20} MiB"
+    assert len(str(caught.value)) < 500
+
+
+def test_a_text_without_aliases_is_bounded_by_its_own_size_alone() -> None:
+    text = f"a: {'x' * (MAX_BYTES - 10)}\n"
+    assert len(read_value(text, "f")["a"]) == MAX_BYTES - 10
+    with pytest.raises(YamlBoundsError, match=r"f: is larger than 10 MiB"):
+        read_value(text + "#" * 20, "f")
+
+
+def test_a_bound_names_the_place_where_it_was_passed() -> None:
+    with pytest.raises(YamlBoundsError, match=r"^f:3:4: expands to more than 1 MiB$"):
+        read_value(f"a: &a {'x' * 600_000}\nb: 1\nc: *a\n", "f", max_bytes=2**20)
+
+
+def test_levels_of_an_anchor_count_from_where_it_is_used() -> None:
+    def nested(inner: Any, levels: int) -> Any:
+        return nested([inner], levels - 1) if levels else inner
+
+    half = "a: &a " + "[" * 50 + "]" * 50 + "\n"
+    deep = read_value(half + "b: " + "[" * 49 + "*a" + "]" * 49, "f")
+    assert deep["b"] == nested([], 98)
+    with pytest.raises(YamlBoundsError, match="nested more than 100"):
+        read_value(half + "b: " + "[" * 51 + "*a" + "]" * 51, "f")
+
+
+def test_anchors_end_with_their_document_and_bounds_hold_for_all_of_them() -> None:
+    one = f"a: &a {'x' * 300_000}\nb: *a\n"
+    assert len(list(read_documents(one, "f", max_bytes=2**20))) == 1
+    with pytest.raises(YamlBoundsError, match=r"^f:5:4: expands to more than 1 MiB"):
+        list(read_documents(f"{one}---\n{one}", "f", max_bytes=2**20))
+    with pytest.raises(YamlError, match="no anchor before it"):
+        list(read_documents("a: &a x\n---\nb: *a\n", "f"))
+
+
+@pytest.mark.parametrize("number", ["0x" + "f" * 5000, "9" * 400, "9" * 5000, "0" + "7" * 9000, "0b" + "1" * 9000])
+def test_a_number_that_nobody_can_hold_is_refused(number: str) -> None:
+    with pytest.raises(YamlError, match="is not a value of type int that JSON has"):
+        read_value(f"a: -{number}", "f")
+
+
+def test_of_two_equal_keys_the_last_counts_for_lenient_readers_only() -> None:
+    assert read_value("a: 1\na: 2\n", "f", unique_keys=False) == {"a": 2}
+    with pytest.raises(YamlError, match=r"f:2:1: key 'a' stands here a second time"):
+        read_value("a: 1\na: 2\n", "f")
+
+
+def test_one_value_is_one_document() -> None:
+    assert read_value("# nothing\n", "f") is None
+    assert read_value("---\n---\na: 1\n", "f") == {"a": 1}
+    with pytest.raises(YamlError, match=r"f:3:1: a second document starts here"):
+        read_value("a: 1\n---\nb: 1\n", "f")

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.logs.archive.samples import JOB, JOB_UID, pod, record
+from tfoperator.logs.archive.layout import RECORD, encode_record, path_component, pod_folder, read_record
+
+
+def test_names_of_kubernetes_stay_as_they_are() -> None:
+    folder = pod_folder(Path("/logs"), "vision", "mnist", JOB_UID, pod(1, uid="12345678-9abc").metadata)
+    assert folder == Path(f"/logs/vision/mnist-{JOB_UID}/mnist-worker-1.12345678")
+
+
+@given(st.text(max_size=400))
+def test_no_name_leads_out_of_its_folder_or_is_too_long(text: str) -> None:
+    part = path_component(text)
+    assert (Path("/root") / part).parent == Path("/root")
+    assert part not in ("", ".", "..")
+    assert not part.startswith(".")
+    assert len(part.encode()) < 250
+
+
+@given(st.text(max_size=250), st.text(max_size=250))
+def test_two_names_have_two_folders(one: str, other: str) -> None:
+    assert (path_component(one) == path_component(other)) == (one == other)
+
+
+def test_a_record_can_be_read_again(tmp_path: Path) -> None:
+    before = record(2, uid="u", previous=True, folder=str(tmp_path))
+    assert read_record(tmp_path) is None
+    (tmp_path / RECORD).write_bytes(encode_record(before))
+    assert read_record(tmp_path) == before
+    assert JOB.name == before.job

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from tests.unit.logs.archive.samples import pod, record
+from tfoperator.kube.objects import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+)
+from tfoperator.logs.archive.layout import ArchivedContainer
+from tfoperator.logs.archive.runs import file_of, kept_runs, ready_runs, runs_of
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def ended(code: int = 1, minute: int = 0) -> ContainerState:
+    return ContainerState(terminated=ContainerStateTerminated(exit_code=code, finished_at=NOON.replace(minute=minute)))
+
+
+RUNNING = ContainerState()
+BACKOFF = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff"))
+
+
+def status(state: ContainerState | None, last: ContainerState | None = None, restarts: int = 0) -> ContainerStatus:
+    return ContainerStatus(name="c", state=state, last_state=last, restart_count=restarts)
+
+
+def having(one: ContainerStatus, *, policy: str = "Never", phase: str = "Running", leaving: bool = False) -> Pod:
+    made = pod(0, one)
+    meta: ObjectMeta = msgspec.structs.replace(made.metadata, deletion_timestamp=NOON if leaving else None)
+    whole = msgspec.structs.replace(made.status, phase=phase)
+    return msgspec.structs.replace(made, metadata=meta, spec=PodSpec(restart_policy=policy), status=whole)
+
+
+def told(one: Pod) -> list[tuple[int, bool, bool]]:
+    """Number, `previous` and whether it is ready to be kept, of each run."""
+    ready = ready_runs(one)
+    return [(run.number, run.previous, run in ready) for run in runs_of(one)]
+
+
+def test_a_run_has_the_same_key_for_as_long_as_a_status_tells_of_it() -> None:
+    life = [
+        status(ended(minute=1), restarts=1),
+        status(BACKOFF, ended(minute=1), restarts=1),
+        status(RUNNING, ended(minute=1), restarts=2),
+        status(ended(0, minute=2), ended(minute=1), restarts=2),
+    ]
+    key = ("c", 1, 1, NOON.replace(minute=1))
+    assert all(key in [run.key for run in runs_of(having(one))] for one in life)
+    assert runs_of(having(life[3]))[0].key == ("c", 2, 0, NOON.replace(minute=2))
+
+
+def test_two_runs_that_end_within_one_second_are_two() -> None:
+    keys = {run.key for run in runs_of(having(status(ended(), ended(), restarts=1)))}
+    assert len(keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "found"),
+    [
+        (status(None), []),
+        (status(BACKOFF), []),
+        (status(RUNNING), [(0, False, False)]),
+        (status(ended()), [(0, False, True)]),
+        (status(RUNNING, ended(), restarts=1), [(1, False, False), (0, True, True)]),
+        (status(BACKOFF, ended(), restarts=1), [(1, False, True)]),
+    ],
+)
+def test_what_has_ended_is_kept_at_once(one: ContainerStatus, found: list[tuple[int, bool, bool]]) -> None:
+    assert told(having(one)) == found
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "comes_back"),
+    [
+        ("Never", 1, False),
+        ("OnFailure", 1, True),
+        ("OnFailure", 0, False),
+        ("Always", 0, True),
+    ],
+)
+def test_a_run_that_is_about_to_be_followed_by_another_waits_for_it(policy: str, code: int, comes_back: bool) -> None:
+    # Its log would be that of the next run, if that begins meanwhile.
+    one = status(ended(code))
+    assert told(having(one, policy=policy)) == [(0, False, not comes_back)]
+    assert told(having(one, policy=policy, phase="Failed")) == [(0, False, True)]
+    assert told(having(one, policy=policy, leaving=True)) == [(0, False, True)]
+
+
+def test_an_init_container_that_has_done_its_part_does_not_come_back() -> None:
+    made = pod(0, status(RUNNING), init=[msgspec.structs.replace(status(ended(0)), name="fetch")])
+    made = msgspec.structs.replace(made, spec=PodSpec(restart_policy="Always"))
+    assert [run.container for run in ready_runs(made)] == ["fetch"]
+
+
+def test_of_a_pod_that_is_being_deleted_what_still_runs_is_kept_too() -> None:
+    assert told(having(status(RUNNING), leaving=True)) == [(0, False, True)]
+
+
+def test_a_record_tells_what_it_has() -> None:
+    (run, before) = runs_of(having(status(ended(0, minute=2), ended(minute=1), restarts=1)))
+    container = ArchivedContainer(
+        name="c",
+        restarts=1,
+        exit_code=0,
+        finished=NOON.replace(minute=2),
+        log="c.log",
+        previous_exit_code=1,
+        previous_finished=NOON.replace(minute=1),
+        previous_log="c.previous.log",
+    )
+    kept = msgspec.structs.replace(record(uid="u"), containers=(container,))
+    assert kept_runs(kept) == {run.key, before.key}
+    assert (file_of(kept, run), file_of(kept, before)) == ("c.log", "c.previous.log")
+    (_, after) = runs_of(having(status(RUNNING, ended(0, minute=2), restarts=2)))
+    assert file_of(kept, after) == "c.log"
+    assert kept_runs(None) == frozenset()
+    broken = msgspec.structs.replace(container, problem="cut off")
+    assert kept_runs(msgspec.structs.replace(kept, containers=(broken,))) == frozenset()

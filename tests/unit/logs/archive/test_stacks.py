@@ -1,0 +1,125 @@
+"""Stacks in the archive: beside the logs of their pod, whatever is kept before and after them."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.threads import InThread, no_threads_left
+from tests.unit.logs.archive.samples import JOB, JOB_UID, ended, pod, running
+from tests.unit.logs.archive.test_writer import World
+from tfoperator.kube.objects import ContainerStatus
+from tfoperator.logs.archive import ArchiveBounds, ArchivedPod, archived_pods, read_archived
+from tfoperator.logs.archive.stacks import MAX_STACKS_BYTES
+
+RUNNING = pod(0, running())
+TEXT = "Process 7:\n  File train.py, line 3 in step\n"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def kept(world: World) -> ArchivedPod:
+    [found] = archived_pods(world.root, "vision", "mnist", JOB_UID)
+    return found
+
+
+def stacks(found: ArchivedPod) -> str:
+    [container] = found.containers
+    path = Path(found.folder) / container.stacks
+    assert path.stat().st_mode & 0o777 == 0o640
+    return path.read_text()
+
+
+def test_they_are_kept_of_a_pod_that_runs_without_its_log(world: World) -> None:
+    world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
+    found = kept(world)
+    assert stacks(found) == f"Stacks at {world.clock.now():%Y-%m-%dT%H:%M:%SZ}\n{TEXT}\n"
+    assert read_archived(found, found.containers[0]) is None
+    assert world.source.asked == []
+
+
+def test_its_log_is_kept_beside_them_when_it_ends(world: World) -> None:
+    world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
+    world.save(pod())
+    found = kept(world)
+    assert TEXT in stacks(found)
+    assert read_archived(found, found.containers[0]) == "mnist-worker-0 tensorflow\n"
+    assert found.containers[0].exit_code == 137
+
+
+def test_what_is_known_of_a_log_stays_as_it_was(world: World) -> None:
+    """A run that went on when its log was read has no whole log, whatever the pod's status says by now."""
+    world.save(RUNNING)
+    before = kept(world).containers[0]
+    world.archive.keep_stacks(JOB, pod(), "tensorflow", TEXT)
+    found = kept(world)
+    assert found.containers[0].exit_code is before.exit_code is None
+    assert read_archived(found, found.containers[0]) == "mnist-worker-0 tensorflow\n"
+    world.clock.advance(120)
+    assert world.take(pod())
+    assert kept(world).containers[0].exit_code == 137
+    assert TEXT in stacks(kept(world))
+
+
+def test_several_are_kept_one_below_the_other_within_a_bound(world: World) -> None:
+    world.archive = world.make(bounds=ArchiveBounds(max_bytes=64 << 20, max_log_bytes=1 << 16, timeout=30.0))
+    for text in ("first", "second"):
+        world.archive.keep_stacks(JOB, RUNNING, "tensorflow", text)
+    first, second = (stacks(kept(world)).index(text) for text in ("first", "second"))
+    assert first < second
+    world.archive.keep_stacks(JOB, RUNNING, "tensorflow", "x" * 2 * MAX_STACKS_BYTES)
+    assert len(stacks(kept(world))) == MAX_STACKS_BYTES
+
+
+def test_of_two_containers_each_has_its_own(world: World) -> None:
+    two = pod(0, running(), running("sidecar"))
+    for container in ("tensorflow", "sidecar"):
+        world.archive.keep_stacks(JOB, two, container, f"of {container}")
+    world.save(pod(0, *(ContainerStatus(name=name, state=ended()) for name in ("tensorflow", "sidecar"))))
+    found = kept(world)
+    texts = {one.name: (Path(found.folder) / one.stacks).read_text() for one in found.containers}
+    assert [name for name, text in texts.items() if f"of {name}\n" in text] == ["tensorflow", "sidecar"]
+
+
+def test_where_there_is_no_room_they_are_refused(world: World) -> None:
+    world.archive = world.make(bounds=ArchiveBounds(max_bytes=100, max_log_bytes=50, timeout=30.0))
+    with pytest.raises(OSError, match="no room"):
+        world.archive.keep_stacks(JOB, RUNNING, "tensorflow", "x" * 200)
+    assert not list(world.root.glob("*/*/*"))
+
+
+def test_they_wait_for_a_log_that_is_being_written(world: World) -> None:
+    world.source.gate = threading.Event()
+    with no_threads_left():
+        log = InThread(lambda: world.take(pod(), last=True))
+        eventually(lambda: world.source.asked, what="the log is asked for")
+        taking = InThread(lambda: world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT))
+        world.source.gate.set()
+        assert log.result()
+        taking.result()
+    found = kept(world)
+    assert TEXT in stacks(found)
+    assert read_archived(found, found.containers[0]) == "mnist-worker-0 tensorflow\n"
+
+
+def test_a_closed_archive_keeps_none(world: World) -> None:
+    world.archive.close()
+    with pytest.raises(OSError, match="stopping"):
+        world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
+
+
+def test_a_record_that_leads_out_of_the_folder_is_not_followed(world: World, tmp_path: Path) -> None:
+    world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
+    found = kept(world)
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    record = Path(found.folder) / "pod.json"
+    record.write_text(record.read_text().replace("tensorflow.stacks.txt", "../../../secret"))
+    world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
+    assert "secret" not in stacks(kept(world))

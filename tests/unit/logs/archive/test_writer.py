@@ -1,0 +1,442 @@
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.support.fake_api import api_error
+from tests.support.threads import InThread, no_threads_left, run_at_once
+from tests.unit.logs.archive.samples import JOB, JOB_UID, Source, ended, pod, running, waiting
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import ClusterConfig
+from tfoperator.kube.errors import NotFoundError, StatusDetails
+from tfoperator.kube.objects import ContainerState, ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.logs.archive import (
+    ArchiveBounds,
+    ArchivedPod,
+    LogArchive,
+    archived_pods,
+    ensure_writable,
+    read_archived,
+)
+
+BOUNDS = ArchiveBounds(max_bytes=1 << 20, max_log_bytes=1 << 16, timeout=30.0)
+
+
+def prepare(archive: LogArchive, pods: Sequence[Pod], done: Callable[[], object]) -> frozenset[str]:
+    """Which of the pods have to wait; their logs are being kept from now on."""
+    waiting = archive.unkept(pods)
+    archive.keep(JOB, pods, done)
+    return waiting
+
+
+class World:
+    """An archive with everything that it tells."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.clock = FakeClock()
+        self.source = Source()
+        self.reports: list[str] = []
+        self.calls: list[str] = []
+        self.sizes: list[int] = []
+        self.news = 0
+        self.failures = 0
+        self.archive = self.make()
+
+    def make(self, **options: Any) -> LogArchive:
+        return LogArchive(
+            self.source,
+            self.root,
+            options.pop("bounds", BOUNDS),
+            report=lambda job, message: self.reports.append(f"{job.key}: {message}"),
+            metrics=self,
+            clock=self.clock,
+            **options,
+        )
+
+    def archived(self, size: int, *, new: bool) -> None:
+        self.sizes.append(size)
+        self.news += new
+
+    def archive_failed(self) -> None:
+        self.failures += 1
+
+    def save(self, *pods: Any) -> frozenset[str]:
+        """Archive pods, and wait for the end of that."""
+        before = len(self.calls)
+        busy = prepare(self.archive, pods, lambda: self.calls.append("done"))
+        if busy:
+            eventually(lambda: len(self.calls) > before, what="the archive is done")
+        return busy
+
+    def take(self, one: Pod, *, last: bool = False) -> bool:
+        """Keep what has ended, as its watcher does."""
+        return self.archive.wants(one) and self.archive.take(JOB, one, last=last)
+
+    def found(self) -> list[ArchivedPod]:
+        return archived_pods(self.root, "vision", "mnist", JOB_UID)
+
+    def texts(self) -> dict[str, str | None]:
+        """The logs of the only pod that the archive has."""
+        (record,) = self.found()
+        return texts(record)
+
+    @contextmanager
+    def fetching(self) -> Iterator[InThread]:
+        """Inside, the log of a pod is being fetched, and does not come before `source.gate` is set."""
+        self.source.gate = threading.Event()
+        taking = InThread(lambda: self.take(pod()))
+        eventually(lambda: self.source.asked)
+        yield taking
+        self.source.gate.set()
+        taking.result()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with no_threads_left():
+        made = World(tmp_path / "archive")
+        yield made
+        made.archive.close()
+
+
+def texts(record: ArchivedPod) -> dict[str, str | None]:
+    found = {}
+    for one in record.containers:
+        found[one.name] = read_archived(record, one)
+        if one.previous_log:
+            found[f"{one.name} before"] = read_archived(record, one, previous=True)
+    return found
+
+
+def test_the_logs_of_every_container_are_kept_and_what_the_pod_was(world: World) -> None:
+    doomed = pod(0, running(restarts=2), running("side/../car"), init=[running("fetch")])
+    assert world.save(doomed) == {doomed.metadata.uid}
+    (record,) = world.found()
+    assert texts(record) == {
+        "fetch": "mnist-worker-0 fetch\n",
+        "tensorflow": "mnist-worker-0 tensorflow\n",
+        "tensorflow before": "mnist-worker-0 tensorflow before\n",
+        "side/../car": "mnist-worker-0 side/../car\n",
+    }
+    assert (record.node, record.phase, record.job, record.pod_uid) == ("node-7", "Failed", "mnist", doomed.metadata.uid)
+    assert "team" not in record.labels
+    assert [one.restarts for one in record.containers] == [0, 2, 0]
+    assert world.sizes == [sum(one.size for one in record.containers)]
+    assert world.reports == []
+
+
+def test_afterwards_the_pod_may_go_and_nothing_is_fetched_twice(world: World) -> None:
+    doomed = pod()
+    world.save(doomed)
+    assert world.save(doomed) == frozenset()
+    assert len(world.source.asked) == 1
+
+
+def test_a_pod_that_was_left_alone_for_long_has_more_to_tell(world: World) -> None:
+    doomed = pod(0, running())
+    world.save(doomed)
+    world.clock.advance(61)
+    world.source.texts["mnist-worker-0", "tensorflow", False] = [b"new\n"]
+    assert world.save(doomed) == {doomed.metadata.uid}
+    assert world.texts() == {"tensorflow": "new\n"}
+
+
+def test_pods_that_never_ran_wait_for_nothing(world: World) -> None:
+    assert world.save(pod(0, waiting())) == frozenset()
+    assert world.source.asked == []
+
+
+def test_nobody_waits_longer_than_the_time_for_it(world: World) -> None:
+    world.source.gate = threading.Event()
+    slow = pod()
+    ask: Callable[[], frozenset[str]] = lambda: prepare(world.archive, [slow], lambda: world.calls.append("x"))  # noqa: E731
+    assert ask() == {slow.metadata.uid}
+    eventually(lambda: world.source.asked)
+    assert ask() == {slow.metadata.uid}
+    world.clock.advance(30)
+    assert ask() == frozenset()
+    world.source.gate.set()
+    eventually(lambda: world.calls == ["x"])
+    (record,) = world.found()
+    assert record.containers[0].problem == "cut off after 30 s"
+    assert world.reports == [
+        "vision/mnist: The log of pod mnist-worker-0 was not archived: tensorflow: cut off after 30 s"
+    ]
+
+
+def test_what_the_api_server_refuses_is_told_and_holds_nobody_up(world: World) -> None:
+    world.source.errors["mnist-worker-0", "tensorflow", False] = api_error(500, message="no kubelet")
+    world.save(pod(0, running(), running("sidecar")))
+    (record,) = world.found()
+    assert texts(record) == {"tensorflow": None, "sidecar": "mnist-worker-0 sidecar\n"}
+    assert "no kubelet" in record.containers[0].problem
+    (report,) = world.reports
+    assert "mnist-worker-0 was not archived: tensorflow: " in report
+    assert world.failures == 1
+
+
+def test_a_pod_that_has_gone_is_nobodys_failure(world: World) -> None:
+    world.source.errors["mnist-worker-0", "tensorflow", False] = api_error(404, "NotFound")
+    world.save(pod())
+    assert (world.found(), world.reports, world.failures) == ([], [], 0)
+
+
+def test_a_node_that_has_gone_loses_a_log(world: World) -> None:
+    error = api_error(404, "NotFound")
+    assert isinstance(error, NotFoundError)
+    details = StatusDetails(name="node-7", kind="pods")
+    error.status = msgspec.structs.replace(error.status, details=details)
+    world.source.errors["mnist-worker-0", "tensorflow", False] = error
+    world.save(pod())
+    assert (world.found(), world.failures) == ([], 1)
+
+
+def test_a_connection_that_breaks_leaves_what_has_come(world: World) -> None:
+    world.source.late_error = api_error(500, message="cut")
+    world.save(pod())
+    (record,) = world.found()
+    assert texts(record) == {"tensorflow": "mnist-worker-0 tensorflow\n"}
+    assert "cut" in record.containers[0].problem
+
+
+def test_an_archive_that_can_not_be_written_is_told(world: World) -> None:
+    world.root.write_text("no directory")
+    world.save(pod())
+    (report,) = world.reports
+    assert "the archive can't be written: Not a directory" in report
+
+
+def test_many_pods_are_archived_side_by_side_and_told_of_once(world: World) -> None:
+    pods = [pod(number) for number in range(20)]
+    assert world.save(*pods) == {one.metadata.uid for one in pods}
+    assert len(world.found()) == 20
+    assert world.calls == ["done"]
+
+
+def test_of_a_log_that_is_too_long_the_end_is_kept(world: World) -> None:
+    world.archive.close()
+    world.archive = world.make(bounds=msgspec.structs.replace(BOUNDS, max_log_bytes=1000))
+    world.source.texts["mnist-worker-0", "tensorflow", False] = [b"%04d\n" % number for number in range(1000)]
+    world.save(pod())
+    (record,) = world.found()
+    (container,) = record.containers
+    assert container.size <= 1010
+    assert container.dropped + container.size == 5000
+    text = read_archived(record, container)
+    assert text is not None
+    assert text.endswith("0999\n")
+    assert read_archived(record, container, tail_lines=2) == "0998\n0999\n"
+
+
+def test_who_stops_deletes_nothing_more(world: World) -> None:
+    world.source.gate = threading.Event()
+    slow = pod()
+    world.archive.keep(JOB, [slow], lambda: None)
+    eventually(lambda: world.source.asked)
+    world.archive.close()
+    other = pod(1)
+    assert prepare(world.archive, [other], lambda: None) == {other.metadata.uid}
+
+
+def test_a_node_that_never_answers_does_not_hold_up_who_stops(tmp_path: Path) -> None:
+    # It accepts connections, and that is all.
+    with no_threads_left(), socket.create_server(("127.0.0.1", 0)) as server:
+        config = ClusterConfig(server=f"http://127.0.0.1:{server.getsockname()[1]}")
+        with Client(config) as client:
+            archive = LogArchive(client, tmp_path, BOUNDS)
+            archive.keep(JOB, [pod()], lambda: None)
+            request, _ = server.accept()
+            run_at_once(lambda: archive.close(0.1))
+        request.close()
+        archive.close()
+
+
+def test_files_are_readable_by_the_volumes_group_and_by_nobody_else(world: World) -> None:
+    world.save(pod())
+    (record,) = world.found()
+    folder = Path(record.folder)
+    assert folder.stat().st_mode & 0o777 == 0o750
+    assert (folder / "tensorflow.log").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_directory_that_can_not_be_made_is_known_at_once(tmp_path: Path) -> None:
+    ensure_writable(tmp_path / "a" / "b")
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="Not a directory"):
+        ensure_writable(tmp_path / "file" / "b")
+
+
+# When containers end.
+
+
+def leaving(one: Pod) -> Pod:
+    meta = msgspec.structs.replace(one.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+    return msgspec.structs.replace(one, metadata=meta)
+
+
+def test_what_was_kept_at_its_end_holds_up_no_deletion_and_is_not_fetched_again(world: World) -> None:
+    done = pod()
+    assert world.take(done)
+    assert not world.archive.wants(done)
+    assert world.save(done) == frozenset()
+    assert len(world.source.asked) == 1
+    assert (world.sizes, world.news) == ([len("mnist-worker-0 tensorflow\n")], 1)
+
+
+def test_what_still_runs_is_kept_before_a_deletion_although_a_neighbour_was_kept_at_its_end(world: World) -> None:
+    both = pod(0, running(), ContainerStatus(name="fetcher", state=ended(0)))
+    assert world.take(both)
+    assert world.source.asked == [("mnist-worker-0", "fetcher", False)]
+    assert world.save(both) == {both.metadata.uid}
+    assert world.source.asked[1:] == [("mnist-worker-0", "tensorflow", False)]
+    assert world.texts() == {"tensorflow": "mnist-worker-0 tensorflow\n", "fetcher": "mnist-worker-0 fetcher\n"}
+    assert world.news == 1
+
+
+def test_another_process_finds_in_the_archive_what_it_has(world: World) -> None:
+    world.take(pod(0, running(restarts=1)))
+    world.archive.close()
+    world.archive = world.make()
+    assert world.archive.wants(pod(0, running(restarts=1)))
+    assert world.take(pod(0, running(restarts=1)))
+    world.archive.keep(JOB, [pod(1)], lambda: world.calls.append("done"))
+    eventually(lambda: world.calls)
+    assert world.source.asked == [("mnist-worker-0", "tensorflow", True), ("mnist-worker-1", "tensorflow", False)]
+
+
+def test_the_log_of_a_run_becomes_the_previous_one_without_being_fetched_again(world: World) -> None:
+    world.source.texts["mnist-worker-0", "tensorflow", True] = [b"first\n"]
+    world.take(pod(0, running(restarts=1)))
+    second = ContainerStatus(name="tensorflow", restart_count=1, state=ended(0), last_state=ended(1))
+    world.source.texts["mnist-worker-0", "tensorflow", False] = [b"second\n"]
+    world.take(pod(0, second))
+    assert world.texts() == {"tensorflow": "second\n", "tensorflow before": "first\n"}
+    (container,) = world.found()[0].containers
+    assert (container.exit_code, container.previous_exit_code, container.size) == (0, 1, 13)
+    assert world.source.asked == [("mnist-worker-0", "tensorflow", True), ("mnist-worker-0", "tensorflow", False)]
+
+
+def test_a_pod_on_its_way_out_is_kept_at_once_and_again_when_it_has_ended(world: World) -> None:
+    world.source.texts["mnist-worker-0", "tensorflow", False] = [b"so far\n"]
+    assert world.take(leaving(pod(0, running())))
+    assert not world.archive.wants(leaving(pod(0, running())))
+    world.source.texts["mnist-worker-0", "tensorflow", False] = [b"so far\n", b"the end\n"]
+    assert world.take(leaving(pod()))
+    (record,) = world.found()
+    assert texts(record) == {"tensorflow": "so far\nthe end\n"}
+    assert record.containers[0].exit_code == 137
+
+
+def test_what_a_running_pod_had_said_stays_when_its_end_can_not_be_had(world: World) -> None:
+    world.take(leaving(pod(0, running())))
+    world.source.errors["mnist-worker-0", "tensorflow", False] = api_error(500, message="no kubelet")
+    assert not world.take(leaving(pod()))
+    (record,) = world.found()
+    assert texts(record) == {"tensorflow": "mnist-worker-0 tensorflow\n"}
+    assert "no kubelet" in record.containers[0].problem
+
+
+def test_that_a_pod_went_before_its_end_was_fetched_is_said_but_nobodys_failure(world: World) -> None:
+    world.take(leaving(pod(0, running())))
+    world.source.errors["mnist-worker-0", "tensorflow", False] = api_error(404, "NotFound")
+    assert world.take(leaving(pod()))
+    (record,) = world.found()
+    assert texts(record) == {"tensorflow": "mnist-worker-0 tensorflow\n"}
+    assert record.containers[0].problem == "the pod was gone before the rest could be fetched"
+    assert (world.reports, world.failures) == ([], 0)
+
+
+def test_a_failure_is_told_after_the_last_try_only_and_then_left_to_the_deletion(world: World) -> None:
+    world.source.errors["mnist-worker-0", "tensorflow", False] = api_error(500, message="no kubelet")
+    assert not world.take(pod())
+    assert world.reports == []
+    assert world.archive.take(JOB, pod(), last=True)
+    assert (len(world.reports), world.failures) == (1, 1)
+    assert not world.archive.wants(pod())
+    del world.source.errors["mnist-worker-0", "tensorflow", False]
+    assert world.save(pod()) == {pod().metadata.uid}
+    assert len(world.found()) == 1
+
+
+def test_what_can_never_be_had_is_not_tried_again(world: World) -> None:
+    world.source.errors["mnist-worker-0", "tensorflow", False] = api_error(400, "BadRequest", "no such container")
+    assert world.take(pod())
+    assert len(world.reports) == 1
+
+
+def test_a_full_disk_is_tried_again(world: World) -> None:
+    world.root.write_text("no directory")
+    assert not world.take(pod())
+    world.root.unlink()
+    assert world.take(pod())
+    assert (len(world.found()), world.reports) == (1, [])
+
+
+def test_a_deletion_waits_for_the_log_that_is_being_fetched_instead_of_fetching_it_again(world: World) -> None:
+    with world.fetching():
+        assert prepare(world.archive, [pod()], lambda: world.calls.append("done")) == {pod().metadata.uid}
+        world.clock.wait_for_waiters(1)
+    eventually(lambda: world.calls == ["done"])
+    assert len(world.source.asked) == 1
+    assert len(world.found()) == 1
+
+
+def test_a_deletion_does_not_wait_longer_because_the_log_is_being_fetched(world: World) -> None:
+    with world.fetching():
+        prepare(world.archive, [pod()], lambda: world.calls.append("done"))
+        world.clock.wait_for_waiters(1)
+        world.clock.advance(30)
+        assert world.archive.unkept([pod()]) == frozenset()
+        eventually(lambda: world.calls == ["done"])
+
+
+def test_the_log_of_a_pod_of_the_same_name_is_not_taken_for_its_predecessors(world: World) -> None:
+    world.archive.close()
+    world.archive = world.make(pod_now=lambda _: None)
+    assert world.take(pod())
+    assert (world.found(), world.reports) == ([], [])
+    assert world.archive._known == {}
+
+
+def test_the_log_of_the_next_run_is_not_taken_for_that_of_the_one_before(world: World) -> None:
+    world.archive.close()
+    next_run = pod(0, ContainerStatus(name="tensorflow", restart_count=5, state=ContainerState()))
+    world.archive = world.make(pod_now=lambda _: next_run)
+    assert not world.take(pod())
+    assert world.found() == []
+
+
+def test_nothing_is_remembered_of_pods_that_have_gone(world: World) -> None:
+    world.take(pod())
+    assert len(world.archive._known) == 1
+    world.archive.forget(pod())
+    assert world.archive._known == {}
+
+
+def test_a_log_that_the_stop_of_the_operator_cut_does_not_count_as_kept(world: World) -> None:
+    with world.fetching() as taking:
+        world.archive.close()
+        taking.result()
+    assert (world.found(), world.reports) == ([], [])
+    world.archive = world.make()
+    assert world.take(pod())
+    assert len(world.found()) == 1
+
+
+def test_the_archive_forgets_those_first_that_ended_first(world: World) -> None:
+    end = ContainerStateTerminated(exit_code=0, finished_at=datetime(2025, 12, 31, tzinfo=UTC))
+    world.take(pod(0, ContainerStatus(name="tensorflow", state=ContainerState(terminated=end))))
+    (record,) = world.found()
+    assert (Path(record.folder) / "pod.json").stat().st_mtime == datetime(2025, 12, 31, tzinfo=UTC).timestamp()

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.fake_api import api_error
+from tfoperator.kube.errors import TransportError
+from tfoperator.kube.http.exec import Executed
+from tfoperator.logs.stacks import PodStacks, stacks_printed, stacks_refused, stacks_told
+
+TEXT = "Process 7:\n  File train.py\n"
+
+
+def test_what_the_command_prints_are_the_stacks() -> None:
+    assert stacks_printed(Executed(TEXT, "a warning", 0)) == PodStacks(TEXT)
+    assert stacks_printed(Executed(TEXT, "", None)) == PodStacks(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("ran", "problem"),
+    [
+        (Executed("", "python3: No module named tfoperator", 1), "its image has no tfoperator.progress"),
+        (Executed("", "first\nno process here has registered\n", 1), "no process here has registered"),
+        (Executed("", 'exec: "python3": executable file not found', 126), "executable file not found"),
+        (Executed("", "", 1), "it has given no answer"),
+    ],
+)
+def test_why_there_are_none_is_one_sentence(ran: Executed, problem: str) -> None:
+    told = stacks_printed(ran)
+    assert told.text == ""
+    assert problem in told.problem
+    assert "\n" not in told.problem
+
+
+def test_a_control_plane_says_itself_that_there_are_none() -> None:
+    assert stacks_told("No stacks: it does not run.\n") == PodStacks(problem="it does not run.")
+    assert stacks_told(TEXT) == PodStacks(TEXT)
+
+
+def test_a_refusal_names_the_right() -> None:
+    assert stacks_refused(api_error(403), "you").problem.startswith("you may not run a command in its pod (pods/exec)")
+    assert stacks_refused(TransportError("no route"), "you").problem == "its container can't be asked: no route"

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+import msgspec
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.operator_process import ask
+from tests.support.threads import InThread, no_threads_left, run_at_once
+from tfoperator.servers.endpoints.endpoint import LIMITS, Endpoint, _Page
+from tfoperator.servers.http import Address, Answer, ListenError
+
+LOOPBACK = Address("127.0.0.1", 0)
+
+
+def broken() -> Answer:
+    raise RuntimeError("a bug")
+
+
+LONG = 4 << 20
+BEGUN, GO_ON = threading.Semaphore(0), threading.Event()
+
+
+def slow() -> Answer:
+    BEGUN.release()
+    GO_ON.wait(60)
+    return Answer(b"made\n")
+
+
+ROUTES = {
+    "/healthz": lambda: Answer(b"ok\n"),
+    "/readyz": lambda: Answer(b"not yet\n", HTTPStatus.SERVICE_UNAVAILABLE),
+    "/long": lambda: Answer(b"x" * LONG),
+    "/slow": slow,
+    "/broken": broken,
+}
+
+
+@contextmanager
+def running(**limits: float) -> Iterator[Endpoint]:
+    with no_threads_left():
+        one = Endpoint(LOOPBACK, ROUTES, name="test", limits=msgspec.structs.replace(LIMITS, **limits))
+        one.start()
+        yield one
+        one.stop()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with running() as one:
+        yield one
+
+
+def connect(endpoint: Endpoint, source: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", endpoint.port), timeout=60, source_address=(source, 0))
+
+
+def get(endpoint: Endpoint, path: str) -> tuple[int, str]:
+    return ask(endpoint.port, path)
+
+
+def test_paths_answer_what_they_are_told_to(endpoint: Endpoint) -> None:
+    assert get(endpoint, "/healthz") == (200, "ok\n")
+    assert get(endpoint, "/healthz?verbose") == (200, "ok\n")
+    assert get(endpoint, "/readyz") == (503, "not yet\n")
+    assert get(endpoint, "/secrets")[0] == 404
+
+
+def test_a_bug_in_a_route_costs_one_answer(endpoint: Endpoint) -> None:
+    with pytest.raises(OSError, match="closed connection"):
+        get(endpoint, "/broken")
+    assert get(endpoint, "/healthz")[0] == 200
+
+
+def test_silent_clients_keep_nobody_out(endpoint: Endpoint) -> None:
+    silent = [connect(endpoint, "127.0.0.2") for _ in range(200)]
+    try:
+        for _ in range(20):
+            assert get(endpoint, "/healthz")[0] == 200
+        assert sum(thread.name.startswith("http") for thread in threading.enumerate()) <= 5
+    finally:
+        for one in silent:
+            one.close()
+
+
+def test_who_does_not_read_an_answer_keeps_nobody_out(endpoint: Endpoint) -> None:
+    greedy = [connect(endpoint, "127.0.0.2") for _ in range(16)]
+    try:
+        for one in greedy:
+            one.sendall(b"GET /long HTTP/1.1\r\n\r\n")
+        assert get(endpoint, "/healthz")[0] == 200
+        assert len(get(endpoint, "/long")[1]) == LONG
+    finally:
+        for one in greedy:
+            one.close()
+
+
+def test_a_page_that_takes_long_holds_up_no_other(endpoint: Endpoint) -> None:
+    waiting = [InThread(lambda: get(endpoint, "/slow")) for _ in range(8)]
+    assert BEGUN.acquire(timeout=60)
+    assert get(endpoint, "/healthz")[0] == 200
+    GO_ON.set()
+    assert {one.result() for one in waiting} == {(200, "made\n")}
+
+
+@pytest.mark.asyncio
+async def test_a_page_is_made_once_for_all_who_wait() -> None:
+    made: list[int] = []
+
+    def make() -> Answer:
+        made.append(1)
+        return Answer(b"made\n")
+
+    page = _Page(make, "/page")
+    answers = await asyncio.gather(*(page.get() for _ in range(8)))
+    assert (len(made), {answer.body for answer in answers}) == (1, {b"made\n"})
+    await page.get()
+    assert len(made) == 2
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /healthz\r\n\r\n", b"400"),
+        (b"\x16\x03\x01\r\n\r\n", b"400"),
+        (b"POST /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", b"501"),
+        (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 40000 + b"\r\n\r\n", b"431"),
+        (b"GET /healthz HTTP/1.0\r\n\r\n", b"200"),
+    ],
+)
+def test_what_is_no_request_gets_a_clear_answer(endpoint: Endpoint, sent: bytes, status: bytes) -> None:
+    with connect(endpoint) as one:
+        one.sendall(sent)
+        assert one.makefile("rb").readline().split()[1] == status
+
+
+def test_a_client_that_trickles_is_cut_off() -> None:
+    with running(request_seconds=0.3) as endpoint, connect(endpoint) as one:
+        one.settimeout(0.05)
+        one.sendall(b"GET /healthz HTTP/1.1\r\n")
+
+        def cut_off() -> bool:
+            try:
+                one.sendall(b"X")
+                return one.recv(1) == b""
+            except TimeoutError:
+                return False
+            except ConnectionError:
+                return True
+
+        eventually(cut_off, what="the connection is closed")
+
+
+def test_stopping_does_not_wait_for_who_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfoperator.servers.http.server._DRAIN_SECONDS", 600.0)
+    with running(request_seconds=600.0) as endpoint, connect(endpoint) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\n")
+        assert get(endpoint, "/healthz")[0] == 200
+        run_at_once(endpoint.stop)
+
+
+def test_a_taken_port_is_named(endpoint: Endpoint) -> None:
+    with pytest.raises(ListenError, match=f"127.0.0.1:{endpoint.port} for health.*in use"):
+        Endpoint(Address("127.0.0.1", endpoint.port), {}, name="health")
+
+
+def test_it_can_be_stopped_without_having_been_started() -> None:
+    Endpoint(LOOPBACK, {}, name="idle").stop()

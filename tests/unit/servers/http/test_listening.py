@@ -1,0 +1,83 @@
+"""A server that listens at more than one address."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.threads import no_threads_left, run_at_once
+from tfoperator.servers.http import Answer, HttpServer, Limits, Request
+
+WITHIN = 60.0
+
+
+class Echo(HttpServer):
+    """Answers with the path, and knows who has asked."""
+
+    def __init__(self) -> None:
+        super().__init__("127.0.0.1", 0, name="test", limits=Limits())
+        self.sources: list[str] = []
+
+    async def respond(self, request: Request) -> Answer:
+        self.sources.append(request.source)
+        return Answer(request.path.encode())
+
+
+@pytest.fixture
+def server() -> Iterator[Echo]:
+    with no_threads_left(WITHIN):
+        one = Echo()
+        yield one
+        one.stop()
+
+
+def listening(host: str) -> socket.socket:
+    return socket.create_server((host, 0))
+
+
+def ask(address: tuple[str, int], path: str) -> str:
+    connection = http.client.HTTPConnection(*address, timeout=WITHIN)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+def test_addresses_are_added_before_and_after_its_start(server: Echo) -> None:
+    before, after = listening("127.0.0.2"), listening("127.0.0.3")
+    where = [before.getsockname(), after.getsockname(), ("127.0.0.1", server.port)]
+    server.listen_also(before)
+    server.start()
+    server.listen_also(after)
+    assert [ask(address, f"/{address[0]}") for address in where] == [f"/{address[0]}" for address in where]
+    assert server.port == where[-1][1]
+    server.stop()
+    for address in where:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, timeout=WITHIN)
+
+
+def test_a_socket_that_comes_too_late_is_closed(server: Echo) -> None:
+    server.start()
+    server.stop()
+    late = listening("127.0.0.2")
+    server.listen_also(late)
+    assert late.fileno() == -1
+
+
+def test_sockets_of_a_server_that_never_started_are_closed(server: Echo) -> None:
+    one = listening("127.0.0.2")
+    server.listen_also(one)
+    server.stop()
+    assert one.fileno() == -1
+
+
+def test_sockets_that_come_while_it_stops_are_all_closed(server: Echo) -> None:
+    server.start()
+    sockets = [listening("127.0.0.2") for _ in range(20)]
+    run_at_once(server.stop, *(lambda one=one: server.listen_also(one) for one in sockets))
+    assert {one.fileno() for one in sockets} == {-1}

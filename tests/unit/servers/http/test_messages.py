@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.servers.http import Answer, Refusal
+from tfoperator.servers.http.messages import encode_head, parse_head, wants_to_close
+
+
+def test_a_request_is_read() -> None:
+    request = parse_head(b"POST /convert?timeout=30s HTTP/1.1\r\nContent-Length: 2\r\nHost: x\r\n\r\n")
+    assert (request.method, request.path, request.headers["content-length"]) == ("POST", "/convert", "2")
+    assert not wants_to_close(request)
+
+
+@pytest.mark.parametrize("head", [b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\nConnection: Close\r\n\r\n"])
+def test_the_last_request_of_a_connection_is_told(head: bytes) -> None:
+    assert wants_to_close(parse_head(head))
+
+
+@given(st.binary(max_size=300))
+def test_spoilt_heads_are_refused(head: bytes) -> None:
+    with contextlib.suppress(Refusal):
+        assert parse_head(head + b"\r\n\r\n").body == b""
+
+
+def test_an_answer_says_how_long_it_is_and_whether_it_is_the_last() -> None:
+    assert encode_head(Answer(b"ok\n"), last=True) == (
+        b"HTTP/1.1 200 OK\r\nServer: tfoperator\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        b"Content-Length: 3\r\nConnection: close\r\n\r\n"
+    )

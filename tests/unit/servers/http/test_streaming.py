@@ -1,0 +1,105 @@
+"""Answers without a known end: sent as they come, ended with their client, the server or themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+
+from tests.support.eventually import eventually
+from tests.support.threads import no_threads_left
+from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
+
+WITHIN = 60.0
+
+
+class Streaming(HttpServer):
+    """Streams numbers at /count, nothing ever at /silence, as much as anybody takes at /flood."""
+
+    def __init__(self, request_seconds: float = 30.0) -> None:
+        super().__init__("127.0.0.1", 0, name="test", limits=Limits(request_seconds=request_seconds, idle_seconds=30.0))
+        self.open = 0
+
+    async def respond(self, request: Request) -> Answer | StreamedAnswer:
+        return StreamedAnswer(self._chunks(request.path), "text/plain", (("X-Of", request.query),))
+
+    async def _chunks(self, path: str) -> AsyncGenerator[bytes, None]:
+        self.open += 1
+        try:
+            if path == "/silence":
+                await asyncio.Event().wait()
+            if path == "/broken":
+                yield b"begun\n"
+                raise RuntimeError("a bug")
+            while path == "/flood":
+                yield b"x" * 65536
+            for number in range(3):
+                yield f"{number}\n".encode()
+        finally:
+            self.open -= 1
+
+
+@contextmanager
+def serving(request_seconds: float = 30.0) -> Iterator[Streaming]:
+    with no_threads_left(WITHIN):
+        server = Streaming(request_seconds)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def asked(server: Streaming, path: str) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=WITHIN) as connection:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        yield connection
+
+
+def everything(connection: socket.socket) -> bytes:
+    said = b""
+    while data := connection.recv(65536):
+        said += data
+    return said
+
+
+def test_chunks_come_without_a_length_and_end_with_the_connection() -> None:
+    with serving() as server, asked(server, "/count?from=0") as connection:
+        head, _, body = everything(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert b"Content-Length" not in head
+    assert b"X-Of: from=0" in head
+    assert b"Connection: close" in head
+    assert body == b"0\n1\n2\n"
+
+
+def test_a_client_that_leaves_ends_what_it_has_asked_for_even_if_that_is_silent() -> None:
+    with serving() as server:
+        with asked(server, "/silence"):
+            eventually(lambda: server.open == 1, within=WITHIN)
+        eventually(lambda: server.open == 0, within=WITHIN)
+
+
+def test_a_client_that_does_not_read_is_cut_off() -> None:
+    with serving(request_seconds=0.3) as server, asked(server, "/flood"):
+        eventually(lambda: server.open == 1, within=WITHIN)
+        eventually(lambda: server.open == 0, within=WITHIN)
+
+
+def test_stopping_ends_streams_and_closes_what_makes_them() -> None:
+    with serving() as server, asked(server, "/silence") as connection:
+        eventually(lambda: server.open == 1, within=WITHIN)
+        server.stop()
+        assert everything(connection).endswith(b"\r\n\r\n")
+        assert server.open == 0
+
+
+def test_a_bug_ends_the_stream_and_no_other() -> None:
+    with serving() as server:
+        with asked(server, "/broken") as connection:
+            assert everything(connection).endswith(b"begun\n")
+        with asked(server, "/count") as connection:
+            assert everything(connection).endswith(b"2\n")
+        assert server.open == 0

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.servers.progress.samples import NOW, job, report
+from tfoperator.api.v1.types import ReplicaStatus, TFJob, TrainingProgress
+from tfoperator.api.validation import MAX_BEHIND, MAX_SHOWN_METRICS
+from tfoperator.servers.progress.merging import merged, overlaid
+from tfoperator.servers.progress.reports import Report
+
+
+def told(of: TFJob, *reports: Report) -> TrainingProgress:
+    progress = merged(of, {one.replica: one for one in reports})
+    assert progress is not None
+    return progress
+
+
+def behind(progress: TrainingProgress) -> list[tuple[str, int | None]]:
+    return [(one.name, one.step) for one in progress.behind]
+
+
+def test_nothing_reported_leaves_what_is_said() -> None:
+    assert merged(job(), {}) is None
+    said = told(job(), report(percentage=5))
+    assert merged(job(said), {}) is said
+
+
+def test_a_report_is_said_in_numbers_and_for_people() -> None:
+    found = told(job(), report(percentage=43, estimated_remaining_seconds=200, step=430, metrics={"loss": "0.2"}))
+    assert (found.percentage, found.completion, found.eta) == (43, "43%", "3m20s")
+    assert (found.step, found.replica, found.report_time, found.last_updated_time) == (430, "worker-0", NOW, NOW)
+    assert found.behind == ()
+
+
+def test_percent_follows_from_the_steps_where_it_is_not_said() -> None:
+    assert told(job(), report(step=1, total_steps=3)).percentage == 33
+    assert told(job(), report(step=9, total_steps=3)).percentage == 100
+    assert told(job(), report(step=9)).completion == ""
+
+
+def test_the_chief_speaks_for_its_job_then_the_first_worker() -> None:
+    both = report("worker-0", percentage=50), report("chief-0", percentage=10)
+    assert told(job(Chief=1, Worker=2), *both).replica == "chief-0"
+    assert told(job(), report("worker-10", percentage=1), report("worker-2", percentage=2)).replica == "worker-2"
+
+
+def test_who_has_been_silent_for_a_minute_speaks_no_more_and_who_comes_back_does_again() -> None:
+    first = report("worker-0", percentage=10)
+    assert told(job(), first, report("worker-1", after=60, percentage=30)).replica == "worker-0"
+    later = told(job(), first, report("worker-1", after=61, percentage=30))
+    assert (later.replica, later.percentage) == ("worker-1", 30)
+    again = told(job(later), report("worker-0", after=70, percentage=11))
+    assert (again.replica, again.percentage) == ("worker-0", 11)
+
+
+def test_what_a_report_does_not_speak_of_stays_but_an_old_estimate_does_not() -> None:
+    before = report(percentage=10, estimated_remaining_seconds=90, step=5, total_steps=50, metrics={"loss": "1"})
+    only_metrics = overlaid(before, report(after=5, metrics={"accuracy": "0.5"}))
+    assert (only_metrics.percentage, only_metrics.estimated_remaining_seconds) == (10, 90)
+    assert {one.name for one in only_metrics.metrics} == {"loss", "accuracy"}
+    done = overlaid(before, report(after=5, percentage=100))
+    assert (done.step, done.total_steps, done.estimated_remaining_seconds) == (5, 50, None)
+
+
+def test_the_newest_metrics_are_kept_where_there_are_too_many() -> None:
+    many = overlaid(None, report(metrics={f"old{i}": "1" for i in range(100)}))
+    assert len(many.metrics) == MAX_SHOWN_METRICS
+    assert overlaid(many, report(metrics={"new": "1"})).metrics[0].name == "new"
+
+
+def test_training_that_starts_again_goes_back() -> None:
+    said = told(job(), report(percentage=80, step=800))
+    assert told(job(said), report(after=30, percentage=5, step=50)).percentage == 5
+
+
+def test_a_process_that_has_just_started_forgets_nothing_that_is_said() -> None:
+    said = told(job(), report(percentage=80, step=800, total_steps=1000, metrics={"loss": "1"}))
+    found = told(job(said), report(after=5, metrics={"accuracy": "0.9"}))
+    assert (found.percentage, found.step, found.total_steps) == (80, 800, 1000)
+    assert {one.name for one in found.metrics} == {"loss", "accuracy"}
+
+
+def test_an_older_report_takes_nothing_back_that_another_process_has_written() -> None:
+    said = told(job(), report(after=10, percentage=20, step=200))
+    assert told(job(said), report(after=5, percentage=10, step=100)) == said
+
+
+def test_those_furthest_behind_are_named_the_furthest_first() -> None:
+    reports = [report(f"worker-{i}", after=i, step=100 - i) for i in range(20)]
+    found = told(job(Worker=20), *reports)
+    assert behind(found) == [(f"worker-{i}", 100 - i) for i in range(19, 19 - MAX_BEHIND, -1)]
+    assert found.last_updated_time == reports[-1].time
+
+
+def test_of_those_at_one_step_the_longest_silent_is_behind() -> None:
+    found = told(job(), report("worker-0", after=9, step=5), report("worker-1", after=2, step=5))
+    assert behind(found) == [("worker-1", 5), ("worker-0", 5)]
+
+
+def test_replicas_that_have_ended_or_were_scaled_away_are_not_behind() -> None:
+    reports = [report(f"worker-{i}", step=i) for i in range(6)]
+    one = job(Worker=4)
+    status = msgspec.structs.replace(one.status, replica_statuses={"Worker": ReplicaStatus(completed_indexes="0-1")})
+    found = told(msgspec.structs.replace(one, status=status), *reports)
+    assert behind(found) == [("worker-2", 2), ("worker-3", 3)]
+
+
+def test_whom_another_process_has_found_silent_does_not_speak_again() -> None:
+    mine = {"worker-0": report("worker-0", 0, percentage=1)}
+    theirs = {"worker-1": report("worker-1", 1, percentage=2), "worker-2": report("worker-2", after=61, percentage=3)}
+    said = merged(job(merged(job(), mine)), theirs)
+    assert said is not None
+    assert said.replica == "worker-1"
+    assert merged(job(said), mine) == said
+
+
+_REPORTS = st.lists(
+    st.builds(
+        report,
+        st.sampled_from([f"worker-{i}" for i in range(3)]),
+        st.integers(0, 200),
+        step=st.integers(0, 50),
+        percentage=st.integers(0, 100),
+        metrics=st.just({"loss": "1"}),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(_REPORTS, st.lists(st.booleans(), min_size=12, max_size=12))
+def test_whichever_process_receives_which_report_they_come_to_one_answer(
+    reports: list[Report], first: list[bool]
+) -> None:
+    """Two processes that write in turn, each what it knows over what is said, end where one that knows all would."""
+    stores: tuple[dict[str, Report], dict[str, Report]] = ({}, {})
+    said: TrainingProgress | None = None
+    everything: dict[str, Report] = {}
+    for one, to_first in zip(sorted(reports, key=_when), first, strict=False):
+        store = stores[0 if to_first else 1]
+        for kept in (store, everything):
+            kept[one.replica] = overlaid(kept.get(one.replica), one)
+        said = merged(job(said), store)
+    for store in (*stores, *stores):
+        said = merged(job(said), store)
+    alone = merged(job(), everything)
+    assert said is not None
+    assert alone is not None
+    assert said.last_updated_time == alone.last_updated_time
+    assert (said.replica, said.report_time, said.step) == (alone.replica, alone.report_time, alone.step)
+    for store in stores:
+        assert merged(job(said), store) == said  # so nobody has anything to write any more
+
+
+def _when(one: Report) -> tuple[Any, ...]:
+    return (one.time, one.step, one.percentage)

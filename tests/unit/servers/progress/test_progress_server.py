@@ -1,0 +1,357 @@
+"""The whole server, over TLS, against a fake API server: who may report, and what becomes of it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.fake_api import FakeApi, api_error
+from tests.support.threads import no_threads_left, run_at_once
+from tests.unit.servers.progress.samples import Cluster, forged
+from tfoperator.api.names import replica_labels
+from tfoperator.api.progress_names import status_path, token_audience
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, TrainingProgress, decode_tfjob
+from tfoperator.informers import SharedInformerFactory
+from tfoperator.kube.objects import decode_pod
+from tfoperator.kube.resources import PODS, SECRETS
+from tfoperator.servers.certificates import split
+from tfoperator.servers.progress import ProgressConfig, ProgressMetrics, ProgressServer
+from tfoperator.servers.progress.reports import Report
+
+NAMESPACE, NAME = "ns", "mnist"
+MINE = token_audience(NAMESPACE, NAME)
+CONFIG = ProgressConfig(
+    host="127.0.0.1",
+    port=0,
+    namespace="system",
+    service="progress",
+    secret="progress-cert",
+    url="https://127.0.0.1:{port}",
+    writes_per_second=50,
+)
+
+
+class Counted(ProgressMetrics):
+    def __init__(self) -> None:
+        self.reports = 0
+        self.refusals: list[str] = []
+        self.shown: dict[str, TrainingProgress] = {}
+
+    def received(self) -> None:
+        self.reports += 1
+
+    def refused(self, reason: str) -> None:
+        self.refusals.append(reason)
+
+    def progressed(self, namespace: str, name: str, progress: TrainingProgress) -> None:
+        self.shown[f"{namespace}/{name}"] = progress
+
+    def ended(self, namespace: str, name: str) -> None:
+        self.shown.pop(f"{namespace}/{name}", None)
+
+
+class Replica:
+    """One replica of the operator, as far as progress is concerned."""
+
+    def __init__(self, api: FakeApi, cluster: Cluster, config: ProgressConfig) -> None:
+        self.factory = SharedInformerFactory(api)
+        jobs, pods = self.factory.informer(TFJOBS, decode_tfjob), self.factory.informer(PODS, decode_pod)
+        self.metrics = Counted()
+        self.authorities: list[str] = []
+        self.server = ProgressServer(
+            api,
+            config,
+            jobs=jobs,
+            pods=pods,
+            fetch=cluster.fetch,
+            on_authorities=self.authorities.append,
+            metrics=self.metrics,
+        )
+        self.jobs, self.pods = jobs, pods
+
+    def start(self) -> None:
+        self.factory.start()
+        self.factory.wait_for_sync(10.0)
+        self.server.start()
+        assert self.server.wait_until_ready(10.0)
+
+    def stop(self) -> None:
+        self.server.stop()
+        self.factory.stop(10.0)
+
+    def connect(self) -> http.client.HTTPSConnection:
+        context = ssl.create_default_context(cadata=self.authorities[-1])
+        return http.client.HTTPSConnection("127.0.0.1", self.server.port, context=context, timeout=10)
+
+
+class World:
+    """An API server with a job of two workers, and replicas of the operator."""
+
+    def __init__(self) -> None:
+        self.api, self.cluster = FakeApi(), Cluster()
+        self.stack = ExitStack()
+        self.add_job(NAME, workers=2)
+
+    def add_job(self, name: str, workers: int = 1, uid: str = "") -> None:
+        uid = uid or f"{name}-uid"
+        spec = {"tfReplicaSpecs": {"Worker": {"replicas": workers, "template": {}}}}
+        self.api.put(TFJOBS, {"metadata": {"namespace": NAMESPACE, "name": name, "uid": uid}, "spec": spec})
+        for index in range(workers):
+            labels = replica_labels(name, ReplicaType.WORKER, index, is_master=False)
+            owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": name, "uid": uid, "controller": True}
+            meta = {"namespace": NAMESPACE, "name": f"{name}-worker-{index}", "uid": f"{uid}-worker-{index}"}
+            self.api.put(PODS, {"metadata": {**meta, "labels": labels, "ownerReferences": [owner]}})
+
+    def replica(self, config: ProgressConfig = CONFIG) -> Replica:
+        one = Replica(self.api, self.cluster, config)
+        self.stack.callback(one.stop)
+        one.start()
+        return one
+
+    def token(self, name: str = NAME, index: int = 0, uid: str = "") -> str:
+        pod = {"name": f"{name}-worker-{index}", "uid": f"{uid or f'{name}-uid'}-worker-{index}"}
+        about = {"namespace": NAMESPACE, "pod": pod}
+        return self.cluster.token(token_audience(NAMESPACE, name), **{"kubernetes.io": about})
+
+    def progress(self, name: str = NAME) -> dict[str, Any]:
+        (job,) = [one for one in self.api.objects(TFJOBS, NAMESPACE) if one["metadata"]["name"] == name]
+        found: dict[str, Any] = job.get("status", {}).get("progress", {})
+        return found
+
+    def wait_percentage(self, percentage: int, name: str = NAME) -> dict[str, Any]:
+        eventually(lambda: self.progress(name).get("percentage") == percentage, within=60, what=f"{percentage} %")
+        return self.progress(name)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with no_threads_left():
+        one = World()
+        with one.stack:
+            yield one
+
+
+def post(
+    replica: Replica, token: str | None, body: Any = None, path: str = "", **headers: str
+) -> tuple[int, dict[str, Any]]:
+    connection = replica.connect()
+    sent = (
+        body if isinstance(body, bytes) else json.dumps({"trainerStatus": body or {"progressPercentage": 1}}).encode()
+    )
+    authorization = {} if token is None else {"Authorization": f"Bearer {token}"}
+    try:
+        connection.request("POST", path or status_path(NAMESPACE, NAME), sent, {**authorization, **headers})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def test_a_report_is_answered_and_written_and_says_which_replica_it_is_of(world: World) -> None:
+    replica = world.replica()
+    metrics = [{"name": "loss", "value": "0.5"}, {"name": "current_step", "value": "43"}]
+    status, answer = post(replica, world.token(index=1), {"progressPercentage": 43, "metrics": metrics})
+    assert (status, answer["trainerStatus"]["progressPercentage"]) == (200, 43)
+    found = world.wait_percentage(43)
+    assert (found["replica"], found["step"], found["completion"]) == ("worker-1", 43, "43%")
+    eventually(lambda: replica.metrics.shown.get("ns/mnist"), within=60, what="its gauge")
+    assert replica.metrics.shown["ns/mnist"].percentage == 43
+    assert world.cluster.fetched == ["/.well-known/openid-configuration", "/openid/v1/jwks"]
+
+
+def refused(answer: tuple[int, dict[str, Any]], code: int) -> None:
+    status, body = answer
+    assert (status, body["kind"], body["apiVersion"], body["code"]) == (code, "Status", "v1", code)
+    assert (body["status"], bool(body["message"]), bool(body["reason"])) == ("Failure", True, True)
+
+
+def test_strangers_are_refused_and_nothing_of_theirs_is_written(world: World) -> None:
+    world.add_job("other")
+    replica, cluster = world.replica(), world.cluster
+    kid = {"alg": "none", "kid": cluster.kid}
+    elsewhere = {"namespace": "theirs", "pod": {"name": "mnist-worker-0", "uid": "mnist-worker-0-uid"}}
+    gone = {"namespace": NAMESPACE, "pod": {"name": "mnist-worker-0", "uid": "that-of-its-predecessor"}}
+    foreign = {"namespace": NAMESPACE, "pod": {"name": "other-worker-0", "uid": "other-worker-0-uid"}}
+    strangers: dict[str, str | None] = {
+        "nobody": None,
+        "no token": "",
+        "another job": world.token("other"),
+        "a pod of another job with this audience": cluster.token(MINE, **{"kubernetes.io": foreign}),
+        "another namespace": cluster.token(MINE, **{"kubernetes.io": elsewhere}),
+        "a pod that is gone": cluster.token(MINE, **{"kubernetes.io": gone}),
+        "a person": cluster.token(MINE, **{"kubernetes.io": {"namespace": NAMESPACE}}),
+        "expired": cluster.token(MINE, exp=int(time.time()) - 60),
+        "another cluster": Cluster(kid=cluster.kid).token(MINE),
+        "unsigned": forged(kid, cluster.claims(MINE)),
+    }
+    for who, token in strangers.items():
+        answer = post(replica, token)
+        assert answer[0] == 403, who
+        refused(answer, 403)
+    assert post(replica, world.token(), {"progressPercentage": 7})[0] == 200
+    world.wait_percentage(7)
+    assert world.progress("other") == {}
+    assert replica.metrics.reports == 1
+    assert len(replica.metrics.refusals) == len(strangers)
+
+
+def test_who_asks_for_a_job_that_is_not_theirs_does_not_learn_whether_it_exists(world: World) -> None:
+    world.add_job("other")
+    replica = world.replica()
+    answers = [post(replica, world.token(), path=status_path(NAMESPACE, name)) for name in ("other", "none")]
+    assert answers[0] == answers[1]
+    refused(answers[0], 403)
+
+
+def test_what_is_no_report_is_refused_with_a_status(world: World) -> None:
+    replica, token = world.replica(), world.token()
+    refused(post(replica, world.token("gone"), path=status_path(NAMESPACE, "gone")), 404)
+    refused(post(replica, token, path="/"), 404)
+    refused(post(replica, token, path=status_path(NAMESPACE, "..")), 403)
+    refused(post(replica, token, {"progressPercentage": 101}), 422)
+    refused(post(replica, token, b"{"), 422)
+    refused(post(replica, token, b"[" * 50_000), 422)
+    refused(post(replica, token, json.dumps({"trainerStatus": {"x": "y" * (64 << 10)}}).encode()), 413)
+    connection = replica.connect()
+    connection.request("GET", status_path(NAMESPACE, NAME), headers={"Authorization": f"Bearer {token}"})
+    answer = connection.getresponse()
+    refused((answer.status, json.loads(answer.read())), 405)
+    connection.close()
+    assert replica.metrics.reports == 0
+
+
+def test_clients_that_say_little_keep_nobody_out(world: World) -> None:
+    replica = world.replica()
+    slow: list[socket.socket] = []
+    try:
+        for _ in range(200):
+            one = socket.create_connection(("127.0.0.1", replica.server.port), timeout=10)
+            slow.append(one)
+        context = ssl.create_default_context(cadata=replica.authorities[-1])
+        half = context.wrap_socket(
+            socket.create_connection(("127.0.0.1", replica.server.port), source_address=("127.0.0.2", 0), timeout=10),
+            server_hostname="127.0.0.1",
+        )
+        slow.append(half)
+        half.sendall(f"POST {status_path(NAMESPACE, NAME)} HTTP/1.1\r\nContent-Length: 60000\r\n\r\n".encode())
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", replica.server.port, context=context, timeout=10, source_address=("127.0.0.3", 0)
+        )
+        body = json.dumps({"trainerStatus": {"progressPercentage": 5}})
+        connection.request("POST", status_path(NAMESPACE, NAME), body, {"Authorization": f"Bearer {world.token()}"})
+        assert connection.getresponse().status == 200
+        connection.close()
+    finally:
+        for one in slow:
+            one.close()
+    world.wait_percentage(5)
+
+
+def test_a_report_that_is_refused_by_the_api_server_is_written_later(world: World) -> None:
+    replica = world.replica()
+    world.api.fail("patch", "tfjobs", api_error(500), times=2)
+    assert post(replica, world.token(), {"progressPercentage": 12})[0] == 200
+    world.wait_percentage(12)
+
+
+def test_the_status_that_others_write_meanwhile_stays(world: World) -> None:
+    replica = world.replica()
+    world.api.mute("tfjobs")  # the cache does not hear of it yet
+    world.api.edit(TFJOBS, NAMESPACE, NAME, {"status": {"phase": "Running"}})
+    assert post(replica, world.token(), {"progressPercentage": 12})[0] == 200
+    eventually(lambda: world.api.count("patch", "tfjobs") > 0, within=60, what="an attempt")
+    assert world.progress() == {}
+    world.api.unmute()
+    world.api.edit(TFJOBS, NAMESPACE, NAME, {"metadata": {"labels": {"touched": "yes"}}})
+    world.wait_percentage(12)
+    (job,) = world.api.objects(TFJOBS, NAMESPACE)
+    assert job["status"]["phase"] == "Running"
+
+
+def test_two_replicas_of_the_operator_share_a_certificate_and_come_to_one_status(world: World) -> None:
+    first, second = world.replica(), world.replica()
+    assert len(world.api.objects(SECRETS, "system")) == 1
+    assert set(split(first.authorities[-1].encode())) & set(split(second.authorities[-1].encode()))
+    for percentage in range(1, 21):
+        one, other = (first, second) if percentage % 2 else (second, first)
+        assert post(one, world.token(index=0), {"progressPercentage": percentage})[0] == 200
+        assert post(other, world.token(index=1), {"progressPercentage": max(0, percentage - 5)})[0] == 200
+    found = world.wait_percentage(20)
+    assert found["replica"] == "worker-0"
+    eventually(lambda: len(world.progress()["behind"]) == 2, within=60, what="both replicas are known")
+
+
+def test_what_has_come_is_written_before_an_orderly_end(world: World) -> None:
+    replica = world.replica()
+    for percentage in (1, 2, 3):  # the second and third wait for their turn
+        assert post(replica, world.token(), {"progressPercentage": percentage})[0] == 200
+    replica.server.stop()
+    assert world.progress()["percentage"] == 3
+
+
+def test_a_job_that_is_made_anew_has_its_own_progress(world: World) -> None:
+    replica = world.replica()
+    post(replica, world.token(), {"progressPercentage": 80})
+    world.wait_percentage(80)
+    world.api.remove(TFJOBS, NAMESPACE, NAME)
+    world.add_job(NAME, uid="its-successor", workers=0)
+
+    def seen(pods: int) -> bool:
+        jobs, known = replica.jobs.lister.list(NAMESPACE), replica.pods.lister.list(NAMESPACE)
+        owned = [pod for pod in known if pod.metadata.is_controlled_by("its-successor")]
+        return len(owned) == pods and [job.metadata.uid for job in jobs] == ["its-successor"]
+
+    eventually(lambda: seen(0), within=60, what="the cache shows the new job")
+    # A program of the old job, which is on its way out, has a token for a job of this name.
+    assert post(replica, world.token(), {"progressPercentage": 90})[0] == 403
+    for pod in world.api.objects(PODS, NAMESPACE):
+        world.api.remove(PODS, NAMESPACE, pod["metadata"]["name"])
+    world.api.remove(TFJOBS, NAMESPACE, NAME)
+    world.add_job(NAME, workers=2, uid="its-successor")
+    eventually(lambda: seen(2), within=60, what="the cache shows the new job's pods")
+    assert post(replica, world.token(), {"progressPercentage": 90})[0] == 403
+    own = world.token(uid="its-successor")
+    assert post(replica, own, {"metrics": [{"name": "loss", "value": "9"}]})[0] == 200
+    eventually(lambda: world.progress().get("metrics"), within=60, what="the new job's report")
+    assert "percentage" not in world.progress()
+
+
+def test_a_report_that_comes_while_its_job_goes_leaves_nothing_behind(world: World) -> None:
+    replica = world.replica()
+    job = replica.jobs.lister.get(NAMESPACE, NAME)
+    world.api.remove(TFJOBS, NAMESPACE, NAME)
+    eventually(lambda: not replica.jobs.lister.list(NAMESPACE), within=60, what="the job is gone")
+    replica.server._take(job, Report("worker-0", datetime.now(UTC), percentage=1))
+    assert len(replica.server._store) == 0
+
+
+def test_many_jobs_cost_no_more_writes_than_the_budget_and_each_ends_with_its_last_report(world: World) -> None:
+    names = [f"job-{i}" for i in range(20)]
+    for name in names:
+        world.add_job(name)
+    replica = world.replica()
+    eventually(lambda: len(replica.pods.lister.list(NAMESPACE)) == 22, within=60)
+    began = time.monotonic()
+
+    def rounds(mine: list[str]) -> None:
+        for percentage in (10, 20, 30):
+            for name in mine:
+                path = status_path(NAMESPACE, name)
+                assert post(replica, world.token(name), {"progressPercentage": percentage}, path)[0] == 200
+
+    run_at_once(*(lambda part=names[i::3]: rounds(part) for i in range(3)), within=120.0)
+    for name in names:
+        world.wait_percentage(30, name)
+    writes, seconds = world.api.count("patch", "tfjobs"), time.monotonic() - began
+    assert writes <= CONFIG.writes_per_second * seconds + 6
+    assert replica.metrics.reports == 3 * len(names)

@@ -1,0 +1,122 @@
+"""What stands around the TFJobs of a cluster with the Go operator, and what it asks of a migration. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.migration.findings import Effort, Finding
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.webhook_names import CRD_NAME
+from tfoperator.kube.objects import Pod
+
+OTHER_KINDS = ("jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "xgboostjobs")
+"""What the Go operator runs besides TFJobs, by the plural names of their CRDs."""
+
+GO_OPERATOR = "control-plane=kubeflow-training-operator"
+"""The labels of the Go operator's Deployment, in its own manifests since 1.3."""
+
+_OUR_SHORT_NAME = "tfj"
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """A fact that could not be read, and why."""
+
+    what: str
+    reason: str
+
+
+class ClusterFacts(msgspec.Struct, frozen=True):
+    """What was read of a cluster. None stands for what is not there, or could not be read: `unread` has the latter."""
+
+    jobs: tuple[dict[str, Any], ...] = ()
+    pods: tuple[Pod, ...] | None = None
+    crd: dict[str, Any] | None = None
+    other_kinds: tuple[str, ...] = ()
+    operators: tuple[dict[str, Any], ...] = ()
+    webhooks: tuple[dict[str, Any], ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+
+def cluster_findings(facts: ClusterFacts) -> tuple[Finding, ...]:
+    """What has to be done beside the jobs. What could not be read is told of as such, never taken for absent."""
+    found = [*_operators(facts), *_webhooks(facts), *_crd(facts)]
+    roles = "the Go operator's aggregated roles (kubeflow-training-edit, ...) go when it is removed"
+    todo = "manifests/base/user-roles.yaml gives edit, admin and view the same rights"
+    found.append(Finding(Effort.NOTE, "RBAC", roles, todo))
+    found += [
+        Finding(Effort.NOTE, one.what, f"was not looked at: {one.reason}", "look yourself") for one in facts.unread
+    ]
+    return tuple(found)
+
+
+def _operators(facts: ClusterFacts) -> Iterator[Finding]:
+    for deployment in facts.operators:
+        metadata, spec = _part(deployment, "metadata"), _part(deployment, "spec")
+        name = f"{metadata.get('namespace')}/{metadata.get('name')}"
+        if spec.get("replicas", 1) == 0:
+            yield Finding(Effort.NOTE, f"Deployment {name}", "the Go operator is stopped")
+            continue
+        if not facts.other_kinds:
+            scale = f"kubectl -n {metadata.get('namespace')} scale deployment/{metadata.get('name')} --replicas=0"
+            todo = f"stop it before this one starts: {scale}"
+        elif _leaves_tfjobs(deployment):
+            yield Finding(Effort.NOTE, f"Deployment {name}", "the Go operator runs, for other kinds than TFJobs")
+            continue
+        else:
+            kinds = ", ".join(facts.other_kinds)
+            todo = f"restrict it by --enable-scheme, one flag for each, to the kinds that are in use (of {kinds})"
+        message = "the Go operator runs: two operators would act on the same jobs"
+        yield Finding(Effort.ACTION, f"Deployment {name}", message, todo)
+
+
+def _leaves_tfjobs(deployment: dict[str, Any]) -> bool:
+    """Whether its flags name kinds, and not TFJob."""
+    containers = _part(_part(_part(deployment, "spec"), "template"), "spec").get("containers") or []
+    words = [str(word) for one in containers for word in [*(one.get("command") or []), *(one.get("args") or [])]]
+    text = " ".join(words).lower()
+    return "--enable-scheme" in text and "tfjob" not in text
+
+
+def _webhooks(facts: ClusterFacts) -> Iterator[Finding]:
+    for configuration in facts.webhooks:
+        name = _part(configuration, "metadata").get("name")
+        for webhook in configuration.get("webhooks") or []:
+            if not any(_is_about_tfjobs(rule) for rule in webhook.get("rules") or []):
+                continue
+            refuses = webhook.get("failurePolicy", "Fail") == "Fail"
+            message = f"webhook {webhook.get('name')} checks TFJobs" + (
+                ", and refuses every one while nobody answers it, as when the Go operator is stopped" if refuses else ""
+            )
+            todo = "take this webhook out of the configuration when the Go operator no longer runs TFJobs"
+            field = f"ValidatingWebhookConfiguration {name}"
+            yield Finding(Effort.ACTION if refuses else Effort.CHANGE, field, message, todo)
+
+
+def _is_about_tfjobs(rule: dict[str, Any]) -> bool:
+    groups, resources = rule.get("apiGroups") or [], rule.get("resources") or []
+    return bool({TFJOBS.group, "*"} & set(groups)) and bool({TFJOBS.plural, "*", "*/*"} & set(resources))
+
+
+def _crd(facts: ClusterFacts) -> Iterator[Finding]:
+    if facts.crd is None:
+        return
+    field = f"CustomResourceDefinition {CRD_NAME}"
+    names = _part(_part(facts.crd, "spec"), "names")
+    stored = _part(facts.crd, "status").get("storedVersions") or []
+    foreign = [version for version in stored if version != TFJOBS.version]
+    if foreign:
+        message = f"status.storedVersions names {', '.join(foreign)}: a CRD without them is refused"
+        todo = "rewrite those jobs as v1, then take the names out: docs/versions.md"
+        yield Finding(Effort.ACTION, field, message, todo)
+    if _OUR_SHORT_NAME not in (names.get("shortNames") or []):
+        message = "is the Go operator's: fields that only this operator has are dropped by it"
+        todo = "tfoperator crd | kubectl apply --server-side --force-conflicts -f -"
+        yield Finding(Effort.CHANGE, field, message, todo)
+
+
+def _part(obj: dict[str, Any], name: str) -> dict[str, Any]:
+    value = obj.get(name)
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,203 @@
+"""What changes for one TFJob of the Go operator (training-operator 1.9, and earlier releases that had v1). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.conversion import ConversionError, check, older_version
+from tfoperator.api.defaults import default
+from tfoperator.api.migration.findings import Effort, Finding
+from tfoperator.api.names import is_parameter_server
+from tfoperator.api.problems import Severity
+from tfoperator.api.v1.types import ConditionType, RestartPolicy, RunPolicy, TFJob, decode_tfjob
+from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
+from tfoperator.kube.objects import Pod
+
+_SYSTEM_CLASS = "system-"
+_ACTIVE = ("Pending", "Running")
+
+
+def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime) -> tuple[Finding, ...]:
+    """What this operator does otherwise with a job, in the order of the job's fields.
+
+    `obj` is the job as the API server, or a file, has it. `pods` are those that it owns, None if they are not known.
+    """
+    version = older_version(obj)
+    if version is not None:
+        told = f"is {version}, which the Go operator of v1 does not run"
+        return (Finding(Effort.ACTION, "apiVersion", told, "convert it: tfoperator convert FILE"),)
+    try:
+        problems = check(obj)[1]
+    except ConversionError as error:
+        return (Finding(Effort.ACTION, error.problem.field, error.problem.message, "correct the manifest"),)
+    found = []
+    for problem in problems:
+        if problem.severity is Severity.ERROR:
+            found.append(Finding(Effort.ACTION, problem.field, problem.message, _MEND))
+        else:
+            found.append(Finding(Effort.CHANGE, problem.field, problem.message))
+    decoded = decode_tfjob(msgspec.json.encode(obj))
+    if decoded.decode_error:
+        return tuple(found)
+    job = default(decoded)
+    return (*found, *_by_others(job)) if _is_others(job) else (*found, *_of_job(job, pods, now))
+
+
+_MEND = "correct it before: this operator fails a job that is not valid (TFJobInvalid), and leaves one that runs alone"
+
+
+def _of_job(job: TFJob, pods: Sequence[Pod] | None, now: datetime) -> Iterator[Finding]:
+    ended = _ended(job)
+    if not ended:
+        yield from _restarts(job, pods)
+        yield from _deadline(job, now)
+    yield from _clean_up(job, pods, ended=ended)
+    yield from _time_to_live(job, now)
+    yield from _gang(job)
+    if job.spec.enable_dynamic_worker and not ended and any(name in job.spec.tf_replica_specs for name in _LEADERS):
+        message = "the chief is told of the cluster; the Go operator gave it an empty one"
+        yield Finding(Effort.CHANGE, "spec.enableDynamicWorker", message)
+    if _is_running(job):
+        names = "its pods are adopted by their owner and labels, and none is restarted"
+        yield Finding(Effort.NOTE, "status", names, "don't delete pods or the job while no operator runs")
+
+
+_LEADERS = ("Chief", "Master")
+
+
+def _by_others(job: TFJob) -> Iterator[Finding]:
+    policy = job.spec.run_policy or RunPolicy()
+    message = f"belongs to {policy.managed_by}: it is left alone, as before"
+    yield Finding(Effort.NOTE, "spec.runPolicy.managedBy", message)
+
+
+def _is_others(job: TFJob) -> bool:
+    policy = job.spec.run_policy or RunPolicy()
+    return (policy.managed_by or MANAGED_BY_OPERATOR) != MANAGED_BY_OPERATOR
+
+
+def _restarts(job: TFJob, pods: Sequence[Pod] | None) -> Iterator[Finding]:
+    policy = job.spec.run_policy or RunPolicy()
+    never = [name for name, replica in job.spec.tf_replica_specs.items()
+             if replica is not None and replica.restart_policy in (RestartPolicy.NEVER, None)]  # fmt: skip
+    if never:
+        message = (
+            f"a {'/'.join(never)} pod that is deleted, evicted or lost with its node is made again; "
+            "the Go operator fails the job"
+        )
+        field = f"spec.tfReplicaSpecs[{never[0]}].restartPolicy"
+        yield Finding(Effort.CHANGE, field, message, "backoffLimit: 0 keeps a job from being started again")
+    limit = policy.backoff_limit
+    if limit is None:
+        return
+    field = "spec.runPolicy.backoffLimit"
+    so_far = _restarts_so_far(pods or ())
+    if so_far > limit:
+        message = f"its containers were restarted {so_far} times, which is more than {limit}: it fails at once"
+        yield Finding(Effort.ACTION, field, message, "raise backoffLimit, or let the job end before")
+        return
+    message = (
+        f"{limit} is how many times all replicas together may be started again, new pods included; "
+        "the Go operator counts restarts of containers in pods that run, and forgets those of pods that it has replaced"
+    )
+    yield Finding(Effort.CHANGE, field, message, "raise it if the job was meant to survive more")
+
+
+def _restarts_so_far(pods: Sequence[Pod]) -> int:
+    """Restarts in place, which are counted from what the kubelets say when a job is taken over."""
+    return sum(status.restart_count for pod in pods for status in pod.status.container_statuses)
+
+
+def _deadline(job: TFJob, now: datetime) -> Iterator[Finding]:
+    seconds = (job.spec.run_policy or RunPolicy()).active_deadline_seconds
+    if seconds is None:
+        return
+    field = "spec.runPolicy.activeDeadlineSeconds"
+    start = job.status.start_time
+    if start is not None and _is_running(job) and (now - start).total_seconds() >= seconds:
+        age = int((now - start).total_seconds())
+        message = f"has been over for {age - seconds} s: the job fails at once"
+        yield Finding(Effort.ACTION, field, message, "raise the deadline, or remove it, if the job is to go on")
+        return
+    message = f"ends the job after {seconds} s; the Go operator looks at it only when something else happens to the job"
+    yield Finding(Effort.CHANGE, field, message)
+
+
+def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterator[Finding]:
+    policy = job.spec.run_policy or RunPolicy()
+    if policy.clean_pod_policy:
+        return
+    field = "spec.runPolicy.cleanPodPolicy"
+    keep = "cleanPodPolicy: None in the job, or --default-clean-pod-policy=None for all, keeps the Go operator's way"
+    if not ended:
+        message = (
+            "is not set: what still runs is stopped if it fails, and its parameter servers if it succeeds; "
+            "the Go operator lets them run"
+        )
+        yield Finding(Effort.CHANGE, field, message, keep)
+        return
+    let_go = _let_go(pods or (), failed=_has(job, ConditionType.FAILED))
+    if let_go:
+        named = ", ".join(let_go[:5]) + (" ..." if len(let_go) > 5 else "")
+        message = f"is not set, the job has ended, and {len(let_go)} of its pods still run ({named}): they are stopped"
+        yield Finding(Effort.ACTION, field, message, keep)
+
+
+def _let_go(pods: Sequence[Pod], *, failed: bool) -> list[str]:
+    """The pods of an ended job that are stopped: after a success those that serve, or have not begun."""
+    return sorted(
+        pod.metadata.name
+        for pod in pods
+        if pod.status.phase in _ACTIVE
+        and (failed or pod.status.phase == "Pending" or is_parameter_server(pod.metadata.labels))
+    )
+
+
+def _time_to_live(job: TFJob, now: datetime) -> Iterator[Finding]:
+    seconds = (job.spec.run_policy or RunPolicy()).ttl_seconds_after_finished
+    completed = job.status.completion_time
+    if seconds is None or completed is None or not _ended(job):
+        return
+    if (now - completed).total_seconds() >= seconds:
+        message = "is over: the job is deleted at once, with its pods and their logs"
+        todo = "save what you need, or remove the field"
+        yield Finding(Effort.ACTION, "spec.runPolicy.ttlSecondsAfterFinished", message, todo)
+
+
+def _gang(job: TFJob) -> Iterator[Finding]:
+    scheduling = (job.spec.run_policy or RunPolicy()).scheduling_policy
+    if scheduling is None or _ended(job):
+        return
+    path = "spec.runPolicy.schedulingPolicy"
+    wanted = scheduling.priority_class or ""
+    if wanted.startswith(_SYSTEM_CLASS):
+        message = f"{wanted} is a class of the system, which a job's PodGroup may not name here"
+        yield Finding(Effort.ACTION, f"{path}.priorityClass", message, "choose another class")
+    message = "takes effect only with --gang-scheduler-name, as in the Go operator"
+    yield Finding(Effort.NOTE, path, message, "start the operator with the scheduler's name: docs/gang.md")
+
+
+def _ended(job: TFJob) -> bool:
+    return _has(job, ConditionType.SUCCEEDED) or _has(job, ConditionType.FAILED)
+
+
+def _is_running(job: TFJob) -> bool:
+    return not _ended(job) and (_has(job, ConditionType.RUNNING) or _has(job, ConditionType.RESTARTING))
+
+
+def _has(job: TFJob, wanted: ConditionType) -> bool:
+    return any(one.type == wanted and one.status == "True" for one in job.status.conditions)
+
+
+def owned(pods: Sequence[Pod]) -> Mapping[str, list[Pod]]:
+    """Pods by the UID of the object that controls them; pods that nothing controls are left out."""
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        for owner in pod.metadata.owner_references:
+            if owner.controller:
+                found.setdefault(owner.uid, []).append(pod)
+    return found

@@ -1,0 +1,70 @@
+"""Reads what a migration looks at, by GET and LIST alone: no Secret, no ConfigMap, nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from tfoperator.api.migration.cluster import GO_OPERATOR, OTHER_KINDS, ClusterFacts, Unread
+from tfoperator.api.names import MANAGED_SELECTOR
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.webhook_names import CRD_NAME
+from tfoperator.kube.errors import ForbiddenError, NotFoundError
+from tfoperator.kube.objects import PartialObject, decode_partial, decode_pod
+from tfoperator.kube.options import EVERYTHING, Selection
+from tfoperator.kube.paging import list_pages
+from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
+from tfoperator.kube.verbs import ApiClient, Decoder
+
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
+
+T = TypeVar("T")
+
+
+def read_cluster(client: ApiClient, namespace: str) -> ClusterFacts:
+    """The TFJobs of a namespace, "" for all, and what stands around them.
+
+    Only the right to list TFJobs is needed; whatever else may not be read is in `unread`. Raises KubeError.
+    """
+    unread: list[Unread] = []
+
+    def tried(what: str, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except ForbiddenError as error:
+            unread.append(Unread(what, str(error)))
+        except NotFoundError:
+            pass
+        return None
+
+    def kind(plural: str) -> PartialObject:
+        return client.get(CUSTOM_RESOURCE_DEFINITIONS, "", f"{plural}.{TFJOBS.group}", decode_partial)
+
+    jobs = _all(client, TFJOBS, namespace, _plain)
+    return ClusterFacts(
+        jobs=jobs,
+        pods=tried("pods of TFJobs", lambda: _all(client, PODS, namespace, decode_pod, MANAGED_SELECTOR)),
+        crd=tried("the CRD", lambda: client.get(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, _plain)),
+        other_kinds=tuple(one for one in OTHER_KINDS if tried(f"the CRD of {one}", partial(kind, one)) is not None),
+        operators=tried("Deployments", lambda: _all(client, DEPLOYMENTS, "", _plain, GO_OPERATOR)) or (),
+        webhooks=tried("webhook configurations", lambda: _all(client, VALIDATING_WEBHOOKS, "", _plain)) or (),
+        unread=tuple(unread),  # the calls above have filled it
+    )
+
+
+def _all(client: ApiClient, resource: Resource, namespace: str, decode: Decoder[T], labels: str = "") -> tuple[T, ...]:
+    selection = Selection(label_selector=labels) if labels else EVERYTHING
+    return tuple(item for page in list_pages(client, resource, namespace, decode, selection) for item in page.items)
+
+
+def _plain(data: bytes) -> dict[str, Any]:
+    return msgspec.json.decode(data, type=dict[str, Any])

@@ -1,0 +1,1 @@
+"""What every other package may use, and what uses none of them: time, text and numbers."""

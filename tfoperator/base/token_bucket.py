@@ -1,0 +1,43 @@
+"""A token bucket that hands out waiting times and never sleeps itself.
+
+To reserve (rather than to try) keeps callers in the order in which they came and spreads them out evenly, and leaves
+the sleeping to the caller, who can be interrupted.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from tfoperator.base.clock import Clock, SystemClock
+
+
+class TokenBucket:
+    """`qps` tokens per second, at most `burst` saved up; no limit at all with a `qps` of 0 or less. Thread-safe.
+
+    Raises ValueError for a limit with a `burst` below 1, which would block for ever.
+    """
+
+    def __init__(self, qps: float, burst: int, *, clock: Clock | None = None) -> None:
+        if qps > 0 and burst < 1:
+            raise ValueError(f"burst must be 1 or more, got {burst}")
+        self._qps = qps
+        self._burst = burst
+        self._clock: Clock = clock or SystemClock()
+        self._lock = threading.Lock()  # guards _tokens and _updated
+        self._tokens = float(burst)
+        self._updated = self._clock.monotonic()
+
+    @property
+    def limits(self) -> bool:
+        """Whether there is a limit at all."""
+        return self._qps > 0
+
+    def reserve(self) -> float:
+        """Take one token and return the seconds to wait before using it (0.0: go ahead)."""
+        if self._qps <= 0:
+            return 0.0
+        with self._lock:
+            now = self._clock.monotonic()
+            self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps) - 1.0
+            self._updated = now
+            return max(0.0, -self._tokens / self._qps)

@@ -1,0 +1,200 @@
+"""Keeps an archive below a size, also while logs are being written to it, and each namespace's part of it its own.
+
+The bound is on bytes, not on age: the disk must not run full, whatever the cluster does. Who needs room takes it from
+the namespace that has most, the pods that ended first: so whoever prints without end loses logs of their own, and not
+those of others who have less. Others' logs are protected for a week, or namespaces that are long gone would keep
+their parts for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.logs.archive.layout import RECORD
+
+logger = logging.getLogger(__name__)
+
+UNFINISHED = ".unfinished-"
+"""The prefix of a folder while logs are being written to it; the owner's token follows."""
+_ROOM = 0.9  # of the bound; with no room to spare, every later pod would cost another scan of all files
+
+
+_PROTECTED = timedelta(days=7)
+
+_Pods = dict[str, list[tuple[float, int, Path]]]
+"""By namespace: (time, bytes, folder) of every pod, the oldest last."""
+
+
+class Retention:
+    """Thread-safe. The archive's size is measured once, at the first call, and then updated by each addition."""
+
+    def __init__(self, root: Path, max_bytes: int, *, clock: Clock | None = None) -> None:
+        self._root = root
+        self._max = max_bytes
+        self._clock = clock or SystemClock()
+        self._mine = f"{UNFINISHED}{secrets.token_hex(4)}-"
+        self._lock = threading.Lock()  # guards what follows, and the folders above those of pods
+        self._measured = False
+        self._kept: dict[str, int] = {}  # bytes of finished folders, by namespace
+        self._claimed: dict[Path, int] = {}  # bytes of unfinished folders
+        self._oldest = 0.0  # the time of the oldest pod, or earlier
+
+    def new_folder(self, target: Path) -> Path:
+        """A new folder to fill, beside the place that it is for. Raises OSError."""
+        # Under the lock, because `_remove_oldest` also removes folders that have become empty.
+        with self._lock:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=self._mine, dir=target.parent))
+        folder.chmod(0o750)  # mkdtemp's 0700 would shut out clients in the volume's group
+        return folder
+
+    def add(self, folder: Path, target: Path, when: datetime) -> None:
+        """Move a finished folder to its place, and remove the oldest pods if the bound is exceeded. Raises OSError.
+
+        `when` says how old the pod is: logs that are fetched again after a restart of the operator, because they did
+        not fit in, must not take the place of younger ones whose pods have gone.
+        """
+        size = _folder_size(folder)
+        os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))
+        namespace = self._namespace(target)
+        with self._lock:
+            self._measure()
+            if target.exists():  # other runs of it were archived before
+                self._kept[namespace] -= _folder_size(target)
+                before = Path(tempfile.mkdtemp(prefix=self._mine, dir=target.parent))
+                target.rename(before)
+                folder.rename(target)
+                shutil.rmtree(before, ignore_errors=True)
+            else:
+                folder.rename(target)
+            self._claimed.pop(folder, None)
+            self._kept[namespace] = self._kept.get(namespace, 0) + size
+            self._oldest = min(self._oldest, when.timestamp())
+            self._make_room(namespace, 0, spared=target)
+
+    def claim(self, folder: Path, size: int) -> bool:
+        """Whether `size` bytes may be written to an unfinished folder now; of less than 0, that they are there no more.
+
+        To make room for them, pods are removed.
+        """
+        with self._lock:
+            self._measure()
+            if size > 0 and not self._make_room(self._namespace(folder), size):
+                return False
+            self._claimed[folder] = self._claimed.get(folder, 0) + size
+            return True
+
+    def release(self, folder: Path) -> None:
+        """An unfinished folder is there no more, or was added. Idempotent."""
+        with self._lock:
+            self._claimed.pop(folder, None)
+
+    def _namespace(self, folder: Path) -> str:
+        return folder.relative_to(self._root).parts[0]
+
+    def _uses(self) -> dict[str, int]:
+        """Bytes by namespace, finished and not."""
+        uses = dict(self._kept)
+        for folder, size in self._claimed.items():
+            namespace = self._namespace(folder)
+            uses[namespace] = uses.get(namespace, 0) + size
+        return uses
+
+    def _total(self) -> int:
+        return sum(self._kept.values()) + sum(self._claimed.values())
+
+    def _measure(self) -> None:
+        """Count what is there, and remove what a crash has left half done."""
+        if self._measured:
+            return
+        for half in self._root.glob(f"*/*/{UNFINISHED}*"):
+            if not half.name.startswith(self._mine):
+                shutil.rmtree(half, ignore_errors=True)
+        self._sum_up(self._pods())
+        self._measured = True
+
+    def _sum_up(self, pods: _Pods) -> None:
+        self._kept = {namespace: sum(size for _, size, _ in found) for namespace, found in pods.items()}
+        self._oldest = min((found[-1][0] for found in pods.values() if found), default=float("inf"))
+
+    def _make_room(self, namespace: str, size: int, spared: Path | None = None) -> bool:
+        """Remove pods but `spared` until the namespace may have `size` bytes more; false if it may not."""
+        if self._total() + size <= self._max:
+            return True
+        old = (self._clock.now() - _PROTECTED).timestamp()
+        uses = self._uses()
+        wanted = uses.get(namespace, 0) + size
+        # A full archive is not read through for each piece of a log that there will be no room for.
+        if self._oldest >= old and not any(
+            kept and (one == namespace or uses[one] >= wanted) for one, kept in self._kept.items()
+        ):
+            return False
+        pods = self._pods()
+        self._sum_up(pods)
+        uses = self._uses()
+        removed = 0
+        while self._total() + size > self._max * _ROOM:
+            giver = _giver(pods, uses, namespace, size, spared, old)
+            if giver is None:
+                break
+            uses[giver] -= self._remove(*pods[giver].pop(), giver)
+            removed += 1
+        if removed:
+            logger.info("the log archive was full: removed the logs of %d old pods", removed)
+        self._oldest = min((found[-1][0] for found in pods.values() if found), default=float("inf"))
+        return self._total() + size <= self._max
+
+    def _remove(self, _: float, size: int, folder: Path, namespace: str) -> int:
+        shutil.rmtree(folder, ignore_errors=True)
+        for parent in (folder.parent, folder.parent.parent):
+            try:
+                parent.rmdir()
+            except OSError:  # not empty
+                break
+        self._kept[namespace] -= size
+        return size
+
+    def _pods(self) -> _Pods:
+        found: _Pods = {}
+        for time, size, folder in sorted(self._found(), reverse=True):
+            found.setdefault(self._namespace(folder), []).append((time, size, folder))
+        return found
+
+    def _found(self) -> Iterator[tuple[float, int, Path]]:
+        """(time, bytes, folder) of every pod."""
+        for record in self._root.glob(f"*/*/*/{RECORD}"):
+            if record.parent.name.startswith(UNFINISHED):
+                continue
+            try:
+                yield record.stat().st_mtime, _folder_size(record.parent), record.parent
+            except OSError as error:
+                logger.warning("%s in the log archive can't be read: %s", record, error)
+
+
+def _giver(pods: _Pods, uses: dict[str, int], namespace: str, size: int, spared: Path | None, old: float) -> str | None:
+    """The namespace whose oldest pod is to go so that another namespace may have `size` bytes more; None: nobody's."""
+    wanted = uses.get(namespace, 0) + size
+    oldest: dict[str, float] = {}
+    for one, found in pods.items():
+        if len(found) > 1 and found[-1][2] == spared:  # its time may be that of any pod
+            found[-1], found[-2] = found[-2], found[-1]
+        if found and found[-1][2] != spared:
+            oldest[one] = found[-1][0]
+    fair = [one for one in oldest if one == namespace or uses[one] >= wanted]
+    if fair:
+        return max(fair, key=lambda one: (uses[one], -oldest[one]))
+    return min((one for one in oldest if oldest[one] < old), key=lambda one: oldest[one], default=None)
+
+
+def _folder_size(folder: Path) -> int:
+    with os.scandir(folder) as entries:
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)

@@ -1,0 +1,105 @@
+"""Which runs of its containers a pod's status shows, which of them can be asked for, and which a record has. Pure.
+
+A container that is restarted in place has several runs; of two at most there is a log, as for `kubectl logs` and
+`kubectl logs --previous`. A run is told from every other by its number and its end, so what is kept needs no second
+look, not even by another process: the record in the archive says the same of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
+
+RunKey = tuple[str, int, int | None, datetime | None]
+"""Container, number, exit code and end of a run; without the last two it goes on."""
+
+NO_RUNS: frozenset[RunKey] = frozenset()
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One run of a container, the restart of this `number`. `end` is None while it goes on.
+
+    `previous` is what the API calls its log by. Of a `settled` run the log is whole and can still be asked for in the
+    same way a moment later; that of another may be the next run's by then.
+    """
+
+    container: str
+    number: int
+    end: ContainerStateTerminated | None
+    previous: bool = False
+    settled: bool = True
+
+    @property
+    def key(self) -> RunKey:
+        """What tells it from every other run of the pod."""
+        if self.end is None:
+            return self.container, self.number, None, None
+        return self.container, self.number, self.end.exit_code, self.end.finished_at
+
+
+def runs_of(pod: Pod) -> list[Run]:
+    """The runs that can be asked for, init containers first, of each container the newest first."""
+    return [run for status, init in containers_of(pod) for run in runs_of_container(pod, status, init=init)]
+
+
+def containers_of(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
+    """The status of every container, and whether it is an init container."""
+    for status in pod.status.init_container_statuses:
+        yield status, True
+    for status in pod.status.container_statuses:
+        yield status, False
+
+
+def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[Run]:
+    """As `runs_of`, of one container."""
+    name, number, state = status.name, status.restart_count, status.state
+    last = status.last_state.terminated if status.last_state is not None else None
+    if state is None or state.waiting is not None:
+        # Between two runs the number is that of the last one still, and its log is the container's.
+        return [] if last is None else [Run(name, number, last)]
+    end = state.terminated
+    settled = end is not None and not _comes_back(pod, end, init=init)
+    newest = Run(name, number, end, settled=settled)
+    return [newest] if last is None else [newest, Run(name, number - 1, last, previous=True)]
+
+
+def ready_runs(pod: Pod) -> list[Run]:
+    """The runs to keep now: those that are settled, and of a pod on its way out all, for it may be gone soon."""
+    leaving = pod.metadata.deletion_timestamp is not None
+    return [run for run in runs_of(pod) if run.settled or leaving]
+
+
+def kept_runs(record: ArchivedPod | None) -> frozenset[RunKey]:
+    """The runs that a record has whole."""
+    if record is None:
+        return NO_RUNS
+    return frozenset(key for one in record.containers if not one.problem for key in _kept_runs(one))
+
+
+def file_of(record: ArchivedPod | None, run: Run) -> str:
+    """The name of the file that a record has of a run, perhaps of the time when it went on; empty if it has none."""
+    for one in record.containers if record is not None else ():
+        if one.name == run.container:
+            by_number = {one.restarts - 1: one.previous_log, one.restarts: one.log}
+            return by_number.get(run.number, "")
+    return ""
+
+
+def _kept_runs(one: ArchivedContainer) -> Iterator[RunKey]:
+    if one.log:
+        yield one.name, one.restarts, one.exit_code, one.finished
+    if one.previous_log:
+        yield one.name, one.restarts - 1, one.previous_exit_code, one.previous_finished
+
+
+def _comes_back(pod: Pod, end: ContainerStateTerminated, *, init: bool) -> bool:
+    """Whether the kubelet is about to start the container again."""
+    if pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed"):
+        return False
+    policy = pod.spec.restart_policy
+    return (policy == "Always" and not init) or (policy in ("Always", "OnFailure") and end.exit_code != 0)

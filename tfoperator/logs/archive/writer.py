@@ -1,0 +1,266 @@
+"""Keeps the logs of pods: when their containers end, and at the latest before the operator deletes them.
+
+*When containers end* somebody who watches them calls `take()`, which works in the caller's thread; nothing else waits.
+*Before a deletion* who wants to delete pods asks `unkept()`, which names those that have to wait, and calls `keep()`,
+which never blocks: what is still missing is fetched by threads of the archive. A pod waits for `timeout` seconds at
+most; what could not be kept by then is reported and lost, because a replica that isn't restarted is worse than a log
+that is missing.
+
+What a pod's containers have ended with is known for as long as the pod is there, from the archive itself after a
+restart; so an ended run is fetched once, and most deletions wait for nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.logs.archive.log_file import LogSource
+from tfoperator.logs.archive.pod_logs import ArchiveBounds, PodLogs, PodNow, Saved
+from tfoperator.logs.archive.runs import NO_RUNS, Run, RunKey, ready_runs, runs_of
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 8  # pods whose deletion waits for their logs
+_REMEMBERED = 60.0
+"""Seconds for which a pod that was to be deleted counts as archived: a deletion that fails is tried again within them,
+and one of a pod that has been left alone since then is about new lines."""
+
+
+class ArchiveMetrics:
+    """Hooks that do nothing here: override what you need. Called from the archive's threads; they must not raise."""
+
+    def archived(self, size: int, *, new: bool) -> None:
+        """Logs of a pod were archived: `size` bytes; `new` says that they are the first of the pod."""
+
+    def archive_failed(self) -> None:
+        """A log of a pod, or all, could not be kept."""
+
+
+@dataclass
+class _Entry:
+    """A pod that is archived before its deletion, or was: times on the monotonic clock."""
+
+    deadline: float
+    finished: float | None = None
+
+
+@dataclass
+class _Batch:
+    """The pods of one request. Guarded by the archive's lock."""
+
+    open: int
+    done: Callable[[], object]
+
+
+@dataclass
+class _Known:
+    """What was found out about the runs of a pod: those that are kept, and those that no attempt will bring."""
+
+    kept: frozenset[RunKey] = NO_RUNS
+    lost: frozenset[RunKey] = NO_RUNS
+
+
+class LogArchive:
+    """Thread-safe. `close()` ends its threads; it costs none until the first deletion waits for a log.
+
+    `report(job, message)` is told what could not be kept, from any thread. `pod_now` keeps the logs of two pods of one
+    name apart, and what is remembered to the pods that there are.
+    """
+
+    def __init__(
+        self,
+        source: LogSource,
+        root: Path,
+        bounds: ArchiveBounds,
+        *,
+        report: Callable[[ObjectMeta, str], object] = lambda _job, _message: None,
+        metrics: ArchiveMetrics | None = None,
+        clock: Clock | None = None,
+        pod_now: PodNow = lambda pod: pod,
+    ) -> None:
+        self.timeout = bounds.timeout
+        self._report = report
+        self._metrics = metrics or ArchiveMetrics()
+        self._clock = clock or SystemClock()
+        self._pod_now = pod_now
+        self._logs = PodLogs(source, root, bounds, clock=self._clock, pod_now=pod_now)
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="log-archive")
+        self._changed = threading.Condition()  # guards what follows, and batches; a pod was taken
+        self._entries: dict[str, _Entry] = {}  # by pod uid
+        self._known: dict[str, _Known] = {}  # by pod uid
+        self._taking: set[str] = set()  # pod uids
+        self._running: set[Future[None]] = set()
+        self._closed = False
+
+    # Stacks.
+
+    def keep_stacks(self, job: ObjectMeta, pod: Pod, container: str, text: str) -> None:
+        """Keep the stacks of a container's threads beside its logs; may block for `timeout`. Raises OSError."""
+        if self._closed:
+            raise OSError("the operator is stopping")
+        self._logs.save_stacks(job, pod, container, text)
+
+    # Before deletions.
+
+    def unkept(self, pods: Sequence[Pod]) -> frozenset[str]:
+        """The UIDs of those pods that have to wait; the others may be deleted. Does not block."""
+        now = self._clock.monotonic()
+        with self._changed:
+            return frozenset(pod.metadata.uid for pod in pods if self._is_unkept(pod, now))
+
+    def keep(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
+        """Begin to keep the logs of those pods that have to wait and are not being archived yet. Does not block.
+
+        `done` is called, from another thread, once those that this call began with need wait no longer. A closed
+        archive does nothing: it leaves the deletion to the next leader, who archives first.
+        """
+        now = self._clock.monotonic()
+        with self._changed:
+            fresh = [pod for pod in pods if self._is_fresh(pod, now)]
+            if self._closed or not fresh:
+                return
+            self._forget_old(now)
+            batch = _Batch(len(fresh), done)
+            for pod in fresh:
+                self._entries[pod.metadata.uid] = entry = _Entry(now + self.timeout)
+                running = self._pool.submit(self._run, job, pod, entry, batch)
+                self._running.add(running)
+                running.add_done_callback(self._running.discard)
+
+    def _is_unkept(self, pod: Pod, now: float) -> bool:
+        entry = self._entries.get(pod.metadata.uid)
+        if entry is not None and entry.finished is None:
+            return now < entry.deadline
+        return self._is_fresh(pod, now)
+
+    def _is_fresh(self, pod: Pod, now: float) -> bool:
+        """Whether there are logs of the pod that nobody has kept, nor begun to keep for its deletion."""
+        entry = self._entries.get(pod.metadata.uid)
+        if entry is not None and (entry.finished is None or now - entry.finished <= _REMEMBERED):
+            return False
+        kept = self._known.get(pod.metadata.uid, _Known()).kept
+        return any(run.end is None or run.key not in kept for run in runs_of(pod))
+
+    def _forget_old(self, now: float) -> None:
+        old = [uid for uid, entry in self._entries.items() if now - (entry.finished or entry.deadline) > _REMEMBERED]
+        for uid in old:
+            del self._entries[uid]
+
+    # When containers end.
+
+    def wants(self, pod: Pod) -> bool:
+        """Whether `take` could keep something of the pod. Does not block."""
+        with self._changed:
+            return not self._closed and bool(self._to_take(pod))
+
+    def take(self, job: ObjectMeta, pod: Pod, *, last: bool) -> bool:
+        """Keep what has ended of the pod, and all of one that is being deleted; blocks for about `timeout` at most.
+
+        Returns whether that is settled: kept, already there, or lost, which is reported. If not, it is worth another
+        try, unless this was the `last`. A pod whose deletion waits for its logs is left to those who fetch them.
+        """
+        uid = pod.metadata.uid
+        with self._changed:
+            entry = self._entries.get(uid)
+            if self._closed or uid in self._taking or (entry is not None and entry.finished is None):
+                return True
+            self._taking.add(uid)
+            runs = self._to_take(pod)
+        try:
+            return self._archive(job, pod, runs, self._clock.monotonic() + self.timeout, last=last)
+        finally:
+            with self._changed:
+                self._taking.discard(uid)
+                self._changed.notify_all()
+
+    def _to_take(self, pod: Pod) -> list[Run]:
+        known = self._known.get(pod.metadata.uid, _Known())
+        return [run for run in ready_runs(pod) if run.key not in known.kept and run.key not in known.lost]
+
+    def forget(self, pod: Pod) -> None:
+        """The pod is gone: remember nothing more of it."""
+        with self._changed:
+            self._known.pop(pod.metadata.uid, None)
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Give up what is under way, and wait up to `timeout` real seconds for the threads. Idempotent.
+
+        One that waits for an answer, because a node is gone perhaps, ends when the source's client is closed.
+        """
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._logs.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if not wait(tuple(self._running), timeout).not_done:  # those that were cancelled are not among them
+            self._pool.shutdown(wait=True)
+
+    # In the archive's threads, or the caller's of `take`.
+
+    def _run(self, job: ObjectMeta, pod: Pod, entry: _Entry, batch: _Batch) -> None:
+        try:
+            with self._changed:
+                # What is being fetched need not be fetched twice.
+                while pod.metadata.uid in self._taking and not self._closed:
+                    if not self._clock.wait_until(self._changed, entry.deadline):
+                        break
+            self._archive(job, pod, runs_of(pod), entry.deadline, last=True)
+        finally:
+            with self._changed:
+                entry.finished = self._clock.monotonic()
+                batch.open -= 1
+                over = batch.open == 0
+            if over:
+                batch.done()
+
+    def _archive(self, job: ObjectMeta, pod: Pod, runs: Sequence[Run], deadline: float, *, last: bool) -> bool:
+        """Whether that is settled; what was lost is reported."""
+        meta = pod.metadata
+        with self._changed:
+            known = self._known.get(meta.uid, _Known()).kept
+        try:
+            saved = self._logs.save(job, pod, runs, known, deadline)
+        except OSError as error:
+            saved = Saved(known, (f"the archive can't be written: {error.strerror or error}",), worth_another=True)
+        except Exception as error:
+            logger.exception("archiving the logs of %s failed", meta.name, extra={"job": job.key})
+            saved = Saved(known, (str(error),))
+        if saved.size is not None:
+            self._metrics.archived(saved.size, new=saved.new)
+        again = saved.worth_another and not last
+        self._learn(pod, saved.kept, NO_RUNS if again else frozenset(run.key for run in runs))
+        if saved.problems and not again and not self._closed:
+            self._lost(job, pod, saved.problems)
+        return not again
+
+    def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey]) -> None:
+        uid = pod.metadata.uid
+        with self._changed:
+            known = self._known.setdefault(uid, _Known())
+            known.kept |= kept
+            known.lost |= tried - known.kept
+        if self._pod_now(pod) is None:  # and whoever calls `forget` may have come too early
+            self.forget(pod)
+
+    def _lost(self, job: ObjectMeta, pod: Pod, problems: Sequence[str]) -> None:
+        self._metrics.archive_failed()
+        message = f"The log of pod {pod.metadata.name} was not archived: {'; '.join(problems)}"
+        logger.warning("%s", message, extra={"job": job.key})
+        self._report(job, message)
+
+
+def ensure_writable(root: Path) -> None:
+    """Make the directory if it isn't there. Raises OSError if nothing can be written to it."""
+    root.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".writable-", dir=root)
+    os.close(handle)
+    Path(name).unlink()

@@ -1,0 +1,76 @@
+"""The log of a pod's container, with the API's errors as a `LogReader` wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import (
+    BadRequestError,
+    ClientClosed,
+    KubeError,
+    ServerError,
+    TooManyRequestsError,
+    TransportError,
+    UnauthorizedError,
+)
+from tfoperator.kube.log_stream import LogStream
+from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, NoLog
+
+_PASSING = (TransportError, ServerError, TooManyRequestsError, UnauthorizedError)
+"""401, too: a token may be on its way to being rotated."""
+
+
+def open_pod_log(
+    client: Client,
+    namespace: str,
+    pod: str,
+    container: str,
+    since: str,
+    *,
+    tail_lines: int | None = None,
+    previous: bool = False,
+    since_seconds: int | None = None,
+) -> LogConnection:
+    """Follow a container's log from a time on, with time stamps; `previous` is that of the run before, which has ended.
+
+    `since_seconds` counts where `since` is "".
+
+    Raises LogCut, LogNotYet and NoLog, each from the KubeError that is the reason.
+    """
+    try:
+        stream = client.pod_log(
+            namespace,
+            pod,
+            container,
+            follow=not previous,
+            previous=previous,
+            tail_lines=tail_lines,
+            since_time=since,
+            since_seconds=None if since else since_seconds,
+            timestamps=True,
+        )
+    except KubeError as error:
+        raise _log_error(error) from error
+    return _PodLog(stream)
+
+
+class _PodLog:
+    def __init__(self, stream: LogStream) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self._stream
+        except KubeError as error:
+            raise _log_error(error) from error
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _log_error(error: KubeError) -> LogCut | NoLog:
+    if isinstance(error, BadRequestError):
+        return LogNotYet(str(error))
+    passes = isinstance(error, _PASSING) and not isinstance(error, ClientClosed)
+    return LogCut(str(error)) if passes else NoLog(str(error))

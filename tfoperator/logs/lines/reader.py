@@ -1,0 +1,95 @@
+"""Reads the log of one container, one answer of its server after the other, and emits each line once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from tfoperator.logs.lines.lines import ResumableLines
+
+
+class LogCut(Exception):
+    """The connection broke, or the log can't be read for now: another try is worth it."""
+
+
+class LogNotYet(LogCut):
+    """The container has not started, so its log can't be read yet; once it has ended, there is none."""
+
+
+class NoLog(Exception):
+    """The log can't be read, now or later."""
+
+
+class LogConnection(Protocol):
+    """The bytes of a log from some time on, each line with the time of writing before it if the server can do that.
+
+    Iteration raises LogCut when the connection breaks, NoLog if another one would fail, too, and ends normally at the
+    end of what the server sends.
+    """
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def close(self) -> None:
+        """End the iteration at once. Idempotent, thread-safe."""
+        ...
+
+
+class LogReader:
+    """Emits each line once, in order. `read` and `finish` in one thread, `close()` from any.
+
+    `connect(since)` opens the log from an RFC 3339 time on ("" for all of it); it raises LogCut or NoLog. `emit` gets
+    the lines as they come, without their ends. `position` is where an earlier reader ended, by its time stamp.
+    With `keep_times` each line begins with its time.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[str], LogConnection],
+        emit: Callable[[list[str]], object],
+        position: str = "",
+        *,
+        keep_times: bool = False,
+    ) -> None:
+        self._connect = connect
+        self._emit = emit
+        self._lines = ResumableLines(position, keep_times=keep_times)
+        self._lock = threading.Lock()  # guards _connection and _closed
+        self._connection: LogConnection | None = None
+        self._closed = False
+
+    @property
+    def position(self) -> str:
+        """The time stamp of the latest line; "" if the server gives none."""
+        return self._lines.position
+
+    def read(self) -> bool:
+        """Read one answer to its end; whether it had anything. Raises LogCut, NoLog. Nothing once it is closed."""
+        connection = self._connect(self._lines.since())
+        with self._lock:
+            self._connection = connection
+            closed = self._closed
+        heard = False
+        try:
+            if not closed:
+                self._lines.connected()
+                for data in connection:
+                    heard = True
+                    if lines := self._lines.feed(data):
+                        self._emit(lines)
+        finally:
+            connection.close()
+        return heard
+
+    def finish(self) -> None:
+        """The log has ended: emit its last line if that has no end."""
+        if lines := self._lines.end():
+            self._emit(lines)
+
+    def close(self) -> None:
+        """End a `read` that is under way, and every later one. Idempotent, does not block."""
+        with self._lock:
+            self._closed = True
+            connection = self._connection
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,29 @@
+"""X.509 certificates of servers: made, read, followed in files and shown."""
+
+from tfoperator.servers.certificates.files import CertificateFiles
+from tfoperator.servers.certificates.pem import (
+    CertificateError,
+    Facts,
+    KeyPair,
+    check_key,
+    facts,
+    is_issued_by,
+    make_authority,
+    make_certificate,
+    split,
+)
+from tfoperator.servers.certificates.tls import server_context
+
+__all__ = [
+    "CertificateError",
+    "CertificateFiles",
+    "Facts",
+    "KeyPair",
+    "check_key",
+    "facts",
+    "is_issued_by",
+    "make_authority",
+    "make_certificate",
+    "server_context",
+    "split",
+]

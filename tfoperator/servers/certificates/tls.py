@@ -1,0 +1,45 @@
+"""A server's TLS context from PEM in memory: the key is written to no disk where that can be avoided."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tfoperator.servers.certificates.pem import CertificateError, KeyPair
+
+
+def server_context(certificate: KeyPair) -> ssl.SSLContext:
+    """A context for HTTP/1.1 over TLS 1.2 or later. Raises CertificateError if the pair can't be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        with _as_file(certificate.certificate.rstrip() + b"\n" + certificate.key) as path:
+            # Without a password OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(path, password=lambda: "")
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or "not PEM, or encrypted"
+        raise CertificateError(f"certificate and key can't be used together: {reason}") from None
+    return context
+
+
+@contextlib.contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path for OpenSSL, which reads files only: in memory on Linux, where a pod may have no place to write."""
+    if sys.platform == "linux":
+        number = os.memfd_create("certificate", os.MFD_CLOEXEC)
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{number}"
+    else:
+        with tempfile.TemporaryDirectory(prefix="tfoperator-") as folder:
+            path = Path(folder, "server.pem")
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+            yield str(path)

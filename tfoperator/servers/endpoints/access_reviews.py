@@ -1,0 +1,225 @@
+"""Who may read metrics: the API server says who has a token and what they may, by TokenReview and SubjectAccessReview.
+
+As controller-runtime's filter `WithAuthenticationAndAuthorization`: whoever scrapes needs the verb `get` on the
+nonResourceURL. What the API server has said is remembered for a short while, and strangers can't make us ask it more
+than a few times a second: to the API server our questions are the operator's own requests.
+
+What can't be found out is refused (503): no answer is never a yes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tfoperator.base.clock import Clock
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from tfoperator.kube.verbs import ApiClient
+
+logger = logging.getLogger(__name__)
+
+V = TypeVar("V")
+
+ALLOWED_SECONDS = 60.0
+"""How long a right that has been taken away may still be used; controller-runtime remembers a token for as long."""
+REFUSED_SECONDS = 10.0
+"""How long whoever is refused is not asked about again."""
+KNOWN_SECONDS = 3600.0
+"""How long a token counts as known after it was last good: it is asked about beside the limits for strangers."""
+ANSWER_SECONDS = 4.0
+"""How long a request waits for the API server, which is less than a scraper waits for us."""
+REMEMBERED = 1024
+STRANGERS_PER_SECOND, STRANGERS_AT_ONCE = 5.0, 10
+"""Of tokens that have not been good yet, from all sources together: how many the API server is asked about."""
+SOURCE_PER_SECOND, SOURCE_AT_ONCE = 0.5, 5
+"""The same, from one source."""
+ASKING = 2
+MAX_WAITING = 32
+MAX_TOKEN = 12 << 10
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+_REPORT_SECONDS = 60.0
+
+
+class Access(msgspec.Struct, frozen=True):
+    """What becomes of a request: OK, UNAUTHORIZED, FORBIDDEN or SERVICE_UNAVAILABLE; and whose it is, where known."""
+
+    status: HTTPStatus
+    user: str = ""
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+
+class _TokenStatus(msgspec.Struct, frozen=True):
+    authenticated: bool = False
+    user: _User = _User()
+
+
+class _AccessStatus(msgspec.Struct, frozen=True):
+    allowed: bool = False
+    denied: bool = False
+
+
+class _TokenReview(msgspec.Struct, frozen=True):
+    status: _TokenStatus = _TokenStatus()
+
+
+class _AccessReview(msgspec.Struct, frozen=True):
+    status: _AccessStatus = _AccessStatus()
+
+
+_UNAUTHORIZED = Access(HTTPStatus.UNAUTHORIZED)
+_UNAVAILABLE = Access(HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def bearer_token(headers: list[str]) -> str:
+    """The token of a request by its `Authorization` headers; empty if there is none that could be one."""
+    if len(headers) != 1:
+        return ""
+    scheme, _, token = headers[0].strip().partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or len(token) > MAX_TOKEN or not _TOKEN.fullmatch(token):
+        return ""
+    return token
+
+
+def review(client: ApiClient, token: str, path: str, verb: str) -> Access:
+    """Ask the API server, once or twice. Blocks. Raises KubeError."""
+    wanted = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": {"token": token}}
+    answer = client.create(TOKEN_REVIEWS, "", wanted, msgspec.json.Decoder(_TokenReview).decode).status
+    user = answer.user
+    if not answer.authenticated or not user.username:
+        return _UNAUTHORIZED
+    about = {
+        "user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra,
+        "nonResourceAttributes": {"path": path, "verb": verb},
+    }  # fmt: skip
+    wanted = {"apiVersion": SUBJECT_ACCESS_REVIEWS.api_version, "kind": SUBJECT_ACCESS_REVIEWS.kind, "spec": about}
+    said = client.create(SUBJECT_ACCESS_REVIEWS, "", wanted, msgspec.json.Decoder(_AccessReview).decode).status
+    allowed = said.allowed and not said.denied
+    return Access(HTTPStatus.OK if allowed else HTTPStatus.FORBIDDEN, user.username)
+
+
+class AccessReviews:
+    """Decides about requests. Its methods are for the thread of one event loop, and `check` never blocks it.
+
+    Tokens are remembered by their hash, and none is ever logged.
+    """
+
+    def __init__(self, client: ApiClient, *, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(ASKING, thread_name_prefix="access-review")
+        self._said: _Recent[tuple[Access, float]] = _Recent(REMEMBERED)  # with the time until which it holds
+        self._good: _Recent[float] = _Recent(REMEMBERED)  # tokens, with the time until which they count as known
+        self._strangers = _Allowance(STRANGERS_PER_SECOND, STRANGERS_AT_ONCE, clock.monotonic())
+        self._sources: _Recent[_Allowance] = _Recent(REMEMBERED)
+        self._asked: dict[bytes, asyncio.Future[Access]] = {}
+        self._next_report = 0.0
+
+    async def check(self, token: str, *, path: str, verb: str, source: str) -> Access:
+        """Whether whoever has this token may do this; "" for none. `source` is where the request comes from."""
+        if not token:
+            return _UNAUTHORIZED
+        key = hashlib.sha256(f"{verb} {path} {token}".encode()).digest()
+        now = self._clock.monotonic()
+        said = self._said.get(key)
+        if said is not None and now < said[1]:
+            return said[0]
+        asked = self._asked.get(key)
+        if asked is None:
+            if len(self._asked) >= MAX_WAITING or not self._may_ask(key, source, now):
+                return _UNAVAILABLE
+            asked = asyncio.ensure_future(self._ask(key, lambda: review(self._client, token, path, verb)))
+            self._asked[key] = asked
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await asyncio.shield(asked)
+        except TimeoutError:
+            self._report("no answer in time")
+            return _UNAVAILABLE
+
+    def close(self) -> None:
+        """End the threads; the client should be closed before, so that nothing under way is waited for."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _may_ask(self, key: bytes, source: str, now: float) -> bool:
+        if now < (self._good.get(key) or 0.0):
+            return True
+        own = self._sources.get(source)
+        if own is None:
+            own = _Allowance(SOURCE_PER_SECOND, SOURCE_AT_ONCE, now)
+            self._sources.put(source, own)
+        # The source's own first: what one asks too often must not use up what there is for all.
+        return own.take(now) and self._strangers.take(now)
+
+    async def _ask(self, key: bytes, ask: Callable[[], Access]) -> Access:
+        try:
+            access = await asyncio.get_running_loop().run_in_executor(self._pool, ask)
+        except KubeError as error:
+            self._report(str(error))
+            return _UNAVAILABLE
+        finally:
+            del self._asked[key]
+        now, allowed = self._clock.monotonic(), access.status is HTTPStatus.OK
+        self._said.put(key, (access, now + (ALLOWED_SECONDS if allowed else REFUSED_SECONDS)))
+        if allowed:
+            self._good.put(key, now + KNOWN_SECONDS)
+        return access
+
+    def _report(self, problem: str) -> None:
+        now = self._clock.monotonic()
+        if now >= self._next_report:
+            self._next_report = now + _REPORT_SECONDS
+            logger.error("metrics are refused: the API server can't be asked who may read them: %s", problem)
+
+
+class _Allowance:
+    """So many a second, and at most so many saved up; taken or refused at once, since who is refused comes back."""
+
+    def __init__(self, per_second: float, at_once: int, now: float) -> None:
+        self._per_second = per_second
+        self._at_once = float(at_once)
+        self._left = self._at_once
+        self._updated = now
+
+    def take(self, now: float) -> bool:
+        self._left = min(self._at_once, self._left + (now - self._updated) * self._per_second)
+        self._updated = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
+
+
+class _Recent(Generic[V]):
+    """A mapping that forgets what was not used for longest when it is full."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: OrderedDict[bytes | str, V] = OrderedDict()
+
+    def get(self, key: bytes | str) -> V | None:
+        if key in self._items:
+            self._items.move_to_end(key)
+        return self._items.get(key)
+
+    def put(self, key: bytes | str, value: V) -> None:
+        self._items[key] = value
+        self._items.move_to_end(key)
+        if len(self._items) > self._size:
+            self._items.popitem(last=False)

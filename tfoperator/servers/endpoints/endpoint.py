@@ -1,0 +1,68 @@
+"""The HTTP endpoints: `/healthz`, `/readyz` and `/metrics`, which serve GET on fixed paths."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+
+from tfoperator.servers.http import Address, Answer, HttpServer, Limits, Refusal, Request
+
+LIMITS = Limits(connections=128, per_source=16, request_seconds=5.0)
+"""A kubelet has two probes under way at most, and a Prometheus one request."""
+
+
+class _Page:
+    """Makes a page in a thread of its own, so that no other page waits for it.
+
+    One at a time: who asks meanwhile shares the next one, so that many who ask cost no more than one who asks again and
+    again.
+    """
+
+    def __init__(self, make: Callable[[], Answer], path: str) -> None:
+        self._make = make
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"http{path.replace('/', '-')}")
+        self._free = asyncio.Lock()
+        self._next: asyncio.Future[Answer] | None = None
+
+    async def get(self) -> Answer:
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._make_next())
+        return await asyncio.shield(self._next)
+
+    async def _make_next(self) -> Answer:
+        async with self._free:
+            self._next = None
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._make)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Endpoint(HttpServer):
+    """Answers GET for some paths at one address. `start()` once, then `stop()`."""
+
+    def __init__(
+        self, address: Address, routes: Mapping[str, Callable[[], Answer]], *, name: str, limits: Limits = LIMITS
+    ) -> None:
+        """Listens at once. Raises ListenError. Port 0 takes a free one."""
+        self._pages = {path: _Page(make, path) for path, make in routes.items()}
+        super().__init__(address.host, address.port, name=name, limits=limits)
+
+    def serves(self, request: Request) -> bool:
+        """Whether there is a page for a request."""
+        return request.method == "GET" and request.path in self._pages
+
+    async def respond(self, request: Request) -> Answer:
+        """The page of a path."""
+        if request.method != "GET":
+            raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only GET is answered here")
+        page = self._pages.get(request.path)
+        return await page.get() if page else Answer(b"not found\n", HTTPStatus.NOT_FOUND)
+
+    def stop(self) -> None:
+        """Stop listening, end what waits, and every thread. Idempotent."""
+        super().stop()
+        for page in self._pages.values():
+            page.close()

@@ -1,0 +1,110 @@
+"""`/metrics` over HTTPS, for those whom the API server lets read it (`--metrics-secure`).
+
+Nothing of it is imported unless it is asked for. The certificate comes from files, or is made here: then it encrypts,
+and proves nothing to a scraper.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+
+from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.kube.client import Client
+from tfoperator.servers.certificates import CertificateFiles, KeyPair, make_authority, make_certificate, server_context
+from tfoperator.servers.endpoints import LIMITS, Endpoint
+from tfoperator.servers.endpoints.access_reviews import AccessReviews, bearer_token
+from tfoperator.servers.http import Address, Answer, Limits, Request
+
+OWN_VALIDITY = timedelta(days=30)
+_REFUSED = {
+    HTTPStatus.UNAUTHORIZED: "a bearer token is needed that the API server knows: Authorization: Bearer TOKEN",
+    HTTPStatus.SERVICE_UNAVAILABLE: "who may read this can't be found out now; ask again",
+}
+
+
+class SecureEndpoint(Endpoint):
+    """An endpoint whose clients need TLS, a bearer token, and the right to GET the path. `start()` once, then `stop()`.
+
+    With `cert_dir` it shows `tls.crt` and `tls.key` from there, read again when they change, and turns clients away
+    until there are some; else a certificate of its own. `client` is closed by `stop()`.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        routes: Mapping[str, Callable[[], Answer]],
+        client: Client,
+        *,
+        name: str,
+        cert_dir: str = "",
+        limits: Limits = LIMITS,
+        clock: Clock | None = None,
+    ) -> None:
+        """Listens at once. Raises ListenError. Port 0 takes a free one."""
+        self._clock = clock or SystemClock()
+        self._client = client
+        self._reviews = AccessReviews(client, clock=self._clock)
+        self._context: ssl.SSLContext | None = None
+        self._renew_at: datetime | None = None
+        self._files: CertificateFiles | None = None
+        super().__init__(address, routes, name=name, limits=limits)
+        if cert_dir:
+            self._files = CertificateFiles(
+                Path(cert_dir), owner=name, on_certificate=self._show, on_expiry=lambda _: None, clock=self._clock
+            )
+        else:
+            self._make_certificate()
+
+    def context(self) -> ssl.SSLContext | None:
+        """That of the certificate that is shown now."""
+        if self._renew_at is not None and self._clock.now() >= self._renew_at:
+            self._make_certificate()
+        return self._context
+
+    def is_ready(self) -> bool:
+        """Whether there is a certificate: nobody is answered in plain text."""
+        return self._context is not None
+
+    def start(self) -> None:
+        """Begin to answer."""
+        super().start()
+        if self._files is not None:
+            self._files.start()
+
+    async def respond(self, request: Request) -> Answer:
+        """The page of a path, for those who may read it."""
+        if not self.serves(request):
+            return await super().respond(request)  # which refuses it: no question to the API server
+        token = bearer_token(list(map(str, request.headers.get_all("Authorization", []))))
+        access = await self._reviews.check(token, path=request.path, verb="get", source=request.source)
+        if access.status is HTTPStatus.OK:
+            return await super().respond(request)
+        said = _REFUSED.get(access.status) or _forbidden(access.user, request.path)
+        return Answer(f"{said}\n".encode(), access.status)
+
+    def stop(self) -> None:
+        """Stop listening and asking, and end every thread. Idempotent."""
+        if self._files is not None:
+            self._files.stop()
+        self._client.close()
+        super().stop()
+        self._reviews.close()
+
+    def _show(self, pair: KeyPair) -> None:
+        self._context = server_context(pair)
+
+    def _make_certificate(self) -> None:
+        now = self._clock.now()
+        hosts = {"localhost", "127.0.0.1", socket.gethostname() or "localhost"}
+        authority = make_authority("tfoperator metrics", now, OWN_VALIDITY)
+        self._show(make_certificate(authority, hosts, now, OWN_VALIDITY))
+        self._renew_at = now + OWN_VALIDITY * 2 / 3
+
+
+def _forbidden(user: str, path: str) -> str:
+    return f"{user[:256]} may not get {path}: that needs a ClusterRole with the verb get on this nonResourceURL"

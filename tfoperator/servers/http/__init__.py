@@ -1,0 +1,17 @@
+"""The HTTP server of the operator's endpoints, of its webhook and of the page, which nobody keeps others away from."""
+
+from tfoperator.servers.http.limits import Address, Limits, ListenError, source_of
+from tfoperator.servers.http.messages import Answer, Refusal, Request, StreamedAnswer
+from tfoperator.servers.http.server import HttpServer
+
+__all__ = [
+    "Address",
+    "Answer",
+    "HttpServer",
+    "Limits",
+    "ListenError",
+    "Refusal",
+    "Request",
+    "StreamedAnswer",
+    "source_of",
+]

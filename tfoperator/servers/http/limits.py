@@ -1,0 +1,67 @@
+"""How much clients may ask of a server, and who counts as one."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import NamedTuple
+
+import msgspec
+
+_BACKLOG = 1024
+"""Connections that the kernel keeps for us: where that is full it drops who comes, whoever that is, for a second."""
+
+
+class Address(NamedTuple):
+    """Where a server listens; host "" is every interface."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class ListenError(OSError):
+    """The address can't be listened on; the message names it."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What clients may do. Sizes are in bytes, times in seconds.
+
+    `per_source` are connections from one IPv4 address or one IPv6 network of 64 bits. `received` bounds the bodies that
+    have been received and not been answered yet, of all connections together. `idle_seconds` is how long a connection
+    may rest whose client has asked before; 0 means that each connection has one request.
+    """
+
+    connections: int = 128
+    per_source: int = 32
+    body: int = 0
+    received: int = 0
+    handshake_seconds: float = 10.0
+    request_seconds: float = 10.0
+    idle_seconds: float = 0.0
+
+
+def source_of(address: str) -> str:
+    """Whom a connection counts for: an IPv4 address, or an IPv6 network of 64 bits, which one machine can fill."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is None:
+            return str(ipaddress.ip_network((parsed, 64), strict=False))
+        parsed = parsed.ipv4_mapped
+    return str(parsed)
+
+
+def listen(host: str, port: int, name: str) -> socket.socket:
+    """A socket that listens, and blocks nobody. Raises ListenError."""
+    where, family = (f"[{host}]:{port}", socket.AF_INET6) if ":" in host else (f"{host}:{port}", socket.AF_INET)
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ListenError(f"can't listen on {where} for {name}: {error.strerror or error}") from None
+    listening.setblocking(False)
+    return listening

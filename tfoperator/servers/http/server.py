@@ -1,0 +1,246 @@
+"""The HTTP/1.1 server of the operator's endpoints and of its webhook: one thread waits for all connections.
+
+Whoever opens connections and says little must not keep others out. So no connection holds a thread before its request
+is complete, nor while its answer is sent; everything has a deadline; a source has a bounded number of connections; and
+where all places are taken, the source that has the most gives one up that is not being answered. What has been received
+of all requests together is bounded in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import threading
+from abc import ABC, abstractmethod
+from functools import partial
+
+import msgspec
+
+from tfoperator.servers.http.accepting import Acceptor
+from tfoperator.servers.http.connections import Connection, Connections
+from tfoperator.servers.http.limits import Limits, listen, source_of
+from tfoperator.servers.http.messages import (
+    MAX_HEAD,
+    Answer,
+    Refusal,
+    Request,
+    StreamedAnswer,
+    encode_head,
+    wants_to_close,
+)
+from tfoperator.servers.http.reading import ENDED, discard, read_request
+from tfoperator.servers.http.streaming import send_stream
+
+logger = logging.getLogger(__name__)
+
+_DRAIN_SECONDS = 5.0
+
+
+class HttpServer(ABC):
+    """Answers what `respond` says, at one address and at those that are added. `start()` once, then `stop()`.
+
+    Thread-safe. Subclasses define `respond`, and override the other methods without an underscore where they need to.
+    """
+
+    def __init__(self, host: str, port: int, *, name: str, limits: Limits) -> None:
+        """Listens at once, so that a taken port is known early. Raises ListenError. Port 0 takes a free one."""
+        self.draining = False
+        self._limits = limits
+        listening = listen(host, port, name)
+        self._port = int(listening.getsockname()[1])
+        self._lock = threading.Lock()  # guards the three below; nothing waits under it
+        self._acceptors = [Acceptor(listening, self._let_in)]
+        self._running = False
+        self._over = False
+        self._thread = threading.Thread(target=self._run, name=f"http-{name}", daemon=True)
+        self._started = threading.Event()
+        self._stopping: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+        self._connections = Connections(limits)  # of the loop's thread only
+
+    @abstractmethod
+    async def respond(self, request: Request) -> Answer | StreamedAnswer:
+        """The answer to a request. Raises Refusal. It must not block; what takes long belongs into an executor."""
+
+    def context(self) -> ssl.SSLContext | None:
+        """TLS for the next connection; None for plain text."""
+        return None
+
+    def is_ready(self) -> bool:
+        """Whether clients can be served at all; until then they are turned away."""
+        return True
+
+    def refusal(self, refusal: Refusal) -> Answer:
+        """What a refused request is answered."""
+        return Answer(f"{refusal}\n".encode(errors="replace"), refusal.status)
+
+    def refused(self, reason: str) -> None:  # noqa: B027 - who counts nothing does nothing
+        """A client was turned away, or a request refused, or answering failed ("error"); for metrics."""
+
+    @property
+    def port(self) -> int:
+        """The port in use, of the address that it was made with."""
+        return self._port
+
+    def listen_also(self, listening: socket.socket) -> None:
+        """Answer who comes to this socket, too, once started. It is closed with the server, or now if that is over."""
+        listening.setblocking(False)
+        acceptor = Acceptor(listening, self._let_in)
+        with self._lock:
+            if not self._over:
+                self._acceptors.append(acceptor)
+                if self._running:
+                    self._loop.call_soon_threadsafe(acceptor.start, self._loop)
+                return
+        acceptor.stop()
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+        self._started.wait()
+
+    def drain(self) -> None:
+        """Answer on, but end each connection with its next answer, so that clients go elsewhere."""
+        self.draining = True
+
+    def stop(self) -> None:
+        """Stop listening; end idle and streaming connections at once, others when answered or after 5 s. Idempotent."""
+        self.drain()
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+        self._stop_accepting()
+
+    def _run(self) -> None:
+        with asyncio.Runner() as runner:
+            runner.run(self._main())
+
+    async def _main(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self._started.set()
+        with self._lock:
+            self._running = True
+            for acceptor in self._acceptors:
+                acceptor.start(self._loop)
+        await self._stopping.wait()
+        self._stop_accepting()
+        for connection in self._connections:
+            if not connection.busy or connection.streaming:
+                self._connections.end(connection)
+        under_way = [one.task for one in self._connections if one.task is not None]
+        if under_way:
+            await asyncio.wait(under_way, timeout=_DRAIN_SECONDS)
+
+    # Letting in.
+
+    def _stop_accepting(self) -> None:
+        with self._lock:
+            self._over, acceptors = True, tuple(self._acceptors)
+        for acceptor in acceptors:
+            acceptor.stop()
+
+    def _let_in(self, plain: socket.socket, address: str) -> None:
+        source = source_of(address)
+        if not (self.is_ready() and self._connections.make_room(source, self._loop.time())):
+            self.refused("turned_away")
+            plain.close()
+            return
+        plain.setblocking(False)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(plain, source, self._loop.time())
+        self._connections.add(connection)
+        connection.task = self._loop.create_task(self._serve(connection))
+        # Not the task's own doing: one that is cancelled before its first step does nothing.
+        connection.task.add_done_callback(partial(self._ended, connection))
+
+    def _ended(self, connection: Connection, _task: asyncio.Task[None]) -> None:
+        connection.close()
+        # The task's traceback refers to the connection, which has a quarter of a megabyte of TLS buffers: don't leave
+        # it to the garbage collector.
+        connection.task = connection.transport = None
+        self._connections.forget(connection)
+
+    # Answering.
+
+    async def _serve(self, connection: Connection) -> None:
+        limits = self._limits
+        reader = asyncio.StreamReader(limit=MAX_HEAD)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            await self._begins(connection.plain)
+            context = self.context()
+            connection.transport, _ = await self._loop.connect_accepted_socket(
+                lambda: protocol,
+                connection.plain,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else limits.handshake_seconds,
+                ssl_shutdown_timeout=None if context is None else 1.0,
+            )
+            # An answer counts as sent when the last of it has left us, not when it waits in a buffer.
+            connection.transport.set_write_buffer_limits(high=1, low=0)
+            writer = asyncio.StreamWriter(connection.transport, protocol, reader, self._loop)
+            await self._converse(connection, reader, writer)
+        except ENDED as error:
+            logger.debug("connection from %s: %s", connection.source, error)
+        except Exception:
+            self.refused("error")
+            logger.exception("a request from %s failed", connection.source)
+        finally:
+            connection.close()
+
+    async def _begins(self, plain: socket.socket) -> None:
+        """Return when the client has said something: until then its connection costs next to nothing."""
+        said = asyncio.Event()
+        self._loop.add_reader(plain, said.set)
+        try:
+            async with asyncio.timeout(self._limits.request_seconds):
+                await said.wait()
+        finally:
+            self._loop.remove_reader(plain)
+
+    async def _converse(
+        self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Read requests and answer them, one after the other, until the connection is to end."""
+        limits, seconds, last, refused = self._limits, self._limits.request_seconds, False, False
+        while not last:
+            async with asyncio.timeout(seconds):
+                first = await reader.readexactly(1)
+            try:
+                async with asyncio.timeout(limits.request_seconds):
+                    request = await read_request(
+                        first, reader, writer, most=limits.body, received=partial(self._received, connection)
+                    )
+                connection.busy = True
+                asked = msgspec.structs.replace(request, source=connection.source)
+                answer: Answer | StreamedAnswer = await self.respond(asked)
+                last = self.draining or not limits.idle_seconds or wants_to_close(request)
+            except Refusal as refusal:
+                self.refused(refusal.reason)
+                connection.busy = last = refused = True  # what is left of the request is not taken in
+                answer = self.refusal(refusal)
+            finally:
+                connection.received = 0
+            if isinstance(answer, StreamedAnswer):
+                connection.streaming = True
+                await send_stream(answer, reader, writer, limits.request_seconds)
+                break
+            writer.write(encode_head(answer, last=last) + answer.body)
+            async with asyncio.timeout(limits.request_seconds):
+                await writer.drain()
+            if not last:
+                connection.busy = False
+                connection.idle_since = self._loop.time()
+            seconds = limits.idle_seconds
+            if refused:
+                await discard(reader)
+        writer.close()
+        async with asyncio.timeout(1.0):
+            await writer.wait_closed()
+
+    def _received(self, connection: Connection, size: int) -> None:
+        connection.received = size
+        if self._connections.bound_received():
+            self.refused("turned_away")

@@ -1,0 +1,104 @@
+"""Where all replicas find the same keyring: one Secret, which whoever comes first makes.
+
+Of two replicas that write at once the API server refuses one: its create finds the name taken, its update carries an
+outdated version. That replica then reads what the other has written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tfoperator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.resources import SECRETS
+from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.servers.certificates import CertificateError
+from tfoperator.servers.keyring.keyring import Keyring, decode_keyring, encode_keyring
+
+_TYPE = "kubernetes.io/tls"
+
+
+class ForeignSecret(Exception):
+    """There is a Secret of that name which can't be ours. The message says what to do."""
+
+
+class StoredKeyring(msgspec.Struct, frozen=True):
+    """One state of the Secret. `keyring` is None if what it holds can't be used; `problem` says why."""
+
+    resource_version: str
+    keyring: Keyring | None
+    problem: str = ""
+
+
+class _Secret(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    type: str = ""
+    data: dict[str, bytes] | None = None  # msgspec reads base64 into bytes
+
+    def __repr__(self) -> str:
+        return f"_Secret({self.metadata.name!r})"
+
+
+_decode = decoder(_Secret)
+
+
+class KeyringSecret:
+    """Reads and writes the Secret. Thread-safe; raises KubeError as the client does, and ForeignSecret."""
+
+    def __init__(self, client: ApiClient, namespace: str, name: str, *, option: str = "--webhook-secret") -> None:
+        """`option` is where the Secret's name comes from, for messages."""
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._option = option
+
+    def __str__(self) -> str:
+        return f"{self._namespace}/{self._name}"
+
+    def read(self) -> StoredKeyring | None:
+        """Its present state; None if there is no such Secret."""
+        try:
+            found = self._client.get(SECRETS, self._namespace, self._name, _decode)
+        except NotFoundError:
+            return None
+        if found.type != _TYPE:
+            raise ForeignSecret(
+                f"the Secret {self} is of type {found.type}, not {_TYPE}, so it is not ours: delete or rename it, or "
+                f"name another with {self._option}"
+            )
+        version = found.metadata.resource_version
+        try:
+            return StoredKeyring(version, decode_keyring(found.data or {}))
+        except CertificateError as error:
+            return StoredKeyring(version, None, str(error))
+
+    def write(self, keyring: Keyring, over: StoredKeyring | None) -> bool:
+        """Store a keyring where there was nothing, or over exactly that state; False if another was faster."""
+        metadata: dict[str, object] = {
+            "name": self._name,
+            "namespace": self._namespace,
+            "labels": {"app.kubernetes.io/name": "tfoperator", "app.kubernetes.io/managed-by": "tfoperator"},
+        }
+        if over is not None:
+            metadata["resourceVersion"] = over.resource_version
+        body: Mapping[str, object] = {
+            "apiVersion": SECRETS.api_version,
+            "kind": SECRETS.kind,
+            "metadata": metadata,
+            "type": _TYPE,
+            "data": encode_keyring(keyring),
+        }
+        try:
+            if over is None:
+                self._client.create(SECRETS, self._namespace, body, _decode)
+            else:
+                self._client.replace(SECRETS, self._namespace, self._name, body, _decode)
+        except AlreadyExistsError:
+            return False
+        except (ConflictError, NotFoundError):
+            if over is None:
+                raise  # no such namespace, or it is being deleted
+            return False
+        return True

@@ -1,0 +1,91 @@
+"""Keeps the server's certificate: the same for all replicas of the operator, from a Secret, renewed in time.
+
+A pod is given the authorities at its creation, so what counts is that the next certificate's issuer has long been among
+them: a keyring publishes it a whole period ahead. A certificate is valid for a year here and renewed after two thirds,
+so a pod can report for 243 days, at least, before it would have to be started anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from datetime import timedelta
+
+from tfoperator.base.clock import Clock, Repetition
+from tfoperator.kube.errors import KubeError
+from tfoperator.servers.certificates import CertificateError, KeyPair
+from tfoperator.servers.keyring import ForeignSecret, Keyring, KeyringSecret, is_due, new_keyring, renewed
+from tfoperator.servers.progress.metrics import ProgressMetrics
+
+logger = logging.getLogger(__name__)
+
+VALIDITY = timedelta(days=365)
+
+_LOOK_SECONDS, _RETRY_SECONDS = 300.0, 2.0
+"""Between two reads of the Secret (another replica may have renewed what is in it, or somebody deleted it); and between
+two attempts while there is nothing to show."""
+
+_ATTEMPTS = 5
+
+OnCertificate = Callable[[KeyPair, bytes], None]
+"""Is given a certificate to show, and the authorities (PEM) that clients are to trust from now on."""
+
+
+class CertificateKeeper(Repetition):
+    """Calls `on_certificate` from its own thread, at once and after each renewal. `start()` and `stop()` once each."""
+
+    def __init__(
+        self,
+        secret: KeyringSecret,
+        hosts: Collection[str],
+        on_certificate: OnCertificate,
+        *,
+        metrics: ProgressMetrics,
+        clock: Clock,
+    ) -> None:
+        """`hosts` are the names and addresses by which clients call the server."""
+        self._secret = secret
+        self._hosts = frozenset(hosts)
+        self._on_certificate = on_certificate
+        self._metrics = metrics
+        self._now = clock.now
+        self._monotonic = clock.monotonic
+        self._shown: Keyring | None = None
+        self._complaint = ""
+        self._due = float("-inf")
+        super().__init__(self._look, seconds=_RETRY_SECONDS, clock=clock, name="progress-certificate")
+
+    def _look(self) -> None:
+        if self._monotonic() < self._due:
+            return
+        try:
+            keyring = self._keyring()
+            if self._shown is None or self._shown.serving != keyring.serving or self._shown.trusted != keyring.trusted:
+                self._on_certificate(keyring.serving, keyring.bundle)
+                self._metrics.certificate(keyring.about.ends)
+                self._shown = keyring
+        except (KubeError, ForeignSecret, CertificateError) as error:
+            if str(error) != self._complaint:
+                logger.error("the certificate of the progress server can't be kept: %s; trying again", error)
+                self._complaint = str(error)
+            return
+        self._complaint = ""
+        self._due = self._monotonic() + _LOOK_SECONDS
+
+    def _keyring(self) -> Keyring:
+        """What all replicas use: what the Secret holds, or what we have just put there."""
+        for _ in range(_ATTEMPTS):
+            now = self._now()
+            stored = self._secret.read()
+            if stored is not None and stored.keyring is not None:
+                if not is_due(stored.keyring, self._hosts, now):
+                    return stored.keyring
+                made = renewed(stored.keyring, self._hosts, now, VALIDITY)
+            else:
+                if stored is not None:
+                    logger.warning("the Secret %s is made anew, for %s", self._secret, stored.problem)
+                made = new_keyring(self._hosts, now, VALIDITY, self._shown.trusted if self._shown else ())
+            if self._secret.write(made, over=stored):
+                logger.info("made a certificate, valid until %s, in Secret %s", made.about.ends, self._secret)
+                return made
+        raise CertificateError(f"the Secret {self._secret} changes all the time: is another operator using it?")

@@ -1,0 +1,171 @@
+"""From the reports of replicas, and what the status says already, to what it should say. Pure.
+
+Each replica of the operator receives some of a job's reports and writes what it knows. So the status is a join: of
+each training replica the newest report counts, whoever received it, and whoever writes last takes nothing back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from tfoperator.api.indexes import parse_indexes
+from tfoperator.api.names import parse_replica_index, parse_replica_type
+from tfoperator.api.v1.types import Metric, ReplicaProgress, ReplicaType, TFJob, TrainingProgress
+from tfoperator.api.validation import MAX_BEHIND, MAX_SHOWN_METRICS
+from tfoperator.base.durations import human_duration
+from tfoperator.servers.progress.reports import Report
+
+_SILENCE = timedelta(seconds=60)
+"""After which another replica speaks for the job. Clients report every 5 s, or when a long step is over."""
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+_RANKS = {
+    kind: rank
+    for rank, kind in enumerate(
+        (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER, ReplicaType.EVALUATOR, ReplicaType.PS)
+    )
+}
+
+
+def overlaid(before: Report | None, report: Report) -> Report:
+    """A replica's new report over its last one: what it doesn't speak of is as it was.
+
+    An estimate of the time that is left belongs to the moment at which it was made: progress without one ends it.
+    """
+    if before is None:
+        return msgspec.structs.replace(report, metrics=_bounded(report.metrics))
+    remaining = report.estimated_remaining_seconds
+    if remaining is None and report.percentage is None and report.step is None:
+        remaining = before.estimated_remaining_seconds
+    # The new ones first, for those are kept where there are more than a status holds.
+    metrics = {one.name: one for one in report.metrics}
+    for one in before.metrics:
+        metrics.setdefault(one.name, one)
+    return Report(
+        replica=report.replica,
+        time=max(before.time, report.time),
+        percentage=before.percentage if report.percentage is None else report.percentage,
+        estimated_remaining_seconds=remaining,
+        step=before.step if report.step is None else report.step,
+        total_steps=before.total_steps if report.total_steps is None else report.total_steps,
+        metrics=_bounded(metrics.values()),
+    )
+
+
+def merged(job: TFJob, reports: Mapping[str, Report]) -> TrainingProgress | None:
+    """`status.progress` of a job by what it says now and by these reports, by replica; None if there is nothing."""
+    said = job.status.progress
+    if not reports:
+        return said
+    known = _with_said(said, reports)
+    newest = max(one.time for one in known.values())
+    if said is not None and said.last_updated_time is not None:
+        newest = max(newest, said.last_updated_time)
+    # The first in rank of those that have not fallen silent speaks for the job. Silence is measured by the newest
+    # report of all, which another process may know: else two processes would take the word from each other for ever.
+    audible = [one for one in known.values() if newest - one.time <= _SILENCE]
+    speaker = min(audible or [max(known.values(), key=_age)], key=lambda one: rank_of(one.replica))
+    percentage = speaker.percentage
+    if percentage is None and speaker.step is not None and speaker.total_steps:
+        percentage = min(100, 100 * speaker.step // speaker.total_steps)
+    remaining = speaker.estimated_remaining_seconds
+    return TrainingProgress(
+        completion="" if percentage is None else f"{percentage}%",
+        eta="" if remaining is None else human_duration(remaining),
+        percentage=percentage,
+        step=speaker.step,
+        total_steps=speaker.total_steps,
+        estimated_remaining_seconds=remaining,
+        metrics=speaker.metrics,
+        replica=speaker.replica,
+        report_time=speaker.time,
+        last_updated_time=newest,
+        behind=_behind(said, known, _takes_part(job)),
+    )
+
+
+def _with_said(said: TrainingProgress | None, reports: Mapping[str, Report]) -> dict[str, Report]:
+    """The newest report of each replica, that in the status included, which another process may have received."""
+    known = dict(reports)
+    if said is None or not said.replica or said.report_time is None:
+        return known
+    written = Report(
+        replica=said.replica,
+        time=said.report_time,
+        percentage=said.percentage,
+        estimated_remaining_seconds=said.estimated_remaining_seconds,
+        step=said.step,
+        total_steps=said.total_steps,
+        metrics=said.metrics,
+    )
+    mine = known.get(said.replica)
+    # Within one second it is not known which came later, and all processes must come to one answer.
+    if mine is None or _age(written) > _age(mine):
+        known[said.replica] = written
+    else:
+        known[said.replica] = overlaid(written, mine)
+    return known
+
+
+def _behind(
+    said: TrainingProgress | None, known: Mapping[str, Report], takes_part: Callable[[str], bool]
+) -> tuple[ReplicaProgress, ...]:
+    found = {one.replica: ReplicaProgress(one.replica, one.step, one.time) for one in known.values()}
+    for one in said.behind if said is not None else ():
+        mine = found.get(one.name)
+        if one.last_updated_time is not None and (
+            mine is None or (one.last_updated_time, one.step or 0) > (mine.last_updated_time or _NEVER, mine.step or 0)
+        ):
+            found[one.name] = one
+    taking_part = [one for one in found.values() if takes_part(one.name)]
+    if len(taking_part) < 2:
+        return ()
+    taking_part.sort(key=lambda one: (one.step or 0, one.last_updated_time or _NEVER, rank_of(one.name)))
+    return tuple(taking_part[:MAX_BEHIND])
+
+
+def _age(report: Report) -> tuple[datetime, int, int]:
+    return (report.time, report.step or 0, report.percentage or 0)
+
+
+def _takes_part(job: TFJob) -> Callable[[str], bool]:
+    """Whether a replica, by name, is still one of the job that trains: not scaled away, and not at its end."""
+    sizes: dict[ReplicaType, int] = {}
+    for key, spec in job.spec.tf_replica_specs.items():
+        kind = parse_replica_type(key)
+        if kind is not None and spec is not None:
+            sizes[kind] = spec.desired
+    ended = {
+        kind: parse_indexes(status.completed_indexes) | parse_indexes(status.failed_indexes)
+        for key, status in job.status.replica_statuses.items()
+        if (kind := parse_replica_type(key)) is not None
+    }
+
+    def takes_part(name: str) -> bool:
+        kind, index = _parsed(name)
+        return (
+            kind is not None and index is not None and index < sizes.get(kind, 0) and index not in ended.get(kind, ())
+        )
+
+    return takes_part
+
+
+def rank_of(name: str) -> tuple[int, int, str]:
+    """The place of a replica (`worker-3`) in the order in which they speak for their job: chief, workers, others."""
+    kind, index = _parsed(name)
+    if kind is None or index is None:
+        return (len(_RANKS), 0, name)
+    return (_RANKS[kind], index, name)
+
+
+def _parsed(name: str) -> tuple[ReplicaType | None, int | None]:
+    kind, _, index = name.rpartition("-")
+    return parse_replica_type(kind), parse_replica_index(index)
+
+
+def _bounded(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    return tuple(metrics)[:MAX_SHOWN_METRICS]

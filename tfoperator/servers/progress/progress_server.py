@@ -1,0 +1,197 @@
+"""The progress server of one replica of the operator: endpoint, store, writer and certificate, wired."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.v1.types import TFJob, TrainingProgress
+from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.informers import InformerGroup, ObjectNotFound
+from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.verbs import ApiClient
+from tfoperator.servers.certificates import KeyPair
+from tfoperator.servers.keyring import KeyringSecret
+from tfoperator.servers.progress.certificate import CertificateKeeper
+from tfoperator.servers.progress.metrics import ProgressMetrics
+from tfoperator.servers.progress.reports import Report
+from tfoperator.servers.progress.server import ProgressEndpoint
+from tfoperator.servers.progress.store import ReportStore
+from tfoperator.servers.progress.tokens import TokenVerifier
+from tfoperator.servers.progress.writer import ProgressWriter
+from tfoperator.workqueue import MetricsProvider
+
+
+class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the server listens, how pods reach it, and how often it writes.
+
+    They reach it at `url`, if there is one, else behind the Service. `{port}` in `url` stands for the port in use.
+    `secret` is where replicas keep the certificate. `writes_per_second` are those of this replica.
+    """
+
+    host: str
+    port: int
+    namespace: str
+    service: str
+    secret: str
+    url: str = ""
+    cluster_domain: str = ""
+    writes_per_second: float = 25.0
+
+
+class ProgressServer:
+    """Takes reports of training programs, and writes them into the statuses of their jobs.
+
+    `start()` once the caches are complete, whether this replica leads or not; `stop()` once. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        config: ProgressConfig,
+        *,
+        jobs: InformerGroup[TFJob],
+        pods: InformerGroup[Pod],
+        fetch: Callable[[str], bytes],
+        on_authorities: Callable[[str], None],
+        metrics: ProgressMetrics | None = None,
+        queue_metrics: MetricsProvider | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Listens at once. Raises ListenError if the address is taken.
+
+        `fetch` GETs a path of the API server. `on_authorities` hears what pods are to trust, from another thread.
+        """
+        clock, self._metrics = clock or SystemClock(), metrics or ProgressMetrics()
+        self._store = ReportStore()
+        self._jobs = jobs.lister
+        self._on_authorities = on_authorities
+        self._ready = threading.Event()
+        self._writer = ProgressWriter(
+            client,
+            jobs.lister,
+            self._store.progress_of,
+            writes_per_second=config.writes_per_second,
+            clock=clock,
+            metrics=self._metrics,
+            queue_metrics=queue_metrics,
+        )
+        self._endpoint = ProgressEndpoint(
+            config.host,
+            config.port,
+            verifier=TokenVerifier(fetch, clock=clock),
+            jobs=jobs.lister,
+            pods=pods.lister,
+            take=self._take,
+            clock=clock,
+            metrics=self._metrics,
+        )
+        domain = config.cluster_domain or "cluster.local"
+        service = f"{config.service}.{config.namespace}.svc"
+        self.url = (config.url or f"https://{service}").rstrip("/").replace("{port}", str(self._endpoint.port))
+        """What the URLs begin with to which programs report."""
+        hosts = [urlsplit(self.url).hostname or ""] if config.url else [service, f"{service}.{domain}"]
+        self._keeper = CertificateKeeper(
+            KeyringSecret(client, config.namespace, config.secret, option="--progress-secret"),
+            hosts,
+            self._show,
+            metrics=self._metrics,
+            clock=clock,
+        )
+        jobs.add_handler(_JobHandler(self._job_changed, self._job_gone), resync_period=0, name="progress")
+
+    @property
+    def port(self) -> int:
+        """The port in use."""
+        return self._endpoint.port
+
+    def listen_also(self, listening: socket.socket) -> None:
+        """Take reports at this socket, too. It is closed with the server, or now if that has stopped."""
+        self._endpoint.listen_also(listening)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has a certificate, so that reports can be taken."""
+        return self._ready.is_set()
+
+    def wait_until_ready(self, timeout: float) -> bool:
+        """Wait for the certificate for up to so many real seconds; whether it is there."""
+        return self._ready.wait(timeout)
+
+    def progress_of(self, job: TFJob) -> TrainingProgress | None:
+        """What the status of this job should say by now, as far as this replica knows."""
+        return self._store.progress_of(job)
+
+    def start(self) -> None:
+        """Begin to answer and to write."""
+        self._writer.start()
+        self._endpoint.start()
+        self._keeper.start()
+
+    def stop(self) -> None:
+        """Answer what is under way, write what has come, for up to 2 s, and end every thread. Idempotent."""
+        self._keeper.stop()
+        self._endpoint.stop()
+        self._writer.stop()
+
+    def _show(self, certificate: KeyPair, authorities: bytes) -> None:
+        self._endpoint.show(certificate)
+        self._on_authorities(authorities.decode())
+        self._ready.set()
+
+    def _take(self, job: TFJob, report: Report) -> None:
+        meta = job.metadata
+        self._store.add(meta.uid, report)
+        if self._is_gone(meta):
+            # It went while its report was looked at: `_job_gone` may have been before us, and does not come again.
+            self._store.forget(meta.uid)
+        else:
+            self._writer.changed(meta.key)
+
+    def _is_gone(self, meta: ObjectMeta) -> bool:
+        try:
+            return self._jobs.get(meta.namespace, meta.name).metadata.uid != meta.uid
+        except ObjectNotFound:
+            return True
+
+    def _job_changed(self, job: TFJob) -> None:
+        progress, meta = job.status.progress, job.metadata
+        if progress is None:
+            return
+        if final_condition(job) is not None:
+            self._metrics.ended(meta.namespace, meta.name)
+        else:
+            self._metrics.progressed(meta.namespace, meta.name, progress)
+
+    def _job_gone(self, job: TFJob) -> None:
+        meta = job.metadata
+        self._store.forget(meta.uid)
+        self._writer.forget(meta.key)
+        self._metrics.ended(meta.namespace, meta.name)
+
+
+class _JobHandler:
+    """Calls `changed` for each job that is there or has changed, `gone` for each deleted, of whatever UID."""
+
+    def __init__(self, changed: Callable[[TFJob], None], gone: Callable[[TFJob], None]) -> None:
+        self._changed = changed
+        self._gone = gone
+
+    def on_add(self, obj: TFJob, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """A job is there."""
+        self._changed(obj)
+
+    def on_update(self, old: TFJob, new: TFJob) -> None:
+        """A job changed, perhaps into another one of the same name."""
+        if old.metadata.uid != new.metadata.uid:
+            self._gone(old)
+        self._changed(new)
+
+    def on_delete(self, obj: TFJob, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+        """A job is gone."""
+        self._gone(obj)

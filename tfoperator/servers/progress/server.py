@@ -1,0 +1,201 @@
+"""The HTTPS server to which training programs report.
+
+Who may report for a job is a pod of it, known by its token; which replica that is the pod's name says, so nothing in a
+report has to be believed. What is refused says no more than the asker knows already: a token that is not for the job in
+the path is refused before anybody looks whether there is such a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import ssl
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+
+import msgspec
+
+from tfoperator.api.names import replica_name
+from tfoperator.api.progress_names import token_audience
+from tfoperator.api.v1.types import TFJob
+from tfoperator.base.clock import Clock
+from tfoperator.informers import Lister, ObjectNotFound
+from tfoperator.kube.objects import Pod
+from tfoperator.servers.certificates import KeyPair, server_context
+from tfoperator.servers.http import Answer, HttpServer, Limits, Refusal, Request
+from tfoperator.servers.progress.metrics import ProgressMetrics
+from tfoperator.servers.progress.reports import (
+    MAX_BODY,
+    InvalidReport,
+    MalformedReport,
+    Report,
+    encode_report,
+    parse_report,
+)
+from tfoperator.servers.progress.tokens import KeysUnavailable, PodIdentity, TokenRefused, TokenVerifier
+
+logger = logging.getLogger(__name__)
+
+LIMITS = Limits(
+    connections=512,
+    per_source=128,  # of a node, where pods are seen by its address
+    body=MAX_BODY,
+    received=4 << 20,
+    handshake_seconds=5.0,
+    request_seconds=5.0,  # clients give up after as many
+    idle_seconds=15.0,  # three reports of those that keep their connection
+)
+
+_PATH = re.compile(r"/apis/kubeflow\.org/v1/namespaces/([a-z0-9.-]{1,253})/tfjobs/([a-z0-9.-]{1,253})/status", re.ASCII)
+
+_REASONS = {
+    HTTPStatus.FORBIDDEN: "Forbidden",
+    HTTPStatus.NOT_FOUND: "NotFound",
+    HTTPStatus.METHOD_NOT_ALLOWED: "MethodNotAllowed",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "RequestEntityTooLarge",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "InternalError",
+}
+"""`reason` of a `metav1.Status`."""
+
+TakeReport = Callable[[TFJob, Report], None]
+
+
+class ProgressEndpoint(HttpServer):
+    """Answers reports at one address, once it has a certificate. `start()` once, then `stop()`. Thread-safe."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        verifier: TokenVerifier,
+        jobs: Lister[TFJob],
+        pods: Lister[Pod],
+        take: TakeReport,
+        clock: Clock,
+        metrics: ProgressMetrics,
+        limits: Limits = LIMITS,
+    ) -> None:
+        """Listens at once. Port 0 takes a free one. Raises ListenError."""
+        self._verifier = verifier
+        self._jobs = jobs
+        self._pods = pods
+        self._take = take
+        self._clock = clock
+        self._metrics = metrics
+        self._context: ssl.SSLContext | None = None
+        # One thread: it waits for the API server's keys, and all that wait for them wait for the same.
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="progress-keys")
+        super().__init__(host, port, name="progress", limits=limits)
+
+    def show(self, certificate: KeyPair) -> None:
+        """Show this certificate from the next connection on. Raises CertificateError if it can't be used."""
+        self._context = server_context(certificate)
+
+    def context(self) -> ssl.SSLContext | None:
+        """That of the certificate shown last."""
+        return self._context
+
+    def is_ready(self) -> bool:
+        """Whether there is a certificate: nobody is answered in plain text."""
+        return self._context is not None
+
+    def refused(self, reason: str) -> None:
+        """Count it."""
+        self._metrics.refused(reason)
+
+    def start(self) -> None:
+        """Begin to answer, and fetch the cluster's keys."""
+        super().start()
+        self._pool.submit(self._verifier.prefetch)
+
+    def stop(self) -> None:
+        """Stop listening, answer what is under way, and end every thread. Idempotent."""
+        super().stop()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    async def respond(self, request: Request) -> Answer:
+        """The report as it was understood, or a `metav1.Status` that says why it was not taken."""
+        try:
+            return await self._respond(request)
+        except _Failure as failure:
+            self._metrics.refused(failure.reason)
+            return self.refusal(failure)
+
+    def refusal(self, refusal: Refusal) -> Answer:
+        """A `metav1.Status`, as API servers answer."""
+        return Answer(
+            msgspec.json.encode(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Status",
+                    "status": "Failure",
+                    "reason": _REASONS.get(refusal.status, "BadRequest"),
+                    "message": str(refusal),
+                    "code": refusal.status.value,
+                }
+            ),
+            refusal.status,
+            "application/json",
+        )
+
+    async def _respond(self, request: Request) -> Answer:
+        match = _PATH.fullmatch(request.path)
+        if match is None:
+            raise _Failure(HTTPStatus.NOT_FOUND, "path", "there is nothing here: reports go to a job's URL")
+        if request.method != "POST":
+            raise _Failure(HTTPStatus.METHOD_NOT_ALLOWED, "method", "only POST is answered here")
+        namespace, name = match.groups()
+        identity = await self._identify(request, namespace, name)
+        try:
+            job = self._jobs.get(namespace, name)
+        except ObjectNotFound:
+            message = f'tfjobs.kubeflow.org "{name}" not found'
+            raise _Failure(HTTPStatus.NOT_FOUND, "job", message) from None
+        pod = self._pod_of(job, identity)
+        try:
+            report = parse_report(request.body, replica_name(pod), self._clock.now())
+        except MalformedReport as error:
+            raise _Failure(HTTPStatus.UNPROCESSABLE_ENTITY, "malformed", str(error)) from None
+        except InvalidReport as error:
+            raise _Failure(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", str(error)) from None
+        self._take(job, report)
+        self._metrics.received()
+        return Answer(encode_report(report), content_type="application/json")
+
+    async def _identify(self, request: Request, namespace: str, name: str) -> PodIdentity:
+        """Whose request it is. Raises _Failure unless a pod's token for this very job comes with it."""
+        given = request.headers.get_all("Authorization", [])
+        scheme, _, token = (str(given[0]) if len(given) == 1 else "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            message = "a report needs the token of its pod: Authorization: Bearer TOKEN"
+            raise _Failure(HTTPStatus.FORBIDDEN, "token", message)
+        token, audience = token.strip(), token_audience(namespace, name)
+        try:
+            identity = self._verifier.known(token, audience)
+            if identity is None:
+                verify = self._verifier.verify
+                identity = await asyncio.get_running_loop().run_in_executor(self._pool, verify, token, audience)
+        except TokenRefused as error:
+            raise _Failure(HTTPStatus.FORBIDDEN, "token", str(error)) from None
+        except KeysUnavailable as error:
+            raise _Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "keys", str(error)) from None
+        if identity.namespace != namespace:
+            raise _Failure(HTTPStatus.FORBIDDEN, "token", "the token is of another namespace")
+        return identity
+
+    def _pod_of(self, job: TFJob, identity: PodIdentity) -> Pod:
+        try:
+            pod = self._pods.get(identity.namespace, identity.name)
+        except ObjectNotFound:
+            pod = None
+        if pod is None or pod.metadata.uid != identity.uid or not pod.metadata.is_controlled_by(job.metadata.uid):
+            raise _Failure(HTTPStatus.FORBIDDEN, "pod", "the token is of a pod that is none of this job's")
+        return pod
+
+
+class _Failure(Refusal):
+    """A refusal after which the connection goes on: the request was read to its end."""

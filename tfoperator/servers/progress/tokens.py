@@ -1,0 +1,189 @@
+"""Whose report is it? Verifies the tokens of service accounts locally, by the cluster's public keys.
+
+The API server signs a pod's token; its keys and its issuer are public to every service account (OpenID Connect
+discovery), and are fetched once, again every few minutes, and when a token names a key that is not known. So a report
+costs no API call. What can't be seen in a token, that its pod was deleted, the operator's cache of pods knows.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jwt
+import msgspec
+
+from tfoperator.base.clock import Clock
+from tfoperator.kube.errors import KubeError
+
+logger = logging.getLogger(__name__)
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
+"""Asymmetric ones only: with a symmetric one the public key would be the secret. Kubernetes signs by RS256 or ES*."""
+
+MAX_TOKEN = 8 << 10
+"""Bytes of a token; those of pods have about one thousand."""
+
+_LEEWAY = 10.0
+"""Seconds by which clocks may differ."""
+_REFRESH = 300.0
+_SOONEST = 10.0
+"""Seconds between two fetches of the keys, because they are old; and at least, since strangers may name any key."""
+_MAX_KEYS = 64
+
+
+class TokenRefused(Exception):
+    """The token is none that may report for this job. The message names the reason and nothing of the token."""
+
+
+class KeysUnavailable(Exception):
+    """The cluster's keys can't be fetched, so nobody can be recognised for now."""
+
+
+class PodIdentity(msgspec.Struct, frozen=True):
+    """The pod that a token was made for."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class PublicKeys(msgspec.Struct, frozen=True):
+    """The keys (JWKs, by their id) with which an issuer signs tokens."""
+
+    issuer: str
+    keys: Mapping[str, jwt.PyJWK]
+
+
+def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
+    """What `/.well-known/openid-configuration` and `/openid/v1/jwks` say. Raises ValueError.
+
+    Keys of kinds that aren't known, and those that are not for signatures, are passed over.
+    """
+    try:
+        issuer = msgspec.json.decode(discovery, type=dict[str, Any]).get("issuer")
+        listed = msgspec.json.decode(keys, type=dict[str, Any]).get("keys")
+    except msgspec.DecodeError as error:
+        raise ValueError(f"the API server's keys can't be read: {error}") from None
+    if not isinstance(issuer, str) or not issuer or not isinstance(listed, list):
+        raise ValueError("the API server's discovery document names no issuer or no keys")
+    found: dict[str, jwt.PyJWK] = {}
+    for key in listed[:_MAX_KEYS]:
+        if not isinstance(key, dict) or key.get("use", "sig") != "sig" or key.get("kty") not in ("RSA", "EC"):
+            continue
+        try:
+            parsed = jwt.PyJWK.from_dict(key)
+        except (jwt.PyJWTError, ValueError, TypeError) as error:
+            logger.warning("a key of the API server can't be used: %s", error)
+            continue
+        if parsed.algorithm_name in ALGORITHMS and parsed.key_id:
+            found[parsed.key_id] = parsed
+    if not found:
+        raise ValueError("the API server has published no key that can be used")
+    return PublicKeys(issuer, found)
+
+
+def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
+    """The pod for which the token was made. Raises TokenRefused, and UnknownKey if its key is none of these."""
+    if len(token) > MAX_TOKEN:
+        raise TokenRefused("the token is too long")
+    try:
+        header = jwt.get_unverified_header(token)
+    except jwt.PyJWTError:
+        raise TokenRefused("the token is no JWT") from None
+    name = header.get("kid")
+    key = keys.keys.get(name) if isinstance(name, str) else None
+    if key is None:
+        raise UnknownKey("the token was not signed by this cluster")
+    try:
+        # The key's own algorithm and no other, whatever the token says.
+        claims = jwt.decode(
+            token,
+            key,
+            algorithms=[key.algorithm_name],
+            audience=audience,
+            issuer=keys.issuer,
+            leeway=_LEEWAY,
+            options={"require": ["exp", "aud", "iss"]},
+        )
+    except jwt.ExpiredSignatureError:
+        raise TokenRefused("the token has expired: read its file again") from None
+    except jwt.InvalidAudienceError:
+        raise TokenRefused("the token was made for another job or service") from None
+    except (jwt.PyJWTError, ValueError, TypeError) as error:
+        raise TokenRefused(f"the token is not valid ({type(error).__name__})") from None
+    return _pod_of(claims)
+
+
+class UnknownKey(TokenRefused):
+    """The token names a key that is not among those known, which may be older than it."""
+
+
+def _pod_of(claims: Mapping[str, Any]) -> PodIdentity:
+    about = claims.get("kubernetes.io")
+    pod = about.get("pod") if isinstance(about, dict) else None
+    namespace = about.get("namespace") if isinstance(about, dict) else None
+    name, uid = (pod.get("name"), pod.get("uid")) if isinstance(pod, dict) else (None, None)
+    if not (isinstance(namespace, str) and isinstance(name, str) and isinstance(uid, str)) or not uid:
+        raise TokenRefused("the token is bound to no pod")
+    return PodIdentity(namespace, name, uid)
+
+
+class TokenVerifier:
+    """Verifies tokens by keys that it fetches and keeps. Thread-safe; `verify` may block for a fetch."""
+
+    def __init__(self, fetch: Callable[[str], bytes], *, clock: Clock) -> None:
+        """`fetch` GETs a path of the API server. Raises what the client raises."""
+        self._fetch = fetch
+        self._clock = clock
+        self._lock = threading.Lock()  # guards _fetching and _tried_at, and is not held while fetching
+        self._fetching = False
+        self._tried_at = float("-inf")
+        self._keys: PublicKeys | None = None  # replaced whole
+        self._fetched_at = float("-inf")
+
+    def known(self, token: str, audience: str) -> PodIdentity | None:
+        """As `verify`, but None instead of a fetch: keys are missing, or too old."""
+        keys = self._keys
+        if keys is None or self._clock.monotonic() - self._fetched_at > _REFRESH:
+            return None
+        try:
+            return verify(token, keys, audience)
+        except UnknownKey:
+            if self._may_fetch():
+                return None
+            raise
+
+    def verify(self, token: str, audience: str) -> PodIdentity:
+        """The pod for which the token was made. Raises TokenRefused and KeysUnavailable."""
+        self._refresh()
+        keys = self._keys
+        if keys is None:
+            raise KeysUnavailable("the cluster's keys are not known yet")
+        return verify(token, keys, audience)
+
+    def prefetch(self) -> None:
+        """Fetch the keys, so that the first report needs not wait for them. What fails is repeated with that report."""
+        self._refresh()
+
+    def _may_fetch(self) -> bool:
+        with self._lock:
+            return not self._fetching and self._clock.monotonic() - self._tried_at >= _SOONEST
+
+    def _refresh(self) -> None:
+        """Fetch the keys, unless that was tried a moment ago or another thread is at it. Old ones stay if it fails."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._fetching or now - self._tried_at < _SOONEST:
+                return
+            self._fetching, self._tried_at = True, now
+        try:
+            keys = parse_keys(self._fetch("/.well-known/openid-configuration"), self._fetch("/openid/v1/jwks"))
+            self._keys, self._fetched_at = keys, self._clock.monotonic()
+        except (KubeError, ValueError) as error:
+            logger.warning("can't fetch the keys that sign the tokens of pods: %s", error)
+        finally:
+            with self._lock:
+                self._fetching = False

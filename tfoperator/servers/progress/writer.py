@@ -1,0 +1,180 @@
+"""Writes what jobs have reported into their statuses: soon if few report, and never too often.
+
+A job's status is written a second after its last write at the soonest, and all jobs together have a budget. Where more
+is reported than that allows jobs queue up, and of each only the newest is written when its turn comes: a thousand jobs
+at 50 writes a second have a turn every 20 s. Reports of which the controller's own writes have taken care (a job's end
+carries the last ones) cost nothing.
+
+A write names the version of the job that it was made from, as the controller's own do. So it can take back nothing that
+another replica of the operator has written, nor hit a successor of the job's name.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+import msgspec
+
+from tfoperator.api.v1.types import TFJOBS, TFJob, TrainingProgress
+from tfoperator.base.clock import Clock, StopSignal
+from tfoperator.base.token_bucket import TokenBucket
+from tfoperator.informers import Lister, ObjectNotFound
+from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
+from tfoperator.kube.objects import decode_nothing
+from tfoperator.kube.verbs import ApiClient
+from tfoperator.servers.progress.metrics import ProgressMetrics
+from tfoperator.workqueue import ExponentialFailureRateLimiter, MetricsProvider, RateLimitingQueue, Workers
+
+logger = logging.getLogger(__name__)
+
+_PERIOD = 1.0
+"""Seconds between two writes of one job."""
+
+_BURST = 5
+_WRITERS = 2
+_RETRY_BASE, _RETRY_CAP = 0.2, 30.0
+"""Seconds. After a conflict the cache shows the newer version within a tenth of a second or two."""
+
+
+class ProgressWriter:
+    """`start()` and `stop()` once each; `changed` from any thread."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        jobs: Lister[TFJob],
+        progress_of: Callable[[TFJob], TrainingProgress | None],
+        *,
+        writes_per_second: float,
+        clock: Clock,
+        metrics: ProgressMetrics,
+        queue_metrics: MetricsProvider | None = None,
+    ) -> None:
+        """`progress_of` says what a job's status should say by now."""
+        self._client = client
+        self._jobs = jobs
+        self._progress_of = progress_of
+        self._clock = clock
+        self._metrics = metrics
+        self._bucket = TokenBucket(writes_per_second, _BURST, clock=clock)
+        self._queue: RateLimitingQueue[str] = RateLimitingQueue(
+            ExponentialFailureRateLimiter(_RETRY_BASE, _RETRY_CAP), name="progress", clock=clock, metrics=queue_metrics
+        )
+        self._workers = Workers(self._queue, self._process, _WRITERS, thread_name="progress-writer")
+        self._stop = StopSignal()
+        self._lock = threading.Lock()  # guards the two below
+        self._waiting_since: dict[str, float] = {}
+        self._written_at: dict[str, float] = {}
+        metrics.pending(lambda: len(self._waiting_since))
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._workers.start()
+
+    def stop(self) -> None:
+        """Write what waits, for up to 2 s, and end. Idempotent; a write that hangs ends with the client."""
+        for key in tuple(self._waiting_since):
+            self._queue.add(key)
+        deadline = self._clock.monotonic() + 2.0
+        while self._waiting_since and self._clock.monotonic() < deadline:
+            if self._stop.wait(self._clock, 0.02):
+                break
+        self._stop.set()
+        self._workers.stop(1.0)
+
+    def changed(self, key: str) -> None:
+        """A job (`namespace/name`) has reported something."""
+        now = self._clock.monotonic()
+        with self._lock:
+            self._waiting_since.setdefault(key, now)
+            due = self._written_at.get(key, float("-inf")) + _PERIOD
+        self._queue.add_after(key, max(0.0, due - now), is_retry=False)
+
+    def forget(self, key: str) -> None:
+        """The job is gone."""
+        with self._lock:
+            self._waiting_since.pop(key, None)
+            self._written_at.pop(key, None)
+        self._queue.forget(key)
+
+    def _process(self, key: str) -> None:
+        try:
+            self._write(key)
+        except ConflictError:
+            self._again(key, "ConflictError")
+        except NotFoundError:
+            self.forget(key)
+        except KubeError as error:
+            logger.warning("the progress can't be written: %s", error, extra={"job": key})
+            self._again(key, type(error).__name__)
+        except Exception:
+            logger.exception("writing the progress failed unexpectedly", extra={"job": key})
+            self._again(key, "Exception")
+
+    def _again(self, key: str, reason: str) -> None:
+        self._metrics.write_failed(reason)
+        self._queue.add_rate_limited(key)
+
+    def _write(self, key: str) -> None:
+        if self._patch_of(key) is None:
+            self._settled(key)
+            return
+        if self._stop.wait(self._clock, self._bucket.reserve()):
+            return
+        # Once more: what has come while we waited is written with it.
+        patch = self._patch_of(key)
+        if patch is None:
+            self._settled(key)
+            return
+        namespace, _, name = key.rpartition("/")
+        with self._lock:
+            since = self._waiting_since.pop(key, None)
+        try:
+            self._client.patch(TFJOBS, namespace, name, patch, decode_nothing, subresource="status")
+        except KubeError:
+            with self._lock:
+                if since is not None:
+                    self._waiting_since.setdefault(key, since)
+            raise
+        now = self._clock.monotonic()
+        with self._lock:
+            self._written_at[key] = now
+        if self._job(key) is None:
+            # It went while it was written: `forget` may have been before us, and does not come again.
+            self.forget(key)
+        self._queue.forget(key)
+        self._metrics.written(0.0 if since is None else now - since)
+
+    def _settled(self, key: str) -> None:
+        """The status says all already: another has written it."""
+        with self._lock:
+            self._waiting_since.pop(key, None)
+        self._queue.forget(key)
+
+    def _job(self, key: str) -> TFJob | None:
+        namespace, _, name = key.rpartition("/")
+        try:
+            return self._jobs.get(namespace, name)
+        except ObjectNotFound:
+            return None
+
+    def _patch_of(self, key: str) -> dict[str, object] | None:
+        job = self._job(key)
+        if job is None:
+            return None
+        progress = self._progress_of(job)
+        if progress is None or progress == job.status.progress:
+            return None
+        return {
+            "metadata": {"resourceVersion": job.metadata.resource_version},
+            "status": {"progress": _replacing(job.status.progress, progress)},
+        }
+
+
+def _replacing(old: TrainingProgress | None, new: TrainingProgress) -> dict[str, object]:
+    """A merge patch that leaves nothing of the old one."""
+    gone = {} if old is None else dict.fromkeys(msgspec.to_builtins(old), None)
+    changed: dict[str, object] = gone | msgspec.to_builtins(new)
+    return changed

@@ -1,0 +1,9 @@
+"""The conversion webhook: API servers ask it for TFJobs in the other version.
+
+An operator imports this package only if it is told to serve the webhook.
+"""
+
+from tfoperator.servers.webhook.metrics import WebhookMetrics
+from tfoperator.servers.webhook.webhook import ConversionWebhook, WebhookConfig
+
+__all__ = ["ConversionWebhook", "WebhookConfig", "WebhookMetrics"]

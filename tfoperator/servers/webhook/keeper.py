@@ -1,0 +1,232 @@
+"""Makes three things agree: the keyring in the Secret, the authorities that the CRD trusts, and what the server shows.
+
+One thread does it all, woken by every change of the CRD (which each renewal changes, so replicas learn of each other's)
+and by time. The order is what keeps requests from failing: a certificate is shown only when its issuer has been in the
+CRD for some seconds, in which API servers learn of it, unless there is none to show meanwhile. Replicas need no leader:
+what is in the Secret holds for all of them, and what they write to the CRD comes from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
+
+from tfoperator.api.webhook_names import CRD_NAME
+from tfoperator.base.clock import Clock
+from tfoperator.informers import Delta, DeltaType, Reflector
+from tfoperator.kube import by_name
+from tfoperator.kube.errors import ConflictError, KubeError
+from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from tfoperator.kube.verbs import ApiClient
+from tfoperator.servers.certificates import CertificateError, KeyPair, split
+from tfoperator.servers.keyring import ForeignSecret, Keyring, KeyringSecret, is_due, new_keyring, renewed
+from tfoperator.servers.webhook.metrics import WebhookMetrics
+from tfoperator.servers.webhook.registration import (
+    CrdView,
+    Target,
+    decode_crd,
+    needs_conversion,
+    registration_patch,
+    trusted_by,
+)
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 300.0
+"""Seconds between two reads of the Secret, if nothing happens: somebody may have deleted it."""
+
+_SETTLE_SECONDS = 5.0
+"""In which API servers, which watch CRDs, have certainly taken up a changed one."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds, after a failure, and between two writes to the CRD: another operator may want the CRD for itself, and two
+that overwrite each other must not do so without end."""
+
+_QUIET_SECONDS = 600.0
+_ATTEMPTS = 5
+
+
+class CertificateKeeper:
+    """Calls `on_certificate`, from its own thread, with each certificate to show. `start()` and `stop()` once each."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        secret: KeyringSecret,
+        target: Target,
+        *,
+        hosts: Collection[str],
+        validity: timedelta,
+        on_certificate: Callable[[KeyPair], None],
+        metrics: WebhookMetrics,
+        clock: Clock,
+    ) -> None:
+        """`hosts` are the names by which API servers call us; certificates are made for them, valid that long."""
+        self._client = client
+        self._secret = secret
+        self._target = target
+        self._hosts = frozenset(hosts)
+        self._validity = validity
+        self._on_certificate = on_certificate
+        self._metrics = metrics
+        self._clock = clock
+        self._wake = threading.Condition()  # guards the three fields below
+        self._stopped = False
+        self._crd: CrdView | None = None
+        self._changed = False
+        # The rest belongs to the thread alone.
+        self._shown: Keyring | None = None
+        self._trusted_since: dict[bytes, float] = {}
+        self._pace = _FIRST_PAUSE
+        self._written_at = float("-inf")
+        self._complaint = ""
+        list_watch = client.list_watch(CUSTOM_RESOURCE_DEFINITIONS, "", decode_crd, by_name(CRD_NAME))
+        self._reflector = Reflector(list_watch, _Latest(self._take), name="crd", clock=clock)
+        self._threads = (
+            threading.Thread(target=self._reflector.run, name="webhook-crd", daemon=True),
+            threading.Thread(target=self._run, name="webhook-certificate", daemon=True),
+        )
+
+    def start(self) -> None:
+        """Begin to watch the CRD and to keep the certificate."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End both threads. Idempotent; a request that still waits for its answer ends with the client."""
+        with self._wake:
+            self._stopped = True
+            self._wake.notify_all()
+        self._reflector.stop()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(5.0)
+
+    def _take(self, crd: CrdView | None) -> None:
+        with self._wake:
+            self._crd = crd
+            self._changed = True
+            self._wake.notify_all()
+
+    # The thread.
+
+    def _run(self) -> None:
+        failures = 0
+        while True:
+            with self._wake:
+                crd, self._changed = self._crd, False
+            try:
+                seconds = self._keep(crd)
+                failures, self._complaint = 0, ""
+            except (KubeError, ForeignSecret, CertificateError) as error:
+                # The exponent is bounded, too: after a day of failures no float would hold the power.
+                seconds = min(_FIRST_PAUSE * 2 ** min(failures, 10), _LONGEST_PAUSE)
+                failures += 1
+                self._complain(f"the webhook's certificate can't be kept: {error}")
+            except Exception:
+                seconds = _LONGEST_PAUSE
+                logger.exception("keeping the webhook's certificate failed unexpectedly")
+            if self._rest(seconds, wakeable=not failures):
+                return
+
+    def _rest(self, seconds: float, *, wakeable: bool) -> bool:
+        """Wait, unless the CRD changes; returns whether to end. After a failure nothing but time helps."""
+        deadline = self._clock.monotonic() + seconds
+        with self._wake:
+            while not self._stopped and not (wakeable and self._changed):
+                if not self._clock.wait_until(self._wake, deadline):
+                    break
+            return self._stopped
+
+    def _keep(self, crd: CrdView | None) -> float:
+        """Put everything in order as far as it can be now; returns after how many seconds to look again."""
+        keyring = self._keyring()
+        waits = [_LOOK_SECONDS, (keyring.renewal - self._clock.now()).total_seconds()]
+        if crd is not None:
+            waits.append(self._register(crd, keyring))
+        waits.append(self._show(crd, keyring))
+        return max(0.1, min(waits))
+
+    def _keyring(self) -> Keyring:
+        """The keyring that all replicas use: what the Secret holds, or what we have just put there."""
+        for _ in range(_ATTEMPTS):
+            now = self._clock.now()
+            stored = self._secret.read()
+            if stored is not None and stored.keyring is not None:
+                if not is_due(stored.keyring, self._hosts, now):
+                    return stored.keyring
+                made = renewed(stored.keyring, self._hosts, now, self._validity)
+            else:
+                if stored is not None:
+                    logger.warning("the Secret %s is made anew, for %s", self._secret, stored.problem)
+                made = new_keyring(self._hosts, now, self._validity, self._shown.trusted if self._shown else ())
+            if self._secret.write(made, over=stored):
+                logger.info(
+                    "made a certificate, valid until %s, and put it into Secret %s", made.about.ends, self._secret
+                )
+                return made
+        raise CertificateError(f"the Secret {self._secret} changes all the time: is another operator using it?")
+
+    def _register(self, crd: CrdView, keyring: Keyring) -> float:
+        """Make the CRD trust the keyring. Returns after how many seconds to try again, if it must be later."""
+        self._note_trust(crd)
+        patch = registration_patch(crd, self._target, keyring.bundle)
+        if patch is None:
+            return _LOOK_SECONDS
+        since = self._clock.monotonic() - self._written_at
+        if since < self._pace:
+            return self._pace - since
+        try:
+            patched = self._client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, patch, decode_crd)
+        except ConflictError:
+            return _LOOK_SECONDS  # the watch brings what was written meanwhile
+        self._pace = _FIRST_PAUSE if since > _QUIET_SECONDS else min(self._pace * 2, _LONGEST_PAUSE)
+        self._written_at = self._clock.monotonic()
+        self._metrics.registered()
+        logger.info("told the CRD where the conversion webhook is and which authorities to trust")
+        self._note_trust(patched)
+        return _LOOK_SECONDS
+
+    def _note_trust(self, crd: CrdView) -> None:
+        now = self._clock.monotonic()
+        self._trusted_since = {one: self._trusted_since.get(one, now) for one in split(trusted_by(crd))}
+
+    def _show(self, crd: CrdView | None, keyring: Keyring) -> float:
+        """Show the keyring's certificate, or return after how many seconds that can be done."""
+        shown = self._shown
+        if shown is not None and shown.serving == keyring.serving:
+            return _LOOK_SECONDS
+        asked = crd is not None and needs_conversion(crd)
+        if shown is not None and asked and shown.about.ends > self._clock.now():
+            since = self._trusted_since.get(keyring.issuer)
+            waited = 0.0 if since is None else self._clock.monotonic() - since
+            if waited < _SETTLE_SECONDS:
+                return _SETTLE_SECONDS - waited
+        self._on_certificate(keyring.serving)
+        self._metrics.certificate(keyring.about.ends)
+        self._shown = keyring
+        return _LOOK_SECONDS
+
+    def _complain(self, message: str) -> None:
+        # Once, until it is another one or all is well: the pauses are short at first.
+        if message != self._complaint:
+            logger.error("%s; trying again", message)
+            self._complaint = message
+
+
+class _Latest:
+    """A reflector's sink for a collection of one."""
+
+    def __init__(self, take: Callable[[CrdView | None], None]) -> None:
+        self._take = take
+
+    def apply(self, deltas: Sequence[Delta[CrdView]]) -> None:
+        """It has been added or changed, or is gone."""
+        for delta in deltas:
+            (crd,) = delta.objects
+            self._take(None if delta.type is DeltaType.DELETED else crd)
+
+    def replace(self, objects: Sequence[CrdView]) -> None:
+        self._take(objects[0] if objects else None)

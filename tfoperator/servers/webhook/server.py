@@ -1,0 +1,102 @@
+"""The HTTPS server that API servers send ConversionReviews to.
+
+API servers keep connections open and use them again. An idle one is closed later than their own clients would: a
+request that crosses the end of its connection fails, and nobody repeats it. New certificates concern new connections
+only, for the same reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+
+from tfoperator.api.webhook_names import CONVERSION_PATH
+from tfoperator.servers.certificates import KeyPair, server_context
+from tfoperator.servers.http import Answer, HttpServer, Limits, Refusal, Request
+from tfoperator.servers.webhook.metrics import WebhookMetrics
+from tfoperator.servers.webhook.review import MalformedReview, Reviewed, answer
+
+logger = logging.getLogger(__name__)
+
+MAX_BODY = 8 << 20
+"""Bytes of a review. What an API server stores has at most 1.5 MiB as JSON, and it asks for objects one by one."""
+
+LIMITS = Limits(
+    connections=128,
+    per_source=40,  # a Go client keeps 25 idle connections at most
+    body=MAX_BODY,
+    received=3 * MAX_BODY,
+    idle_seconds=150.0,  # more than the 90 s after which Go's clients close an idle connection themselves
+)
+
+_SMALL_BODY = 256 << 10
+_CONVERTING = 4
+
+
+class ReviewServer(HttpServer):
+    """Answers reviews at one address, once it has a certificate to show. `start()` once, then `stop()`. Thread-safe."""
+
+    def __init__(self, host: str, port: int, metrics: WebhookMetrics, limits: Limits = LIMITS) -> None:
+        """Listens at once. Port 0 takes a free one. Raises ListenError."""
+        self._metrics = metrics
+        self._context: ssl.SSLContext | None = None
+        self._pool = ThreadPoolExecutor(_CONVERTING, thread_name_prefix="webhook-conversion")
+        # Decoded, a body takes many times its size: several small ones at a time, or one large one.
+        self._large = asyncio.Semaphore(1)
+        super().__init__(host, port, name="the webhook", limits=limits)
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether clients can be served."""
+        return self._context is not None
+
+    def show(self, certificate: KeyPair) -> None:
+        """Show this certificate from the next connection on. Raises CertificateError if it can't be used."""
+        self._context = server_context(certificate)
+
+    def context(self) -> ssl.SSLContext | None:
+        """That of the certificate shown last."""
+        return self._context
+
+    def is_ready(self) -> bool:
+        """Whether there is a certificate: nobody is answered in plain text."""
+        return self.has_certificate
+
+    def refused(self, reason: str) -> None:
+        """Count it."""
+        self._metrics.review_failed(reason)
+
+    def stop(self) -> None:
+        """Stop listening, answer what is under way, and end every thread. Idempotent."""
+        super().stop()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    async def respond(self, request: Request) -> Answer:
+        """The converted objects. Raises Refusal for what is no review."""
+        if request.method != "POST":
+            raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only POST is answered here")
+        if request.path != CONVERSION_PATH:
+            message = f"POST {CONVERSION_PATH} is all that is answered here"
+            raise Refusal(HTTPStatus.NOT_FOUND, "path", message)
+        began = time.perf_counter()
+        try:
+            reviewed = await self._review(request.body)
+        except MalformedReview as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "malformed", str(error)) from None
+        if reviewed.failure:
+            self._metrics.review_failed("conversion")
+            logger.warning("a conversion failed: %s", reviewed.failure)
+        else:
+            self._metrics.reviewed(reviewed.version, reviewed.objects, time.perf_counter() - began)
+        return Answer(reviewed.body, content_type="application/json")
+
+    async def _review(self, body: bytes) -> Reviewed:
+        convert = asyncio.get_running_loop().run_in_executor
+        if len(body) <= _SMALL_BODY:
+            return await convert(self._pool, answer, body)
+        async with self._large:
+            return await convert(self._pool, answer, body)

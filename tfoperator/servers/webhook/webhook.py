@@ -1,0 +1,104 @@
+"""The conversion webhook: its server, started and stopped together with whoever keeps its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.kube.verbs import ApiClient
+from tfoperator.servers.certificates import CertificateFiles
+from tfoperator.servers.keyring import KeyringSecret
+from tfoperator.servers.webhook.keeper import CertificateKeeper
+from tfoperator.servers.webhook.metrics import WebhookMetrics
+from tfoperator.servers.webhook.registration import Target
+from tfoperator.servers.webhook.server import ReviewServer
+
+
+class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the webhook listens, how API servers reach it, and where its certificate comes from.
+
+    They reach it at `url`, if there is one, else behind the Service. With `cert_dir` the certificate is read from
+    there, and neither a Secret nor the CRD is touched.
+    """
+
+    host: str
+    port: int
+    namespace: str
+    service: str
+    secret: str
+    url: str = ""
+    cert_dir: str = ""
+    validity: timedelta = timedelta(days=90)
+
+
+class ConversionWebhook:
+    """Answers API servers that want TFJobs in another version. `start()` and `stop()` once each. Thread-safe."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        config: WebhookConfig,
+        *,
+        metrics: WebhookMetrics | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Listens at once. Raises ListenError if the address is taken."""
+        clock, metrics = clock or SystemClock(), metrics or WebhookMetrics()
+        self._server = ReviewServer(config.host, config.port, metrics)
+        self._keeper: CertificateKeeper | CertificateFiles
+        if config.cert_dir:
+            self._keeper = CertificateFiles(
+                Path(config.cert_dir),
+                owner="webhook",
+                on_certificate=self._server.show,
+                on_expiry=metrics.certificate,
+                clock=clock,
+            )
+        else:
+            self._keeper = CertificateKeeper(
+                client,
+                KeyringSecret(client, config.namespace, config.secret),
+                Target(config.service, config.namespace, config.url),
+                hosts=_hosts(config),
+                validity=config.validity,
+                on_certificate=self._server.show,
+                metrics=metrics,
+                clock=clock,
+            )
+
+    @property
+    def port(self) -> int:
+        """The port in use."""
+        return self._server.port
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has a certificate, so that requests can be answered."""
+        return self._server.has_certificate
+
+    def start(self) -> None:
+        """Begin to answer, and to keep the certificate, in the background."""
+        self._server.start()
+        self._keeper.start()
+
+    def drain(self) -> None:
+        """Before a stop: answer on, but close each connection after its next answer."""
+        self._server.drain()
+
+    def stop(self) -> None:
+        """Answer what is under way and end every thread. Idempotent."""
+        self._keeper.stop()
+        self._server.stop()
+
+
+def _hosts(config: WebhookConfig) -> Collection[str]:
+    """The names that API servers expect in the certificate: that of the Service as they spell it, or the URL's."""
+    if config.url:
+        return [urlsplit(config.url).hostname or ""]
+    name = f"{config.service}.{config.namespace}"
+    return [f"{name}.svc", f"{name}.svc.cluster.local"]
