@@ -17,7 +17,7 @@ from tfoperator.cli.app import make_app
 
 ROOT = Path(__file__).resolve().parents[3]
 TUTORIALS = sorted(ROOT.glob("docs/tutorial-*.md"))
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LANGUAGES = {"sh", "console", "yaml", "json", "python", ""}
