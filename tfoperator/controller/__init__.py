@@ -1,23 +1,22 @@
 """The TFJob controller: what is observed of a job, what is planned for it, what goes into its pods, and the API calls.
 
-`TFJobController` runs the syncs; its rooms are `observe`, `plan`, `pods` and `execute`, and each may use those before
-it in the order pods, plan, observe, execute. What is exported here is all that the rest of the program uses.
+`TFJobController` runs the syncs. Its rooms are `pods`, `plan`, `ledger`, and then `observe` and `execute`: each may use
+those before it. What is exported here is all that the rest of the program uses.
 """
 
-from tfoperator.controller.controller import ControllerOptions, TFJobController
-from tfoperator.controller.execute import status_patch
-from tfoperator.controller.kinds import OwnedKind, expectation_key
-from tfoperator.controller.metrics import ControllerMetrics
-from tfoperator.controller.observe import (
+from tfoperator.controller.collaborators import (
     NO_WITNESSES,
-    ControllerInformers,
+    ControllerMetrics,
     LogLooks,
     PodArchive,
     PodWitnesses,
     StackKeeper,
-    StaleCache,
-    is_older,
 )
+from tfoperator.controller.controller import ControllerOptions, TFJobController
+from tfoperator.controller.execute import status_patch
+from tfoperator.controller.kinds import OwnedKind, expectation_key
+from tfoperator.controller.ledger import StaleCache, is_older
+from tfoperator.controller.observe import ControllerInformers
 from tfoperator.controller.plan import (
     MAX_REQUEUE,
     Action,

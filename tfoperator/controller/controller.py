@@ -14,6 +14,7 @@ import msgspec
 
 from tfoperator.api.v1.types import TFJob, TrainingProgress
 from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.controller.collaborators import NO_WITNESSES, ControllerMetrics, PodArchive, PodWitnesses
 from tfoperator.controller.execute import (
     AlreadyReported,
     CallPool,
@@ -24,17 +25,12 @@ from tfoperator.controller.execute import (
     requeue_after_errors,
 )
 from tfoperator.controller.kinds import RESOURCES
-from tfoperator.controller.metrics import ControllerMetrics
+from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.observe import (
-    NO_WITNESSES,
-    CacheLag,
     Claimer,
     ControllerInformers,
     JobHandler,
-    JobMemory,
     Observer,
-    PodArchive,
-    PodWitnesses,
     connect,
     versions_of,
 )
@@ -105,16 +101,16 @@ class TFJobController:
         self._metrics = metrics or ControllerMetrics()
         self._queue = queue
         self._jobs = informers.jobs.lister
-        self._memory = JobMemory()
         self._witnesses = witnesses
         self._pool = CallPool(self._options.parallelism)
-        claimer = self._claimer = Claimer(client, informers)
-        self._cache_lag = CacheLag(client, claimer, expectations, self._clock, self._pool.all)
+        self._ledger = ledger = Ledger.of(
+            client, informers.owned, expectations=expectations, clock=self._clock, all_calls=self._pool.all
+        )
+        self._claimer = Claimer(informers, ledger.claims)
         self._observer = Observer(
             informers,
-            claimer=claimer,
-            memory=self._memory,
-            cache_lag=self._cache_lag,
+            claimer=self._claimer,
+            ledger=ledger,
             clock=self._clock,
             archive=archive,
             progress_of=progress_of,
@@ -125,9 +121,7 @@ class TFJobController:
         self._executor = PlanExecutor(
             client,
             RESOURCES if gang is None else {**RESOURCES, "podgroups": gang.pod_groups},
-            claimer=claimer,
-            cache_lag=self._cache_lag,
-            memory=self._memory,
+            ledger=ledger,
             pool=self._pool,
             creator=creator,
             recorder=recorder,
@@ -153,7 +147,7 @@ class TFJobController:
         # First this: what a handler is told from now on is queued, and what it was told before is in the cache.
         self._leading = True
         jobs = self._jobs.list()
-        self._cache_lag.inherit(jobs)
+        self._ledger.cache_lag.inherit(jobs)
         for job in jobs:
             self._queue.add(job.metadata.key)
         self._workers.start()
@@ -179,15 +173,15 @@ class TFJobController:
 
     def note_comparison(self, uid: str, comparison: Comparison) -> None:
         """Have a comparison with the live state recorded; queue the job, too, if it needs a write."""
-        self._memory.compared(uid, comparison)
+        self._ledger.memory.compared(uid, comparison)
 
     def forget_writes(self) -> None:
         """The API server was restored from a backup, and does not know what was written last: believe the caches."""
-        self._cache_lag.forget_writes()
+        self._ledger.cache_lag.forget_writes()
 
     def is_settled(self, job: TFJob) -> bool:
         """Whether the last sync of a job left nothing to do, and the caches show nothing new of what it saw."""
-        return self._memory.settled(job.metadata.uid) == self._claimer.versions(job)
+        return self._ledger.memory.settled(job.metadata.uid) == self._claimer.versions(job)
 
     # Work.
 
@@ -225,12 +219,12 @@ class TFJobController:
     def _sync(self, cached: TFJob) -> Requeue:
         observed = self._observer.observe(cached)
         decided = plan(observed, self._clock.now(), self._plan_options)
-        self._cache_lag.verify(observed, decided)
+        self._ledger.cache_lag.verify(observed, decided)
         outcome = self._executor.execute(observed.job, decided, observed.refused)
         requeue = requeue_after(decided, outcome)
         nothing_to_do = not (decided.phases or decided.write_status or decided.write_status_first)
         idle = nothing_to_do and requeue == Requeue() and observed.unseen == Unseen()
-        self._memory.settle(cached.metadata.uid, _versions(observed) if idle else None)
+        self._ledger.memory.settle(cached.metadata.uid, _versions(observed) if idle else None)
         return requeue
 
     def _look_again(self, key: str, requeue: Requeue) -> None:
@@ -266,8 +260,7 @@ class TFJobController:
         self._forget(job.metadata.uid)
 
     def _forget(self, uid: str) -> None:
-        self._memory.forget(uid)
-        self._cache_lag.forget(uid)
+        self._ledger.forget(uid)
         self._witnesses.forget(uid)
 
     def _cached(self, namespace: str, name: str) -> TFJob | None:

@@ -15,13 +15,14 @@ from typing import TypeGuard
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
+from tfoperator.controller.collaborators import PodArchive, PodWitnesses
 from tfoperator.controller.execute.call_pool import CallPool
 from tfoperator.controller.execute.lost_answers import was_deleted, was_refused
 from tfoperator.controller.execute.name_taken import found_instead
 from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.execute.turns import failures_after, in_turn
 from tfoperator.controller.kinds import NOUNS, ObjectKind
-from tfoperator.controller.observe import CacheLag, Claimer, JobMemory, PodArchive, PodWitnesses
+from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan import (
     Action,
     Create,
@@ -49,9 +50,7 @@ class ActionRunner:
         client: ApiClient,
         resources: Mapping[ObjectKind, Resource],
         *,
-        claimer: Claimer,
-        cache_lag: CacheLag,
-        memory: JobMemory,
+        ledger: Ledger,
         pool: CallPool,
         clock: Clock,
         creator: Creator | None,
@@ -65,9 +64,7 @@ class ActionRunner:
         """
         self._client = client
         self._resources = resources
-        self._claimer = claimer
-        self._cache_lag = cache_lag
-        self._memory = memory
+        self._memory, self._cache_lag, self._claims = ledger
         self._pool = pool
         self._clock = clock
         self._creator = creator
@@ -184,7 +181,7 @@ class ActionRunner:
             return Applied(action, Result.FAILED, error)
         resource, now = self._resources[action.kind], self._clock.now()
         try:
-            return found_instead(self._client, self._claimer, job, resource, action, now)
+            return found_instead(self._client, self._claims, job, resource, action, now)
         except KubeError as second:
             return Applied(action, Result.FAILED, second)
 
@@ -231,7 +228,7 @@ class ActionRunner:
                 return Applied(action, Result.LEAVING)
             gone = was_deleted(self._client, resource, namespace, name, uid, error)
             # Of what is gone and still in the cache the watch will tell; of anything else nothing is to be expected.
-            if not gone or not self._claimer.shows_alive(kind, namespace, name, uid):
+            if not gone or not self._cache_lag.shows_alive(kind, namespace, name, uid):
                 self._cache_lag.expect_no_more(job, action)
             return Applied(action, Result.DONE) if gone else Applied(action, Result.FAILED, error)
         logger.info("deleted %s %s: %s", NOUNS[kind], name, action.reason, extra={"job": job.metadata.key})

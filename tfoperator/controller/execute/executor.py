@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
+from tfoperator.controller.collaborators import NO_WITNESSES, ControllerMetrics, PodArchive, PodWitnesses
 from tfoperator.controller.execute.apply import ActionRunner
 from tfoperator.controller.execute.call_pool import CallPool
 from tfoperator.controller.execute.job_events import JobEvents, Recorder
@@ -17,8 +18,7 @@ from tfoperator.controller.execute.outcome import Applied, Outcome
 from tfoperator.controller.execute.report import Report
 from tfoperator.controller.execute.status import StatusWriter
 from tfoperator.controller.kinds import ObjectKind
-from tfoperator.controller.metrics import ControllerMetrics
-from tfoperator.controller.observe import NO_WITNESSES, CacheLag, Claimer, JobMemory, PodArchive, PodWitnesses
+from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan import PhaseName, Plan
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient, Creator
@@ -34,9 +34,7 @@ class PlanExecutor:
         client: ApiClient,
         resources: Mapping[ObjectKind, Resource],
         *,
-        claimer: Claimer,
-        cache_lag: CacheLag,
-        memory: JobMemory,
+        ledger: Ledger,
         pool: CallPool,
         creator: Creator | None = None,
         recorder: Recorder,
@@ -50,18 +48,14 @@ class PlanExecutor:
 
         `plan_again` is called with a job's key, from another thread, when logs have been kept or looked at.
         """
-        self._memory = memory
-        self._events = JobEvents(recorder, memory)
-        self._report = Report(self._events, memory, clock, metrics)
-        self._status = StatusWriter(
-            client, memory=memory, cache_lag=cache_lag, events=self._events, clock=clock, metrics=metrics
-        )
+        self._memory = ledger.memory
+        self._events = JobEvents(recorder, ledger.memory)
+        self._report = Report(self._events, ledger.memory, clock, metrics)
+        self._status = StatusWriter(client, ledger=ledger, events=self._events, clock=clock, metrics=metrics)
         self._runner = ActionRunner(
             client,
             resources,
-            claimer=claimer,
-            cache_lag=cache_lag,
-            memory=memory,
+            ledger=ledger,
             pool=pool,
             clock=clock,
             creator=creator,

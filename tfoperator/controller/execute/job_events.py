@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.controller.observe import JobMemory
+from tfoperator.controller.ledger import JobMemory
 from tfoperator.controller.plan import PlannedEvent
 from tfoperator.events import ObjectReference
 from tfoperator.kube.errors import ApiError, KubeError, namespace_is_ending

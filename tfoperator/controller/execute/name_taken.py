@@ -13,7 +13,7 @@ from tfoperator.api import names
 from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.execute.outcome import Applied, Result
-from tfoperator.controller.observe import Claimer, matches
+from tfoperator.controller.ledger import Claims, matches
 from tfoperator.controller.plan import Create, seconds_between
 from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.objects import ObjectMeta, decode_partial, timestamp
@@ -25,7 +25,7 @@ _LATE = 30.0
 
 
 def found_instead(
-    client: ApiClient, claimer: Claimer, job: TFJob, resource: Resource, wanted: Create, now: datetime
+    client: ApiClient, claims: Claims, job: TFJob, resource: Resource, wanted: Create, now: datetime
 ) -> Applied:
     """Look at the object that has the name of one to be created; adopt it if it is a matching orphan. Raises KubeError.
 
@@ -47,10 +47,10 @@ def found_instead(
         if matching:
             return _in_the_way(wanted, resource, meta, "is labelled as something else")
         if wanted.kind == "podgroups":
-            claimer.label(job, resource, meta)
+            claims.label(job, resource, meta)
             return Applied(wanted, Result.OURS)
         # Without our labels we never see it again: it is not one of the job's any more, but still has the name.
-        claimer.release(job, resource, meta, decode_partial)
+        claims.release(job, resource, meta, decode_partial)
         return _in_the_way(wanted, resource, meta, "no longer has the job's labels")
     if meta.controller is not None:
         owner = meta.controller
@@ -61,8 +61,8 @@ def found_instead(
     # A pod counts by the job's labels alone; a service that has another replica's, or none, is somebody's own.
     exposes_another = wanted.kind == "services" and replica_of(meta.labels) != replica_of(labels)
     same_kind = _is_of_tensorboard(meta.labels) == _is_of_tensorboard(labels)
-    if matching and same_kind and not exposes_another and claimer.can_adopt(job):
-        claimer.adopt(job, resource, meta, decode_partial)
+    if matching and same_kind and not exposes_another and claims.can_adopt(job):
+        claims.adopt(job, resource, meta, decode_partial)
         return Applied(wanted, Result.OURS)
     return _in_the_way(wanted, resource, meta, "was not made by this job")
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
+from tfoperator.controller.collaborators import ControllerMetrics
 from tfoperator.controller.execute.job_events import JobEvents
 from tfoperator.controller.execute.outcome import (
     AlreadyReported,
@@ -26,8 +27,7 @@ from tfoperator.controller.execute.outcome import (
     refusal,
 )
 from tfoperator.controller.kinds import NOUNS, ObjectKind, OwnedKind
-from tfoperator.controller.metrics import ControllerMetrics
-from tfoperator.controller.observe import JobMemory
+from tfoperator.controller.ledger import JobMemory
 from tfoperator.controller.plan import Action, Create, Delete, Patch, PlannedEvent
 from tfoperator.kube.errors import KubeError, exceeds_quota
 

@@ -9,11 +9,11 @@ import logging
 
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
 from tfoperator.base.clock import Clock
+from tfoperator.controller.collaborators import ControllerMetrics
 from tfoperator.controller.execute.job_events import MAX_MESSAGE, JobEvents
 from tfoperator.controller.execute.outcome import Outcome
 from tfoperator.controller.execute.status_patch import status_patch
-from tfoperator.controller.metrics import ControllerMetrics
-from tfoperator.controller.observe import CacheLag, JobMemory
+from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan import Plan, PlannedEvent
 from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
 from tfoperator.kube.verbs import ApiClient
@@ -28,15 +28,13 @@ class StatusWriter:
         self,
         client: ApiClient,
         *,
-        memory: JobMemory,
-        cache_lag: CacheLag,
+        ledger: Ledger,
         events: JobEvents,
         clock: Clock,
         metrics: ControllerMetrics,
     ) -> None:
         self._client = client
-        self._memory = memory
-        self._cache_lag = cache_lag
+        self._memory, self._cache_lag, _ = ledger
         self._events = events
         self._clock = clock
         self._metrics = metrics

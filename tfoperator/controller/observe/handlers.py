@@ -14,7 +14,7 @@ import msgspec
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kinds import OwnedKind, expectation_key
-from tfoperator.controller.observe.claim import matches
+from tfoperator.controller.ledger import matches
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.expectations import Expectations
 from tfoperator.informers import InformerGroup, Lister, ObjectNotFound

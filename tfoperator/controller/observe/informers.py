@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
-from tfoperator.controller.observe.priorities import PriorityClass, decode_priority_class
+from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.pods import GangScheduler, PodGroup, decode_pod_group
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     ORPHANS_INDEX,
     InformerGroup,
+    Lister,
     SharedInformerFactory,
     index_by_controller_uid,
     index_orphans,
@@ -32,6 +34,16 @@ from tfoperator.kube.resources import DEPLOYMENTS, PODS, PRIORITY_CLASSES, SERVI
 from tfoperator.kube.verbs import Decoder
 
 T = TypeVar("T", bound=HasMetadata)
+
+
+class PriorityClass(HasMetadata, frozen=True, rename="camel"):
+    """A PriorityClass, trimmed: by their values a scheduler orders the pods that wait for a node."""
+
+    value: int = 0
+    global_default: bool = False
+
+
+decode_priority_class = msgspec.json.Decoder(PriorityClass).decode
 
 
 class ControllerInformers(msgspec.Struct, frozen=True):
@@ -68,10 +80,28 @@ class ControllerInformers(msgspec.Struct, frozen=True):
         )
 
     @property
+    def owned(self) -> dict[ObjectKind, Lister[Any]]:
+        """The caches of what jobs own, by kind."""
+        groups: dict[ObjectKind, InformerGroup[Any] | None] = {
+            "pods": self.pods,
+            "services": self.services,
+            "deployments": self.deployments,
+            "podgroups": self.pod_groups,
+        }
+        return {kind: group.lister for kind, group in groups.items() if group is not None}
+
+    @property
     def synced(self) -> bool:
         """Whether every cache is complete."""
         caches = (self.jobs, self.pods, self.services, self.deployments, self.pod_groups, self.priority_classes)
         return all(cache.has_synced for cache in caches if cache is not None)
+
+
+def priorities_of(classes: Sequence[PriorityClass]) -> dict[str, int]:
+    """The priority by the name of the class; under "" that of pods which name none."""
+    found = {one.metadata.name: one.value for one in classes}
+    found[""] = next((one.value for one in classes if one.global_default), 0)
+    return found
 
 
 def _owned_objects(factory: SharedInformerFactory, resource: Resource, decode: Decoder[T]) -> InformerGroup[T]:

@@ -6,13 +6,10 @@ from collections.abc import Callable
 
 from tfoperator.api.v1.types import TFJob, TrainingProgress
 from tfoperator.base.clock import Clock
-from tfoperator.controller.observe.archive import PodArchive
-from tfoperator.controller.observe.cache_lag import CacheLag
+from tfoperator.controller.collaborators import NO_WITNESSES, PodArchive, PodWitnesses
+from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.observe.claim import Claimer
-from tfoperator.controller.observe.informers import ControllerInformers
-from tfoperator.controller.observe.memory import JobMemory
-from tfoperator.controller.observe.priorities import priorities_of
-from tfoperator.controller.observe.stalls import NO_WITNESSES, PodWitnesses
+from tfoperator.controller.observe.informers import ControllerInformers, priorities_of
 from tfoperator.controller.plan import Observed, UnkeptLogs
 
 
@@ -24,8 +21,7 @@ class Observer:
         informers: ControllerInformers,
         *,
         claimer: Claimer,
-        memory: JobMemory,
-        cache_lag: CacheLag,
+        ledger: Ledger,
         clock: Clock,
         archive: PodArchive | None = None,
         progress_of: Callable[[TFJob], TrainingProgress | None] | None = None,
@@ -37,8 +33,7 @@ class Observer:
         `server_load` says how busy the API server is, from 0 to 1.
         """
         self._claimer = claimer
-        self._memory = memory
-        self._cache_lag = cache_lag
+        self._ledger = ledger
         self._clock = clock
         self._archive = archive
         self._progress_of = progress_of
@@ -52,8 +47,8 @@ class Observer:
 
         Raises KubeError (a ConflictError when the cache is behind) if that fails but by a refusal.
         """
-        remembered = self._memory.recall(cached, self._clock.monotonic())
-        newest, unseen = self._cache_lag.look(cached)
+        remembered = self._ledger.memory.recall(cached, self._clock.monotonic())
+        newest, unseen = self._ledger.cache_lag.look(cached)
         job = TFJob(
             metadata=newest.metadata, spec=remembered.spec, status=newest.status, decode_error=cached.decode_error
         )

@@ -8,7 +8,7 @@ from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, ReplicaType
-from tfoperator.controller.observe.claim import matches
+from tfoperator.controller.ledger import matches
 from tfoperator.kube.errors import ConflictError
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 

@@ -28,7 +28,7 @@ from tfoperator.controller import (
     PlanOptions,
     SchedulingRules,
 )
-from tfoperator.controller.observe.priorities import PriorityClass, priorities_of
+from tfoperator.controller.observe.informers import PriorityClass, priorities_of
 from tfoperator.controller.pods import GangScheduler, PodGroup, decode_pod_group, gang_scheduler
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.objects import ObjectMeta, Pod, PodCondition, PodSpec, decode_pod

@@ -18,18 +18,20 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob, TFJobStatus
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kinds import ObjectKind, expectation_key
-from tfoperator.controller.observe.claim import Claimer, is_refused, matches
+from tfoperator.controller.ledger.claims import Claims, is_refused, matches
 from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen, seconds_between, whole_second
 from tfoperator.expectations import ExpectationKey, Expectations
+from tfoperator.informers import Lister, ObjectNotFound
 from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.objects import decode_partial
 from tfoperator.kube.resources import PODS
@@ -69,14 +71,17 @@ class CacheLag:
     def __init__(
         self,
         client: ApiClient,
-        claimer: Claimer,
+        claims: Claims,
+        caches: Mapping[ObjectKind, Lister[Any]],
+        *,
         expectations: Expectations,
         clock: Clock,
         all_calls: Callable[[Sequence[Callable[[], str]]], list[str]],
     ) -> None:
-        """`all_calls` makes calls in parallel and returns their results in order."""
+        """`caches` are those of what jobs own. `all_calls` makes calls in parallel, and returns what they return."""
         self._client = client
-        self._claimer = claimer
+        self._claims = claims
+        self._caches = caches
         self._expectations = expectations
         self._clock = clock
         self._all_calls = all_calls
@@ -157,6 +162,14 @@ class CacheLag:
         for action in actions:
             if isinstance(action, Create):
                 self._expectations.forget(_key(job, action))
+
+    def shows_alive(self, kind: ObjectKind, namespace: str, name: str, uid: str) -> bool:
+        """Whether the cache has this object, and knows nothing of its deletion."""
+        try:
+            meta = self._caches[kind].get(namespace, name).metadata
+        except (KeyError, ObjectNotFound):
+            return False
+        return bool(meta.uid == uid and meta.deletion_timestamp is None)
 
     def look(self, cached: TFJob) -> tuple[TFJob, Unseen]:
         """The job with the newest status known, and what was asked for on its behalf and is not seen yet.
@@ -264,7 +277,7 @@ class CacheLag:
         if not matches(meta.labels, job.metadata.name):
             # Without our labels no cache will ever show it, however long we wait.
             try:
-                self._claimer.release(job, PODS, meta, decode_partial)
+                self._claims.release(job, PODS, meta, decode_partial)
             except KubeError as error:
                 if not is_refused(error):
                     raise

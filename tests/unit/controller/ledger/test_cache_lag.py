@@ -9,7 +9,7 @@ from tests.support.fake_api import api_error
 from tests.support.restorable_api import RestorableApi
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobStatus
 from tfoperator.controller import StaleCache, is_older
-from tfoperator.controller.observe import CacheLag
+from tfoperator.controller.ledger import CacheLag
 from tfoperator.expectations import Expectations
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import PODS, SERVICES
@@ -17,7 +17,7 @@ from tfoperator.kube.resources import PODS, SERVICES
 
 def cache_lag() -> CacheLag:
     """One that is never asked to verify anything."""
-    return CacheLag(None, None, Expectations(), FakeClock(), list)  # type: ignore[arg-type]
+    return CacheLag(None, None, {}, expectations=Expectations(), clock=FakeClock(), all_calls=list)  # type: ignore[arg-type]
 
 
 def job(version: str = "10", phase: str = "") -> TFJob:

@@ -6,7 +6,7 @@ import msgspec
 
 from tfoperator.api.v1.types import ReplicaStatus, TFJob, TFJobStatus, decode_tfjob
 from tfoperator.controller import Comparison
-from tfoperator.controller.observe import JobMemory
+from tfoperator.controller.ledger import JobMemory
 
 
 def job(version: str = "10", generation: int = 1, phase: str = "") -> TFJob:

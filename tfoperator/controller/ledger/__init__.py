@@ -1,0 +1,49 @@
+"""What this process has done about jobs, and knows of them besides what the caches show.
+
+`JobMemory` has what must not be computed or said again, `CacheLag` how far the caches may be behind, and `Claims`
+changes whose an object is. Losing it with the process costs time, never correctness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tfoperator.base.clock import Clock
+from tfoperator.controller.kinds import ObjectKind
+from tfoperator.controller.ledger.cache_lag import CacheLag, StaleCache, is_older
+from tfoperator.controller.ledger.claims import Claims, is_refused, matches
+from tfoperator.controller.ledger.memory import JobMemory
+from tfoperator.expectations import Expectations
+from tfoperator.informers import Lister
+from tfoperator.kube.verbs import ApiClient
+
+__all__ = ["CacheLag", "Claims", "JobMemory", "Ledger", "StaleCache", "is_older", "is_refused", "matches"]
+
+
+class Ledger(NamedTuple):
+    """The ledger of one controller. Thread-safe."""
+
+    memory: JobMemory
+    cache_lag: CacheLag
+    claims: Claims
+
+    @classmethod
+    def of(
+        cls,
+        client: ApiClient,
+        caches: Mapping[ObjectKind, Lister[Any]],
+        *,
+        expectations: Expectations,
+        clock: Clock,
+        all_calls: Callable[[Sequence[Callable[[], str]]], list[str]],
+    ) -> Ledger:
+        """A ledger without entries. `caches` are those of what jobs own; `all_calls` makes calls in parallel."""
+        claims = Claims(client)
+        lag = CacheLag(client, claims, caches, expectations=expectations, clock=clock, all_calls=all_calls)
+        return cls(JobMemory(), lag, claims)
+
+    def forget(self, uid: str) -> None:
+        """Forget a job that is gone."""
+        self.memory.forget(uid)
+        self.cache_lag.forget(uid)

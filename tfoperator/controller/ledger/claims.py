@@ -1,0 +1,106 @@
+"""Changes whose an object is: adoption of orphans that carry a job's labels, release of objects that lost them.
+
+Ownership is a UID in an owner reference, never a name: a job that was deleted and made again under its old name must
+not inherit what the garbage collector is about to remove. An orphan that is to be adopted costs a live look at the job,
+as in Kubernetes' own controllers, for a job seen in a stale cache may be gone, and adopting for it would keep the
+orphan from whoever comes next.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from tfoperator.api import names
+from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.controller.pods import owner_reference
+from tfoperator.kube.errors import (
+    BadRequestError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    namespace_is_ending,
+)
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, decode_partial
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import ApiClient, Decoder
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+def matches(labels: Mapping[str, str], job_name: str) -> bool:
+    """Whether these labels are those of an object of the job of this name (in the same namespace)."""
+    try:
+        return labels[names.LABEL_JOB_NAME] == job_name and labels[names.LABEL_OPERATOR_NAME] == names.OPERATOR_NAME
+    except KeyError:
+        return False
+
+
+def is_refused(error: KubeError) -> bool:
+    """Whether the API server does not want a change of an object, which says nothing against other objects."""
+    return isinstance(error, ForbiddenError | InvalidError | BadRequestError) and not namespace_is_ending(error)
+
+
+class Claims:
+    """Adopts, releases and labels objects by API calls. Thread-safe."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    def can_adopt(self, job: TFJob) -> bool:
+        """Whether the job is still there and not being deleted: asks the API server."""
+        meta = job.metadata
+        try:
+            live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial)
+        except NotFoundError:
+            return False
+        return live.metadata.uid == meta.uid and live.metadata.deletion_timestamp is None
+
+    def adopt(self, job: TFJob, resource: Resource, orphan: ObjectMeta, decode: Decoder[T]) -> T | None:
+        """Make the job the orphan's controller; None if the orphan is gone. Raises ConflictError if it has changed."""
+        logger.info("adopting %s %s", resource.kind.lower(), orphan.key, extra={"job": job.metadata.key})
+        others = map(msgspec.to_builtins, orphan.owner_references)
+        return self._set_owners(resource, orphan, [*others, owner_reference(job)], decode)
+
+    def release(self, job: TFJob, resource: Resource, owned: ObjectMeta, decode: Decoder[Any]) -> None:
+        """Give up control of an object whose labels are no longer the job's."""
+        logger.info(
+            "releasing %s %s: its labels are no longer this job's",
+            resource.kind.lower(),
+            owned.key,
+            extra={"job": job.metadata.key},
+        )
+        others = (reference for reference in owned.owner_references if reference.uid != job.metadata.uid)
+        try:
+            self._set_owners(resource, owned, list(map(msgspec.to_builtins, others)), decode)
+        except InvalidError as error:
+            # It can't be changed, e.g. because it is being deleted: then it needs no release either.
+            logger.debug("not released: %s", error, extra={"job": job.metadata.key})
+
+    def label(self, job: TFJob, resource: Resource, owned: ObjectMeta) -> None:
+        """Give an object of the job the labels by which caches find it."""
+        logger.info("labelling %s %s", resource.kind.lower(), owned.key, extra={"job": job.metadata.key})
+        labels = {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: job.metadata.name}
+        change = {"metadata": {"uid": owned.uid, "labels": labels}}
+        self._client.patch(resource, owned.namespace, owned.name, change, decode_partial)
+
+    def _set_owners(
+        self, resource: Resource, meta: ObjectMeta, owners: list[dict[str, Any]], decode: Decoder[T]
+    ) -> T | None:
+        change = {
+            "metadata": {
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+                "ownerReferences": owners,
+            }
+        }
+        try:
+            return self._client.patch(resource, meta.namespace, meta.name, change, decode)
+        except NotFoundError:
+            return None
