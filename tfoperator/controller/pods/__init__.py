@@ -5,24 +5,32 @@ arguments, TF_CONFIG, membership in a gang. Pure: JSON-ready values that may sha
 options; nothing here knows what is in the cluster.
 """
 
-from tfoperator.controller.pods.accelerators import Accelerator
+from tfoperator.controller.pods.additions import Accelerator, ProgressAccess
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.gang import (
+    ANY,
     COSCHEDULING_POD_GROUPS,
     VOLCANO_POD_GROUPS,
+    AllowedNames,
     GangScheduler,
     PodGroup,
     PodGroupSpec,
+    SchedulingRules,
     decode_pod_group,
     gang_scheduler,
 )
 from tfoperator.controller.pods.manifests import CHIEF_TYPES, DesiredReplicas, ReplicaManifests, restarts_together
-from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, UNIQUE_NAMES, Naming, is_service_of, naming_in_use
-from tfoperator.controller.pods.network import network_in_use
+from tfoperator.controller.pods.naming import (
+    NAMINGS,
+    PLAIN_NAMES,
+    UNIQUE_NAMES,
+    Naming,
+    is_service_of,
+    naming_in_use,
+    network_in_use,
+)
 from tfoperator.controller.pods.options import DEFAULT_TENSORBOARD_IMAGE, PodOptions
-from tfoperator.controller.pods.progress import ProgressAccess
 from tfoperator.controller.pods.resources import Resources, pod_requests
-from tfoperator.controller.pods.scheduling_rules import ANY, AllowedNames, SchedulingRules
 from tfoperator.controller.pods.template import Template, TemplateError
 from tfoperator.controller.pods.tensorboard import tensorboard_deployment, tensorboard_service
 

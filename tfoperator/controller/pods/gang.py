@@ -2,15 +2,21 @@
 
 Two schedulers are known, as in the Go operator: Volcano, and every scheduler built with the coscheduling plugin of
 Kubernetes' scheduler-plugins. Each has a PodGroup resource of its own, and recognises a group's pods in its own way.
+
+The operator makes PodGroups with its own rights. A quota of pods by priority class, or an admission policy on pods,
+never sees what they name, so that the operator itself has to ask whether the job's namespace may have it: an
+administrator says which priority classes and queues that may be.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from tfoperator.api import names
+from tfoperator.api.problems import shown
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.v1.types import SchedulingPolicy, TFJob
 from tfoperator.controller.pods.template import Template
@@ -26,6 +32,15 @@ _COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 
 _NOT_COPIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 """Annotations that say something about the job's own manifest, which is wrong of any other object."""
+
+ANY = "*"
+"""In a list of names: every name, but for a system class."""
+
+_SYSTEM = "system-"
+"""How Kubernetes' own priority classes begin, whose pods push out everything else."""
+
+_POLICY = "spec.runPolicy.schedulingPolicy"
+_SHOWN = 10
 
 
 class PodGroupSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -169,6 +184,42 @@ def gang_scheduler(name: str) -> GangScheduler | None:
     return GangScheduler(name, COSCHEDULING_POD_GROUPS, admits=False)
 
 
+class AllowedNames(msgspec.Struct, frozen=True, rename="camel"):
+    """Names that jobs may use. A namespace in `namespaces` has that list of its own, instead of `default`."""
+
+    default: tuple[str, ...]
+    namespaces: dict[str, tuple[str, ...]] = {}
+
+    def of(self, namespace: str) -> tuple[str, ...]:
+        """The names that jobs of a namespace may use."""
+        return self.namespaces.get(namespace, self.default)
+
+
+class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
+    """What PodGroups may name: by default every queue, and every priority class that is not the system's."""
+
+    priority_classes: AllowedNames = AllowedNames((ANY,))
+    queues: AllowedNames = AllowedNames((ANY,))
+
+    def problems(
+        self, gang: GangScheduler, namespace: str, policy: SchedulingPolicy, current: PodGroupSpec | None
+    ) -> Iterator[str]:
+        """What of the policy a PodGroup may not be given; `current` is what the job's PodGroup asks for already.
+
+        What it has already, it keeps: it was allowed when the job started, or the operator did not ask yet.
+        """
+        if not gang.has_classes:
+            return
+        has = current or PodGroupSpec()
+        wanted = gang.spec(policy, 0, {})
+        name, allowed = wanted.priority_class_name, self.priority_classes.of(namespace)
+        if name != has.priority_class_name and not _allows(allowed, name, but=_SYSTEM):
+            yield _refusal("priorityClass", name, namespace, allowed, but=_SYSTEM)
+        name, allowed = wanted.queue, self.queues.of(namespace)
+        if name != has.queue and not _allows(allowed, name):
+            yield _refusal("queue", name, namespace, allowed)
+
+
 def _labels(job: TFJob) -> dict[str, str]:
     return {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: job.metadata.name}
 
@@ -196,3 +247,14 @@ def _same_quantity(one: str | int, other: str | int) -> bool:
         return parse_quantity(one) == parse_quantity(other)
     except ValueError:
         return False
+
+
+def _allows(allowed: tuple[str, ...], name: str, *, but: str = "") -> bool:
+    """Whether a name is listed, or any is that doesn't begin with `but`. To name nothing is always allowed."""
+    return not name or name in allowed or (ANY in allowed and not (but and name.startswith(but)))
+
+
+def _refusal(field: str, name: str, namespace: str, allowed: tuple[str, ...], *, but: str = "") -> str:
+    names = [f"any but {but}*" if one == ANY and but else one for one in allowed]
+    listed = ", ".join(names[:_SHOWN]) + (" and more" if len(names) > _SHOWN else "")
+    return f"{_POLICY}.{field}: {shown(name)} is not allowed in namespace {namespace}; allowed: {listed or 'none'}"

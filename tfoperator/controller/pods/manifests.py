@@ -14,16 +14,12 @@ from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
 from tfoperator.api.validation import MAX_REPLICAS
-from tfoperator.controller.pods.abbreviations import Abbreviations
-from tfoperator.controller.pods.accelerators import add_accelerators
+from tfoperator.controller.pods.additions import add_accelerators, give_access, mount_checkpoint
 from tfoperator.controller.pods.bodies import ReplicaBodies, job_service_body, pod_restart_policy
-from tfoperator.controller.pods.checkpoint import mount_checkpoint
-from tfoperator.controller.pods.cluster_arguments import ClusterArguments
+from tfoperator.controller.pods.cluster import TF_CONFIG, Abbreviations, ClusterArguments, TFConfig
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.options import PodOptions
-from tfoperator.controller.pods.progress import give_access
 from tfoperator.controller.pods.template import Template, TemplateError
-from tfoperator.controller.pods.tf_config import TF_CONFIG, TFConfig
 
 CHIEF_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER)
 """The types that lead a job; with neither, worker 0 does."""
@@ -210,13 +206,20 @@ class ReplicaManifests:
             if group.spec is None:
                 raise TemplateError(f"spec.tfReplicaSpecs[{group.type}]: must not be null")
             template = Template(group.type, self._with_template(group.type, group.spec))
-            add_accelerators(template, self._options.accelerators)
-            mount_checkpoint(template, self._job)
-            give_access(template, self._job, self._options.progress)
-            if self._gang is not None:
-                self._gang.add_member(template, self._job, group.type)
+            self._add_to(template, group.type)
             self._templates[group.type] = template
         return template
+
+    def _add_to(self, template: Template, replica_type: ReplicaType) -> None:
+        job, access, own = self._job, self._options.progress, self._job.spec.progress
+        if self._options.accelerators:
+            add_accelerators(template, self._options.accelerators)
+        if job.spec.checkpoint is not None:
+            mount_checkpoint(template, job.spec.checkpoint, job.metadata)
+        if access is not None and (access.for_all if own is None else own.enabled is not False):
+            give_access(template, access, job.metadata)
+        if self._gang is not None:
+            self._gang.add_member(template, job, replica_type)
 
     def _bodies_of(self, group: DesiredReplicas) -> ReplicaBodies:
         if group.type not in self._bodies:

@@ -1,8 +1,11 @@
-"""How a job's objects are called: as the Go operator calls them, or with a piece of the job's UID.
+"""How a job's objects are called, and by which headless services its replicas find each other.
 
-The choice is an operator's option, which may change while jobs run. Their names must not: a worker that is made anew
-has to find its parameter servers under the names that they have, and nothing may be made twice under two names. So a
-job keeps the naming of what it has, and only one that has nothing gets the option's.
+Names are those that the Go operator gives, or have a piece of the job's UID. There is one service for each replica, or
+one for the whole job. Both are options of the operator, which may change while jobs run. A job must keep what it has: a
+worker that is made again has to find its parameter servers under the names that they have, TF_CONFIG names hosts that
+only one kind of service makes, and nothing may be made twice under two names. Only a job that has nothing gets the
+options'. That the network is PerJob is recorded in the status; before the first status is written, or where an older
+CRD drops that field, the job's objects tell.
 """
 
 from __future__ import annotations
@@ -12,8 +15,11 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from tfoperator.api import names
-from tfoperator.api.v1.types import ReplicaType, TFJob
-from tfoperator.kube.objects import HasMetadata, ObjectMeta
+from tfoperator.api.templates import own_host_names
+from tfoperator.api.v1.types import Network, ReplicaType, TFJob
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, Pod, Service
+
+_NETWORKS = {network.value: network for network in Network}
 
 
 class Naming(msgspec.Struct, frozen=True):
@@ -79,3 +85,46 @@ def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
         if name == meta.name:
             return True
     return False
+
+
+def network_in_use(
+    job: TFJob, pods: Iterable[Pod], services: Iterable[Service], service_name: str, preferred: Network
+) -> Network:
+    """The network that the job was started with; what it asks for, else `preferred`, if it was not started.
+
+    `service_name` is what the service of the whole job is called. Services that belong to something else of the job are
+    not among `services`.
+    """
+    if job.status.network == Network.PER_JOB:
+        return Network.PER_JOB
+    for service in services:
+        if names.replica_of(service.metadata.labels) is not None:
+            return Network.PER_REPLICA
+        if service.metadata.name == service_name:
+            return Network.PER_JOB
+    for pod in pods:
+        replica = names.replica_of(pod.metadata.labels)
+        if replica is None:
+            continue
+        if pod.spec.subdomain != service_name:
+            return Network.PER_REPLICA
+        if not _has_own_host_name(job, replica[0]):
+            return Network.PER_JOB
+    if job.status.start_time is not None:
+        return Network.PER_REPLICA
+    return _network_of_new(job, preferred)
+
+
+def _network_of_new(job: TFJob, preferred: Network) -> Network:
+    """A job that says nothing itself keeps the host names of its templates, which PerJob would replace."""
+    own = _NETWORKS.get(job.spec.network or "")
+    if own is not None:
+        return own
+    if preferred is Network.PER_JOB and any(_has_own_host_name(job, key) for key in job.spec.tf_replica_specs):
+        return Network.PER_REPLICA
+    return preferred
+
+
+def _has_own_host_name(job: TFJob, replica_type: ReplicaType | str) -> bool:
+    spec = job.spec.tf_replica_specs.get(replica_type)
+    return spec is not None and bool(own_host_names(spec.template))

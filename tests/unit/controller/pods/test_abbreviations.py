@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hack.pod_environment import variables
 from tests.unit.controller.builders import label, make_job, planned
-from tfoperator.controller.pods.abbreviations import Abbreviations
+from tfoperator.controller.pods.cluster import Abbreviations
 from tfoperator.local.node.expansion import expand
 
 HOSTS = [f"mnist-worker-{index}.mnist.ns.svc:2222" for index in range(1000)]

@@ -10,7 +10,7 @@ from tests.unit.controller.builders import label, make_job, planned
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.plan import PlanOptions
 from tfoperator.controller.pods import Naming
-from tfoperator.controller.pods.tf_config import TFConfig
+from tfoperator.controller.pods.cluster import TFConfig
 
 
 def tf_configs(replicas: dict[str, Any], options: PlanOptions | None = None, **spec: Any) -> dict[str, str | None]:

@@ -1,0 +1,206 @@
+"""What is added to a template: an administrator's accelerators, the job's checkpoint volume, access to report progress.
+
+*Accelerators.* Drivers and their libraries may lie on the nodes and not in the images. Whoever runs the cluster knows
+where; whoever trains should not have to say it in every job.
+
+*The checkpoint's* directory goes by the job's namespace and name, not by its UID: a job that failed for good is
+submitted again under its name, and finding its last checkpoint then is what checkpoints are for.
+
+*Progress* is reported by means of three variables and two files. The authorities to trust come to a pod as an
+annotation of its own, which a volume shows as a file. A ConfigMap would need the right to write ConfigMaps in every
+namespace, somebody who deletes them, and a watch. The token is one of the pod's own service account, for this job's
+reports alone: with it nobody can ask an API server for anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
+from tfoperator.api.progress_names import (
+    ANNOTATION_PROGRESS_CA,
+    CA_FILE,
+    CA_VARIABLE,
+    PROGRESS_MOUNT_PATH,
+    PROGRESS_VOLUME,
+    TOKEN_FILE,
+    TOKEN_SECONDS,
+    TOKEN_VARIABLE,
+    URL_VARIABLE,
+    status_path,
+    token_audience,
+)
+from tfoperator.api.quantity import parse_quantity
+from tfoperator.api.templates import template_dict
+from tfoperator.api.v1.types import Checkpoint
+from tfoperator.controller.pods.template import Template, TemplateError, list_of_objects
+from tfoperator.kube.objects import ObjectMeta
+
+_Objects = Sequence[dict[str, Any]]
+
+
+class Accelerator(msgspec.Struct, frozen=True, rename="camel"):
+    """What goes with one resource, each as in a pod's spec; checked when the configuration is read."""
+
+    volumes: tuple[dict[str, Any], ...] = ()
+    volume_mounts: tuple[dict[str, Any], ...] = ()
+    env: tuple[dict[str, Any], ...] = ()
+
+
+def add_accelerators(template: Template, accelerators: Mapping[str, Accelerator]) -> None:
+    """Add to the template's containers, init containers too, that request or limit a resource in `accelerators`.
+
+    What the template itself says stays: its volume of a name, its mount at a path, its variable of a name. Ours come
+    first among the variables, so that the template's may refer to them. Raises TemplateError for a template of the
+    wrong shape.
+    """
+    used: dict[str, Accelerator] = {}
+    groups = {}
+    for group in ("initContainers", "containers"):
+        path = f"{template.path}.spec.{group}"
+        containers = list_of_objects(template.spec.get(group), path)
+        groups[group] = [
+            _with_accelerators(container, accelerators, used, f"{path}[{position}]")
+            for position, container in enumerate(containers)
+        ]
+    if not used:
+        return
+    template.use_containers(groups["containers"])
+    own = list_of_objects(template.spec.get("volumes"), f"{template.path}.spec.volumes")
+    volumes = _joined(own, (one.volumes for one in used.values()), "name")
+    template.spec = template.spec | {"volumes": volumes}
+    if groups["initContainers"]:
+        template.spec = template.spec | {"initContainers": groups["initContainers"]}
+
+
+def _with_accelerators(
+    container: dict[str, Any], accelerators: Mapping[str, Accelerator], used: dict[str, Accelerator], path: str
+) -> dict[str, Any]:
+    """The container with what its accelerators need; those are added to `used`."""
+    wanted = {name: one for name, one in accelerators.items() if _asks_for(container, name)}
+    if not wanted:
+        return container
+    used |= wanted
+    env = list_of_objects(container.get("env"), f"{path}.env")
+    mounts = list_of_objects(container.get("volumeMounts"), f"{path}.volumeMounts")
+    ours = _joined(env, (one.env for one in wanted.values()), "name")[len(env) :]
+    return container | {
+        "env": [*ours, *env],
+        "volumeMounts": _joined(mounts, (one.volume_mounts for one in wanted.values()), "mountPath"),
+    }
+
+
+def _asks_for(container: dict[str, Any], resource: str) -> bool:
+    resources = container.get("resources")
+    if not isinstance(resources, dict):
+        return False
+    amounts = (resources.get("limits"), resources.get("requests"))
+    return any(isinstance(amount, dict) and _is_some(amount.get(resource)) for amount in amounts)
+
+
+def _is_some(amount: object) -> bool:
+    """Whether it is a quantity beyond 0, however that is written. What is none is for the API server to refuse."""
+    try:
+        return parse_quantity(amount) > 0
+    except ValueError:
+        return False
+
+
+def _joined(own: _Objects, more: Any, key: str) -> list[dict[str, Any]]:
+    """Our own, then those of `more` whose `key` is new."""
+    result = list(own)
+    seen = {_place(item.get(key)) for item in own}
+    for item in (item for group in more for item in group):
+        if _place(item[key]) not in seen:
+            seen.add(_place(item[key]))
+            result.append(item)
+    return result
+
+
+def _place(value: object) -> str:
+    # A path may end in a slash, a name can't.
+    return str(value).rstrip("/")
+
+
+def mount_checkpoint(template: Template, checkpoint: Checkpoint, job: ObjectMeta) -> None:
+    """Add one volume for all replicas to a template, with a directory of the job's own in its training container.
+
+    Raises TemplateError if the template has another use for the volume's name or the mount's place.
+    """
+    try:
+        source = template_dict(checkpoint.volume)
+    except msgspec.ValidationError:
+        raise TemplateError("spec.checkpoint.volume: must be an object") from None
+    path = f"{template.path}.spec.volumes"
+    volumes = list_of_objects(template.spec.get("volumes"), path)
+    if any(volume.get("name") == CHECKPOINT_VOLUME for volume in volumes):
+        raise TemplateError(f"{path}: must not have a volume named {CHECKPOINT_VOLUME}: that is spec.checkpoint's")
+    mounts = template.list_of_objects("volumeMounts")
+    for mount in mounts:
+        if str(mount.get("mountPath")).rstrip("/") == checkpoint.mount_path.rstrip("/"):
+            raise TemplateError(
+                f"spec.checkpoint.mountPath: {checkpoint.mount_path} is where {template.path} mounts volume "
+                f"{mount.get('name')}"
+            )
+    mount = {
+        "name": CHECKPOINT_VOLUME,
+        "mountPath": checkpoint.mount_path,
+        "subPath": f"{job.namespace}/{job.name}",
+    }
+    template.spec = template.spec | {"volumes": [*volumes, source | {"name": CHECKPOINT_VOLUME}]}
+    template.set_env(CHECKPOINT_VARIABLE, checkpoint.mount_path)
+    template.change_container(volumeMounts=[*mounts, mount])
+
+
+class ProgressAccess(msgspec.Struct, frozen=True):
+    """How pods reach the progress server: `url` is what its URLs begin with, `authorities` (PEM) whom to trust.
+
+    With `for_all` jobs take part that don't say whether they want to.
+    """
+
+    url: str
+    authorities: str
+    for_all: bool = False
+
+
+def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> None:
+    """Add the volume, its mount and the variables by which programs report to the training container.
+
+    A template that names a server of its own is left as it is. Raises TemplateError if the template has another use for
+    the volume's name or the mount's place.
+    """
+    if any(variable.get("name") == URL_VARIABLE for variable in template.env):
+        return
+    path = f"{template.path}.spec.volumes"
+    volumes = list_of_objects(template.spec.get("volumes"), path)
+    if any(volume.get("name") == PROGRESS_VOLUME for volume in volumes):
+        raise TemplateError(f"{path}: must not have a volume named {PROGRESS_VOLUME}: that is for spec.progress")
+    mounts = template.list_of_objects("volumeMounts")
+    for mount in mounts:
+        if str(mount.get("mountPath")).rstrip("/") == PROGRESS_MOUNT_PATH:
+            raise TemplateError(
+                f"spec.progress: {PROGRESS_MOUNT_PATH} is where {template.path} mounts volume {mount.get('name')}"
+            )
+    token = {
+        "audience": token_audience(job.namespace, job.name),
+        "expirationSeconds": TOKEN_SECONDS,
+        "path": TOKEN_FILE,
+    }
+    authorities = {"fieldPath": f"metadata.annotations['{ANNOTATION_PROGRESS_CA}']"}
+    sources = [
+        {"serviceAccountToken": token},
+        {"downwardAPI": {"items": [{"path": CA_FILE, "fieldRef": authorities}]}},
+    ]
+    template.spec = template.spec | {
+        "volumes": [*volumes, {"name": PROGRESS_VOLUME, "projected": {"sources": sources}}]
+    }
+    template.annotations = template.annotations | {ANNOTATION_PROGRESS_CA: access.authorities}
+    template.set_env(URL_VARIABLE, access.url + status_path(job.namespace, job.name))
+    template.set_env(CA_VARIABLE, f"{PROGRESS_MOUNT_PATH}/{CA_FILE}")
+    template.set_env(TOKEN_VARIABLE, f"{PROGRESS_MOUNT_PATH}/{TOKEN_FILE}")
+    template.change_container(
+        volumeMounts=[*mounts, {"name": PROGRESS_VOLUME, "mountPath": PROGRESS_MOUNT_PATH, "readOnly": True}]
+    )

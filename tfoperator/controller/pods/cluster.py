@@ -1,0 +1,168 @@
+"""What replicas are told of each other: TF_CONFIG, arguments for programs that know nothing of it, and both in short.
+
+The cluster is the same for every replica and grows with their number, so it is rendered once per plan and only the
+task differs: N replicas cost O(N), where rendering it per pod costs O(N^2).
+
+What a job's pods say of each other grows with the square of their number: 45 MB for 1000 workers of one service, of
+which nearly all is one host name with another number in it. What stands between two numbers becomes a variable of its
+own, to which the list refers; the kubelet puts one into the other before the program starts, also in arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from tfoperator.api.v1.types import ReplicaType
+
+TF_CONFIG = "TF_CONFIG"
+"""The name of the variable."""
+
+_encode = msgspec.json.Encoder().encode
+
+_LONG = 4096
+"""Characters of the longest list that is not abbreviated: 35 to 145 replicas, by the length of their names. A person
+who looks at such a pod reads what the program does, and the pod is not much larger for it."""
+
+_SHORT = 10
+"""What has fewer characters is hardly longer than a reference to it."""
+
+
+class Abbreviations:
+    """The variables of one job, by which its lists of hosts are short. Not thread-safe.
+
+    They are called `name` (as short as can be, for they stand between any two hosts), and where that is in `taken` or
+    there are several, `name` with more underscores.
+    """
+
+    def __init__(self, taken: Collection[str] = (), name: str = "_") -> None:
+        self._taken = taken
+        self._name = name
+        self._values: dict[str, str] = {}
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Names and values, which refer to nothing; they have to come before whatever was joined."""
+        return self._values
+
+    def join(self, texts: Sequence[str], glue: str) -> str:
+        """`glue.join(texts)` once references are replaced; with references if that is long."""
+        whole = glue.join(texts)
+        if len(whole) <= _LONG or "$" in whole:
+            return whole
+        start = _common_start(texts)
+        rests = [text.removeprefix(start) for text in texts]
+        end = _common_start([rest[::-1] for rest in rests])[::-1]
+        between = f"{end}{glue}{start}"
+        if len(between) < _SHORT:
+            return whole
+        return f"{start}{self._reference(between).join(rest.removesuffix(end) for rest in rests)}{end}"
+
+    def _reference(self, value: str) -> str:
+        name = next((name for name, known in self._values.items() if known == value), None)
+        if name is None:
+            name = self._name
+            while name in self._taken or name in self._values:
+                name += "_"
+            self._values[name] = value
+        return f"$({name})"
+
+
+class TFConfig:
+    """Renders TF_CONFIG for the replicas of one job.
+
+    `hosts` are the `host:port` of every replica by type, in index order. Types are spelled in lower case (`chief`,
+    `master`, `ps`, `worker`, `evaluator`) and sorted, as the Go operator's encoder does.
+
+    `sparse` is the variant for dynamic workers: a process is told only of those it must know at its start, so that
+    workers can come and go without the others being restarted. A worker sees itself, every PS and the chief; the
+    chief itself, every PS; a PS itself; an evaluator the chief. (The Go operator leaves the chief out of it, which
+    no chief-based training loop survives.)
+
+    With `abbreviations` what is rendered may refer to their variables.
+    """
+
+    def __init__(
+        self,
+        hosts: Mapping[ReplicaType, Sequence[str]],
+        *,
+        sparse: bool,
+        evaluator_in_cluster: bool = True,
+        abbreviations: Abbreviations | None = None,
+    ) -> None:
+        self._hosts = {replica_type.lower(): list(listed) for replica_type, listed in sorted(hosts.items()) if listed}
+        self._sparse = sparse
+        if not evaluator_in_cluster:
+            self._hosts.pop(ReplicaType.EVALUATOR.lower(), None)
+        self._cluster = "" if sparse else _whole_cluster(self._hosts, abbreviations)
+
+    def render(self, replica_type: ReplicaType, index: int) -> str:
+        """The JSON text for one replica."""
+        task = f'{{"type":"{replica_type.lower()}","index":{index}}}'
+        if self._sparse:
+            return f'{{"cluster":{self._sparse_cluster(replica_type, index)},"task":{task}}}'
+        return f'{{"cluster":{self._cluster},"task":{task},"environment":"cloud"}}'
+
+    def _sparse_cluster(self, replica_type: ReplicaType, index: int) -> str:
+        task = replica_type.lower()
+        # A missing type is spelled as empty for the two that the Go operator always names.
+        cluster: dict[str, object] = {"worker": {}, "ps": []}
+        if replica_type is ReplicaType.PS:
+            cluster["ps"] = self._hosts[task][index : index + 1]
+        else:
+            for chief in (ReplicaType.CHIEF.lower(), ReplicaType.MASTER.lower()):
+                if chief in self._hosts:
+                    cluster[chief] = self._hosts[chief]
+            if replica_type is not ReplicaType.EVALUATOR:
+                cluster["ps"] = self._hosts.get(ReplicaType.PS.lower(), [])
+        if replica_type is ReplicaType.WORKER:
+            cluster["worker"] = {str(index): self._hosts[task][index]}
+        return _encode(cluster).decode()
+
+
+class ClusterArguments:
+    """Renders `--ps_hosts --worker_hosts --job_name --task_index` for the replicas of one job.
+
+    The v1alpha2 design gave every replica these, and programs in the style of TensorFlow 1 still want them.
+
+    `hosts` are the `host:port` of every replica by type, in index order. Each type that has replicas gets an argument
+    `--{type}_hosts`; a type without any gets none, for a parser would make one host without name of an empty list.
+    Dynamic workers get the workers that there are now: an index means a position in the whole list.
+    With `abbreviations` what is rendered may refer to their variables.
+    """
+
+    def __init__(
+        self,
+        hosts: Mapping[ReplicaType, Sequence[str]],
+        *,
+        evaluator_in_cluster: bool = True,
+        abbreviations: Abbreviations | None = None,
+    ) -> None:
+        join = ",".join if abbreviations is None else partial(abbreviations.join, glue=",")
+        self._hosts = tuple(
+            f"--{replica_type.lower()}_hosts={join(listed)}"
+            for replica_type, listed in sorted(hosts.items())
+            if listed and (evaluator_in_cluster or replica_type is not ReplicaType.EVALUATOR)
+        )
+
+    def render(self, replica_type: ReplicaType, index: int) -> tuple[str, ...]:
+        """The arguments of one replica."""
+        return (*self._hosts, f"--job_name={replica_type.lower()}", f"--task_index={index}")
+
+
+def _whole_cluster(hosts: Mapping[str, Sequence[str]], abbreviations: Abbreviations | None) -> str:
+    if abbreviations is None:
+        return _encode(dict(sorted(hosts.items()))).decode()
+    members = []
+    for task, listed in sorted(hosts.items()):
+        joined = abbreviations.join([_encode(host).decode()[1:-1] for host in listed], glue='","')
+        members.append(f'"{task}":["{joined}"]')
+    return f"{{{','.join(members)}}}"
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    first, last = min(texts), max(texts)
+    differs = (position for position, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    return first[: next(differs, len(first))]
