@@ -113,6 +113,14 @@ def job_labels(job_name: str) -> dict[str, str]:
     return {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: job_name}
 
 
+def has_job_labels(labels: Mapping[str, str], job_name: str) -> bool:
+    """Whether these labels are those of an object of the job of this name (in the same namespace)."""
+    try:
+        return labels[LABEL_JOB_NAME] == job_name and labels[LABEL_OPERATOR_NAME] == OPERATOR_NAME
+    except KeyError:
+        return False
+
+
 def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_master: bool) -> dict[str, str]:
     """The labels of a replica's pod; its service has the same without the role (`is_master=False`)."""
     of_replica = {LABEL_REPLICA_TYPE: _LOWER_BY_TYPE[replica_type], LABEL_REPLICA_INDEX: str(index)}

@@ -27,7 +27,6 @@ from tfoperator.controller.execute import (
 from tfoperator.controller.kinds import RESOURCES
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.observe import (
-    Claimer,
     ControllerInformers,
     JobHandler,
     Observer,
@@ -106,10 +105,8 @@ class TFJobController:
         self._ledger = ledger = Ledger.of(
             client, informers.owned, expectations=expectations, clock=self._clock, all_calls=self._pool.all
         )
-        self._claimer = Claimer(informers, ledger.claims)
         self._observer = Observer(
             informers,
-            claimer=self._claimer,
             ledger=ledger,
             clock=self._clock,
             archive=archive,
@@ -181,7 +178,7 @@ class TFJobController:
 
     def is_settled(self, job: TFJob) -> bool:
         """Whether the last sync of a job left nothing to do, and the caches show nothing new of what it saw."""
-        return self._ledger.memory.settled(job.metadata.uid) == self._claimer.versions(job)
+        return self._ledger.memory.settled(job.metadata.uid) == self._observer.versions(job)
 
     # Work.
 

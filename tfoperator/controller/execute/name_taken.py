@@ -13,7 +13,7 @@ from tfoperator.api import names
 from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.execute.outcome import Applied, Result
-from tfoperator.controller.ledger import Claims, matches
+from tfoperator.controller.ledger import Claims
 from tfoperator.controller.plan import Create, seconds_between
 from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.objects import ObjectMeta, decode_partial, timestamp
@@ -40,7 +40,7 @@ def found_instead(
         return Applied(wanted, Result.LEAVING)
     if meta.deletion_timestamp is not None:
         return Applied(wanted, Result.LEAVING, message=_late(resource, meta, meta.deletion_timestamp, now))
-    matching = matches(meta.labels, job.metadata.name)
+    matching = names.has_job_labels(meta.labels, job.metadata.name)
     if meta.controller is not None and meta.controller.uid == job.metadata.uid:
         if matching and _stands_for_the_same(meta.labels, labels):
             return Applied(wanted, Result.OURS)

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.ledger.cache_lag import CacheLag, StaleCache, is_older
-from tfoperator.controller.ledger.claims import Claims, is_refused, matches
+from tfoperator.controller.ledger.claims import Claims, is_refused
 from tfoperator.controller.ledger.memory import JobMemory
 from tfoperator.expectations import Expectations
 from tfoperator.informers import Lister
 from tfoperator.kube.verbs import ApiClient
 
-__all__ = ["CacheLag", "Claims", "JobMemory", "Ledger", "StaleCache", "is_older", "is_refused", "matches"]
+__all__ = ["CacheLag", "Claims", "JobMemory", "Ledger", "StaleCache", "is_older", "is_refused"]
 
 
 class Ledger(NamedTuple):

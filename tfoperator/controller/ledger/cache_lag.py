@@ -25,10 +25,11 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.names import has_job_labels
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob, TFJobStatus
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kinds import ObjectKind, expectation_key
-from tfoperator.controller.ledger.claims import Claims, is_refused, matches
+from tfoperator.controller.ledger.claims import Claims, is_refused
 from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen, seconds_between, whole_second
 from tfoperator.expectations import ExpectationKey, Expectations
 from tfoperator.informers import Lister, ObjectNotFound
@@ -194,8 +195,8 @@ class CacheLag:
             if not stale or is_older(meta.resource_version, written.cached_version):
                 del self._written[meta.uid]
                 return cached
-        meta = msgspec.structs.replace(meta, resource_version=written.version)
-        return msgspec.structs.replace(cached, metadata=meta, status=written.status)
+        newest = msgspec.structs.replace(meta, resource_version=written.version)
+        return msgspec.structs.replace(cached, metadata=newest, status=written.status)
 
     def _unseen(self, uid: str) -> Unseen:
         outstanding = self._expectations.outstanding(uid)
@@ -237,8 +238,7 @@ class CacheLag:
         if not unknown and not (doubtful and plan.changes_objects):
             return
         seen = {pod.metadata.uid for pod in observed.pods}
-        calls: list[Callable[[], str]] = [partial(self._is_there, job, name, seen) for name in unknown]
-        calls.append(partial(self._has_changed, job))
+        calls = [*(partial(self._is_there, job, name, seen) for name in unknown), partial(self._has_changed, job)]
         missed = [what for what in self._all_calls(calls) if what]
         if missed:
             raise StaleCache(f"{missed[0]}, but the cache does not show it yet")
@@ -274,7 +274,7 @@ class CacheLag:
         if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in seen:
             # If the cache shows it, then not as this replica: its labels were changed.
             return ""
-        if not matches(meta.labels, job.metadata.name):
+        if not has_job_labels(meta.labels, job.metadata.name):
             # Without our labels no cache will ever show it, however long we wait.
             try:
                 self._claims.release(job, PODS, meta, decode_partial)

@@ -9,7 +9,6 @@ orphan from whoever comes next.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,14 +31,6 @@ from tfoperator.kube.verbs import ApiClient, Decoder
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=HasMetadata)
-
-
-def matches(labels: Mapping[str, str], job_name: str) -> bool:
-    """Whether these labels are those of an object of the job of this name (in the same namespace)."""
-    try:
-        return labels[names.LABEL_JOB_NAME] == job_name and labels[names.LABEL_OPERATOR_NAME] == names.OPERATOR_NAME
-    except KeyError:
-        return False
 
 
 def is_refused(error: KubeError) -> bool:

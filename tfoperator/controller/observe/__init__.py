@@ -3,9 +3,8 @@
 `connect` turns watch events into keys; `Observer` puts together what the caches show and what the ledger has.
 """
 
-from tfoperator.controller.observe.claim import Claimer, versions_of
 from tfoperator.controller.observe.handlers import JobHandler, connect
 from tfoperator.controller.observe.informers import ControllerInformers
-from tfoperator.controller.observe.observer import Observer
+from tfoperator.controller.observe.observer import Observer, versions_of
 
-__all__ = ["Claimer", "ControllerInformers", "JobHandler", "Observer", "connect", "versions_of"]
+__all__ = ["ControllerInformers", "JobHandler", "Observer", "connect", "versions_of"]

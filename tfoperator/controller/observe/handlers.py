@@ -14,7 +14,6 @@ import msgspec
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kinds import OwnedKind, expectation_key
-from tfoperator.controller.ledger import matches
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.expectations import Expectations
 from tfoperator.informers import InformerGroup, Lister, ObjectNotFound
@@ -157,7 +156,7 @@ class OwnedObjectHandler(Generic[T]):
         except ObjectNotFound:
             # Its own arrival will queue it.
             return
-        if matches(meta.labels, name) if owner is None else (of_any_uid or owner.uid == job.metadata.uid):
+        if names.has_job_labels(meta.labels, name) if owner is None else (of_any_uid or owner.uid == job.metadata.uid):
             enqueue = self._enqueue_urgent if urgent else self._enqueue
             enqueue(job.metadata.key)
 

@@ -1,16 +1,132 @@
-"""Looks at one job: what the caches show, what is remembered, and what the caches do not show yet, as one value."""
+"""Looks at one job: what the caches show, what is remembered, and what the caches do not show yet, as one value.
+
+A job's are the objects that it controls, and orphans that carry its labels; `Claims` adopts or releases where labels
+and owners disagree. What the API server refuses of that (a policy, mostly) is reported and tried again; the job goes on
+without the object.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
 
+from tfoperator.api import names
 from tfoperator.api.v1.types import TFJob, TrainingProgress
 from tfoperator.base.clock import Clock
 from tfoperator.controller.collaborators import NO_WITNESSES, PodArchive, PodWitnesses
-from tfoperator.controller.ledger import Ledger
-from tfoperator.controller.observe.claim import Claimer
+from tfoperator.controller.ledger import Claims, Ledger, is_refused
 from tfoperator.controller.observe.informers import ControllerInformers, priorities_of
 from tfoperator.controller.plan import Observed, UnkeptLogs
+from tfoperator.controller.pods import PodGroup, decode_pod_group, is_service_of
+from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.objects import (
+    Deployment,
+    HasMetadata,
+    ObjectMeta,
+    Pod,
+    Service,
+    decode_deployment,
+    decode_pod,
+    decode_service,
+)
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from tfoperator.kube.verbs import Decoder
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+def versions_of(job: TFJob, owned: Iterable[HasMetadata]) -> frozenset[str]:
+    """By what a later look tells whether any of these has changed: no two states of any objects share a version."""
+    return frozenset([job.metadata.resource_version, *[one.metadata.resource_version for one in owned]])
+
+
+def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
+    """Whether the operator gives objects of this kind such a name; pods count by their labels alone.
+
+    Somebody's own services and deployments may carry a job's labels: `kubectl expose` copies a pod's.
+    """
+    if resource == SERVICES:
+        return is_service_of(job, orphan)
+    return resource != DEPLOYMENTS or orphan.name == names.tensorboard_name(job.metadata.name)
+
+
+class Claimed(NamedTuple):
+    """What a job controls; of PodGroups only the one that has the job's name.
+
+    `refused` has by object why it could not be adopted or released.
+    """
+
+    pods: tuple[Pod, ...]
+    services: tuple[Service, ...]
+    deployments: tuple[Deployment, ...]
+    pod_group: PodGroup | None
+    refused: Mapping[str, str]
+
+
+class Claimer:
+    """Finds a job's objects in the caches, and has them adopted or released where labels and owners disagree."""
+
+    def __init__(self, informers: ControllerInformers, claims: Claims) -> None:
+        self._claims = claims
+        self._listers = informers.owned
+        self._gang = informers.gang
+
+    def claim(self, job: TFJob) -> Claimed:
+        """What the job controls. Without orphans or strays this makes no API call.
+
+        Raises KubeError (a ConflictError when the cache is behind) if an adoption or release fails but by a refusal.
+        """
+        refused: dict[str, str] = {}
+        listers = self._listers
+        return Claimed(
+            self._claim(job, PODS, listers["pods"], decode_pod, refused),
+            self._claim(job, SERVICES, listers["services"], decode_service, refused),
+            self._claim(job, DEPLOYMENTS, listers["deployments"], decode_deployment, refused),
+            self._claim_pod_group(job, refused),
+            refused,
+        )
+
+    def versions(self, job: TFJob) -> frozenset[str]:
+        """The versions of the job and of all that it controls, as the caches show them."""
+        uid = job.metadata.uid
+        owned = [one for lister in self._listers.values() for one in lister.by_index(CONTROLLER_UID_INDEX, uid)]
+        return versions_of(job, owned)
+
+    def _claim_pod_group(self, job: TFJob, refused: dict[str, str]) -> PodGroup | None:
+        if self._gang is None:
+            return None
+        found = self._claim(job, self._gang.pod_groups, self._listers["podgroups"], decode_pod_group, refused)
+        return next((one for one in found if one.metadata.name == job.metadata.name), None)
+
+    def _claim(
+        self, job: TFJob, resource: Resource, lister: Lister[T], decode: Decoder[T], refused: dict[str, str]
+    ) -> tuple[T, ...]:
+        meta = job.metadata
+        claimed: list[T] = []
+        for owned in lister.by_index(CONTROLLER_UID_INDEX, meta.uid):
+            if owned.metadata.namespace != meta.namespace:
+                # Whoever has learnt the UID may write it anywhere, and be believed until the garbage collector comes.
+                continue
+            if names.has_job_labels(owned.metadata.labels, meta.name):
+                claimed.append(owned)
+            else:
+                with _noting(refused, resource, owned.metadata, "lacks labels of its job: not released"):
+                    self._claims.release(job, resource, owned.metadata, decode)
+        orphans = [
+            orphan
+            for orphan in lister.by_index(ORPHANS_INDEX, meta.namespace)
+            if names.has_job_labels(orphan.metadata.labels, meta.name)
+            and orphan.metadata.deletion_timestamp is None
+            and _has_a_name_of(job, resource, orphan.metadata)
+        ]
+        if orphans and self._claims.can_adopt(job):
+            for orphan in orphans:
+                with _noting(refused, resource, orphan.metadata, "is labelled as one of this job: not adopted"):
+                    adopted = self._claims.adopt(job, resource, orphan.metadata, decode)
+                    claimed += [] if adopted is None else [adopted]
+        return tuple(claimed)
 
 
 class Observer:
@@ -20,7 +136,6 @@ class Observer:
         self,
         informers: ControllerInformers,
         *,
-        claimer: Claimer,
         ledger: Ledger,
         clock: Clock,
         archive: PodArchive | None = None,
@@ -32,7 +147,7 @@ class Observer:
 
         `server_load` says how busy the API server is, from 0 to 1.
         """
-        self._claimer = claimer
+        self._claimer = Claimer(informers, ledger.claims)
         self._ledger = ledger
         self._clock = clock
         self._archive = archive
@@ -81,3 +196,19 @@ class Observer:
             status_waited=remembered.status_waited,
             refused=claimed.refused,
         )
+
+    def versions(self, job: TFJob) -> frozenset[str]:
+        """The versions of the job and of all that it controls, as the caches show them."""
+        return self._claimer.versions(job)
+
+
+@contextmanager
+def _noting(refused: dict[str, str], resource: Resource, meta: ObjectMeta, what: str) -> Iterator[None]:
+    """Note under the object's name why the API server refuses to change it. Raises every other error."""
+    try:
+        yield
+    except KubeError as error:
+        if not is_refused(error):
+            raise
+        name = f"{resource.kind} {meta.key}"
+        refused[name] = f"{name} {what}, and the job goes on without it: {error}"

@@ -8,7 +8,6 @@ from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, ReplicaType
-from tfoperator.controller.ledger import matches
 from tfoperator.kube.errors import ConflictError
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 
@@ -188,6 +187,6 @@ def test_a_service_of_another_replicas_name_is_not_adopted_in_its_place(harness:
 
 
 def test_labels_match_by_operator_and_job() -> None:
-    assert matches(LABELS, "job")
-    assert not matches(LABELS, "job2")
-    assert not matches({}, "job")
+    assert names.has_job_labels(LABELS, "job")
+    assert not names.has_job_labels(LABELS, "job2")
+    assert not names.has_job_labels({}, "job")
