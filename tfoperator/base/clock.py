@@ -3,6 +3,8 @@
 Waiting is expressed as "until this condition is notified or this *deadline* passes", never as "for this long":
 a deadline stays right when the clock moves between computing it and starting to wait, which is what makes a
 virtual clock free of races.
+
+Timestamps of others may be missing, naive, in the future or absurd: what is computed of them here never raises.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 logger = logging.getLogger(__name__)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(Protocol):
@@ -143,3 +147,22 @@ class Repetition:
                 logger.exception("%s failed unexpectedly", self._thread.name)
             if self._stop.wait(self._clock, self._seconds if pause is None else pause):
                 return
+
+
+def seconds_between(earlier: datetime, later: datetime) -> float:
+    """Seconds from `earlier` to `later`, negative if they are the other way round. A naive time counts as UTC."""
+    return (_aware(later) - _aware(earlier)).total_seconds()
+
+
+def epoch_seconds(moment: datetime | None) -> float:
+    """Seconds since 1970 as a sort key; a missing time sorts as 1970."""
+    return 0.0 if moment is None else seconds_between(_EPOCH, moment)
+
+
+def whole_second(moment: datetime) -> datetime:
+    """The moment as a status records it: UTC, cut to the second, since Kubernetes' times have no fractions."""
+    return _aware(moment).astimezone(UTC).replace(microsecond=0)
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -33,7 +33,6 @@ from tfoperator.controller.plan import (
     PlannedEvent,
     PlanOptions,
     is_managed_by_others,
-    new_line,
     plan,
 )
 from tfoperator.controller.pods import (
@@ -98,7 +97,6 @@ __all__ = [
     "gang_scheduler",
     "is_managed_by_others",
     "is_older",
-    "new_line",
     "plan",
     "status_patch",
 ]

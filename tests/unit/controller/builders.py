@@ -14,7 +14,7 @@ from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS, j
 from tfoperator.api.v1.types import ConditionType, JobCondition, ReplicaType, TFJob, TFJobStatus, decode_tfjob
 from tfoperator.controller import Action, Create, Delete, Observed, OwnedKind, Patch, Plan, PlanOptions, plan
 from tfoperator.controller.plan import ReplicaId
-from tfoperator.controller.plan.status.conditions import find_condition
+from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.kube.objects import (
     ContainerState,
     ContainerStateTerminated,

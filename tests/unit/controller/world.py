@@ -20,8 +20,8 @@ from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import ConditionType, ReplicaProgress, ReplicaType, TFJob, TrainingProgress
 from tfoperator.controller import Action, Create, Delete, DeleteReason, Observed, Patch, Plan, PlanOptions
 from tfoperator.controller.plan import TakeStacks
+from tfoperator.controller.plan.conditions import find_condition, is_finished
 from tfoperator.controller.plan.restart import job_restarts_before
-from tfoperator.controller.plan.status.conditions import find_condition, is_finished
 from tfoperator.controller.pods import restarts_together
 from tfoperator.kube.objects import (
     ContainerState,

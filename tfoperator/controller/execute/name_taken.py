@@ -12,9 +12,10 @@ from datetime import datetime
 from tfoperator.api import names
 from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.base.clock import seconds_between
 from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.ledger import Claims
-from tfoperator.controller.plan import Create, seconds_between
+from tfoperator.controller.plan import Create
 from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.objects import ObjectMeta, decode_partial, timestamp
 from tfoperator.kube.resources import Resource

@@ -27,10 +27,10 @@ import msgspec
 
 from tfoperator.api.names import has_job_labels
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob, TFJobStatus
-from tfoperator.base.clock import Clock
+from tfoperator.base.clock import Clock, seconds_between, whole_second
 from tfoperator.controller.kinds import ObjectKind, expectation_key
 from tfoperator.controller.ledger.claims import Claims, is_refused
-from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen, seconds_between, whole_second
+from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen
 from tfoperator.expectations import ExpectationKey, Expectations
 from tfoperator.informers import Lister, ObjectNotFound
 from tfoperator.kube.errors import KubeError, NotFoundError

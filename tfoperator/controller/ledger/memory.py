@@ -20,7 +20,8 @@ from tfoperator.api.problems import errors
 from tfoperator.api.queues import uncounted_types
 from tfoperator.api.v1.types import TFJob, TFJobSpec, TFJobStatus
 from tfoperator.api.validation import validate
-from tfoperator.controller.plan import Comparison, Counts, counts_of, whole_second
+from tfoperator.base.clock import whole_second
+from tfoperator.controller.plan import Comparison, Counts, counts_of
 
 
 class Remembered(msgspec.Struct, frozen=True):

@@ -22,11 +22,16 @@ from tfoperator.controller.plan.actions import (
 )
 from tfoperator.controller.plan.decide import is_managed_by_others, plan
 from tfoperator.controller.plan.draft import MAX_REQUEUE
-from tfoperator.controller.plan.observed import Comparison, LogLines, NewestLine, Observed, UnkeptLogs, Unseen
-from tfoperator.controller.plan.options import PlanOptions
-from tfoperator.controller.plan.progress import new_line
-from tfoperator.controller.plan.status.counts import Counts, counts_of
-from tfoperator.controller.plan.times import seconds_between, whole_second
+from tfoperator.controller.plan.observed import (
+    Comparison,
+    LogLines,
+    NewestLine,
+    Observed,
+    PlanOptions,
+    UnkeptLogs,
+    Unseen,
+)
+from tfoperator.controller.plan.status import Counts, counts_of
 
 __all__ = [
     "MAX_REQUEUE",
@@ -54,8 +59,5 @@ __all__ = [
     "Unseen",
     "counts_of",
     "is_managed_by_others",
-    "new_line",
     "plan",
-    "seconds_between",
-    "whole_second",
 ]

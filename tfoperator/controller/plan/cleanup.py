@@ -26,11 +26,11 @@ from datetime import datetime
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, is_parameter_server, replica_of
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, RunPolicy, TFJob
+from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
+from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.restart import CLOCK_SKEW, any_begun, node_is_lost
-from tfoperator.controller.plan.status.conditions import find_condition
-from tfoperator.controller.plan.times import seconds_between
 from tfoperator.kube.objects import Pod
 
 

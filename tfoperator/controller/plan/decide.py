@@ -19,14 +19,16 @@ import msgspec
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob, TFJobStatus
 from tfoperator.api.validation import MANAGED_BY_OPERATOR, MAX_REPLICAS, long_names
+from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.actions import DeleteReason, Plan
 from tfoperator.controller.plan.cleanup import clean_up_finished, delete_everything, time_to_live_left
+from tfoperator.controller.plan.conditions import find_condition, is_finished
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.invalid import plan_invalid
 from tfoperator.controller.plan.job_restart import JobRestart, plan_job_restart, start_over
-from tfoperator.controller.plan.observed import Observed
-from tfoperator.controller.plan.options import PlanOptions
+from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.postponing import with_own_deletions
+from tfoperator.controller.plan.progress import stacks_before_deadline
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, observe_replicas
 from tfoperator.controller.plan.reporting import (
     report_edits,
@@ -36,12 +38,9 @@ from tfoperator.controller.plan.reporting import (
     watch_progress,
 )
 from tfoperator.controller.plan.scaling import plan_replicas
-from tfoperator.controller.plan.stacks import stacks_before_deadline
 from tfoperator.controller.plan.stall import judge_progress, mark_stalled
-from tfoperator.controller.plan.status.conditions import find_condition, is_finished
-from tfoperator.controller.plan.status.status import build_status
+from tfoperator.controller.plan.status import build_status
 from tfoperator.controller.plan.tensorboard import TensorBoardObjects, plan_tensorboard, split_tensorboard
-from tfoperator.controller.plan.times import whole_second
 from tfoperator.controller.plan.verdict import Stage, Verdict, judge, seconds_to_deadline
 from tfoperator.controller.pods import (
     NAMINGS,

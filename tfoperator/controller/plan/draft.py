@@ -26,12 +26,11 @@ from tfoperator.controller.plan.actions import (
     StopReason,
     TakeStacks,
 )
-from tfoperator.controller.plan.observed import Observed
-from tfoperator.controller.plan.options import PlanOptions
+from tfoperator.controller.plan.conditions import Conditions
+from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.postponing import postpone
 from tfoperator.controller.plan.restart import overdue_seconds
-from tfoperator.controller.plan.status.conditions import Conditions
-from tfoperator.controller.plan.status.status import is_worth_writing
+from tfoperator.controller.plan.status import is_worth_writing
 from tfoperator.kube.objects import HasMetadata, Pod
 
 MAX_REQUEUE = 3600.0

@@ -15,11 +15,11 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.api.v1.types import ConditionType, TFJob, TFJobStatus
+from tfoperator.base.clock import whole_second
+from tfoperator.controller.plan.conditions import Conditions
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.reporting import report_created
-from tfoperator.controller.plan.status.conditions import Conditions
-from tfoperator.controller.plan.status.status import phase_of
-from tfoperator.controller.plan.times import whole_second
+from tfoperator.controller.plan.status import phase_of
 
 REASON_INVALID = "TFJobInvalid"
 

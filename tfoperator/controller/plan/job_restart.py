@@ -20,10 +20,10 @@ import msgspec
 
 from tfoperator.api.names import MAX_RESTARTS, replica_of
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.plan.options import PlanOptions
+from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.restart import finished_at, job_restarts_before, job_restarts_so_far, restart_wait
-from tfoperator.controller.plan.times import seconds_between
 from tfoperator.controller.pods import restarts_together
 from tfoperator.kube.objects import Pod
 

@@ -34,9 +34,8 @@ from tfoperator.controller.plan.actions import (
     PhaseName,
     Plan,
 )
-from tfoperator.controller.plan.observed import Comparison, Observed, UnkeptLogs, Unseen
-from tfoperator.controller.plan.options import PlanOptions
-from tfoperator.controller.plan.status.counts import only_counts_rise
+from tfoperator.controller.plan.observed import Comparison, Observed, PlanOptions, UnkeptLogs, Unseen
+from tfoperator.controller.plan.status import only_counts_rise
 from tfoperator.kube.objects import Pod
 
 _NO_NEWS = frozenset({ConditionType.CREATED})

@@ -1,15 +1,21 @@
-"""What is known of a job's progress, as values, and what a look at a log adds to it. Pure."""
+"""What is known of a job's progress, and whose stacks are taken before its end or its restart. Pure."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 
 import msgspec
 
 from tfoperator.api.v1.types import OnStall
-from tfoperator.controller.plan.observed import NewestLine
+from tfoperator.base.clock import whole_second
+from tfoperator.controller.plan.observed import Observed
+from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
 from tfoperator.kube.objects import Pod
+
+STACKS_TIMEOUT = 30.0
+"""Seconds that the end of a job, or of a stall, waits for stacks: a process that is stopped answers no signal."""
 
 
 class Progress(Enum):
@@ -40,28 +46,39 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     ends_as: OnStall = OnStall.REPORT
 
 
-def new_line(
-    before: NewestLine | None,
-    stamp: datetime | None,
-    looked: datetime,
-    previous: datetime | None,
-    *,
-    stopped: bool = False,
-) -> NewestLine:
-    """What a look at a log at `looked` says of its newest line, whose own time is `stamp` (None: there is none).
+class LastStacks(msgspec.Struct, frozen=True):
+    """The pods whose stacks are to be taken before the job ends, and how many seconds are left for that."""
 
-    `before` is what the look at `previous` said. A line that was not there then is newer than that look, whatever its
-    node's clock says.
+    pods: tuple[Pod, ...]
+    left: float
+
+
+def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = ()) -> tuple[Pod, ...]:
+    """The pods of all replicas, those that are behind first: not all may be asked."""
+    named = {
+        f"{group.type.lower()}-{replica.index}": replica.pod
+        for group in groups
+        for replica in group.replicas
+        if replica.pod is not None
+    }
+    return tuple(named[name] for name in sorted(named, key=lambda name: name not in behind))
+
+
+def stacks_before_deadline(
+    groups: Sequence[ReplicaGroup], observed: Observed, deadline_left: float | None, now: datetime
+) -> LastStacks | None:
+    """What to wait for now that the job's time is over; None if it is not, or nothing is to be waited for.
+
+    `deadline_left` is in seconds, as a verdict has it.
     """
-    if stamp is None:
-        time = before.time if before is not None else datetime(1970, 1, 1, tzinfo=UTC)
-        return NewestLine(time, before.stamp if before is not None else None, stopped)
-    if before is not None and before.stamp == stamp:
-        return NewestLine(before.time, stamp, stopped)
-    time = min(utc(stamp), utc(looked))
-    if before is not None and previous is not None:
-        time = max(time, utc(previous))
-    return NewestLine(time, stamp, stopped)
+    if observed.stacks_taken is None or deadline_left is None or deadline_left > 0:
+        return None
+    left = STACKS_TIMEOUT + deadline_left
+    if left <= 0 or observed.stacks_taken >= whole_second(now + timedelta(seconds=deadline_left)):
+        return None
+    if not any(replica.state is ReplicaState.RUNNING for group in groups for replica in group.replicas):
+        return None
+    return LastStacks(pods_to_look_into(groups), left)
 
 
 def utc(moment: datetime | None) -> datetime:

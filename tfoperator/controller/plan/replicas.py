@@ -22,7 +22,8 @@ from tfoperator.api.indexes import parse_indexes
 from tfoperator.api.job_conditions import condition_of
 from tfoperator.api.names import MAX_RESTARTS, parse_replica_index, replica_of
 from tfoperator.api.v1.types import ConditionType, ReplicaSpec, ReplicaStatus, ReplicaType, TFJob
-from tfoperator.controller.plan.options import PlanOptions
+from tfoperator.base.clock import epoch_seconds, seconds_between
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.restart import (
     Ending,
     ended_by_deletion,
@@ -34,7 +35,6 @@ from tfoperator.controller.plan.restart import (
     restarts_before,
     restarts_in_place,
 )
-from tfoperator.controller.plan.times import epoch_seconds, seconds_between
 from tfoperator.controller.pods import DesiredReplicas
 from tfoperator.kube.objects import Pod
 

@@ -13,15 +13,14 @@ from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.queues import queue_name
 from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.job_restart import JobRestart
 from tfoperator.controller.plan.progress import Progress, Stall
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
-from tfoperator.controller.plan.status.conditions import find_condition
-from tfoperator.controller.plan.status.counts import counted
-from tfoperator.controller.plan.status.status import readiness
-from tfoperator.controller.plan.status.waiting import waiting_summary
+from tfoperator.controller.plan.status import counted, readiness
 from tfoperator.controller.plan.verdict import absent_leaders
+from tfoperator.controller.plan.waiting import waiting_summary
 from tfoperator.controller.pods import CHIEF_TYPES
 
 _MAX_EXIT_EVENTS = 5

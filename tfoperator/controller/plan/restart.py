@@ -21,8 +21,8 @@ from tfoperator.api.names import (
     annotated_count,
 )
 from tfoperator.api.v1.types import RestartPolicy, TFJob
-from tfoperator.controller.plan.options import PlanOptions
-from tfoperator.controller.plan.times import seconds_between
+from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import ContainerStateTerminated, Pod, PodStatus
 
 FIRST_RETRYABLE_EXIT_CODE = 128

@@ -7,12 +7,12 @@ from typing import Literal
 
 from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import Network, ReplicaType
+from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.actions import Create, DeleteReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import gang_of, plan_pod_group
 from tfoperator.controller.plan.job_restart import JobRestart
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
-from tfoperator.controller.plan.times import epoch_seconds
 from tfoperator.controller.pods import ReplicaManifests
 from tfoperator.kube.objects import Pod, Service
 

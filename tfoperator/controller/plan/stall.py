@@ -29,13 +29,12 @@ from tfoperator.api.v1.types import (
     TFJob,
     TrainingProgress,
 )
+from tfoperator.base.clock import seconds_between, whole_second
 from tfoperator.base.durations import format_duration
+from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.observed import Observed
-from tfoperator.controller.plan.progress import Progress, Stall, utc
+from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Progress, Stall, pods_to_look_into, utc
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
-from tfoperator.controller.plan.stacks import STACKS_TIMEOUT, pods_to_look_into
-from tfoperator.controller.plan.status.conditions import find_condition
-from tfoperator.controller.plan.times import seconds_between, whole_second
 from tfoperator.controller.pods import CHIEF_TYPES
 from tfoperator.kube.objects import Pod
 

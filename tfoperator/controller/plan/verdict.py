@@ -17,8 +17,8 @@ import msgspec
 from tfoperator.api.int_or_percent import allowed, required
 from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.v1.types import ReplicaType, SuccessPolicy, TFJob
+from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
-from tfoperator.controller.plan.times import seconds_between
 from tfoperator.controller.pods import CHIEF_TYPES
 
 _LISTED_CAUSES = 3

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 
 import msgspec
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.controller import LogLines, NewestLine, new_line
+from tfoperator.controller import LogLines, NewestLine
 from tfoperator.kube.errors import ForbiddenError, KubeError
 from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.objects import ObjectMeta, Pod
@@ -132,7 +132,7 @@ class LogLooker:
                     if isinstance(error, ForbiddenError) or self._pool.closed:
                         break
                     continue
-                newest[uid] = new_line(
+                newest[uid] = _new_line(
                     before.newest.get(uid), seen.written, looked, before.looked, stopped=seen.stopped
                 )
                 if newest[uid].time > newer_than:
@@ -150,3 +150,31 @@ class LogLooker:
             closed = self._pool.closed
         if not closed:
             done()
+
+
+def _new_line(
+    before: NewestLine | None,
+    stamp: datetime | None,
+    looked: datetime,
+    previous: datetime | None,
+    *,
+    stopped: bool = False,
+) -> NewestLine:
+    """What a look at a log at `looked` says of its newest line, whose own time is `stamp` (None: there is none).
+
+    `before` is what the look at `previous` said. A line that was not there then is newer than that look, whatever its
+    node's clock says.
+    """
+    if stamp is None:
+        time = before.time if before is not None else datetime(1970, 1, 1, tzinfo=UTC)
+        return NewestLine(time, before.stamp if before is not None else None, stopped)
+    if before is not None and before.stamp == stamp:
+        return NewestLine(before.time, stamp, stopped)
+    time = min(_utc(stamp), _utc(looked))
+    if before is not None and previous is not None:
+        time = max(time, _utc(previous))
+    return NewestLine(time, stamp, stopped)
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

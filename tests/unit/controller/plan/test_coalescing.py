@@ -14,7 +14,7 @@ from tests.unit.controller.world import World
 from tfoperator.api.v1.types import TFJob, TFJobStatus
 from tfoperator.controller import Comparison, Observed, Plan, PlannedEvent, PlanOptions
 from tfoperator.controller.plan.postponing import postpone
-from tfoperator.controller.plan.status.counts import only_counts_rise
+from tfoperator.controller.plan.status import only_counts_rise
 
 BOUND = 2.0
 OPTIONS = PlanOptions(max_status_delay=BOUND)

@@ -22,9 +22,9 @@ from tfoperator.api.indexes import parse_indexes
 from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import ConditionType, Network, RestartPolicy
 from tfoperator.controller.plan import MAX_REQUEUE, Create, Delete, DeleteReason, PlanOptions
+from tfoperator.controller.plan.conditions import is_finished
+from tfoperator.controller.plan.progress import STACKS_TIMEOUT
 from tfoperator.controller.plan.restart import ending_of, is_permanent, job_restarts_before, node_is_lost
-from tfoperator.controller.plan.stacks import STACKS_TIMEOUT
-from tfoperator.controller.plan.status.conditions import is_finished
 from tfoperator.controller.pods import NAMINGS, Naming, restarts_together
 
 POLICIES = st.sampled_from(["Never", "OnFailure", "Always", "ExitCode"])

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.controller.builders import make_job, make_pod, planned, waiting, with_status
 from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob, TFJobStatus
 from tfoperator.controller.plan import counts_of
-from tfoperator.controller.plan.status.counts import only_counts_rise
+from tfoperator.controller.plan.status import only_counts_rise
 from tfoperator.kube.objects import Pod
 
 JOB = make_job({"PS": 1, "Worker": 4})

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfoperator.controller.plan.status.scheduling import unschedulable_reasons
+from tfoperator.controller.plan.waiting import unschedulable_reasons
 
 PREEMPTION = (
     ". preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling., "

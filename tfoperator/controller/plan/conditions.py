@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tfoperator.api.v1.types import ConditionType, JobCondition
-from tfoperator.controller.plan.times import whole_second
+from tfoperator.base.clock import whole_second
 
 
 def find_condition(conditions: Sequence[JobCondition], condition: ConditionType) -> JobCondition | None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.controller.builders import NOW, after
 from tfoperator.api.v1.types import ConditionType, JobCondition
-from tfoperator.controller.plan.status.conditions import Conditions, is_finished
+from tfoperator.controller.plan.conditions import Conditions, is_finished
 
 C = ConditionType
 

@@ -1,0 +1,233 @@
+"""A job's PodGroup: when there is one, what it asks for, whether its pods may be made yet, and what they wait for.
+
+A job is scheduled as a gang from its first pod on, or not at all: one whose pods were made without a PodGroup, before
+an administrator chose a gang scheduler, would otherwise get one that its pods are no members of, and a restarted pod
+would wait for a gang that never comes together.
+
+`minAvailable` pods must find room at once, by default all. Of a job that needs fewer than it has, those count that its
+scheduler would take first: by the priority of their PriorityClass, then chief, master, parameter servers, workers,
+evaluators, then by index. (The Go operator takes what the random order of Go's maps gives.) Replicas that have ended
+need no room any more, and schedulers don't see their pods: counted in, they would keep a restarted replica waiting for
+ever.
+
+What a gang waits for is said once for all its pods, in words that stay the same while the reason does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from tfoperator.api.v1.types import ConditionType, ReplicaType, RunPolicy, SchedulingPolicy
+from tfoperator.controller.plan.actions import Create, Patch
+from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.waiting import unschedulable_reasons
+from tfoperator.controller.pods import (
+    GangScheduler,
+    PodGroup,
+    PodGroupSpec,
+    Resources,
+    Template,
+    TemplateError,
+    owner_reference,
+    pod_requests,
+)
+
+_NOT_ADMITTED = ("", "Pending")
+_SCHEDULING_POLICY = "spec.runPolicy.schedulingPolicy"
+_MAX_REASONS = 3
+_MAX_LENGTH = 240
+
+_ORDER = {
+    kind: rank
+    for rank, kind in enumerate(
+        (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER, ReplicaType.EVALUATOR)
+    )
+}
+
+
+def gang_of(draft: Draft) -> GangScheduler | None:
+    """The scheduler of the job's gang; None if its pods are scheduled one by one."""
+    gang = draft.options.gang
+    if gang is None or draft.observed.pod_group is not None:
+        return gang
+    members = (gang.is_member(pod.metadata, draft.job) for pod in draft.observed.pods)
+    return gang if all(members) else None
+
+
+def plan_pod_group(
+    draft: Draft,
+    groups: Sequence[ReplicaGroup],
+    gang: GangScheduler,
+    template: Callable[[ReplicaGroup], Template],
+) -> bool:
+    """Plan the PodGroup, and say what the gang waits for; returns whether the job's objects may be created now.
+
+    Raises TemplateError if a template's requests can't be read, or the PodGroup would name what the job may not have.
+    """
+    job, current = draft.job, draft.observed.pod_group
+    policy = (job.spec.run_policy or RunPolicy()).scheduling_policy or SchedulingPolicy()
+    if current is not None and current.metadata.deletion_timestamp is not None:
+        draft.gang_waits = f"PodGroup {current.metadata.name} is being deleted, and made anew when it is gone"
+        return False
+    refused = draft.options.scheduling.problems(
+        gang, job.metadata.namespace, policy, None if current is None else current.spec
+    )
+    if problems := "; ".join(refused):
+        raise TemplateError(problems)
+    size = gang_size(policy, groups, current, draft.observed.priorities, template)
+    wanted = gang.spec(policy, size.members, size.resources)
+    if current is None:
+        body = gang.body(job, owner_reference(job), wanted)
+        draft.change_pod_group(
+            Create(kind="podgroups", name=job.metadata.name, body=body, spec_field=_SCHEDULING_POLICY)
+        )
+    else:
+        change = gang.change(job, current, wanted)
+        if change:
+            name, uid = current.metadata.name, current.metadata.uid
+            draft.change_pod_group(
+                Patch(kind="podgroups", name=name, uid=uid, body=change, spec_field=_SCHEDULING_POLICY)
+            )
+    admitted = not gang.admits or (current is not None and current.status.phase not in _NOT_ADMITTED)
+    if not admitted and _lacks_pods(groups):
+        waits: str | None = not_admitted(job.metadata.name, wanted, current)
+        draft.gang_is_stuck = current is not None and bool(current.status.phase)
+    else:
+        running = draft.conditions.get(ConditionType.RUNNING)
+        waits = not_scheduled(wanted, groups, "" if running is None else running.message)
+        draft.gang_is_stuck = bool(waits)
+    draft.gang_waits = waits
+    return admitted
+
+
+def _lacks_pods(groups: Sequence[ReplicaGroup]) -> bool:
+    return any(r.state in (ReplicaState.MISSING, ReplicaState.VANISHED) for group in groups for r in group.replicas)
+
+
+class GangSize(msgspec.Struct, frozen=True):
+    """The pods that must find room at once, and the sum of their requests."""
+
+    members: int
+    resources: dict[str, str] | dict[str, str | int]
+
+
+def gang_size(
+    policy: SchedulingPolicy,
+    groups: Sequence[ReplicaGroup],
+    current: PodGroup | None,
+    priorities: Mapping[str, int],
+    template: Callable[[ReplicaGroup], Template],
+) -> GangSize:
+    """The size that the job's PodGroup should have. Raises TemplateError if a template's requests can't be read.
+
+    As long as nothing needs a node, a PodGroup that is large enough and not larger than asked for stays as it is:
+    each replica that completes would be a patch, and templates would have to be read at every sync.
+    """
+    total = sum(group.size for group in groups)
+    asked = total if policy.min_available is None else policy.min_available
+    todo = [(group, replica) for group in groups for replica in group.replicas if not _is_done(replica)]
+    # More than there are is what was asked for: such a job waits, and says why.
+    members = asked if asked > total else min(asked, len(todo))
+    given = policy.min_resources
+    if current is not None and members <= current.spec.min_member <= asked and not _needs_room(todo):
+        return GangSize(current.spec.min_member, current.spec.min_resources if given is None else given)
+    if given is not None:
+        return GangSize(members, given)
+
+    def precedence(item: tuple[ReplicaGroup, Replica]) -> tuple[int, int, int]:
+        group, replica = item
+        return (-_priority(template(group), priorities), _ORDER[group.type], replica.index)
+
+    chosen = todo if members >= len(todo) else sorted(todo, key=precedence)[:members]
+    counts = Counter(group.type for group, _ in chosen)
+    resources = Resources()
+    for group in groups:
+        if counts[group.type]:
+            resources.add(pod_requests(template(group)), counts[group.type])
+    return GangSize(members, resources.quantities())
+
+
+def _is_done(replica: Replica) -> bool:
+    return replica.state in (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
+
+
+def _needs_room(todo: Sequence[tuple[ReplicaGroup, Replica]]) -> bool:
+    return any(replica.pod is None or not replica.pod.spec.node_name or _must_move(replica) for _, replica in todo)
+
+
+def _must_move(replica: Replica) -> bool:
+    return replica.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING)
+
+
+def _priority(template: Template, priorities: Mapping[str, int]) -> int:
+    name = template.spec.get("priorityClassName")
+    return priorities.get(name if isinstance(name, str) else "", 0)
+
+
+def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> str:
+    """The scheduler has not let PodGroup `name` in, so it may have no pods yet."""
+    gang = _gang(wanted)
+    if current is None or not current.status.phase:
+        return f"{gang} waits for Volcano to look at PodGroup {name}"
+    queue = current.spec.queue or wanted.queue
+    where = f" to queue {queue}" if queue else ""
+    unschedulable = (one.message for one in current.status.conditions if one.type == "Unschedulable")
+    return _with_reasons(f"{gang} waits until Volcano admits PodGroup {name}{where}", unschedulable)
+
+
+def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: str) -> str | None:
+    """Too few of the gang's pods have a node, and why; "" if no scheduler has said yet, None if enough have one.
+
+    `known` is what the job's condition says. A scheduler that tries again may say nothing for a moment but that it
+    tried; the reason that it gave before stands until it gives another.
+    """
+    replicas = [replica for group in groups for replica in group.replicas]
+    placed = sum(1 for replica in replicas if _is_placed(replica))
+    if placed >= wanted.min_member:
+        return None
+    refusals = [message for replica in replicas if (message := _refusal(replica)) is not None]
+    if not refusals:
+        return ""
+    gang = _gang(wanted)
+    if wanted.min_member > len(replicas):
+        return f"{gang} can't come together: the job has only {len(replicas)} replicas (schedulingPolicy.minAvailable)"
+    waits = f"{gang} waits for room"
+    said = _with_reasons(waits, refusals)
+    if said != waits:
+        return said
+    before = re.search(re.escape(waits) + ": [^;]*", known)
+    return before[0].rstrip(".") if before is not None else ""
+
+
+def _is_placed(replica: Replica) -> bool:
+    return replica.state is ReplicaState.SUCCEEDED or (replica.pod is not None and bool(replica.pod.spec.node_name))
+
+
+def _refusal(replica: Replica) -> str | None:
+    """What the scheduler says about a pod that it has no node for."""
+    if replica.pod is None or _is_placed(replica):
+        return None
+    for condition in replica.pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.message
+    return None
+
+
+def _gang(wanted: PodGroupSpec) -> str:
+    asks = ", ".join(f"{name} {amount}" for name, amount in sorted(wanted.min_resources.items()))
+    pods = "1 pod" if wanted.min_member == 1 else f"{wanted.min_member} pods"
+    return f"the gang of {pods}{f' ({asks})' if asks else ''}"
+
+
+def _with_reasons(text: str, messages: Iterable[str]) -> str:
+    reasons = sorted({reason for message in messages for reason in unschedulable_reasons(message)})[:_MAX_REASONS]
+    if not reasons:
+        return text
+    # A semicolon ends what is said about the gang in the condition.
+    why = " ".join(", ".join(reasons).replace(";", ",").split())
+    return f"{text}: {why if len(why) <= _MAX_LENGTH else why[: _MAX_LENGTH - 3] + '...'}"
