@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from hack.bench.environment import Environment
-from hack.bench.loads import Load, namespace_of
+from hack.bench.loads import NAMESPACE, Load
 from hack.bench.measure import median_and_p99
 from hack.bench.paths import pods_path
 from hack.bench.watcher import Watcher, all_reported
@@ -38,7 +38,7 @@ def churn(
         for name in victims:
             with watcher.lock:
                 watcher.seen.kill(name, time.monotonic())
-            _kill(environment, load, name)
+            _kill(environment, name)
     watcher.wait("all pods run again", lambda seen: seen.running == load.pods and not seen.killed, timeout)
     with watcher.lock:
         ended, healed = watcher.seen.last_healed, list(watcher.seen.healed)
@@ -52,9 +52,8 @@ def victims_of(load: Load) -> int:
     return max(1, load.pods // 10)
 
 
-def _kill(environment: Environment, load: Load, pod: str) -> None:
+def _kill(environment: Environment, pod: str) -> None:
     """Say of a pod what its kubelet says when the container was killed."""
-    job = pod.rsplit("-", 2)[0]
     ended = {"exitCode": _KILLED, "reason": "Error", "finishedAt": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
     container = {
         "name": "tensorflow",
@@ -65,5 +64,5 @@ def _kill(environment: Environment, load: Load, pod: str) -> None:
         "state": {"terminated": ended},
     }
     body = msgspec.json.encode({"status": {"phase": "Failed", "containerStatuses": [container]}})
-    path = f"{pods_path(namespace_of(load, job))}/{pod}/status"
+    path = f"{pods_path(NAMESPACE)}/{pod}/status"
     environment.client.request("PATCH", path, body, _CONTENT_TYPE)

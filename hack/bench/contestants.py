@@ -11,8 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,9 +38,6 @@ OURS_PER_JOB, FLOOR_PER_JOB = "ours-per-job", "floor-per-job"
 OURS_COUNTED = "ours-counted"
 """With its function calls counted, by thread (`profiled_operator`): none of its other figures means anything."""
 CALLS_FILE = Path("build/bench/profiles/operator-calls.txt")
-OURS_SHARDS = "ours-shards"
-"""As three processes, each with a third of the namespaces."""
-_SHARDS = 3
 
 _REPOSITORY = Path(__file__).resolve().parent.parent.parent
 _PEER_NAMESPACE = "kubeflow"
@@ -50,8 +46,8 @@ _PEER_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")  # compiled i
 _PEER_WEBHOOK = "validator.training-operator.kubeflow.org"
 
 
-class _Process:
-    """One process of a contestant, `start()` to `stop()`. `beside` runs in a thread until the process is ready."""
+class OperatorProcess:
+    """A contestant that runs, `start()` to `stop()`. `beside` runs in a thread until the process is ready."""
 
     def __init__(self, command: list[str], health_port: int, log: Path, beside: Callable[[], None] | None) -> None:
         self._command = command
@@ -100,77 +96,47 @@ class _Process:
         return tail(self._log, lines)
 
 
-class OperatorProcess:
-    """A contestant that runs: one process, or several that share the namespaces. `start()` to `stop()`."""
-
-    def __init__(self, processes: Sequence[_Process]) -> None:
-        self._processes = processes
-
-    @property
-    def pids(self) -> list[int]:
-        """Of the running processes."""
-        return [one.pid for one in self._processes]
-
-    def start(self) -> float:
-        """Start all at once and wait until they are ready; returns how many seconds that took.
-
-        Raises RuntimeError with the end of a log.
-        """
-        with ThreadPoolExecutor(len(self._processes), thread_name_prefix="start") as pool:
-            return max(pool.map(_Process.start, self._processes))
-
-    def stop(self) -> None:
-        """SIGTERM, and SIGKILL if that is not enough. Idempotent."""
-        with ThreadPoolExecutor(len(self._processes), thread_name_prefix="stop") as pool:
-            list(pool.map(_Process.stop, self._processes))
-
-
 @dataclass(frozen=True)
 class Contestant:
     """One column of the table.
 
     `rate_limited`: its defaults hold it back, so it sits out the heavy loads. `per_job`: it makes one service for all
-    replicas of a job. `shards`: it is so many processes (one that shares with nobody is 1). `on_request`: it takes part
-    only if it is asked for by name.
+    replicas of a job. `on_request`: it takes part only if it is asked for by name.
     """
 
     name: str
     title: str
     crd: Callable[[], Json]
-    launch: Callable[[Environment, tuple[str, ...], Path], _Process] | None
+    launch: Callable[[Environment, tuple[str, ...], Path], OperatorProcess] | None
     flags: tuple[str, ...] = ()
     rate_limited: bool = False
     per_job: bool = False
-    shards: int = 1
     on_request: bool = False
 
     def process(self, environment: Environment, more: tuple[str, ...] = ()) -> OperatorProcess | None:
         """Its process, to be started, with more flags; the floor has none. Makes what must be there beforehand."""
         if self.launch is None:
             return None
-        flags, processes = (*self.flags, *more), []
-        for number in range(self.shards):
-            shard = (f"--shard={number}/{self.shards}", "--leader-elect") if self.shards > 1 else ()
-            log = environment.folder / f"operator-{number}.log"
-            processes.append(self.launch(environment, (*flags, *shard), log))
-        return OperatorProcess(processes)
+        return self.launch(environment, (*self.flags, *more), environment.folder / "operator.log")
 
 
-def _ours(environment: Environment, flags: tuple[str, ...], log: Path) -> _Process:
+def _ours(environment: Environment, flags: tuple[str, ...], log: Path) -> OperatorProcess:
     return _our_program(("tfoperator.operator",), environment, flags, log)
 
 
-def _ours_counted(environment: Environment, flags: tuple[str, ...], log: Path) -> _Process:
+def _ours_counted(environment: Environment, flags: tuple[str, ...], log: Path) -> OperatorProcess:
     return _our_program(("hack.bench.profiled_operator", str(CALLS_FILE)), environment, flags, log)
 
 
-def _our_program(module: tuple[str, ...], environment: Environment, flags: tuple[str, ...], log: Path) -> _Process:
+def _our_program(
+    module: tuple[str, ...], environment: Environment, flags: tuple[str, ...], log: Path
+) -> OperatorProcess:
     health, metrics = free_port(), free_port()
     command = [
         sys.executable, "-m", *module, f"--kubeconfig={environment.kubeconfig}",
         f"--metrics-bind-address=127.0.0.1:{metrics}", f"--health-probe-bind-address=127.0.0.1:{health}", *flags,
     ]  # fmt: skip
-    return _Process(command, health, log, None)
+    return OperatorProcess(command, health, log, None)
 
 
 def progress_flags() -> tuple[str, ...]:
@@ -196,7 +162,7 @@ def peer_crd() -> Json:
     return loaded
 
 
-def _peer(environment: Environment, flags: tuple[str, ...], log: Path) -> _Process:
+def _peer(environment: Environment, flags: tuple[str, ...], log: Path) -> OperatorProcess:
     health, metrics, webhook = free_port(), free_port(), free_port()
     _prepare_peer(environment)
     command = [
@@ -204,7 +170,7 @@ def _peer(environment: Environment, flags: tuple[str, ...], log: Path) -> _Proce
         f"--metrics-bind-address=127.0.0.1:{metrics}", f"--health-probe-bind-address=127.0.0.1:{health}",
         f"--webhook-server-port={webhook}", *flags,
     ]  # fmt: skip
-    return _Process(command, health, log, lambda: _mount_certificates(environment))
+    return OperatorProcess(command, health, log, lambda: _mount_certificates(environment))
 
 
 def _prepare_peer(environment: Environment) -> None:
@@ -251,7 +217,6 @@ CONTESTANTS = {
         ),
         Contestant(FLOOR_PER_JOB, "floor, PerJob", crd, None, per_job=True, on_request=True),
         Contestant(OURS_COUNTED, f"tfoperator, its calls counted in {CALLS_FILE}", crd, _ours_counted, on_request=True),
-        Contestant(OURS_SHARDS, f"tfoperator, {_SHARDS} shards", crd, _ours, shards=_SHARDS, on_request=True),
     )
 }
 """In the order of the table's columns."""

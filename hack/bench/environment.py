@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from hack.bench.kwok import kwok
-from hack.bench.loads import NODE
+from hack.bench.loads import NAMESPACE, NODE
 from hack.bench.measure import AUDIT_POLICY, CONTESTANT_USER, AuditLog, Snapshot, read_usage, total_usage
 from hack.bench.paths import tfjobs_path
 from hack.bench.raw_http import RawClient, RequestFailed
@@ -89,11 +89,10 @@ class Environment:
                 time.sleep(0.1)
         raise TimeoutError(f"TFJobs are not served {_CRD_SECONDS:.0f} s after their CRD was created")
 
-    def prepare(self, namespaces: Sequence[str]) -> None:
-        """Make the node, the namespaces, and the contestant an administrator."""
+    def prepare(self) -> None:
+        """Make the node, the namespace, and the contestant an administrator."""
         self.create("/api/v1/nodes", {"metadata": {"name": NODE}})
-        for namespace in namespaces:
-            self.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        self.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         binding = {
             "metadata": {"name": "contestant"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
@@ -103,14 +102,14 @@ class Environment:
 
 
 @contextmanager
-def environment(namespaces: Sequence[str], *, exempt: bool = False) -> Iterator[Environment]:
-    """A running control plane with kwok and these namespaces, all gone afterwards.
+def environment(*, exempt: bool = False) -> Iterator[Environment]:
+    """A running control plane with kwok and the namespace of the jobs, all gone afterwards.
 
     `exempt`: the contestant's requests are not subject to priority and fairness. Raises ControlPlaneError, BuildError.
     """
     groups = f"{_EXEMPT_GROUP},{_GROUPS}" if exempt else _GROUPS
     with control_plane(users={CONTESTANT_USER: groups}, audit_policy=AUDIT_POLICY) as plane:
         one = Environment(plane)
-        one.prepare(namespaces)
+        one.prepare()
         with kwok(plane), closing(one):
             yield one

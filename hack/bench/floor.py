@@ -25,7 +25,6 @@ from hack.bench.loads import (
     job_labels,
     job_manifest,
     job_names,
-    namespace_of,
     pod_template,
     replicas,
 )
@@ -46,7 +45,7 @@ _encode = msgspec.json.Encoder().encode
 
 def submit(environment: Environment, load: Load) -> None:
     """Create the load's TFJobs as a user would, all as soon as the API server takes them. Raises RequestFailed."""
-    bodies = [(tfjobs_path(namespace_of(load, name)), _encode(job_manifest(load, name))) for name in job_names(load)]
+    bodies = [(tfjobs_path(NAMESPACE), _encode(job_manifest(load, name))) for name in job_names(load)]
     with ThreadPoolExecutor(PARALLELISM, thread_name_prefix="submit") as pool:
         _results([pool.submit(environment.client.request, "POST", path, body) for path, body in bodies])
 
@@ -67,19 +66,18 @@ def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: 
                     call()
 
         def make(name: str) -> str:
-            namespace = namespace_of(load, name)
-            answer = environment.client.request("POST", tfjobs_path(namespace), _encode(job_manifest(load, name)))
+            answer = environment.client.request("POST", tfjobs_path(NAMESPACE), _encode(job_manifest(load, name)))
             uid = str(msgspec.json.decode(answer, type=dict[str, Any])["metadata"]["uid"])
             ones = replicas(load, name)
             if load.per_job:
-                services = [job_service_manifest(name, uid, namespace)]
+                services = [job_service_manifest(name, uid)]
             else:
-                services = [service_manifest(one, uid, namespace) for one in ones]
+                services = [service_manifest(one, uid) for one in ones]
             pods = [_encode(pod_manifest(load, one, uid)) for one in ones]
-            all_of([_post(environment, services_path(namespace), _encode(service)) for service in services])
-            all_of([_post(environment, pods_path(namespace), pod) for pod in pods])
+            all_of([_post(environment, services_path(NAMESPACE), _encode(service)) for service in services])
+            all_of([_post(environment, pods_path(NAMESPACE), pod) for pod in pods])
             if not load.finishes:
-                _write_status(environment, namespace, name, status_manifest(load))
+                _write_status(environment, name, status_manifest(load))
             return uid
 
         # Who waits for the pool must not be of it.
@@ -90,13 +88,12 @@ def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: 
 
 def _finish(environment: Environment, load: Load, watcher: Watcher, pool: ThreadPoolExecutor, timeout: float) -> None:
     def end(name: str) -> None:
-        namespace = namespace_of(load, name)
         for one in replicas(load, name):
             if one.kind == "PS":
-                environment.contestant.request("DELETE", f"{pods_path(namespace)}/{one.name}")
+                environment.contestant.request("DELETE", f"{pods_path(NAMESPACE)}/{one.name}")
                 if not load.per_job:
-                    environment.contestant.request("DELETE", f"{services_path(namespace)}/{one.name}")
-        _write_status(environment, namespace, name, status_manifest(load))
+                    environment.contestant.request("DELETE", f"{services_path(NAMESPACE)}/{one.name}")
+        _write_status(environment, name, status_manifest(load))
 
     waiting = {name: {one.name for one in replicas(load, name) if one.kind == "Worker"} for name in job_names(load)}
     futures: list[Future[None]] = []
@@ -119,8 +116,8 @@ def _post(environment: Environment, path: str, body: bytes) -> Callable[[], obje
     return lambda: environment.contestant.request("POST", path, body)
 
 
-def _write_status(environment: Environment, namespace: str, name: str, status: Json) -> None:
-    path, body = f"{tfjobs_path(namespace)}/{name}/status", _encode({"status": status})
+def _write_status(environment: Environment, name: str, status: Json) -> None:
+    path, body = f"{tfjobs_path(NAMESPACE)}/{name}/status", _encode({"status": status})
     environment.contestant.request("PATCH", path, body, "application/merge-patch+json")
 
 
@@ -129,7 +126,7 @@ def _results(futures: list[Future[Any]]) -> None:
         future.result()
 
 
-def _metadata(namespace: str, name: str, labels: dict[str, str], job: str, uid: str) -> Json:
+def _metadata(name: str, labels: dict[str, str], job: str, uid: str) -> Json:
     owner = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
@@ -138,30 +135,30 @@ def _metadata(namespace: str, name: str, labels: dict[str, str], job: str, uid: 
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    return {"name": name, "namespace": namespace, "labels": labels, "ownerReferences": [owner]}
+    return {"name": name, "namespace": NAMESPACE, "labels": labels, "ownerReferences": [owner]}
 
 
-def service_manifest(one: Replica, uid: str, namespace: str = NAMESPACE) -> Json:
+def service_manifest(one: Replica, uid: str) -> Json:
     """The service of a replica, as a controller would make it."""
     ports = [{"name": "tfjob-port", "port": PORT}]
     spec = {"clusterIP": "None", "selector": one.labels, "ports": ports}
-    metadata = _metadata(namespace, one.name, one.labels, one.job, uid)
+    metadata = _metadata(one.name, one.labels, one.job, uid)
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
-def job_service_manifest(job: str, uid: str, namespace: str = NAMESPACE) -> Json:
+def job_service_manifest(job: str, uid: str) -> Json:
     """The one service of a job, as a controller would make it."""
     labels = job_labels(job)
     ports = [{"name": "tfjob-port", "port": PORT, "targetPort": "tfjob-port"}]
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels, "ports": ports}
-    metadata = _metadata(namespace, job, labels, job, uid)
+    metadata = _metadata(job, labels, job, uid)
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
 def pod_manifest(load: Load, one: Replica, uid: str) -> Json:
     """The pod of a replica, as a controller would make it."""
     template = pod_template(load, one.kind)
-    metadata = _metadata(namespace_of(load, one.job), one.name, one.labels, one.job, uid)
+    metadata = _metadata(one.name, one.labels, one.job, uid)
     metadata["labels"] |= template.get("metadata", {}).get("labels", {})
     if not alone(load):
         template["spec"]["containers"][0]["env"] += _tf_config(load, one)

@@ -35,7 +35,6 @@ class Load:
     themselves: the TFJobs are the same) and not one each.
     `dynamic`: workers may come and go (`enableDynamicWorker`), so TF_CONFIG names a worker itself and no other; else it
     names all of them to each, which is the square of their number in bytes.
-    `namespaces`: the jobs are spread evenly over so many.
     `heavy`: contestants with a narrow client-side rate limit would take half an hour, so they are left out unless they
     are asked for by name. `on_request`: the load itself is run only if it is asked for by name.
     `limit_seconds`: whoever has not finished by then does not finish; 0 is a limit by the number of pods.
@@ -54,7 +53,6 @@ class Load:
     reports_seconds: float = 0.0
     per_job: bool = False
     dynamic: bool = False
-    namespaces: int = 1
     on_request: bool = False
     limit_seconds: float = 0.0
 
@@ -69,8 +67,6 @@ class Load:
         workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
         each = f"{self.ps} PS + {workers}" if self.ps else workers
         what = f"{self.jobs} job{'s' if self.jobs > 1 else ''} of {each}"
-        if self.namespaces > 1:
-            what += f" in {self.namespaces} namespaces"
         if self.finishes:
             return f"{what}, workers finish after {FINISH_SECONDS} s"
         if self.churn_rounds:
@@ -113,7 +109,6 @@ LOADS = {
         Load("widest", jobs=1, ps=0, workers=1000, heavy=True),
         Load("churn", jobs=500, churn_rounds=6, heavy=True),
         Load("progress", jobs=1000, ps=0, reports_seconds=300),
-        Load("shards", jobs=2000, namespaces=30, heavy=True, on_request=True, limit_seconds=_LONGEST),
         Load("huge", jobs=10_000, idle_seconds=60, restarts=True, heavy=True, on_request=True, limit_seconds=_LONGEST),
         Load(
             "pods",
@@ -166,23 +161,11 @@ def job_labels(job: str) -> dict[str, str]:
 def host(load: Load, one: Replica) -> str:
     """By which name a replica finds another, with its port."""
     within = f"{one.job}." if load.per_job else ""
-    return f"{one.name}.{within}{namespace_of(load, one.job)}.svc:{PORT}"
-
-
-def namespaces(load: Load) -> list[str]:
-    """The namespaces of the load's jobs."""
-    if load.namespaces == 1:
-        return [NAMESPACE]
-    return [f"{NAMESPACE}-{number:02}" for number in range(load.namespaces)]
-
-
-def namespace_of(load: Load, job: str) -> str:
-    """The namespace of one job: they take turns."""
-    return namespaces(load)[int(job.rpartition("-")[2]) % load.namespaces]
+    return f"{one.name}.{within}{NAMESPACE}.svc:{PORT}"
 
 
 def job_names(load: Load) -> list[str]:
-    """The names of the load's jobs, which differ in all namespaces together."""
+    """The names of the load's jobs."""
     return [f"bench-{number:04}" for number in range(load.jobs)]
 
 
@@ -237,5 +220,5 @@ def job_manifest(load: Load, name: str) -> Json:
         spec["progress"] = {}
     if load.dynamic:
         spec["enableDynamicWorker"] = True
-    metadata = {"name": name, "namespace": namespace_of(load, name)}
+    metadata = {"name": name, "namespace": NAMESPACE}
     return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec}

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hack.bench.contestants import CONTESTANTS, FLOOR, FLOOR_PER_JOB, OURS, OURS_PER_JOB, OURS_SHARDS, TUNED_PEER
+from hack.bench.contestants import CONTESTANTS, FLOOR, FLOOR_PER_JOB, OURS, OURS_PER_JOB, TUNED_PEER
 from hack.bench.run import EXEMPT, Result
 
 _RARE_CALL = 0.05
@@ -201,8 +201,6 @@ def _cell(found: Medians, load: str, contestant: str, figure: str) -> str:
     ratios = []
     floor = FLOOR_PER_JOB if CONTESTANTS[contestant].per_job else FLOOR
     compared = [(TUNED_PEER, "peer"), (floor, "floor")]
-    if contestant == OURS_SHARDS:
-        compared.append((OURS, "one process"))
     for against, sign in compared:
         other = found.get((load, against, figure))
         if contestant not in (against, FLOOR, FLOOR_PER_JOB) and other:

@@ -47,7 +47,7 @@ def measure(rounds: int, jobs: int) -> Measured:
     found: Measured = {}
     with control_plane(users={CONTESTANT_USER: "system:authenticated"}, audit_policy=AUDIT_POLICY) as plane:
         one = Environment(plane)
-        one.prepare((NAMESPACE,))
+        one.prepare()
         one.install_crd(crd())
         wait_quiet((plane.pids["kube-apiserver"],), 60.0, _AT_REST)
         with ThreadPoolExecutor(PARALLELISM) as pool:

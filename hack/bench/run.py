@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from hack.bench.churn import churn, victims_of
 from hack.bench.contestants import Contestant, OperatorProcess, progress_flags
 from hack.bench.environment import Environment, environment
 from hack.bench.floor import play_floor, submit
-from hack.bench.loads import Load, namespaces
+from hack.bench.loads import NAMESPACE, Load
 from hack.bench.measure import Snapshot, median_and_p99, wait_quiet, wait_silent
 from hack.bench.paths import pods_path, services_path, tfjobs_path
 from hack.bench.raw_http import RequestFailed
@@ -77,9 +76,9 @@ def run(
     )
     result = Result(name, title, load.jobs, contestant.name, repetition, load_average=os.getloadavg()[0])
     try:
-        with environment(namespaces(load), exempt=exempt) as one:
+        with environment(exempt=exempt) as one:
             one.install_crd(contestant.crd())
-            watcher = Watcher(one.plane, one.client, load, say)
+            watcher = Watcher(one.plane, one.client, say)
             watcher.start()
             process = contestant.process(one, progress_flags() if load.reports_seconds else ())
             try:
@@ -127,7 +126,7 @@ class _Run:
     def play(self) -> None:
         """Every phase in turn. Raises TimeoutError, RequestFailed, OSError."""
         if self._process is not None:
-            wait_quiet(self._process.pids, _QUIET_TIMEOUT)
+            wait_quiet([self._process.pid], _QUIET_TIMEOUT)
         # A new API server has much to do for its first seconds; a floor that shares them would be none.
         wait_quiet([self._environment.plane.pids["kube-apiserver"]], _QUIET_TIMEOUT, _API_SERVER_AT_REST)
         before = self._snapshot()
@@ -188,7 +187,7 @@ class _Run:
     def _await_rest(self) -> None:
         """What an operator does after the last job runs belongs to the job, too."""
         if self._process is not None:
-            wait_quiet(self._process.pids, _QUIET_TIMEOUT)
+            wait_quiet([self._process.pid], _QUIET_TIMEOUT)
             wait_silent(lambda: self._snapshot().total_calls, self._timeout)
 
     def _account(self, before: Snapshot, after: Snapshot) -> None:
@@ -219,7 +218,7 @@ class _Run:
         assert self._process is not None
         seconds = self._load.reports_seconds
         reporters = Reporters(self._environment, self._load)
-        wait_quiet(self._process.pids, _QUIET_TIMEOUT)
+        wait_quiet([self._process.pid], _QUIET_TIMEOUT)
         self._say(f"no reports for {seconds:.0f} s")
         before = self._snapshot()
         time.sleep(seconds)
@@ -257,7 +256,7 @@ class _Run:
         began = time.monotonic()
         before = self._snapshot(operator=False)
         self._figures["start_ready_s"] = self._process.start()
-        self._figures["start_quiet_s"] = wait_quiet(self._process.pids, _QUIET_TIMEOUT + self._timeout) - began
+        self._figures["start_quiet_s"] = wait_quiet([self._process.pid], _QUIET_TIMEOUT + self._timeout) - began
         after = self._snapshot()
         self._figures["start_cpu_s"] = after.operator.cpu
         self._figures["start_peak_mib"] = after.operator.peak_rss / _MIB
@@ -282,10 +281,10 @@ class _Run:
         self._result.complaints += verify(self._load, found)
 
     def _all(self, path_of: Callable[[str], str]) -> Iterator[dict[str, Any]]:
-        return chain.from_iterable(self._environment.each(path_of(one)) for one in namespaces(self._load))
+        return self._environment.each(path_of(NAMESPACE))
 
     def _snapshot(self, *, operator: bool = True) -> Snapshot:
-        return self._environment.snapshot(self._process.pids if operator and self._process is not None else ())
+        return self._environment.snapshot([self._process.pid] if operator and self._process is not None else [])
 
 
 def _patches(snapshot: Snapshot) -> int:

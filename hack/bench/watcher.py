@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hack.bench.loads import Load, namespaces
+from hack.bench.loads import NAMESPACE, Load
 from hack.bench.paths import pods_path, tfjobs_path
 from hack.bench.raw_http import RawClient
 from hack.controlplane import ControlPlane
@@ -138,13 +138,12 @@ class Observations:
 class Watcher:
     """Watches from `start()` to `stop()`; `wait` blocks until something holds."""
 
-    def __init__(self, plane: ControlPlane, client: RawClient, load: Load, say: Callable[[str], None]) -> None:
+    def __init__(self, plane: ControlPlane, client: RawClient, say: Callable[[str], None]) -> None:
         self.lock = threading.Lock()  # guards `seen` and `_error`
         self.seen = Observations()
         self._error: Exception | None = None
         self._plane = plane
         self._client = client
-        self._namespace = namespaces(load)[0] if load.namespaces == 1 else ""
         self._say = say
         self._stopping = False
         self._sockets: dict[str, socket.socket] = {}  # by path; guarded by `lock`, too
@@ -153,7 +152,7 @@ class Watcher:
     def start(self) -> None:
         """Begin to watch; whatever happens from now on is seen."""
         followed = ((tfjobs_path, self.seen.see_job), (pods_path, self.seen.see_pod))
-        for path, see in ((path_of(self._namespace), see) for path_of, see in followed):
+        for path, see in ((path_of(NAMESPACE), see) for path_of, see in followed):
             version = _decode_list(self._client.request("GET", path)).metadata.resource_version
             first = self._open(path, version)
             arguments = (path, version, first, see)

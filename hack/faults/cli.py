@@ -34,7 +34,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--plain", action="store_true", help="no TensorBoards, gangs and stalls: what older seeds meant"
     )
-    parser.add_argument("--shards", action="store_true", help="three operators, each with a shard of the namespaces")
     parser.add_argument("--stripe", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="a JSON object per plan")
     arguments = parser.parse_args(argv)
@@ -87,7 +86,6 @@ def _play_all(seeds: Iterable[int], arguments: argparse.Namespace, end: threadin
                         Path(folder),
                         patience=arguments.patience,
                         plain=arguments.plain,
-                        shards=arguments.shards,
                         end=end,
                     )
                 except (Stopped, EOFError, ConnectionError):
@@ -113,7 +111,7 @@ def _fan_out(arguments: argparse.Namespace, summary: _Summary, end: threading.Ev
             sys.executable, "-m", "hack.faults", "--json", f"--server={arguments.server}",
             f"--seed={arguments.seed + number}", f"--count={arguments.count - number}",
             f"--stripe={arguments.jobs}", f"--patience={arguments.patience}",
-            *(["--plain"] if arguments.plain else []), *(["--shards"] if arguments.shards else []),
+            *(["--plain"] if arguments.plain else []),
         ]  # fmt: skip
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=dict(os.environ)

@@ -18,16 +18,14 @@ import msgspec
 
 from hack.faults.injection.clock import ScaledClock
 from hack.faults.injection.injector import FaultInjector
-from hack.faults.injection.operators import OperatorProcesses, written_by
+from hack.faults.injection.operators import OperatorProcesses
 from hack.faults.injection.proxy import FaultProxy
 from hack.faults.injection.servers import Server
 from hack.faults.journal import JournalRecorder
 from hack.faults.oracle.history import Violation
-from hack.faults.oracle.shards import Write, judge_writes
 from hack.faults.phases.environment import Environment
 from hack.faults.phases.rest import Rest
 from hack.faults.plan.scenario import Scenario, make_scenario
-from hack.faults.plan.shards import LAYOUTS
 from hack.faults.simulation.attachments import watched_kinds
 from hack.faults.simulation.cluster import ClusterSimulator
 from hack.faults.telling import line
@@ -60,12 +58,11 @@ def play(
     *,
     patience: float = PATIENCE,
     plain: bool = False,
-    shards: bool = False,
     end: threading.Event | None = None,
 ) -> Result:
     """Play the plan of a seed in a namespace of its own. Raises Stopped soon after `end` is set, with all tidied up."""
     began = time.monotonic()
-    scenario = make_scenario(seed, server.profile, plain=plain, shards=shards)
+    scenario = make_scenario(seed, server.profile, plain=plain)
     injector = FaultInjector(
         str(seed), scenario.request_faults, scenario.event_faults, no_watch_list=scenario.no_watch_list
     )
@@ -78,14 +75,13 @@ def play(
         recorder = stack.enter_context(JournalRecorder(client, namespace, watched_kinds(scenario.attachments)))
         operators = OperatorProcesses(
             scenario.operators, proxy.url, server.origin, folder, _options(scenario, server, namespace),
-            read_deadline=server.read_deadline, layouts=LAYOUTS if shards else (),
+            read_deadline=server.read_deadline,
         )  # fmt: skip
         stack.enter_context(operators)
         now = ScaledClock(server.origin).now
         simulator = ClusterSimulator(client, namespace, scenario.jobs, recorder, now, scenario.attachments)
         environment = Environment(server, injector, proxy, operators, simulator, end or threading.Event())
         plan = _Plan(scenario, environment, Rest(environment, recorder, patience), scenario.describe())
-        proxy.on_write = plan.note_write
         violations = plan.run()
         history = plan.history if violations else []
         if violations:
@@ -98,13 +94,12 @@ def _options(scenario: Scenario, server: Server, namespace: str) -> list[dict[st
     options: dict[str, object] = {"namespace": [namespace], "unique_names": scenario.unique_names}
     options["gang_scheduler_name"] = scenario.attachments.gang
     if scenario.operators > 1:
-        # One and a half real seconds: enough for a busy machine. Three operators with two leases each need more.
-        scale = 2 if scenario.sharded else 1
+        # One and a half real seconds: enough for a busy machine.
         options |= {
             "leader_elect": True,
             "leader_elect_namespace": namespace,
-            "leader_elect_lease_duration": 30.0 * scale,
-            "leader_elect_renew_deadline": 20.0 * scale,
+            "leader_elect_lease_duration": 30.0,
+            "leader_elect_renew_deadline": 20.0,
             "leader_elect_retry_period": 2.0,
         }
     if server.profile.wall_speed == 1:
@@ -128,12 +123,6 @@ class _Plan:
     environment: Environment
     rest: Rest
     history: list[str]
-    _writes: list[Write] = field(default_factory=list)
-
-    def note_write(self, agent: str, namespace: str, plural: str) -> None:
-        """An operator asks for a change; leases and events say nothing about whom it serves."""
-        if plural not in ("leases", "events") and (write := written_by(agent, namespace, time.monotonic())):
-            self._writes.append(write)
 
     def run(self) -> list[Violation]:
         environment = self.environment
@@ -148,7 +137,4 @@ class _Plan:
             return found
         self.history.append("at rest; now every job is let run to its end")
         environment.simulator.resume_all()
-        return self.rest.wait(finished=True) or self._judge_shards()
-
-    def _judge_shards(self) -> list[Violation]:
-        return judge_writes(list(self._writes), self.environment.were_paused) if self.scenario.sharded else []
+        return self.rest.wait(finished=True)

@@ -84,39 +84,6 @@ CASES = (
     Case("TFOperatorDown", {of("up"): "0x60", of("up", STANDBY): "1x60"}, silent=(50,)),
     Case("TFOperatorReplicaDown", {of("up"): "1x9 0x60", of("up", STANDBY): "1x60"}, (24,), 26),
     Case("TFOperatorNoLeader", {of("tfoperator_leader"): "1x9 0x60"}, silent=(12,), fires=14),
-    Case(
-        "TFOperatorNoLeader",  # of one shard, while the other has one
-        {of("tfoperator_leader", shard="0/2"): "1x9 0x60", of("tfoperator_leader", STANDBY, shard="1/2"): "1x60"},
-        silent=(12,),
-        fires=14,
-    ),
-    Case(
-        "TFOperatorShardMissing",
-        {
-            of("tfoperator_leader", shard="0/2"): "1x60",
-            of("tfoperator_leader", STANDBY, shard="1/2"): "1x9 _x60",
-            of("tfoperator_shards"): "2x60",
-        },
-        silent=(9, 18),
-        fires=22,
-    ),
-    Case(
-        "TFOperatorShardMissing",  # a leader and a standby of one shard are no two shards
-        {of("tfoperator_leader", one, shard="0/2"): "1x60" for one in (TARGET, STANDBY)}
-        | {of("tfoperator_shards", one): "2x60" for one in (TARGET, STANDBY)},
-        silent=(4,),
-        fires=6,
-    ),
-    Case(
-        "TFOperatorShardMissing",  # while there are no shards
-        {of("tfoperator_leader"): "1x60", of("tfoperator_shards"): "1x60"},
-        silent=(50,),
-    ),
-    Case(
-        "TFOperatorSeveralLeaders",  # of a shard each
-        {of("tfoperator_leader", one, shard=f"{n}/2"): "1x60" for n, one in enumerate((TARGET, STANDBY))},
-        silent=(50,),
-    ),
     Case("TFOperatorSeveralLeaders", {of("tfoperator_leader", i): "1x60" for i in (TARGET, STANDBY)}, (2,), 4),
     Case(
         "TFOperatorSeveralLeaders",  # of namespaces of their own

@@ -19,7 +19,6 @@ from hack.controlplane import ControlPlane
 from tests.support.cluster import Cluster
 from tests.support.kubectl import Kubectl
 from tfoperator.operator.options import parse_options
-from tfoperator.operator.shards import settled
 
 pytestmark = pytest.mark.controlplane
 
@@ -51,18 +50,6 @@ VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
     "scheduler-plugins": (["overlays/scheduler-plugins"], [], {"gangSchedulerName": GANG}),
     "leave-running-pods": (["base"], ["leave-running-pods"], {"defaultCleanPodPolicy": "None"}),
     "network-per-job": (["base"], ["network-per-job"], {"defaultNetwork": "PerJob"}),
-    "sharded": (["overlays/sharded"], [], {"shards": 3}),
-    "sharded-with-webhook-and-monitoring": (
-        ["overlays/webhook"],
-        ["monitoring", "network-policy", "network-policy-webhook", "volcano", "sharded"],
-        {
-            "shards": 3,
-            "webhook": {"enabled": True},
-            "monitoring": ALL_OF_MONITORING,
-            "networkPolicy": {"enabled": True},
-            "gangSchedulerName": "volcano",
-        },
-    ),
     "hang-detection": (["overlays/hang-detection"], [], {"hangDetection": {"enabled": True}}),
     "log-archive": (["overlays/log-archive"], [], {"logArchive": {"enabled": True}}),
     "stall-stacks": (
@@ -178,7 +165,7 @@ def normalized(objects: Objects) -> Objects:
         metadata.setdefault("labels", {}).pop("app.kubernetes.io/name", None)  # kustomize: on what the base has only
         for empty in [name for name in ("labels", "annotations") if metadata.get(name) == {}]:
             del metadata[empty]
-        if key[0] in ("Deployment", "StatefulSet"):
+        if key[0] == "Deployment":
             one["spec"]["template"]["metadata"].pop("creationTimestamp", None)
             (container,) = one["spec"]["template"]["spec"]["containers"]
             lists = (container["args"], container["ports"], container.get("volumeMounts", []))
@@ -221,9 +208,6 @@ def test_helm_finds_no_mistake_in_the_chart_which_is_of_this_version() -> None:
         ({"serviceAccount": {"create": False}}, "serviceAccount.name"),
         ({"metrics": {"certManager": True}}, "metrics.secure"),
         ({"logArchive": {"enabled": True, "accessModes": ["ReadWriteOnce"]}}, "replicas to 1"),
-        ({"shards": 101}, "shards"),
-        ({"shards": 2, "logArchive": {"enabled": True}}, "leave logArchive"),
-        ({"shards": 2, "progress": {"enabled": True}}, "leave logArchive and progress"),
     ],
 )
 def test_values_that_would_have_no_effect_or_a_bad_one_are_refused(
@@ -285,21 +269,6 @@ def test_two_releases_share_no_name_no_lease_and_no_selector(render: Render) -> 
     assert only == {"--leader-elect-id", "--webhook-service", "--webhook-secret"}
 
 
-def test_every_shard_of_a_release_has_a_lease_that_its_role_names(render: Render) -> None:
-    objects = render({"shards": 4, "replicas": 1}, "blue")
-    found = objects["StatefulSet", NAMESPACE, "blue-tfoperator"]["spec"]
-    assert ("Deployment", NAMESPACE, "blue-tfoperator") not in objects
-    (container,) = found["template"]["spec"]["containers"]
-    options = parse_options(container["args"], {})
-    assert options.shard is not None
-    shards = {settled(options.shard, f"blue-tfoperator-{ordinal}") for ordinal in range(found["replicas"])}
-    leases = {options.leader_elect_id} | {shard.lease_name(options.leader_elect_id) for shard in shards}
-    assert len(leases) == 5
-    assert ("Service", NAMESPACE, found["serviceName"]) in objects
-    rules = objects["Role", NAMESPACE, "blue-tfoperator-leader-election"]["rules"]
-    assert [set(rule.get("resourceNames", ())) for rule in rules] == [set(), leases]
-
-
 def test_the_progress_server_is_called_after_the_release(render: Render) -> None:
     objects = render({"progress": {"enabled": True, "forAllJobs": True}}, "blue")
     (container,) = objects["Deployment", NAMESPACE, "blue-tfoperator"]["spec"]["template"]["spec"]["containers"]
@@ -358,9 +327,6 @@ def test_an_api_server_takes_every_object_of_the_chart(
     assert {"Deployment", "NetworkPolicy", "PersistentVolumeClaim", "CustomResourceDefinition"} <= {
         k for k, *_ in objects
     }
-    shards = render({"shards": 2, "crds": {"install": False}}, "dry-run-shards", cluster.namespace)
-    assert "StatefulSet" in {k for k, *_ in shards}
-    objects |= shards
     (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(list(objects.values())))
     Kubectl(plane.kubeconfig)(
         "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict",

@@ -10,10 +10,8 @@ from typing import Any, TypeVar, cast
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers.group import InformerGroup, Together
 from tfoperator.informers.metrics import InformerMetrics
-from tfoperator.informers.protocols import Keep
 from tfoperator.informers.shared_informer import SharedInformer
 from tfoperator.informers.store.indexes import IndexFunction
-from tfoperator.kube.identity import decode_where
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.options import EVERYTHING, Selection
 from tfoperator.kube.resources import Resource
@@ -30,19 +28,14 @@ class SharedInformerFactory(Together):
         client: ApiClient,
         *,
         namespaces: Sequence[str] = ("",),
-        keep: Keep | None = None,
         clock: Clock | None = None,
         metrics: InformerMetrics | None = None,
     ) -> None:
-        """`namespaces` are watched one by one; "" is all. What has no namespace is watched once.
-
-        Of what is watched, with `keep` objects of those namespaces only are decoded, and in the caches.
-        """
+        """`namespaces` are watched one by one; "" is all. What has no namespace is watched once."""
         if not namespaces or (len(namespaces) > 1 and "" in namespaces):
             raise ValueError(f'namespaces must be ("",) for all, or names; is {tuple(namespaces)!r}')
         self._client = client
         self._namespaces = tuple(dict.fromkeys(namespaces))
-        self._keep = keep
         self._clock = clock or SystemClock()
         self._rng = random.Random()
         self._metrics = metrics or InformerMetrics()
@@ -74,15 +67,11 @@ class SharedInformerFactory(Together):
                     informer.add_indexers(missing)
                 return group
             name = resource.plural
-            keep = self._keep if resource.namespaced else None
-            # What is not kept is not decoded either. It never gets farther than the reflector, which drops it.
-            kept = decode if keep is None else cast("Decoder[T]", decode_where(keep, decode))
             members = [
                 SharedInformer(
-                    self._client.list_watch(resource, namespace, kept, selection),
+                    self._client.list_watch(resource, namespace, decode, selection),
                     name=f"{name}/{namespace}" if namespace else name,
                     indexers=indexers,
-                    keep=keep,
                     clock=self._clock,
                     rng=self._rng,
                     metrics=self._metrics,

@@ -43,10 +43,6 @@ class ResourceEventHandler(Protocol[T_contra]):
         ...
 
 
-Keep = Callable[[str], bool]
-"""Whether objects of a namespace are of interest; the others are dropped as soon as they are decoded."""
-
-
 class Sink(Protocol[V]):
     """Where a reflector delivers, from its one thread. A `DeltaFifo` is one."""
 

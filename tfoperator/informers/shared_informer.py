@@ -19,7 +19,7 @@ from tfoperator.informers.errors import InformerStopped
 from tfoperator.informers.fifo import Delta, DeltaFifo, DeltaType, FifoClosed
 from tfoperator.informers.metrics import InformerMetrics
 from tfoperator.informers.processor import Processor, upserted
-from tfoperator.informers.protocols import Keep, ResourceEventHandler, Transform
+from tfoperator.informers.protocols import ResourceEventHandler, Transform
 from tfoperator.informers.reflector.reflector import Reflector
 from tfoperator.informers.store.indexer import Indexer
 from tfoperator.informers.store.indexes import IndexFunction
@@ -49,16 +49,12 @@ class SharedInformer(Generic[T]):
         indexers: Mapping[str, IndexFunction[T]] | None = None,
         resync_period: float = 0,
         transform: Transform[T] | None = None,
-        keep: Keep | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         metrics: InformerMetrics | None = None,
         use_watch_list: bool = True,
     ) -> None:
-        """`name` stands in logs, thread names and metrics; `resync_period` (seconds) is the default of handlers.
-
-        With `keep` there are objects of those namespaces only: others cost no memory.
-        """
+        """`name` stands in logs, thread names and metrics; `resync_period` (seconds) is the default of handlers."""
         self.name = name
         self._resync_period = resync_period
         self._clock = clock or SystemClock()
@@ -72,7 +68,6 @@ class SharedInformer(Generic[T]):
             self._fifo,
             name=name,
             transform=transform,
-            keep=keep,
             use_watch_list=use_watch_list,
             clock=self._clock,
             rng=rng,

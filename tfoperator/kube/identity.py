@@ -5,15 +5,9 @@ Decoding one takes half the time of a `PartialObject`, and nothing in it is kept
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import msgspec
 
-from tfoperator.kube.objects import ObjectMeta, PartialObject
 from tfoperator.kube.verbs import Decoder, decoder
-
-T = TypeVar("T")
 
 
 class _Owner(msgspec.Struct, frozen=True, gc=False):
@@ -48,32 +42,3 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
 
 decode_identity: Decoder[Identity] = decoder(Identity)
 """Decode who an object is. Raises msgspec.DecodeError."""
-
-
-class _Place(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    name: str = ""
-    namespace: str = ""
-    resource_version: str = ""
-
-
-class _Placed(msgspec.Struct, frozen=True, gc=False):
-    metadata: _Place = msgspec.field(default_factory=_Place)
-
-
-_decode_place = decoder(_Placed)
-
-
-def decode_where(wanted: Callable[[str], bool], decode: Decoder[T]) -> Decoder[T | PartialObject]:
-    """A decoder that spends little on objects of namespaces that are not wanted.
-
-    Of those it leaves name, namespace and version, by which a list or a watch goes on.
-    """
-
-    def decode_wanted(data: bytes) -> T | PartialObject:
-        place = _decode_place(data).metadata
-        if wanted(place.namespace):
-            return decode(data)
-        meta = ObjectMeta(name=place.name, namespace=place.namespace, resource_version=place.resource_version)
-        return PartialObject(metadata=meta)
-
-    return decode_wanted

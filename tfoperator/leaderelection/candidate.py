@@ -19,18 +19,14 @@ from tfoperator.leaderelection.lease import Lease, LeaseLock, LeaseRecord
 logger = logging.getLogger(__name__)
 
 _RELEASE_TRIES = 5
-FAILURES = (KubeError, msgspec.MsgspecError)  # no answer, a refusal, or a Lease that can't be read
+_FAILURES = (KubeError, msgspec.MsgspecError)  # no answer, a refusal, or a Lease that can't be read
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The lease as last seen, and since when (locally, monotonic) its record has been so.
-
-    `looked` is when the request began that showed it; only shared leases need to know.
-    """
+    """The lease as last seen, and since when (locally, monotonic) its record has been so."""
 
     lease: Lease | None = None
     since: float = -math.inf
-    looked: float = -math.inf
 
     @property
     def holder(self) -> str:
@@ -61,7 +57,7 @@ class Candidate:
             # Most renewals find nothing changed, so one request is enough.
             try:
                 return True, self._write(seen.lease, started)
-            except FAILURES as error:
+            except _FAILURES as error:
                 logger.debug("lease %s has to be fetched before it can be renewed: %s", self._lock, error)
         try:
             lease = self._lock.get()
@@ -70,7 +66,7 @@ class Candidate:
                 # Somebody has deleted it. Its holder does not know that yet, and works on.
                 return False, seen
             return self._create(seen, started)
-        except FAILURES as error:
+        except _FAILURES as error:
             logger.warning("lease %s can't be read: %s", self._lock, error)
             return False, seen
         seen = self._look(lease, seen)
@@ -80,7 +76,7 @@ class Candidate:
             return True, self._write(lease, started)
         except ConflictError:
             logger.debug("lease %s was written by somebody else", self._lock)
-        except FAILURES as error:
+        except _FAILURES as error:
             logger.warning("lease %s can't be written: %s", self._lock, error)
         return False, seen
 
@@ -102,7 +98,7 @@ class Candidate:
             except ConflictError:
                 # Fetching again is all that this asks for: nobody competes for a lease that is held.
                 continue
-            except FAILURES as error:
+            except _FAILURES as error:
                 logger.warning("lease %s is not released and will expire: %s", self._lock, error)
                 return False
             logger.info("released lease %s", self._lock)
@@ -120,7 +116,7 @@ class Candidate:
     def _create(self, seen: Seen, started: float) -> tuple[bool, Seen]:
         try:
             return True, Seen(self._lock.create(self._record(LeaseRecord(acquired=self._clock.now()))), started)
-        except FAILURES as error:
+        except _FAILURES as error:
             logger.warning("lease %s can't be created: %s", self._lock, error)
             return False, seen
 

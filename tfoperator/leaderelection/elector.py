@@ -16,7 +16,6 @@ from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.leaderelection.attempt import call_with_deadline
 from tfoperator.leaderelection.candidate import Candidate, Seen
 from tfoperator.leaderelection.lease import LeaseLock
-from tfoperator.leaderelection.shared import SharedCandidate
 
 logger = logging.getLogger(__name__)
 
@@ -72,11 +71,9 @@ class LeaderElector:
         renew_deadline: float = 10.0,
         retry_period: float = 2.0,
         release_on_stop: bool = True,
-        shared: bool = False,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        """A `shared` lease may be held by all who have the lock's identity, at the same time; it is never released."""
         if retry_period <= 0:
             raise ValueError(f"retry_period must be more than 0 s, is {retry_period}")
         if renew_deadline <= _JITTER * retry_period:
@@ -99,8 +96,7 @@ class LeaderElector:
         self._release_on_stop = release_on_stop
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random()
-        kind = SharedCandidate if shared else Candidate
-        self._candidate = kind(lock, lease_duration=lease_duration, clock=self._clock)
+        self._candidate = Candidate(lock, lease_duration=lease_duration, clock=self._clock)
         # Written by the thread in `run` alone and replaced whole, so other threads may read without a lock.
         self._seen = Seen()
         self._over = False

@@ -8,6 +8,7 @@ election), workers start. Stopping: no new key is taken, running syncs finish, t
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 import uuid
@@ -19,8 +20,8 @@ from tfoperator.api.v1.types import ConditionType
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.controller import StackKeeper
 from tfoperator.kube.verbs import ApiClient, Creator
+from tfoperator.leaderelection import LeaderElector, LeaseLock
 from tfoperator.logs.archive import LogSource
-from tfoperator.operator.election import Election
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
 from tfoperator.operator.preflight import await_resources, needed_resources
@@ -106,7 +107,7 @@ class Operator:
             clock=self._clock,
             is_leader=lambda: self.is_leader,
         )
-        self._election = self._make_election() if self._options.leader_elect else None
+        self._elector = self._make_elector() if self._options.leader_elect else None
         self.metrics.watch_leadership(lambda: self.is_leader)
         self.metrics.watch_stalls(self._stalled_jobs)
         self.metrics.watch_server_load(server_load)
@@ -138,7 +139,7 @@ class Operator:
     @property
     def is_leader(self) -> bool:
         """Whether this replica works on jobs now."""
-        return self._working and (self._election is None or self._election.is_leader)
+        return self._working and (self._elector is None or self._elector.is_leader)
 
     @property
     def failure(self) -> str:
@@ -209,10 +210,12 @@ class Operator:
         if self._parts.progress is not None:
             self._parts.progress.start()
             self._await_certificate()
-        if self._election is None:
+        if self._elector is None:
             self._work(self._stop)
-        else:
-            self._election.run(self._stop)
+            return
+        self._elector.run(self._stop)
+        if not self._stop.is_set():
+            self._fail("the lease was lost: another replica may lead by now")
 
     def _await_certificate(self) -> None:
         deadline = self._clock.monotonic() + _CERTIFICATE_SECONDS
@@ -259,12 +262,16 @@ class Operator:
         jobs = self._parts.informers.jobs.lister.list()
         return Counter(job.metadata.namespace for job in jobs if has_condition(job, ConditionType.STALLED))
 
-    def _make_election(self) -> Election:
-        return Election(
-            self._lease_client,
-            self._options,
-            identity=self.identity,
-            lead=self._work,
-            fail=self._fail,
+    def _make_elector(self) -> LeaderElector:
+        options = self._options
+        namespace = options.leader_elect_namespace or os.environ.get("POD_NAMESPACE", "") or "default"
+        return LeaderElector(
+            LeaseLock(self._lease_client, namespace=namespace, name=options.leader_elect_id, identity=self.identity),
+            on_started_leading=self._work,
+            on_stopped_leading=lambda: None,
+            on_new_leader=lambda leader: logger.info("the leader is %s", leader),
+            lease_duration=options.leader_elect_lease_duration,
+            renew_deadline=options.leader_elect_renew_deadline,
+            retry_period=options.leader_elect_retry_period,
             clock=self._clock,
         )

@@ -11,7 +11,6 @@ import logging
 import os
 import queue
 import signal
-import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -33,7 +32,6 @@ from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
 from tfoperator.operator.options import Options, OptionsError, parse_options
 from tfoperator.operator.options.config_watcher import ConfigWatcher
-from tfoperator.operator.shards import settled
 from tfoperator.operator.signal_queue import next_item
 from tfoperator.operator.webhook import ServedWebhook, make_webhook
 from tfoperator.operator.witnesses import newest_line_from
@@ -118,13 +116,7 @@ def _assemble(
     """Make everything that can be wrong from the start. Raises KubeError, OptionsError and OSError (ports)."""
     config = load_config(options.kubeconfig or None, options.context or None, environ=environ)
     config.check()
-    if options.shard is not None:
-        try:
-            shard = settled(options.shard, environ.get("POD_NAME", "") or socket.gethostname())
-        except ValueError as error:
-            raise OptionsError(f"--shard {options.shard} {error}") from None
-        options = msgspec.structs.replace(options, shard=shard)
-    metrics = OperatorMetrics(str(options.shard or ""), 1 if options.shard is None else options.shard.count)
+    metrics = OperatorMetrics()
     agent = f"tfoperator/{tfoperator.__version__}"
     load = ServerLoad()
     client = Client(

@@ -77,11 +77,8 @@ class Parts:
         self._clock = clock
         self._server_load = server_load
         self._creator = creator
-        self.namespaces = watched_namespaces(options)
-        self._keep: Callable[[str], bool] | None = None if options.shard is None else options.shard.serves
-        self.factory = SharedInformerFactory(
-            client, namespaces=self.namespaces, keep=self._keep, clock=clock, metrics=metrics.informers
-        )
+        self.namespaces = options.namespace or ("",)
+        self.factory = SharedInformerFactory(client, namespaces=self.namespaces, clock=clock, metrics=metrics.informers)
         self.recorder = EventRecorder(
             client,
             component=OPERATOR_NAME,
@@ -160,7 +157,6 @@ class Parts:
             self.controller,
             expectations=expectations,
             namespaces=self.namespaces,
-            keep=self._keep or (lambda _: True),
             base=self._options.resync_period,
             cap=self._options.reconcile_max_period,
             clock=self._clock,
@@ -204,12 +200,6 @@ class Parts:
 
     def _tell(self, job: ObjectMeta, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         self.recorder.event(ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job), kind, reason, message)
-
-
-def watched_namespaces(options: Options) -> tuple[str, ...]:
-    """The namespaces to watch one by one, "" for all. Those of other shards are left out, unless none is left."""
-    named = options.namespace or ("",)
-    return tuple(one for one in named if options.shard is None or options.shard.serves(one)) or named
 
 
 def plan_options(options: Options) -> PlanOptions:

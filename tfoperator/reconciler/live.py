@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -98,18 +98,16 @@ class Looker:
         client: ApiClient,
         namespaces: Sequence[str],
         *,
-        keep: Callable[[str], bool],
         whole_every: float,
         clock: Clock,
         news_above: int = PAGE_SIZE,
     ) -> None:
-        """`namespaces` are looked at one by one; "" is all. Of the objects only those count whose namespaces `keep`
-        wants, as in the caches. A look that comes `whole_every` seconds after a whole one is whole again; so is each at
-        a collection of no more than `news_above` objects, because a list of them costs less than a connection.
+        """`namespaces` are looked at one by one; "" is all. A look that comes `whole_every` seconds after a whole
+        one is whole again; so is each at a collection of no more than `news_above` objects, because a list of them
+        costs less than a connection.
         """
         self._client = client
         self._namespaces = tuple(namespaces)
-        self._keep = keep
         self._whole_every = whole_every
         self._news_above = news_above
         self._clock = clock
@@ -230,8 +228,7 @@ class Looker:
                     return False
                 meta = event.object.metadata
                 one.version = meta.resource_version or one.version
-                if self._keep(meta.namespace):
-                    one.collation.happened(event.object, deleted=event.type is WatchEventType.DELETED)
+                one.collation.happened(event.object, deleted=event.type is WatchEventType.DELETED)
         except KubeError:
             return False
         if self._clock.monotonic() - one.opened_at >= _NEWS_SECONDS - _EARLY:
@@ -262,7 +259,7 @@ class Looker:
                 return False
             version = version or page.resource_version
             size += len(page.items)
-            one.collation.listed([item for item in page.items if self._keep(item.metadata.namespace)], version)
+            one.collation.listed(page.items, version)
         one.collation.list_ended(version)
         one.went_back = any(is_older(version, than) for than in reached)
         one.version, one.size, one.listed_at = version, size, began

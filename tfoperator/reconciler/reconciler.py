@@ -27,7 +27,7 @@ import logging
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -71,16 +71,12 @@ class Reconciler:
         *,
         expectations: Expectations,
         namespaces: Sequence[str] = ("",),
-        keep: Callable[[str], bool] = lambda _: True,
         base: float = BASE_INTERVAL,
         cap: float = MAX_INTERVAL,
         clock: Clock | None = None,
         metrics: ReconcilerMetrics | None = None,
     ) -> None:
-        """`base` (seconds) is also the informer's resync period and the shortest time between two looks.
-
-        `keep` says of which namespaces the caches have objects.
-        """
+        """`base` (seconds) is also the informer's resync period and the shortest time between two looks."""
         self._informers = informers
         self._owned: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
         if informers.gang is not None and informers.pod_groups is not None:
@@ -92,7 +88,7 @@ class Reconciler:
         self._cap = cap
         self._clock = clock or SystemClock()
         # A little less than the cap, so that where nothing happens for long each look is a whole one.
-        self._looker = Looker(client, namespaces, keep=keep, whole_every=cap * 0.9, clock=self._clock)
+        self._looker = Looker(client, namespaces, whole_every=cap * 0.9, clock=self._clock)
         self._metrics = metrics or ReconcilerMetrics()
         self._lock = threading.Condition()  # guards _schedule and _wanted
         self._schedule = Schedule(base=base, cap=cap)

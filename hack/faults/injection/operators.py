@@ -11,7 +11,6 @@ import contextlib
 import multiprocessing
 import os
 import queue
-import re
 import signal
 import sys
 import threading
@@ -24,7 +23,6 @@ from pathlib import Path
 import msgspec
 
 from hack.faults.injection.clock import Origin, ScaledClock
-from hack.faults.oracle.shards import Write
 from hack.processes import tail
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
@@ -35,7 +33,6 @@ from tfoperator.operator.logging import configure_logging
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["hack.faults.injection.operators"])
 _END_SECONDS = 10.0
-_AGENT = re.compile(r"tfoperator-plan/(\d+)-of-(\d+)/(\d+\.\d+)")
 
 
 @dataclass(frozen=True)
@@ -48,11 +45,10 @@ class Settings:
     log: str
     request_timeout: float = 2.0
     read_deadline: float | None = 2.5
-    agent: str = "tfoperator-plan"
 
 
-def _main(settings: Settings, offset: Synchronized[float], number: int) -> None:
-    """Be an operator until it fails or this process is killed; the `number`-th of its kind, as its user agent says."""
+def _main(settings: Settings, offset: Synchronized[float]) -> None:
+    """Be an operator until it fails or this process is killed."""
     log = os.open(settings.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -67,7 +63,7 @@ def _main(settings: Settings, offset: Synchronized[float], number: int) -> None:
     client = Client(
         config,
         clock=clock,
-        user_agent=f"{settings.agent}.{number}",
+        user_agent="tfoperator-plan",
         request_timeout=settings.request_timeout,
         watch_read_deadline=settings.read_deadline or 90.0,
         watch_batch_period=WATCH_BATCH_PERIOD,
@@ -95,11 +91,9 @@ def _end_with_runner() -> None:
 class OperatorProcess:
     """One process. Methods are for one thread."""
 
-    def __init__(self, settings: Sequence[Sequence[Settings]]) -> None:
-        """`settings` are, for each layout of shards, those of the first start, the second, and so on, over and over."""
+    def __init__(self, settings: Sequence[Settings]) -> None:
+        """`settings` are those of the first start, the second, and so on, over and over."""
         self._settings = settings
-        self.layout = 0
-        """How many roll-outs there were."""
         self._offset = _CONTEXT.Value("d", 0.0, lock=False)
         self._process: ForkServerProcess | None = None
         self.starts = 0
@@ -113,9 +107,8 @@ class OperatorProcess:
     def start(self) -> None:
         """Start it."""
         # A daemon: it is ended with the runner.
-        of_layout = self._settings[self.layout % len(self._settings)]
-        settings = of_layout[self.starts % len(of_layout)]
-        self._process = _CONTEXT.Process(target=_main, args=(settings, self._offset, self.starts), daemon=True)
+        settings = self._settings[self.starts % len(self._settings)]
+        self._process = _CONTEXT.Process(target=_main, args=(settings, self._offset), daemon=True)
         self._process.start()
         self.starts += 1
 
@@ -142,12 +135,6 @@ class OperatorProcess:
             process.join(_END_SECONDS)
             process.close()
 
-    def roll_out(self) -> None:
-        """Kill it, and start it as a member of the next layout of shards."""
-        self.kill()
-        self.layout += 1
-        self.start()
-
     def ensure(self) -> bool:
         """Start it anew if it has ended, as a Deployment would; whether that was necessary."""
         if self.alive:
@@ -162,23 +149,6 @@ class OperatorProcess:
                 os.kill(self._process.pid, number)
 
 
-def _shard(member: int, count: int) -> dict[str, object]:
-    return {"shard": {"number": member % count, "count": count}} if count else {}
-
-
-def _agent(member: int, count: int) -> str:
-    """The user agent, before the number of the start: which shard it has, of how many, and which member it is."""
-    return f"tfoperator-plan/{member % count if count else 0}-of-{count}/{member}"
-
-
-def written_by(agent: str, namespace: str, at: float) -> Write | None:
-    """Who a user agent says it is; None if that is no operator with a shard."""
-    match = _AGENT.fullmatch(agent)
-    if match is None or match[2] == "0":
-        return None
-    return Write(match[3], int(match[1]), int(match[2]), namespace, at)
-
-
 class OperatorProcesses:
     """The pods of the operator's Deployment, which compete for a lease if there are several."""
 
@@ -191,31 +161,17 @@ class OperatorProcesses:
         options: Sequence[dict[str, object]],
         *,
         read_deadline: float | None,
-        layouts: Sequence[int] = (),
     ) -> None:
-        """`options` are those of each one's first start, of its second, and so on, over and over.
-
-        With `layouts` each has a shard: of so many at first, after a roll-out, after the second, and so on.
-        """
+        """`options` are those of each one's first start, of its second, and so on, over and over."""
         self.logs = [folder / f"operator-{number}.log" for number in range(count)]
         self.members = [
             OperatorProcess(
                 [
-                    [
-                        Settings(
-                            server,
-                            msgspec.json.encode(one | _shard(number, count_of_shards)),
-                            origin,
-                            str(log),
-                            read_deadline=read_deadline,
-                            agent=_agent(number, count_of_shards),
-                        )
-                        for one in options
-                    ]
-                    for count_of_shards in layouts or (0,)
+                    Settings(server, msgspec.json.encode(one), origin, str(log), read_deadline=read_deadline)
+                    for one in options
                 ]
             )
-            for number, log in enumerate(self.logs)
+            for log in self.logs
         ]
 
     def __enter__(self) -> OperatorProcesses:

@@ -43,12 +43,6 @@ def parse_request(method: str, path: str, query: str) -> Request:
     return Request(method, plural, name, subresource, watch)
 
 
-def namespace_of(path: str) -> str:
-    """The namespace in a path of the Kubernetes API; "" if there is none."""
-    _, found, rest = path.partition("/namespaces/")
-    return rest.partition("/")[0] if found else ""
-
-
 class FaultProxy:
     """Start it, point clients to `url`, stop it. `cut()` and `restore()` are the network failing as a whole.
 
@@ -73,8 +67,6 @@ class FaultProxy:
         self._site: web.SockSite | None = None
         self._listener: Listener | None = None
         self._old_lists = OldLists()
-        self.on_write: Callable[[str, str, str], None] = lambda *_: None
-        """Told, by the proxy's thread, of each change that is asked for: user agent, namespace, plural."""
         self._streams: set[aiohttp.ClientResponse] = set()
         self._ending: set[aiohttp.ClientResponse] = set()
 
@@ -181,8 +173,6 @@ class FaultProxy:
 
     async def _handle(self, incoming: web.Request) -> web.StreamResponse:
         request = parse_request(incoming.method, incoming.path, incoming.query_string)
-        if not request.reads:
-            self.on_write(incoming.headers.get("User-Agent", ""), namespace_of(incoming.path), request.plural)
         fault = self._injector.on_request(request)
         if self._injector.no_watch_list and "sendInitialEvents" in incoming.query:
             return status(422, "Invalid", "sendInitialEvents is forbidden: this server does not know it")

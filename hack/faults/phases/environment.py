@@ -28,15 +28,13 @@ class Environment:
     operators: OperatorProcesses
     simulator: ClusterSimulator
     end: threading.Event
-    were_paused: set[str] = field(default_factory=set)
-    """The processes of operators that were paused, by member and start."""
     _paused: dict[int, float] = field(default_factory=dict)  # until when, by member
     _stepped: float = 0.0
 
     def do(self, step: Step) -> str:
         """Do what a step says; the result, for people."""
         match step.act:
-            case Act.KILL_OPERATOR | Act.PAUSE_OPERATOR | Act.ROLL_OUT:
+            case Act.KILL_OPERATOR | Act.PAUSE_OPERATOR:
                 return self._do_to_operator(step)
             case Act.CUT_NETWORK:
                 self.proxy.cut()
@@ -67,13 +65,9 @@ class Environment:
             if number in self._paused:
                 return "it is paused already"
             members[number].pause()
-            self.were_paused.add(f"{number}.{members[number].starts - 1}")
             self._paused[number] = time.monotonic() + seconds
             return f"paused for {seconds} s"
         self._paused.pop(step.value, None)
-        if step.act is Act.ROLL_OUT:
-            members[step.value].roll_out()
-            return f"killed and started in layout {members[step.value].layout}"
         members[step.value].kill()
         members[step.value].start()
         return "killed and started"
@@ -97,13 +91,9 @@ class Environment:
             self.supervise()
 
     def stop_faults(self) -> None:
-        """From now on nothing is wrong: every operator runs in the newest layout, and clocks are right."""
+        """From now on nothing is wrong: every operator runs, and clocks are right."""
         # A pause that is to outlast the lease does so.
         while self._paused:
             self.sleep(0.05)
         self.injector.stop()
-        newest = max(member.layout for member in self.operators.members)
-        for member in self.operators.members:
-            while member.layout < newest:
-                member.roll_out()
         self.operators.step_clock(-self._stepped)

@@ -13,7 +13,6 @@ from typing import Any
 
 from hack.faults.injection.injector import EVENT_FAULTS, REQUEST_FAULTS, EventFault, RequestFault
 from hack.faults.plan.attachments import JOB_SERVICE, Attachments, with_attachments
-from hack.faults.plan.shards import MEMBERS, with_shards
 from hack.faults.plan.stalls import with_stalls
 from hack.faults.plan.steps import Act, JobShape, Profile, Step
 
@@ -38,7 +37,6 @@ class Scenario:
     attachments: Attachments
     default_networks: tuple[str, ...]
     """The operator's `--default-network` at its first start, at its second, and so on, over and over."""
-    sharded: bool = False
 
     def describe(self) -> list[str]:
         """Lines for people."""
@@ -46,7 +44,6 @@ class Scenario:
         faults |= {f"event {kind}": chance for kind, chance in self.event_faults.items()}
         return [
             f"seed {self.seed}: {self.operators} operator(s)"
-            + (", a shard each" if self.sharded else "")
             + (", unique names" if self.unique_names else "")
             + f", by default {' then '.join(self.default_networks)}"
             + (", no WatchList" if self.no_watch_list else "")
@@ -56,11 +53,8 @@ class Scenario:
         ]
 
 
-def make_scenario(seed: int, profile: Profile, *, plain: bool = False, shards: bool = False) -> Scenario:
-    """The scenario of a seed; a `plain` one has no attachments and no stalls, and its replicas restart one by one.
-
-    With `shards` there are three operators with a shard each.
-    """
+def make_scenario(seed: int, profile: Profile, *, plain: bool = False) -> Scenario:
+    """The scenario of a seed; a `plain` one has no attachments and no stalls, and its replicas restart one by one."""
     rng = random.Random(f"scenario {seed}")
     jobs = tuple(_shape(rng, number, profile) for number in range(rng.choice((1, 2, 2, 3, 4))))
     # What was added later has a generator of its own, so that older seeds keep their steps.
@@ -85,8 +79,6 @@ def make_scenario(seed: int, profile: Profile, *, plain: bool = False, shards: b
         jobs = tuple(_with_network(networks, shape) for shape in jobs)
         steps = _with_taken_names(networks, jobs, steps)
         jobs, steps = with_stalls(seed, profile, jobs, steps)
-    if shards:
-        steps, operators = with_shards(seed, steps), MEMBERS
     return Scenario(
         seed=seed,
         jobs=jobs,
@@ -98,7 +90,6 @@ def make_scenario(seed: int, profile: Profile, *, plain: bool = False, shards: b
         unique_names=rng.random() < 0.15,
         attachments=attachments,
         default_networks=("PerReplica",) if plain else _default_networks(networks),
-        sharded=shards,
     )
 
 

@@ -30,7 +30,6 @@ class Act(StrEnum):
     DELETE_SERVICE = "delete-service"
     KILL_OPERATOR = "kill-operator"
     PAUSE_OPERATOR = "pause-operator"
-    ROLL_OUT = "roll-out"
     CUT_NETWORK = "cut-network"
     COMPACT = "compact"
     STEP_CLOCK = "step-clock"

@@ -141,18 +141,3 @@ def test_a_failed_informer_shows_in_the_factory(factory: SharedInformerFactory, 
     assert factory.failure is None
     client.servers[("pods", "", "", "")].put("a")
     eventually(lambda: factory.failure)
-
-
-def test_of_what_is_watched_only_wanted_namespaces_are_kept(client: Client) -> None:
-    factory = SharedInformerFactory(client, keep=lambda namespace: namespace == "mine", clock=FakeClock())  # type: ignore[arg-type]
-    pods, namespaces = factory.informer(PODS, DECODE_POD), factory.informer(NAMESPACES, DECODE_POD)
-    for server in client.servers.values():
-        server.put("a", namespace="mine")
-        server.put("b", namespace="theirs")
-    factory.start()
-    assert factory.wait_for_sync()
-    assert [one.metadata.key for one in pods.lister.list()] == ["mine/a"]
-    theirs = client.decoders["pods"](b'{"metadata": {"name": "b", "namespace": "theirs"}}')
-    assert not isinstance(theirs, Pod), "nobody reads it"
-    assert len(namespaces.lister.list()) == 2, "what has no namespace of its own is for everybody"
-    assert factory.stop(60)

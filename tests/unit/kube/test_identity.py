@@ -3,12 +3,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.unit.kube.pods import running_pod
-from tfoperator.kube.identity import decode_identity, decode_where
-from tfoperator.kube.objects import PartialObject, Pod, decode_pod
+from tfoperator.kube.identity import decode_identity
 
 
 def encoded(obj: Any) -> bytes:
@@ -34,28 +32,3 @@ def test_the_first_controller_counts_as_in_the_views_of_caches() -> None:
     owners = [{"uid": "a"}, {"uid": "b", "controller": True}]
     identity = decode_identity(encoded({"metadata": {"name": "x", "namespace": "n", "ownerReferences": owners}}))
     assert identity.controller_uid == "b"
-
-
-def test_only_objects_of_wanted_namespaces_are_decoded() -> None:
-    decoded: list[bytes] = []
-
-    def decode(data: bytes) -> Pod:
-        decoded.append(data)
-        return decode_pod(data)
-
-    decode_ours = decode_where(lambda namespace: namespace == "ours", decode)
-    ours, theirs = running_pod(1), running_pod(2)
-    ours["metadata"]["namespace"], theirs["metadata"]["namespace"] = "ours", "theirs"
-    pod, other = decode_ours(encoded(ours)), decode_ours(encoded(theirs))
-    assert isinstance(pod, Pod)
-    assert pod.status.phase == "Running"
-    assert isinstance(other, PartialObject)
-    meta = theirs["metadata"]
-    assert other.metadata.key == f"theirs/{meta['name']}"
-    assert other.metadata.resource_version == meta["resourceVersion"]
-    assert len(decoded) == 1
-
-
-def test_what_is_no_object_is_refused_wherever_it_is() -> None:
-    with pytest.raises(msgspec.DecodeError):
-        decode_where(lambda _: False, decode_pod)(b"[1]")

@@ -21,7 +21,6 @@ from hack.lock import entries
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.schema import crd
 from tfoperator.operator import Options, parse_options
-from tfoperator.operator.shards import Shard, settled
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -236,24 +235,8 @@ def test_with_cert_manager_the_operator_has_no_right_to_certificates() -> None:
 @pytest.mark.parametrize("overlay", sorted(path.name for path in (ROOT / "manifests" / "overlays").iterdir()))
 def test_every_overlay_starts_with_flags_that_the_operator_takes(overlay: str) -> None:
     objects = build(f"overlays/{overlay}")
-    workload = objects.get(("Deployment", "tfoperator")) or objects["StatefulSet", "tfoperator"]
-    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    (container,) = objects["Deployment", "tfoperator"]["spec"]["template"]["spec"]["containers"]
     parse_options(container["args"], {})
-
-
-def test_the_shards_cover_all_namespaces_and_have_a_right_to_exactly_their_leases() -> None:
-    objects = build("overlays/sharded")
-    assert ("Deployment", "tfoperator") not in objects
-    spec = objects["StatefulSet", "tfoperator"]["spec"]
-    assert ("Service", spec["serviceName"]) in objects
-    (container,) = spec["template"]["spec"]["containers"]
-    options = parse_options(container["args"], {})
-    assert options.shard is not None
-    shards = [settled(options.shard, f"tfoperator-{ordinal}") for ordinal in range(spec["replicas"])]
-    assert [shards.count(Shard(options.shard.count, number)) for number in range(options.shard.count)] == [2, 2, 2]
-    leases = {options.leader_elect_id} | {shard.lease_name(options.leader_elect_id) for shard in shards}
-    _, rest = objects["Role", "tfoperator-leader-election"]["rules"]
-    assert set(rest["resourceNames"]) == leases
 
 
 @pytest.mark.parametrize("component", sorted(path.name for path in (ROOT / "manifests" / "components").iterdir()))

@@ -21,7 +21,6 @@ from tfoperator.kube import Selection
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import EVENTS, LEASES, PODS
 from tfoperator.operator import Operator, Options, process
-from tfoperator.operator.shards import Shard
 from tfoperator.servers.http import Address
 
 ELECT = Options(
@@ -109,56 +108,6 @@ def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Call
     assert api.names(PODS) == []
     release.set()
     eventually(lambda: api.names(PODS) == ["job-worker-0"], what="the pod")
-
-
-def test_two_shards_divide_the_namespaces_and_another_layout_waits_for_both(
-    api: FakeApi, start: Callable[..., Operator]
-) -> None:
-    names = [f"team-{number}" for number in range(8)]
-    shards = [Shard(2, 0), Shard(2, 1)]
-    one, other = (start(msgspec.structs.replace(ELECT, shard=shard)) for shard in shards)
-    eventually(lambda: one.is_leader and other.is_leader, what="both lead")
-    late = start(msgspec.structs.replace(ELECT, shard=Shard(3, 0)))
-    single = start(ELECT)
-    eventually(lambda: late.is_ready and single.is_ready, what="the others wait")
-    for name in names:
-        submit(api, "job", name, Worker=1)
-    eventually(lambda: api.count("create", "pods") == len(names), what="a pod for each job")
-    for operator, shard in ((one, shards[0]), (other, shards[1])):
-        known = {job.metadata.namespace for job in operator._parts.informers.jobs.lister.list()}
-        assert known == {name for name in names if shard.serves(name)} != set()
-    assert one.stop(60)
-    assert not late.is_leader
-    assert not single.is_leader
-    assert other.stop(60)
-    eventually(lambda: late.is_leader or single.is_leader, what="another layout is served")
-    assert not (late.is_leader and single.is_leader)
-    assert {lease["metadata"]["name"] for lease in api.objects(LEASES)} == {
-        "tfoperator",
-        "tfoperator-0-of-2",
-        "tfoperator-1-of-2",
-        "tfoperator-0-of-3",
-    }
-
-
-def test_a_shard_whose_layouts_lease_is_taken_fails(api: FakeApi, start: Callable[..., Operator]) -> None:
-    failures: list[str] = []
-    operator = start(msgspec.structs.replace(ELECT, shard=Shard(2, 0)), on_failure=failures.append)
-    eventually(lambda: operator.is_leader)
-    for lease in api.objects(LEASES):
-        if lease["metadata"]["name"] == "tfoperator":
-            api.edit(LEASES, lease["metadata"]["namespace"], "tfoperator", {"spec": {"holderIdentity": "somebody"}})
-    eventually(lambda: bool(failures), what="it fails")
-    assert "layout" in operator.failure
-    assert not operator.is_leader
-
-
-def test_of_the_named_namespaces_a_shard_watches_its_own(api: FakeApi, start: Callable[..., Operator]) -> None:
-    names = tuple(f"team-{number}" for number in range(8))
-    shard = Shard(2, 1)
-    operator = start(msgspec.structs.replace(ELECT, shard=shard, namespace=names))
-    eventually(lambda: operator.is_leader)
-    assert {call.namespace for call in api.calls if call.resource == "pods"} == {n for n in names if shard.serves(n)}
 
 
 def test_it_waits_for_a_crd_that_is_not_there_yet(api: FakeApi, start: Callable[..., Operator]) -> None:

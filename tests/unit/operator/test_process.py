@@ -64,14 +64,6 @@ def test_a_users_mistake_is_one_clear_line_and_exit_code_2(
     assert "Traceback" not in told
 
 
-def test_only_the_pod_of_a_stateful_set_has_a_shard_by_its_name(
-    unreachable: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = [f"--kubeconfig={unreachable}", "--leader-elect", "--shard=auto/2"]
-    assert run(arguments, {"POD_NAME": "tfoperator-7d9f-x2k4z"}) == 2
-    assert "--shard auto/2 takes its number from the name of a StatefulSet's pod" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("of", "words"), [("health-probe", "{}"), ("webhook", "{} for the webhook")])
 def test_a_taken_port_is_a_clear_error(
     unreachable: Path, capsys: pytest.CaptureFixture[str], of: str, words: str

@@ -39,7 +39,6 @@ class Looking:
         return Looker(
             self.api,
             namespaces or ("",),
-            keep=lambda name: name != "theirs",
             whole_every=270,
             clock=self.clock,
             news_above=news_above,
@@ -135,13 +134,6 @@ def test_what_leaves_the_selection_is_gone(looking: Looking) -> None:
     looking.put_pod("a", foreign="yes")
     assert looking.look() == {"pods": {"ns/a"}}
     looking.fill()
-    assert looking.look() == {}
-
-
-def test_what_happens_in_the_namespaces_of_others_is_nothing_to_us(looking: Looking) -> None:
-    looking.put_pod("x", "theirs")
-    assert looking.look() == {}
-    looking.put_pod("y", "theirs")
     assert looking.look() == {}
 
 

@@ -121,29 +121,6 @@ def test_one_look_serves_every_job(world: World) -> None:
     assert world.calls("list") == [("list", "tfjobs"), ("list", "pods"), ("list", "services")]
 
 
-def test_what_the_caches_leave_out_is_not_taken_for_something_that_they_missed(world: World) -> None:
-    world.run_job(Worker=1)
-    world.reconciler = Reconciler(
-        world.api,
-        world.informers,
-        world.controller,
-        expectations=world.expectations,
-        keep=lambda namespace: namespace == "ns",
-        clock=world.clock,
-    )
-    eventually(lambda: len(world.reconciler._schedule) == 2, what="the reconciler knows the job")
-    with world.unwatched("tfjobs"), world.unwatched("pods"):
-        foreign = tfjob("foreign", Worker=1)
-        foreign["metadata"]["namespace"] = "theirs"
-        world.api.put(TFJOBS, foreign)
-        world.api.put(PODS, {"metadata": {"name": "x", "namespace": "theirs", "labels": OURS}})
-    world.forget_calls()
-    for _ in range(3):
-        assert world.look(60) == 1
-    assert {verb for verb, _ in world.calls()} == {"list"}, "nothing is watched anew"
-    assert len(world.calls("list")) == 9
-
-
 def test_a_pod_group_whose_end_the_watch_lost_is_noticed_and_made_anew() -> None:
     with World(gang_scheduler("mine")) as world:
         world.run_job(Worker=2)

@@ -6,19 +6,17 @@ that expires half-way is asked for again in one piece instead of from the start 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import msgspec
 
-from tfoperator.informers.protocols import Keep
 from tfoperator.informers.reflector.refusals import is_expired
 from tfoperator.kube.errors import ApiError
-from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.options import ListOptions
 from tfoperator.kube.verbs import ListerWatcher, ListPage
 
-T = TypeVar("T", bound=HasMetadata)
+T = TypeVar("T")
 
 
 class Listing(msgspec.Struct, Generic[T], frozen=True):
@@ -30,20 +28,15 @@ class Listing(msgspec.Struct, Generic[T], frozen=True):
 
 
 def list_all(
-    list_watch: ListerWatcher[T],
-    *,
-    resource_version: str,
-    limit: int,
-    stopped: Callable[[], bool] = lambda: False,
-    keep: Keep | None = None,
+    list_watch: ListerWatcher[T], *, resource_version: str, limit: int, stopped: Callable[[], bool] = lambda: False
 ) -> Listing[T] | None:
     """List everything, `limit` items a page (0: all at once). None if `stopped()` turned true between two pages.
 
     Raises KubeError. The result's version is that of the first page: to watch from an older version repeats events,
-    to watch from a newer one than the data would lose some. With `keep` only what it wants is kept of each page.
+    to watch from a newer one than the data would lose some.
     """
     page: ListPage[T] = list_watch.list(ListOptions(resource_version=resource_version, limit=limit))
-    items = _kept(page.items, keep)
+    items = list(page.items)
     version = page.resource_version
     paged = bool(page.continue_token)
     while page.continue_token:
@@ -56,10 +49,6 @@ def list_all(
             if not is_expired(error):
                 raise
             page = list_watch.list(ListOptions(resource_version=resource_version))
-            return Listing(_kept(page.items, keep), page.resource_version, paged)
-        items.extend(_kept(page.items, keep))
+            return Listing(list(page.items), page.resource_version, paged)
+        items.extend(page.items)
     return Listing(items, version, paged)
-
-
-def _kept(items: Iterable[T], keep: Keep | None) -> list[T]:
-    return list(items) if keep is None else [item for item in items if keep(item.metadata.namespace)]

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.informers.fifo import Delta, DeltaType
 from tfoperator.informers.metrics import InformerMetrics
-from tfoperator.informers.protocols import Cancellable, Keep, Sink, Transform
+from tfoperator.informers.protocols import Cancellable, Sink, Transform
 from tfoperator.informers.reflector.backoff import ANSWERED_CAP, LONGEST_WISH, OUTAGE_CAP, Backoff
 from tfoperator.informers.reflector.pager import list_all
 from tfoperator.informers.reflector.refusals import is_expired, is_outage, is_too_large_resource_version, is_unsupported
@@ -62,22 +62,17 @@ class Reflector(Generic[T]):
         *,
         name: str,
         transform: Transform[T] | None = None,
-        keep: Keep | None = None,
         page_size: int = PAGE_SIZE,
         use_watch_list: bool = True,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         metrics: InformerMetrics | None = None,
     ) -> None:
-        """`page_size` 0 never pages. `use_watch_list` False goes straight to LIST.
-
-        With `keep` the sink gets objects of those namespaces only.
-        """
+        """`page_size` 0 never pages. `use_watch_list` False goes straight to LIST."""
         self._list_watch = list_watch
         self._sink = sink
         self._name = name
         self._transform = transform
-        self._keep = keep
         self._page_size = page_size
         self._use_watch_list = use_watch_list
         self._clock = clock or SystemClock()
@@ -200,11 +195,10 @@ class Reflector(Generic[T]):
                     logger.warning("%s: skipped a %s event with %s for an object", self._name, event.type, what)
                     continue
                 reached = obj.metadata.resource_version
-                if self._keep is None or self._keep(obj.metadata.namespace):
-                    if self._transform is not None:
-                        obj = self._transform(obj)
-                    kind = DeltaType.DELETED if event.type is WatchEventType.DELETED else DeltaType.UPSERTED
-                    deltas.append(Delta(kind, (obj,)))
+                if self._transform is not None:
+                    obj = self._transform(obj)
+                kind = DeltaType.DELETED if event.type is WatchEventType.DELETED else DeltaType.UPSERTED
+                deltas.append(Delta(kind, (obj,)))
                 version = reached or version
         finally:
             # Also if a transform raises: the sink gets what came before.
@@ -230,7 +224,6 @@ class Reflector(Generic[T]):
                 resource_version=version,
                 limit=self._page_size_for(version),
                 stopped=self._stop.is_set,
-                keep=self._keep,
             )
         except ApiError as error:
             self._metrics.list_failed(self._name, _reason(error))
@@ -312,8 +305,6 @@ class Reflector(Generic[T]):
                         self._apply(events)  # what has come behind it
                         return True
                 elif isinstance(obj := event.object, HasMetadata):
-                    if self._keep is not None and not self._keep(obj.metadata.namespace):
-                        continue
                     if self._transform is not None:
                         obj = self._transform(obj)
                     if event.type is WatchEventType.DELETED:

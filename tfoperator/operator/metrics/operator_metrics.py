@@ -162,10 +162,7 @@ class _StalledJobs(Collector):
 class OperatorMetrics:
     """All metrics of one operator. Thread-safe."""
 
-    def __init__(self, shard: str = "", shards: int = 1) -> None:
-        """`shard` is the label of the gauge of leaders, if this operator has only one part of the namespaces of so many
-        `shards`.
-        """
+    def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.queues = QueueMetrics(self.registry)
@@ -178,13 +175,7 @@ class OperatorMetrics:
             "tfoperator_build_info", "Always 1; the version is the label.", ("version",), registry=self.registry
         )
         build.labels(tfoperator.__version__).set(1)
-        about = "1 while this process leads, else 0."
-        leader = Gauge("tfoperator_leader", about, ("shard",) if shard else (), registry=self.registry)
-        self._leader = leader.labels(shard) if shard else leader
-        # One whose process is missing has no series that could tell: only their number can.
-        Gauge("tfoperator_shards", "How many shards there have to be, this one included.", registry=self.registry).set(
-            shards
-        )
+        self._leader = Gauge("tfoperator_leader", "1 while this process leads, else 0.", registry=self.registry)
         self._server_load = Gauge(
             "tfoperator_api_server_load",
             "From 0, where writes are answered as quickly as ever, to 1: ten times as slowly, or turned away.",

@@ -18,24 +18,9 @@ def check_together(options: Options) -> None:
         raise OptionsError("--default-tensorboard-image must not be empty")
     if options.leader_elect:
         _check_election(options)
-    _check_shard(options)
     _check_webhook(options)
     _check_metrics(options)
     _check_progress(options)
-
-
-def _check_shard(options: Options) -> None:
-    if options.shard is None:
-        return
-    if not options.leader_elect:
-        raise OptionsError("--shard needs --leader-elect: leases keep two processes from serving the same namespaces")
-    if options.archive_dir:
-        raise OptionsError("--shard and --archive-dir exclude each other: an archive has one writer")
-    if options.progress_bind_address is not None:
-        raise OptionsError(
-            "--shard and --progress-bind-address exclude each other: a report may come to any replica, and only one "
-            "shard knows its job"
-        )
 
 
 def _check_metrics(options: Options) -> None:

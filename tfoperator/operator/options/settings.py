@@ -19,7 +19,6 @@ from tfoperator.controller import DEFAULT_TENSORBOARD_IMAGE, Accelerator, Schedu
 from tfoperator.operator.options import values as parse
 from tfoperator.operator.options.accelerators import parse_accelerators
 from tfoperator.operator.options.scheduling import parse_scheduling
-from tfoperator.operator.shards import Shard, parse_shard
 from tfoperator.servers.http import Address
 
 
@@ -49,7 +48,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     leader_elect: bool = False
     leader_elect_namespace: str = ""
     leader_elect_id: str = "tfoperator"
-    shard: Shard | None = None
     leader_elect_lease_duration: float = 15.0
     leader_elect_renew_deadline: float = 10.0
     leader_elect_retry_period: float = 1.0
@@ -129,7 +127,6 @@ SETTINGS = (
     Setting("leader-elect", parse.boolean, "BOOL", "run several replicas, of which one leads"),
     Setting("leader-elect-namespace", parse.text, "NS", "namespace of the lease (default: our own)"),
     Setting("leader-elect-id", parse.text, "NAME", "name of the lease"),
-    Setting("shard", parse_shard, "N/M", "serve one part of the namespaces of M; auto/M in a StatefulSet's pods"),
     Setting("leader-elect-lease-duration", parse.duration, "TIME", "when a silent leader may be replaced"),
     Setting("leader-elect-renew-deadline", parse.duration, "TIME", "when a leader that can't renew gives up"),
     Setting("leader-elect-retry-period", parse.duration, "TIME", "between two tries to get or renew the lease"),

@@ -40,18 +40,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- regexReplaceAll "(?m)^  - tfoperator(-webhook-cert|-progress-cert)?$" $rules $name }}
 {{- end }}
 
-{{/* The rules for the leases: the operator's, and beside it one for each shard. */}}
-{{- define "tfoperator.leaseRules" -}}
-{{- $fullname := include "tfoperator.fullname" . }}
-{{- $rules := include "tfoperator.rules" (list . "leader-election") | fromYamlArray }}
-{{- range $rule := $rules }}
-{{- range $number := hasKey $rule "resourceNames" | ternary (until (int $.Values.shards)) list }}
-{{- $_ := set $rule "resourceNames" (append $rule.resourceNames (printf "%s-%d-of-%d" $fullname $number (int $.Values.shards))) }}
-{{- end }}
-{{- end }}
-{{- toYaml $rules }}
-{{- end }}
-
 {{- define "tfoperator.subjects" -}}
 - kind: ServiceAccount
   name: {{ include "tfoperator.serviceAccountName" . }}
@@ -104,12 +92,6 @@ subjects:
 - --leader-elect
 {{- if ne $fullname "tfoperator" }}
 - --leader-elect-id={{ $fullname }}
-{{- end }}
-{{- if gt (int .Values.shards) 0 }}
-{{- if or .Values.logArchive.enabled .Values.progress.enabled }}
-{{- fail "shards: an archive has one writer, and reports come to any replica, so leave logArchive and progress disabled" }}
-{{- end }}
-- --shard=auto/{{ .Values.shards }}
 {{- end }}
 - --metrics-bind-address=:8080
 - --health-probe-bind-address=:8081

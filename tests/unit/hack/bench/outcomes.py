@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from hack.bench.floor import job_service_manifest, pod_manifest, service_manifest, status_manifest
-from hack.bench.loads import Load, job_manifest, job_names, namespace_of, replicas
+from hack.bench.loads import Load, job_manifest, job_names, replicas
 from hack.bench.run import Result
 from hack.bench.verify import Found
 
@@ -18,7 +18,6 @@ PER_JOB = Load("small", jobs=2, per_job=True)
 MANY = Load("hundreds", jobs=2, workers=90, per_job=True)
 DYNAMIC = Load("pods", jobs=2, ps=1, workers=3, dynamic=True)
 ALONE = Load("ones", jobs=2, ps=0, workers=1)
-SPREAD = Load("shards", jobs=4, namespaces=3)
 CHURNING = Load("churn", jobs=2, churn_rounds=1)
 
 
@@ -37,7 +36,7 @@ def outcome(load: Load) -> Found:
             phase = "Succeeded" if load.finishes else "Running"
             pods.append({**pod_manifest(load, one, uid), "status": {"phase": phase}})
             if not load.per_job:
-                services.append(service_manifest(one, uid, namespace_of(load, name)))
+                services.append(service_manifest(one, uid))
         if load.per_job:
             services.append(job_service_manifest(name, uid))
     pods_made = {replica.name: 1 for name in job_names(load) for replica in replicas(load, name)}

@@ -136,11 +136,6 @@ def test_one_service_per_job_is_compared_with_the_floor_of_its_own_network() -> 
     assert "all Running of tfoperator, PerJob, times Go operator, tuned | 0.8 | 0.80 | reached |" in shown
 
 
-def test_several_processes_are_compared_with_one() -> None:
-    shown = table([result("ours", "shards", running_s=10.0), result("ours-shards", "shards", running_s=5.0)])
-    assert "| all Running, s | 10.0 | 5.00 (0.50× one process) |" in shown
-
-
 def test_exempt_runs_are_a_section_of_their_own() -> None:
     shown = table([result("floor", "fives-exempt", running_s=10.0), result("ours", "fives-exempt", running_s=15.0)])
     assert "**fives-exempt**" in shown

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from hack.bench.__main__ import main, schedule
 from hack.bench.contestants import CONTESTANTS, Contestant
-from hack.bench.loads import LOADS, QUICK_LOADS, Load, job_manifest, job_names, namespace_of, namespaces
+from hack.bench.loads import LOADS, QUICK_LOADS, Load, job_manifest
 from hack.bench.run import EXEMPT, Result
 from tfoperator.api.v1.types import decode_tfjob
 from tfoperator.api.validation import validate
@@ -50,16 +49,8 @@ def test_a_small_scale_keeps_what_a_load_is_about(name: str) -> None:
 
 
 def test_what_takes_very_long_is_run_only_if_it_is_named() -> None:
-    assert [name for name, load in LOADS.items() if load.on_request] == ["shards", "huge", "pods"]
+    assert [name for name, load in LOADS.items() if load.on_request] == ["huge", "pods"]
     assert all(load.heavy and load.limit_seconds for load in LOADS.values() if load.on_request)
-
-
-def test_jobs_are_spread_evenly_over_namespaces() -> None:
-    load = LOADS["shards"].scaled(0.05)
-    there = Counter(namespace_of(load, name) for name in job_names(load))
-    assert set(there) == set(namespaces(load))
-    assert max(there.values()) - min(there.values()) <= 1
-    assert job_manifest(load, "bench-0001")["metadata"]["namespace"] == "bench-01"
 
 
 def test_there_are_jobs_of_1_3_5_and_100_replicas() -> None:

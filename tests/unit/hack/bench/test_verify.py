@@ -16,7 +16,6 @@ from tests.unit.hack.bench.outcomes import (
     FINISHING,
     MANY,
     PER_JOB,
-    SPREAD,
     STAYING,
     outcome,
 )
@@ -224,7 +223,7 @@ def test_the_networks_are_not_taken_for_each_other() -> None:
     assert verify(PER_JOB, outcome(STAYING))
 
 
-@pytest.mark.parametrize("load", [DYNAMIC, SPREAD], ids=lambda load: load.name)
+@pytest.mark.parametrize("load", [DYNAMIC], ids=lambda load: load.name)
 def test_other_kinds_of_loads_are_looked_at_one_object_after_the_other(load: Load) -> None:
     whole = outcome(load)
     found = Found(iter(whole.jobs), iter(whole.pods), iter(whole.services), whole.pods_made)
@@ -250,8 +249,3 @@ def test_a_replica_that_is_alone_gets_no_cluster() -> None:
     for pod in found.pods:
         _env(pod).append({"name": "TF_CONFIG", "value": "{}"})
     assert verify(ALONE, found)[0] == "pod bench-0000-worker-0: has a TF_CONFIG, though it is alone"
-
-
-def test_a_host_of_another_namespace_is_refused() -> None:
-    complaints = verify(SPREAD, outcome(replace(SPREAD, namespaces=1)))
-    assert "pod bench-0000-worker-0: its TF_CONFIG names another cluster" in complaints

@@ -392,38 +392,6 @@ def test_a_transform_that_fails_leads_to_another_list() -> None:
     assert run.sink.names == ["a"]
 
 
-def only_mine(namespace: str) -> bool:
-    return namespace == "mine"
-
-
-def foreign(name: str, version: int) -> Any:
-    return pod(name, version, namespace="theirs")
-
-
-def mine(name: str, version: int) -> Any:
-    return pod(name, version, namespace="mine")
-
-
-def test_objects_of_other_namespaces_never_reach_the_sink_and_the_version_follows_them() -> None:
-    theirs: list[Step] = [added(foreign("d", 6)), modified(foreign("a", 8)), deleted(foreign("c", 9))]
-    run = Run(
-        lists=[page(foreign("a", 1), version=5, token="more"), page(mine("b", 2), foreign("c", 3), version=5)],
-        watches=[[added(mine("e", 5)), *theirs], []],
-        keep=only_mine,
-    )
-    assert run.sink.calls == [("replace", ["b"]), ("upsert", "e")]
-    assert run.script.watched_versions == ["5", "9"]
-
-
-def test_initial_events_of_other_namespaces_are_dropped() -> None:
-    run = Run(
-        watches=[[added(foreign("a", 1)), added(mine("b", 2)), deleted(foreign("c", 3)), synced(4)]],
-        use_watch_list=True,
-        keep=only_mine,
-    )
-    assert run.sink.calls == [("replace", ["b"])]
-
-
 def test_a_relist_on_request_asks_for_the_newest_state_at_once() -> None:
     class RelistsInTheMiddle(Script):
         def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> Any:

@@ -119,11 +119,6 @@ def test_an_informer_shows_its_freshness_relists_and_backlog() -> None:
     assert found['tfoperator_informer_failures_total{informer="pods",reason="Expired",verb="watch"}'] == 1
 
 
-def test_one_process_without_shards_is_all_there_have_to_be() -> None:
-    assert samples(OperatorMetrics())["tfoperator_shards"] == 1
-    assert samples(OperatorMetrics("1/3", 3))["tfoperator_shards"] == 3
-
-
 def test_leadership_and_build_are_shown() -> None:
     metrics = OperatorMetrics()
     leading = [True]
