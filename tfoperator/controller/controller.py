@@ -35,7 +35,6 @@ from tfoperator.controller.observe import (
 )
 from tfoperator.controller.plan import Comparison, Observed, PlanOptions, Unseen, is_managed_by_others, plan
 from tfoperator.expectations import Expectations
-from tfoperator.informers import ObjectNotFound
 from tfoperator.kube.errors import KubeError, namespace_is_ending
 from tfoperator.kube.verbs import ApiClient, Creator
 from tfoperator.workqueue import RateLimitingQueue, Workers
@@ -199,8 +198,7 @@ class TFJobController:
         inherited from another leader. Raises KubeError if the job's objects can't be claimed or the cache is stale;
         what fails later has been requeued on return.
         """
-        namespace, _, name = key.rpartition("/")
-        cached = self._cached(namespace, name)
+        cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
             self._queue.forget(key)
             return
@@ -208,7 +206,7 @@ class TFJobController:
             requeue = self._sync(cached)
         finally:
             # If the job was deleted meanwhile, its handler may have come too early to forget what the sync remembers.
-            uid, now = cached.metadata.uid, self._cached(namespace, name)
+            uid, now = cached.metadata.uid, self._jobs.find(key)
             if now is None or now.metadata.uid != uid:
                 self._forget(uid)
         self._look_again(key, requeue)
@@ -259,12 +257,6 @@ class TFJobController:
     def _forget(self, uid: str) -> None:
         self._ledger.forget(uid)
         self._witnesses.forget(uid)
-
-    def _cached(self, namespace: str, name: str) -> TFJob | None:
-        try:
-            return self._jobs.get(namespace, name)
-        except ObjectNotFound:
-            return None
 
     def _when_leading(self, seconds: float) -> Callable[[str], None]:
         def enqueue(key: str) -> None:

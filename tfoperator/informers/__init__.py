@@ -5,7 +5,7 @@ places where it departs from it say so. A reader never calls the API server; a h
 """
 
 from tfoperator.informers.callbacks import Callbacks
-from tfoperator.informers.errors import IndexConflict, IndexFunctionError, InformerStopped, ObjectNotFound, UnknownIndex
+from tfoperator.informers.errors import IndexConflict, IndexFunctionError, InformerStopped, UnknownIndex
 from tfoperator.informers.factory import SharedInformerFactory
 from tfoperator.informers.fifo import Delta, DeltaFifo, DeltaType, FifoClosed
 from tfoperator.informers.group import InformerGroup
@@ -40,7 +40,6 @@ __all__ = [
     "InformerMetrics",
     "InformerStopped",
     "Lister",
-    "ObjectNotFound",
     "Reflector",
     "SharedInformer",
     "SharedInformerFactory",

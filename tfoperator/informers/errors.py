@@ -7,16 +7,6 @@ class InformerError(Exception):
     """Root of the errors of `tfoperator.informers`."""
 
 
-class ObjectNotFound(InformerError, LookupError):
-    """The cache holds no such object, which says nothing certain about the API server."""
-
-    def __init__(self, resource: str, namespace: str, name: str) -> None:
-        self.resource = resource
-        self.namespace = namespace
-        self.name = name
-        super().__init__(f"{resource} {f'{namespace}/{name}' if namespace else name!s} is not in the cache")
-
-
 class UnknownIndex(InformerError, LookupError):
     """No index of that name was added: a mistake of the caller, not of the data."""
 

@@ -65,7 +65,7 @@ class InformerGroup(Together, Generic[T]):
         self.informers = tuple(informers)
         self.name = name
         self._clock = clock or SystemClock()
-        self.lister = Lister([informer.indexer for informer in self.informers], resource=name)
+        self.lister = Lister(*(informer.indexer for informer in self.informers))
 
     @property
     def has_synced(self) -> bool:

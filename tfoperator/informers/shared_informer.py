@@ -61,7 +61,7 @@ class SharedInformer(Generic[T]):
         self._metrics = metrics or InformerMetrics()
         self.indexer: Indexer[T] = Indexer(indexers)
         """The cache. Only the informer writes to it."""
-        self.lister = Lister([self.indexer], resource=name)
+        self.lister = Lister(self.indexer)
         self._fifo: DeltaFifo[T] = DeltaFifo(clock=self._clock)
         self._reflector = Reflector(
             list_watch,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tfoperator.kube.objects import object_key
 from tfoperator.kube.verbs import Decoder, decoder
 
 
@@ -32,7 +33,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
     def key(self) -> str:
         """As `ObjectMeta.key`."""
         meta = self.metadata
-        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        return object_key(meta.namespace, meta.name)
 
     @property
     def controller_uid(self) -> str:

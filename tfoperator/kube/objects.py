@@ -34,6 +34,11 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit
     block_owner_deletion: bool | None = None
 
 
+def object_key(namespace: str, name: str) -> str:
+    """Return `namespace/name`, or `name` for an object without a namespace: the key used in stores and queues."""
+    return f"{namespace}/{name}" if namespace else name
+
+
 class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """The metadata that every object has. Absent strings are empty, absent times are None."""
 
@@ -80,8 +85,8 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def key(self) -> str:
-        """`namespace/name`, or `name` for an object without a namespace: the key used in stores and queues."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        """Its `object_key`."""
+        return object_key(self.namespace, self.name)
 
 
 class HasMetadata(msgspec.Struct, frozen=True, gc=False):

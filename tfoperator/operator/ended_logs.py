@@ -12,8 +12,8 @@ import logging
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock
 from tfoperator.controller import is_managed_by_others
-from tfoperator.informers import InformerGroup, Lister, ObjectNotFound
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.informers import InformerGroup, Lister
+from tfoperator.kube.objects import ObjectMeta, Pod, object_key
 from tfoperator.logs.archive import LogArchive
 from tfoperator.workqueue import ExponentialFailureRateLimiter, MetricsProvider, RateLimitingQueue, Workers
 
@@ -116,10 +116,8 @@ class EndedLogs:
             self._look()
 
     def _take(self, key: str) -> None:
-        namespace, _, name = key.rpartition("/")
-        try:
-            pod = self._pods.get(namespace, name)
-        except ObjectNotFound:
+        pod = self._pods.find(key)
+        if pod is None:
             self._queue.forget(key)
             return
         job = self._job_of(pod)
@@ -134,11 +132,7 @@ class EndedLogs:
         meta, owner = pod.metadata, pod.metadata.controller
         if owner is None or owner.kind != TFJOBS.kind or owner.api_version.partition("/")[0] != TFJOBS.group:
             return None
-        try:
-            job = self._jobs.get(meta.namespace, owner.name)
-        except ObjectNotFound:
-            pass
-        else:
-            if job.metadata.uid == owner.uid:
-                return None if is_managed_by_others(job) else job.metadata
+        job = self._jobs.find(object_key(meta.namespace, owner.name))
+        if job is not None and job.metadata.uid == owner.uid:
+            return None if is_managed_by_others(job) else job.metadata
         return ObjectMeta(name=owner.name, namespace=meta.namespace, uid=owner.uid)

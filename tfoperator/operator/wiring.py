@@ -26,7 +26,7 @@ from tfoperator.controller import (
 )
 from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.expectations import Expectations
-from tfoperator.informers import ObjectNotFound, SharedInformerFactory
+from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient, Creator
 from tfoperator.logs.archive import ArchiveBounds, LogArchive, LogSource, ensure_writable
@@ -189,11 +189,8 @@ class Parts:
         return StackTaker(commands, self.archive.keep_stacks, self._tell, clock=self._clock)
 
     def _pod_now(self, pod: Pod) -> Pod | None:
-        try:
-            now = self.informers.pods.lister.get(pod.metadata.namespace, pod.metadata.name)
-        except ObjectNotFound:
-            return None
-        return now if now.metadata.uid == pod.metadata.uid else None
+        now = self.informers.pods.lister.find(pod.metadata.key)
+        return now if now is not None and now.metadata.uid == pod.metadata.uid else None
 
     def _log_was_lost(self, job: ObjectMeta, message: str) -> None:
         self._tell(job, "Warning", "LogsNotArchived", message)

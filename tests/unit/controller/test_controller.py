@@ -11,7 +11,6 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.controller import Comparison, ControllerMetrics, ControllerOptions, PlanOptions
-from tfoperator.informers import ObjectNotFound
 from tfoperator.kube.resources import PODS, SERVICES
 
 
@@ -51,7 +50,7 @@ def test_a_status_can_be_written_again_before_the_cache_shows_the_last_one(harne
     harness.api.mute("tfjobs")
     for phase in ("Running", "Succeeded"):
         harness.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": phase}})
-        eventually(lambda p=phase: harness.informers.pods.lister.get("ns", "job-worker-0").status.phase == p)
+        eventually(lambda p=phase: harness.informers.pods.lister.find("ns/job-worker-0").status.phase == p)
         harness.controller.sync_tfjob("ns/job")
         assert harness.status()["phase"] == phase
     assert harness.queue.num_requeues("ns/job") == 0
@@ -142,10 +141,8 @@ class OneLook:
     def __init__(self, job: TFJob) -> None:
         self._jobs = [job]
 
-    def get(self, namespace: str, name: str) -> TFJob:
-        if not self._jobs:
-            raise ObjectNotFound("tfjobs", namespace, name)
-        return self._jobs.pop()
+    def find(self, key: str) -> TFJob | None:
+        return self._jobs.pop() if self._jobs else None
 
 
 def test_who_edits_the_template_of_running_pods_is_told_once_that_they_keep_the_old_one(harness: Harness) -> None:

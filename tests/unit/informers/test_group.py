@@ -10,7 +10,6 @@ from tests.unit.informers.support import Server, View, api_error, pod
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     InformerGroup,
-    ObjectNotFound,
     SharedInformer,
     index_by_controller_uid,
 )
@@ -53,11 +52,10 @@ def test_a_group_reads_and_tells_as_one(group: InformerGroup[Pod], servers: tupl
     assert registration.wait_for_sync(5)
     assert registration.synced
     assert sorted(view.objects) == ["n1/a", "n2/b"]
-    assert group.lister.get("n2", "b").metadata.name == "b"
+    assert group.lister.find("n2/b").metadata.name == "b"
     assert len(group.lister.list()) == 2
     assert [obj.metadata.key for obj in group.lister.list("n1")] == ["n1/a"]
-    with pytest.raises(ObjectNotFound, match="pods n2/a"):
-        group.lister.get("n2", "a")
+    assert group.lister.find("n2/a") is None
 
 
 def test_a_group_has_synced_when_its_last_member_has(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:

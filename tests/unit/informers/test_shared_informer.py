@@ -100,7 +100,7 @@ def test_the_cache_and_the_handlers_follow_the_server(make: Make, server: Server
     caught_up(informer, server, view)
     assert view.calls == [("add", "a"), ("add", "b"), ("update", "a"), ("delete", "b")]
     assert view.flags == [True, False, False]
-    assert informer.lister.get("ns", "a").metadata.resource_version == server.state["ns/a"]
+    assert informer.lister.find("ns/a").metadata.resource_version == server.state["ns/a"]
     assert informer.last_sync_resource_version == "5"
 
 

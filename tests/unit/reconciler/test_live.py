@@ -55,9 +55,7 @@ class Looking:
 
     def look(self) -> dict[str, set[str]]:
         """The keys that look different, by resource."""
-        groups: list[Any] = [
-            SimpleNamespace(lister=Lister([one], resource="x"), versions=[]) for one in (self.jobs, self.pods)
-        ]
+        groups: list[Any] = [SimpleNamespace(lister=Lister(one), versions=[]) for one in (self.jobs, self.pods)]
         look = self.looker.look(groups[0], {PODS: groups[1]})
         assert look is not None
         pods = {key for found in look.owned["pods"].values() for key in found}
@@ -237,7 +235,7 @@ def test_closing_ends_a_look_that_waits_for_news(looking: Looking, monkeypatch: 
 
     monkeypatch.setattr(looking.api, "watch", endless)
     found: list[object] = []
-    group: Any = SimpleNamespace(lister=Lister([looking.jobs], resource="x"), versions=[])
+    group: Any = SimpleNamespace(lister=Lister(looking.jobs), versions=[])
     thread = threading.Thread(target=lambda: found.append(looking.looker.look(group, {})))
     thread.start()
     eventually(lambda: len(opened) == 1, what="it waits for news")
@@ -248,5 +246,5 @@ def test_closing_ends_a_look_that_waits_for_news(looking: Looking, monkeypatch: 
 
 def test_a_closed_looker_does_not_look(looking: Looking) -> None:
     looking.looker.close()
-    group: Any = SimpleNamespace(lister=Lister([looking.jobs], resource="x"), versions=[])
+    group: Any = SimpleNamespace(lister=Lister(looking.jobs), versions=[])
     assert looking.looker.look(group, {}) is None

@@ -271,7 +271,7 @@ def test_a_job_of_which_nothing_has_changed_is_synced_at_the_longest_interval_on
     world.run_job(Worker=1)
     # The last events of a job are gathered for a moment, and no queue shows the sync that follows.
     settled = world.controller.is_settled
-    eventually(lambda: settled(world.informers.jobs.lister.get("ns", "job")), what="a sync with nothing to do")
+    eventually(lambda: settled(world.informers.jobs.lister.find("ns/job")), what="a sync with nothing to do")
     synced: list[str] = []
     monkeypatch.setattr(world.controller, "enqueue", synced.append)
     monkeypatch.setattr(world.controller, "enqueue_after", lambda _key, _seconds: None)
@@ -280,7 +280,7 @@ def test_a_job_of_which_nothing_has_changed_is_synced_at_the_longest_interval_on
         assert world.look(after=interval) == 1
     assert len(synced) <= 1
     before = len(synced)
-    job = world.informers.jobs.lister.get("ns", "job")
+    job = world.informers.jobs.lister.find("ns/job")
 
     def recorded_just_now() -> list[TFJob]:
         status = msgspec.structs.replace(job.status, last_reconcile_time=world.clock.now())
@@ -443,7 +443,7 @@ def test_jobs_that_fall_due_right_after_a_look_wait_for_the_next(world: World) -
     world.run_job("second", Worker=1)
     schedule = world.reconciler._schedule
     world.reconciler.start()
-    first, second = (world.informers.jobs.lister.get("ns", name) for name in ("first", "second"))
+    first, second = (world.informers.jobs.lister.find(f"ns/{name}") for name in ("first", "second"))
     schedule.checked(second.metadata.uid, world.clock.monotonic())
     world.forget_calls()
     world.clock.advance(15)
@@ -462,7 +462,7 @@ def test_jobs_that_fall_due_right_after_a_look_wait_for_the_next(world: World) -
 def test_before_the_start_a_resync_does_nothing(world: World) -> None:
     world.run_job(Worker=1)
     world.forget_calls()
-    job = world.informers.jobs.lister.get("ns", "job")
+    job = world.informers.jobs.lister.find("ns/job")
     world.clock.advance(1000)
     world.reconciler.on_update(job, job)
     assert world.calls("list") == []
@@ -512,7 +512,7 @@ def first_look(world: World) -> float:
 def test_a_new_leader_goes_on_where_the_old_one_stood(world: World, ago: float, quiet: float, first: float) -> None:
     compared(world, ago, quiet=quiet)
     assert first_look(world) == pytest.approx(first, abs=5)
-    job = world.informers.jobs.lister.get("ns", "job")
+    job = world.informers.jobs.lister.find("ns/job")
     due = world.reconciler._schedule.due_at(job.metadata.uid)
     assert due is not None
     assert due - world.clock.monotonic() <= min(300, 2 * (quiet + 15)) + 5
@@ -545,7 +545,7 @@ def test_a_standby_that_has_waited_for_long_looks_soon_and_goes_on_with_the_old_
     world.api.edit(TFJOBS, "ns", "job", {"status": {"lastReconcileTime": compared_by_the_leader}})
     world.settle()
     world.reconciler.start()
-    job = world.informers.jobs.lister.get("ns", "job")
+    job = world.informers.jobs.lister.find("ns/job")
     schedule, now = world.reconciler._schedule, world.clock.monotonic()
     assert schedule.due_at(job.metadata.uid) == now + 15
     schedule.checked(job.metadata.uid, now + 15)
@@ -560,6 +560,6 @@ def test_a_standby_that_begins_to_lead_takes_the_records_of_then(world: World) -
     world.api.edit(TFJOBS, "ns", "job", {"status": {"lastReconcileTime": timestamp(world.clock.now())}})
     world.settle()
     world.reconciler.start()
-    job = world.informers.jobs.lister.get("ns", "job")
+    job = world.informers.jobs.lister.find("ns/job")
     assert world.reconciler._schedule.due_at(job.metadata.uid) == world.clock.monotonic() + 300
     assert world.reconciler.stop(60)

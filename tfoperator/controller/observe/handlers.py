@@ -16,8 +16,8 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kinds import OwnedKind, expectation_key
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.expectations import Expectations
-from tfoperator.informers import InformerGroup, Lister, ObjectNotFound
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
+from tfoperator.informers import InformerGroup, Lister
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod, object_key
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -151,9 +151,8 @@ class OwnedObjectHandler(Generic[T]):
         name = meta.labels.get(names.LABEL_JOB_NAME, "") if owner is None else _job_name(owner)
         if not name:
             return
-        try:
-            job = self._jobs.get(meta.namespace, name)
-        except ObjectNotFound:
+        job = self._jobs.find(object_key(meta.namespace, name))
+        if job is None:
             # Its own arrival will queue it.
             return
         if names.has_job_labels(meta.labels, name) if owner is None else (of_any_uid or owner.uid == job.metadata.uid):

@@ -10,7 +10,6 @@ import builtins
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from tfoperator.informers.errors import ObjectNotFound
 from tfoperator.informers.store.indexer import Indexer
 from tfoperator.kube.objects import HasMetadata
 
@@ -20,19 +19,17 @@ T = TypeVar("T", bound=HasMetadata)
 class Lister(Generic[T]):
     """Reads from the cache only, never from the server. Thread-safe; the objects are shared and read-only."""
 
-    def __init__(self, indexers: Sequence[Indexer[T]], *, resource: str) -> None:
-        """`indexers` hold disjoint sets of objects; `resource` names them in errors, e.g. `pods`."""
-        self._indexers = tuple(indexers)
-        self._resource = resource
+    def __init__(self, *indexers: Indexer[T]) -> None:
+        """`indexers` hold disjoint sets of objects."""
+        self._indexers = indexers
 
-    def get(self, namespace: str, name: str) -> T:
-        """The object of this name; `namespace` is "" for cluster-scoped ones. Raises ObjectNotFound."""
-        key = f"{namespace}/{name}" if namespace else name
+    def find(self, key: str) -> T | None:
+        """Return the object with this `object_key`, None if the cache has none: the API server may have it."""
         for indexer in self._indexers:
             obj = indexer.get(key)
             if obj is not None:
                 return obj
-        raise ObjectNotFound(self._resource, namespace, name)
+        return None
 
     def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
         """The objects with these keys (`namespace/name`), None for those that are not there."""

@@ -17,7 +17,6 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     Callbacks,
-    ObjectNotFound,
     SharedInformerFactory,
     index_by_controller_uid,
 )
@@ -117,16 +116,12 @@ class DeploymentController:
             logger.exception("deployment %s: its sync failed unexpectedly", key)
 
     def _sync(self, key: str) -> None:
-        namespace, _, name = key.rpartition("/")
-        try:
-            deployment = self._deployments.lister.get(namespace, name)
-        except ObjectNotFound:
-            return
-        if deployment.metadata.deletion_timestamp is not None:
+        deployment = self._deployments.lister.find(key)
+        if deployment is None or deployment.metadata.deletion_timestamp is not None:
             return
         port = None
         if names.LABEL_TENSORBOARD in deployment.metadata.labels:
-            port = self._publish(namespace, name)
+            port = self._publish(key)
             if port is None:
                 return  # the service's arrival is an event
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, deployment.metadata.uid)
@@ -141,14 +136,12 @@ class DeploymentController:
                 self._create(key, missing)
         self._report(deployment, pods, [pod for pod in current if pod.metadata.deletion_timestamp is None], port)
 
-    def _publish(self, namespace: str, name: str) -> int | None:
+    def _publish(self, key: str) -> int | None:
         """The loopback port of a TensorBoard, which its service is made to tell; None without a service."""
-        try:
-            service = self._services.lister.get(namespace, name)
-        except ObjectNotFound:
+        service = self._services.lister.find(key)
+        if service is None or service.metadata.deletion_timestamp is not None:
             return None
-        if service.metadata.deletion_timestamp is not None:
-            return None
+        namespace, name = service.metadata.namespace, service.metadata.name
         port = self._port(namespace, name, _SERVICE_PORT)
         url = f"http://{LOOPBACK}:{port}"
         if service.metadata.annotations.get(names.ANNOTATION_TENSORBOARD_URL) != url:

@@ -12,7 +12,7 @@ import msgspec
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJob, TrainingProgress
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.informers import InformerGroup, ObjectNotFound
+from tfoperator.informers import InformerGroup
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.certificates import KeyPair
@@ -154,10 +154,8 @@ class ProgressServer:
             self._writer.changed(meta.key)
 
     def _is_gone(self, meta: ObjectMeta) -> bool:
-        try:
-            return self._jobs.get(meta.namespace, meta.name).metadata.uid != meta.uid
-        except ObjectNotFound:
-            return True
+        job = self._jobs.find(meta.key)
+        return job is None or job.metadata.uid != meta.uid
 
     def _job_changed(self, job: TFJob) -> None:
         progress, meta = job.status.progress, job.metadata

@@ -21,8 +21,8 @@ from tfoperator.api.names import replica_name
 from tfoperator.api.progress_names import token_audience
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
-from tfoperator.informers import Lister, ObjectNotFound
-from tfoperator.kube.objects import Pod
+from tfoperator.informers import Lister
+from tfoperator.kube.objects import Pod, object_key
 from tfoperator.servers.certificates import KeyPair, server_context
 from tfoperator.servers.http import Answer, HttpServer, Limits, Refusal, Request
 from tfoperator.servers.progress.metrics import ProgressMetrics
@@ -150,11 +150,9 @@ class ProgressEndpoint(HttpServer):
             raise _Failure(HTTPStatus.METHOD_NOT_ALLOWED, "method", "only POST is answered here")
         namespace, name = match.groups()
         identity = await self._identify(request, namespace, name)
-        try:
-            job = self._jobs.get(namespace, name)
-        except ObjectNotFound:
-            message = f'tfjobs.kubeflow.org "{name}" not found'
-            raise _Failure(HTTPStatus.NOT_FOUND, "job", message) from None
+        job = self._jobs.find(object_key(namespace, name))
+        if job is None:
+            raise _Failure(HTTPStatus.NOT_FOUND, "job", f'tfjobs.kubeflow.org "{name}" not found')
         pod = self._pod_of(job, identity)
         try:
             report = parse_report(request.body, replica_name(pod), self._clock.now())
@@ -188,10 +186,7 @@ class ProgressEndpoint(HttpServer):
         return identity
 
     def _pod_of(self, job: TFJob, identity: PodIdentity) -> Pod:
-        try:
-            pod = self._pods.get(identity.namespace, identity.name)
-        except ObjectNotFound:
-            pod = None
+        pod = self._pods.find(object_key(identity.namespace, identity.name))
         if pod is None or pod.metadata.uid != identity.uid or not pod.metadata.is_controlled_by(job.metadata.uid):
             raise _Failure(HTTPStatus.FORBIDDEN, "pod", "the token is of a pod that is none of this job's")
         return pod

@@ -20,7 +20,7 @@ import msgspec
 from tfoperator.api.v1.types import TFJOBS, TFJob, TrainingProgress
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.base.token_bucket import TokenBucket
-from tfoperator.informers import Lister, ObjectNotFound
+from tfoperator.informers import Lister
 from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.verbs import ApiClient
@@ -118,21 +118,22 @@ class ProgressWriter:
         self._queue.add_rate_limited(key)
 
     def _write(self, key: str) -> None:
-        if self._patch_of(key) is None:
+        if self._patch_of(self._jobs.find(key)) is None:
             self._settled(key)
             return
         if self._stop.wait(self._clock, self._bucket.reserve()):
             return
         # Once more: what has come while we waited is written with it.
-        patch = self._patch_of(key)
-        if patch is None:
+        job = self._jobs.find(key)
+        patch = self._patch_of(job)
+        if job is None or patch is None:
             self._settled(key)
             return
-        namespace, _, name = key.rpartition("/")
+        meta = job.metadata
         with self._lock:
             since = self._waiting_since.pop(key, None)
         try:
-            self._client.patch(TFJOBS, namespace, name, patch, decode_nothing, subresource="status")
+            self._client.patch(TFJOBS, meta.namespace, meta.name, patch, decode_nothing, subresource="status")
         except KubeError:
             with self._lock:
                 if since is not None:
@@ -141,7 +142,7 @@ class ProgressWriter:
         now = self._clock.monotonic()
         with self._lock:
             self._written_at[key] = now
-        if self._job(key) is None:
+        if self._jobs.find(key) is None:
             # It went while it was written: `forget` may have been before us, and does not come again.
             self.forget(key)
         self._queue.forget(key)
@@ -153,15 +154,7 @@ class ProgressWriter:
             self._waiting_since.pop(key, None)
         self._queue.forget(key)
 
-    def _job(self, key: str) -> TFJob | None:
-        namespace, _, name = key.rpartition("/")
-        try:
-            return self._jobs.get(namespace, name)
-        except ObjectNotFound:
-            return None
-
-    def _patch_of(self, key: str) -> dict[str, object] | None:
-        job = self._job(key)
+    def _patch_of(self, job: TFJob | None) -> dict[str, object] | None:
         if job is None:
             return None
         progress = self._progress_of(job)

@@ -42,7 +42,7 @@ def test_a_new_leader_with_an_old_view_of_a_job_does_not_write_over_what_it_has_
     written = {"phase": "Restarting", "replicaStatuses": {"Worker": {"restarts": 3, "restartCounts": {"0": 3}}}}
     harness.api.edit(TFJOBS, "ns", "job", {"status": written})
     harness.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Failed"}})
-    eventually(lambda: harness.informers.pods.lister.get("ns", "job-worker-0").status.phase == "Failed")
+    eventually(lambda: harness.informers.pods.lister.find("ns/job-worker-0").status.phase == "Failed")
     before = harness.status()
     harness.controller.sync_tfjob("ns/job")
     assert harness.api.count("patch", "tfjobs") == 2, "it did not try"

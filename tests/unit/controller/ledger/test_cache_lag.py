@@ -99,7 +99,7 @@ def test_a_write_that_only_we_remember_does_not_hold_up_those_that_follow() -> N
         def play(phase: str) -> None:
             api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": phase}})
             lister = harness.informers.pods.lister
-            eventually(lambda: lister.get("ns", "job-worker-0").status.phase == phase, what=phase)
+            eventually(lambda: lister.find("ns/job-worker-0").status.phase == phase, what=phase)
             harness.forget_calls()
             harness.controller.sync_tfjob("ns/job")
 
@@ -126,7 +126,7 @@ def test_a_pod_that_only_the_cache_misses_is_not_counted_as_lost(harness: Harnes
     harness.run_all()
     # What a new leader sees whose pod informer is behind its job informer.
     indexer = harness.informers.pods.informers[0].indexer
-    pod = harness.informers.pods.lister.get("ns", "job-worker-1")
+    pod = harness.informers.pods.lister.find("ns/job-worker-1")
     indexer.delete(pod.metadata.key)
     harness.forget_calls()
     with pytest.raises(StaleCache, match="job-worker-1"):
@@ -192,7 +192,7 @@ def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again()
         new.catch_up()
         old.api.mute("tfjobs")
         old.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Succeeded"}})
-        eventually(lambda: old.informers.pods.lister.get("ns", "job-worker-0").status.phase == "Succeeded")
+        eventually(lambda: old.informers.pods.lister.find("ns/job-worker-0").status.phase == "Succeeded")
         old.controller.sync_tfjob("ns/job")
         assert old.status()["phase"] == "Succeeded"
         eventually(lambda: not new.informers.pods.lister.list(), what="the new leader sees that the pod is gone")

@@ -34,7 +34,7 @@ class World:
         jobs: Indexer[TFJob] = Indexer()
         jobs.add(TFJob(metadata=ObjectMeta(name="job", namespace="ns", uid="job-uid")))
         self.expectations = Expectations()
-        jobs_lister = Lister([jobs], resource="tfjobs")
+        jobs_lister = Lister(jobs)
         self.handler = OwnedObjectHandler[Pod](
             "pods", jobs_lister, self.expectations, self.keys.append, self.urgent.append
         )

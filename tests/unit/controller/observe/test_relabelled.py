@@ -37,4 +37,4 @@ def test_a_pod_that_stands_for_another_replica_now_is_not_taken_for_unseen(harne
         harness.catch_up()
     harness.sync()
     assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
-    assert harness.informers.pods.lister.get("ns", "job-worker-1").metadata.labels[LABEL_REPLICA_INDEX] == "1"
+    assert harness.informers.pods.lister.find("ns/job-worker-1").metadata.labels[LABEL_REPLICA_INDEX] == "1"

@@ -7,7 +7,6 @@ from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     Indexer,
     Lister,
-    ObjectNotFound,
     UnknownIndex,
     index_by_controller_uid,
 )
@@ -21,22 +20,14 @@ def filled() -> Indexer[Pod]:
     return indexer
 
 
-def test_get_finds_an_object_by_namespace_and_name() -> None:
-    lister = Lister([filled()], resource="pods")
-    assert lister.get("n2", "a").metadata.key == "n2/a"
-
-
-def test_get_says_what_is_not_there() -> None:
-    lister = Lister([filled()], resource="pods")
-    with pytest.raises(ObjectNotFound, match="pods n2/b is not in the cache") as caught:
-        lister.get("n2", "b")
-    assert (caught.value.resource, caught.value.namespace, caught.value.name) == ("pods", "n2", "b")
-    with pytest.raises(LookupError, match="nodes n is not in the cache"):
-        Lister[Pod]([Indexer()], resource="nodes").get("", "n")
+def test_find_gives_an_object_or_none() -> None:
+    lister = Lister(filled())
+    assert lister.find("n2/a").metadata.key == "n2/a"
+    assert lister.find("n2/b") is None
 
 
 def test_list_is_of_a_namespace_or_of_all() -> None:
-    lister = Lister([filled()], resource="pods")
+    lister = Lister(filled())
     assert [obj.metadata.key for obj in lister.list("n1")] == ["n1/a", "n1/b"]
     assert len(lister.list()) == 3
     assert lister.list("n3") == []
@@ -45,8 +36,8 @@ def test_list_is_of_a_namespace_or_of_all() -> None:
 def test_a_lister_over_several_stores_reads_them_as_one() -> None:
     other = Indexer({CONTROLLER_UID_INDEX: index_by_controller_uid})
     other.add(pod("z", namespace="n9", owner="u1"))
-    lister = Lister([filled(), other], resource="pods")
-    assert lister.get("n9", "z").metadata.name == "z"
+    lister = Lister(filled(), other)
+    assert lister.find("n9/z").metadata.name == "z"
     assert len(lister.list()) == 4
     assert [obj.metadata.key for obj in lister.by_index(CONTROLLER_UID_INDEX, "u1")] == ["n9/z"]
     with pytest.raises(UnknownIndex):

@@ -328,7 +328,7 @@ def test_a_job_that_is_made_anew_has_its_own_progress(world: World) -> None:
 
 def test_a_report_that_comes_while_its_job_goes_leaves_nothing_behind(world: World) -> None:
     replica = world.replica()
-    job = replica.jobs.lister.get(NAMESPACE, NAME)
+    job = replica.jobs.lister.find(f"{NAMESPACE}/{NAME}")
     world.api.remove(TFJOBS, NAMESPACE, NAME)
     eventually(lambda: not replica.jobs.lister.list(NAMESPACE), within=60, what="the job is gone")
     replica.server._take(job, Report("worker-0", datetime.now(UTC), percentage=1))
