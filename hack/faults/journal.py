@@ -202,11 +202,9 @@ class JournalRecorder:
             for event in stream:
                 if self._stop.is_set():
                     return version
-                if event.type is WatchEventType.BOOKMARK:
+                if event.object is None:
                     version = event.resource_version
                     continue
-                if event.type is WatchEventType.ERROR or event.object is None:
-                    return ""
                 obj = _with_kind(event.object, kind)
                 version = str(obj["metadata"]["resourceVersion"])
                 with self._lock:

@@ -329,7 +329,7 @@ class FakeApi:
         decode: Callable[[bytes], Any],
         selection: Selection = EVERYTHING,
     ) -> ListWatch[Any]:
-        return ListWatch(self, lambda: None, resource, namespace, decode, selection)
+        return ListWatch(self, resource, namespace, decode, selection)
 
     # Inside.
 

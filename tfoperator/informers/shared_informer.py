@@ -14,18 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.informers.delivery import Delivery, Notice, Notification, Registration
-from tfoperator.informers.errors import InformerStopped
-from tfoperator.informers.fifo import Delta, DeltaFifo, DeltaType, FifoClosed
-from tfoperator.informers.metrics import InformerMetrics
-from tfoperator.informers.processor import Processor, upserted
-from tfoperator.informers.protocols import ResourceEventHandler, Transform
-from tfoperator.informers.reflector.reflector import Reflector
-from tfoperator.informers.store.indexer import Indexer
-from tfoperator.informers.store.indexes import IndexFunction
-from tfoperator.informers.store.lister import Lister
+from tfoperator.informers.delivery import Delivery, Notification
+from tfoperator.informers.fifo import Fifo, FifoClosed
+from tfoperator.informers.handlers import InformerMetrics, ResourceEventHandler
+from tfoperator.informers.store import Indexer, IndexFunction, Lister
 from tfoperator.kube.objects import HasMetadata
-from tfoperator.kube.verbs import ListerWatcher
+from tfoperator.kube.reflector import Listed, News, Reflector
+from tfoperator.kube.verbs import ListerWatcher, WatchEvent, WatchEventType
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -35,10 +30,14 @@ MIN_RESYNC_PERIOD = 1.0
 """Seconds; a shorter resync period (but 0, which is none) is raised to this."""
 
 
-class SharedInformer(Generic[T]):
-    """Mirrors one collection and tells handlers about it, from `start()` to `stop()`; not to be started again.
+class InformerStopped(RuntimeError):
+    """A handler or an index was to be added to an informer that has been stopped."""
 
-    All methods are thread-safe; `stop` and `remove_handler` may be called from a handler.
+
+class SharedInformer(Generic[T]):
+    """Mirrors one collection and calls handlers about it, from `start()` to `stop()`; not to be started again.
+
+    All methods are thread-safe; `stop` may be called from a handler.
     """
 
     def __init__(
@@ -47,41 +46,27 @@ class SharedInformer(Generic[T]):
         *,
         name: str,
         indexers: Mapping[str, IndexFunction[T]] | None = None,
-        resync_period: float = 0,
-        transform: Transform[T] | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         metrics: InformerMetrics | None = None,
-        use_watch_list: bool = True,
     ) -> None:
-        """`name` stands in logs, thread names and metrics; `resync_period` (seconds) is the default of handlers."""
+        """`name` stands in logs, thread names and metrics."""
         self.name = name
-        self._resync_period = resync_period
         self._clock = clock or SystemClock()
         self._metrics = metrics or InformerMetrics()
         self.indexer: Indexer[T] = Indexer(indexers)
         """The cache. Only the informer writes to it."""
         self.lister = Lister(self.indexer)
-        self._fifo: DeltaFifo[T] = DeltaFifo(clock=self._clock)
-        self._reflector = Reflector(
-            list_watch,
-            self._fifo,
-            name=name,
-            transform=transform,
-            use_watch_list=use_watch_list,
-            clock=self._clock,
-            rng=rng,
-            metrics=self._metrics,
-        )
+        self._fifo: Fifo[T] = Fifo(clock=self._clock)
+        self._reflector = Reflector(list_watch, name=name, clock=self._clock, rng=rng, metrics=self._metrics)
         self._threads = [
-            threading.Thread(target=self._reflector.run, name=f"informer {name}: reflector", daemon=True),
-            threading.Thread(target=self._process_deltas, name=f"informer {name}: cache", daemon=True),
+            threading.Thread(target=self._reflect, name=f"informer {name}: reflector", daemon=True),
+            threading.Thread(target=self._process_news, name=f"informer {name}: cache", daemon=True),
         ]
         # Guards the cache and the handlers as one: while it is held, no handler joins between a change of the cache
         # and its notification. Also guards what follows. Under it only memory is touched; waiters get notified.
         self._state = threading.Condition()
-        self._processor: Processor[T] = Processor()
-        self._registered = 0
+        self._deliveries: list[Delivery[T]] = []
         self._announced = False
         self._started = False
         self._stopped = False
@@ -106,11 +91,6 @@ class SharedInformer(Generic[T]):
         return self._started
 
     @property
-    def stopped(self) -> bool:
-        """Whether `stop()` has been called."""
-        return self._stopped
-
-    @property
     def last_sync_resource_version(self) -> str:
         """The version that the reflector has reached; the cache follows at once. Empty before the first list."""
         return self._reflector.last_sync_resource_version
@@ -124,43 +104,31 @@ class SharedInformer(Generic[T]):
 
     # --- handlers
 
-    def add_handler(
-        self, handler: ResourceEventHandler[T], *, resync_period: float | None = None, name: str = ""
-    ) -> Registration[T]:
-        """Tell `handler` about every change from now on, after an initial add for each object that is there already.
+    def add_handler(self, handler: ResourceEventHandler[T], *, resync_period: float = 0, name: str = "") -> None:
+        """Call `handler` for every change from now on, after an add for each object that is there already.
 
-        Every `resync_period` seconds (None: the informer's own; 0: never) it gets an update of every object with
-        itself. Adding one handler twice makes two registrations. Raises InformerStopped after `stop()`.
+        Every `resync_period` seconds (0: never) it gets an update of every object with itself. Raises InformerStopped
+        after `stop()`.
         """
-        period = self._resync_period if resync_period is None else resync_period
-        if 0 < period < MIN_RESYNC_PERIOD:
-            logger.warning("%s: resync period %s s raised to %s s", self.name, period, MIN_RESYNC_PERIOD)
-            period = MIN_RESYNC_PERIOD
+        if 0 < resync_period < MIN_RESYNC_PERIOD:
+            logger.warning("%s: resync period %s s raised to %s s", self.name, resync_period, MIN_RESYNC_PERIOD)
+            resync_period = MIN_RESYNC_PERIOD
         with self._state:
             if self._stopped:
                 raise InformerStopped(f"informer {self.name} has been stopped: no handler can be added")
-            self._registered += 1
             delivery = Delivery(
                 handler,
                 informer=self.name,
-                name=name or f"{type(handler).__name__}-{self._registered}",
-                resync_period=period,
+                name=name or f"{type(handler).__name__}-{len(self._deliveries) + 1}",
+                resync_period=resync_period,
                 clock=self._clock,
                 metrics=self._metrics,
             )
             if self._started:
-                delivery.push([Notification(Notice.INITIAL, obj) for obj in self.indexer.list()])
-                if self._fifo.synced:
-                    delivery.upstream_synced()
+                delivery.push([(None, obj) for obj in self.indexer.list()])
                 delivery.start()
-            self._processor.add(delivery)
+            self._deliveries.append(delivery)
         self._fifo.poke()  # its resync may be due before the one that the cache thread waits for
-        return Registration([delivery], clock=self._clock)
-
-    def remove_handler(self, registration: Registration[T]) -> None:
-        """Tell it nothing any more. Does not wait for a call in progress. Foreign or removed ones are ignored."""
-        with self._state:
-            self._processor.remove(registration.deliveries)
 
     # --- life
 
@@ -171,7 +139,8 @@ class SharedInformer(Generic[T]):
                 logger.warning("%s: informer was %s before", self.name, "stopped" if self._stopped else "started")
                 return
             self._started = True
-            self._processor.start()
+            for delivery in self._deliveries:
+                delivery.start()
             for thread in self._threads:
                 thread.start()
 
@@ -179,7 +148,8 @@ class SharedInformer(Generic[T]):
         """Begin to stop, without waiting: closes the watch, cuts waits short, drops what handlers have not got yet."""
         with self._state:
             self._stopped = True
-            self._processor.close()
+            for delivery in self._deliveries:
+                delivery.close()
             self._state.notify_all()
         self._reflector.stop()
         self._fifo.close()
@@ -193,7 +163,7 @@ class SharedInformer(Generic[T]):
         deadline = time.monotonic() + timeout
         with self._state:
             threads = [*self._threads] if self._started else []
-            deliveries = self._processor.all
+            deliveries = [*self._deliveries]
         ended = True
         for thread in threads:
             if thread is not threading.current_thread():
@@ -221,9 +191,15 @@ class SharedInformer(Generic[T]):
                     break
         return self.has_synced
 
+    # --- the thread that reads the server
+
+    def _reflect(self) -> None:
+        for news in self._reflector:
+            self._fifo.push(news)
+
     # --- the cache thread
 
-    def _process_deltas(self) -> None:
+    def _process_news(self) -> None:
         try:
             due = self._resync()
             while True:
@@ -243,49 +219,68 @@ class SharedInformer(Generic[T]):
                 self._failure = error
                 self._state.notify_all()
 
-    def _process(self, deltas: Sequence[Delta[T]]) -> None:
+    def _process(self, news: News[T]) -> None:
         with self._state:
-            if deltas[0].type is DeltaType.REPLACED:  # which comes by itself
-                self._replace(deltas[0].objects)
+            if isinstance(news, Listed):
+                self._replace(news.objects)
             else:
-                self._apply(deltas)
+                self._apply(news)
 
-    def _apply(self, deltas: Sequence[Delta[T]]) -> None:
+    def _apply(self, events: Sequence[WatchEvent[T]]) -> None:
         notifications: list[Notification[T]] = []
         try:
-            for delta in deltas:
-                (obj,) = delta.objects
-                if delta.type is DeltaType.DELETED:
+            for event in events:
+                obj = event.object
+                if obj is None:
+                    continue
+                if event.type is WatchEventType.DELETED:
                     self.indexer.delete(obj.metadata.key)
-                    notifications.append(Notification(Notice.DELETED, obj))
-                elif (notification := upserted(self.indexer.add(obj), obj)) is not None:
-                    notifications.append(notification)
+                    notifications.append((obj, None))
+                    continue
+                old = self.indexer.add(obj)
+                if _is_change(old, obj):
+                    notifications.append((old, obj))
         finally:
             # Also if an index function raises: the handlers hear of all that the cache shows.
-            self._processor.tell(notifications)
+            for delivery in self._deliveries:
+                delivery.push(notifications)
 
     def _replace(self, objects: Sequence[T]) -> None:
-        old = self.indexer.replace(objects)
-        for key, obj in old.items():
-            if self.indexer.get(key) is None:
-                self._processor.tell([Notification(Notice.LOST, obj)])
-        # A relist shows every object, so it does for a resync that is due.
-        resyncing = self._processor.take_due(self._clock.monotonic())
-        initial = not self._fifo.synced
-        for obj in self.indexer.list():
-            before = old.get(obj.metadata.key)
-            self._processor.relisted(before, obj, initial=initial, resyncing=resyncing)
+        before = self.indexer.replace(objects)
+        now = self.indexer.list()
+        gone = before.keys() - {obj.metadata.key for obj in now}
+        deleted: list[Notification[T]] = [(obj, None) for key, obj in before.items() if key in gone]
+        shown: list[Notification[T]] = [(before.get(obj.metadata.key), obj) for obj in now]
+        changes = [*deleted, *(one for one in shown if _is_change(*one))]
+        # A list shows every object, so it does for a resync that is due.
+        due = self._take_due()
+        for delivery in self._deliveries:
+            delivery.push([*deleted, *shown] if delivery in due else changes)
 
     def _announce_sync(self) -> None:
         with self._state:
             self._announced = True
-            self._processor.upstream_synced()
             self._state.notify_all()
         logger.debug("%s: cache synced with %d objects", self.name, len(self.indexer))
 
     def _resync(self) -> float | None:
         """Resync those whose time has come; returns when the next one is due."""
-        # Out of the cache as it is now, in turn with the deltas: a resync never shows an older state after a newer one.
+        # Out of the cache as it is now, in turn with the news: a resync never shows an older state after a newer one.
         with self._state:
-            self._processor.resync(self.indexer.list, self._clock.monotonic())
-            return self._processor.next_resync()
+            due = self._take_due()
+            everything: list[Notification[T]] = [(obj, obj) for obj in self.indexer.list()] if due else []
+            for delivery in due:
+                delivery.push(everything)
+            return min((one.next_resync for one in self._deliveries if one.next_resync is not None), default=None)
+
+    def _take_due(self) -> list[Delivery[T]]:
+        """Return the deliveries whose resync is due; their next one is set."""
+        now = self._clock.monotonic()
+        due = [one for one in self._deliveries if one.next_resync is not None and one.next_resync <= now]
+        for delivery in due:
+            delivery.next_resync = now + delivery.resync_period
+        return due
+
+
+def _is_change(old: T | None, new: T | None) -> bool:
+    return old is None or new is None or old.metadata.resource_version != new.metadata.resource_version

@@ -27,10 +27,10 @@ from tfoperator.kube.errors import (
     UnauthorizedError,
     UnsupportedMediaTypeError,
 )
+from tfoperator.kube.list_watch import ListWatch, list_all, list_pages
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.observer import Observers, RequestObserver
 from tfoperator.kube.options import EVERYTHING, ListOptions, Selection, WatchOptions, by_name
-from tfoperator.kube.paging import list_pages
 from tfoperator.kube.patches.merge_patch import apply_merge_patch
 from tfoperator.kube.resources import PODS, Resource
 from tfoperator.kube.server_load import ServerLoad
@@ -55,6 +55,7 @@ __all__ = [
     "KubeError",
     "ListOptions",
     "ListPage",
+    "ListWatch",
     "MalformedResponse",
     "NotFoundError",
     "ObjectMeta",
@@ -72,6 +73,7 @@ __all__ = [
     "WatchOptions",
     "apply_merge_patch",
     "by_name",
+    "list_all",
     "list_pages",
     "load_config",
 ]

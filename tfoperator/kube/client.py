@@ -350,7 +350,7 @@ class Client:
             closed = self._closed
         if closed:
             own._session.close()
-        return ListWatch(own, own._session.close, resource, namespace, decode, selection)
+        return ListWatch(own, resource, namespace, decode, selection, cancel=own._session.close)
 
     # Beyond ApiClient.
 

@@ -1,15 +1,35 @@
-"""Lists and watches of one selection, as a reflector needs them: on connections of their own, which it can end."""
+"""Lists and watches of one selection, and its whole list, page after page, so that no answer gets too large.
+
+All pages of a snapshot are of the version that the first one names, and a watch goes on from there: from an older
+version it would repeat events, from a newer one than the data lose some. A continue token dies with etcd's compaction
+(5 minutes by default). So a list that expires half-way is asked for again in one piece, as client-go's pager does,
+instead of from the start in pages, which could fail for ever.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, TypeVar
 
-from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions, select
+import msgspec
+
+from tfoperator.kube.errors import ApiError, is_expired
+from tfoperator.kube.options import (
+    EVERYTHING,
+    LIST_ALL,
+    WATCH_FROM_NOW,
+    ListOptions,
+    Selection,
+    WatchOptions,
+    select,
+)
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, Decoder, ListPage, WatchStream
+from tfoperator.kube.verbs import ApiClient, Decoder, ListerWatcher, ListPage, WatchStream
 
 T = TypeVar("T")
+
+PAGE_SIZE: Final = 500
+"""Objects per list request, as client-go's pager has it."""
 
 
 class ListWatch(Generic[T]):
@@ -18,26 +38,70 @@ class ListWatch(Generic[T]):
     def __init__(
         self,
         client: ApiClient,
-        cancel: Callable[[], None],
         resource: Resource,
         namespace: str,
         decode: Decoder[T],
-        selection: Selection,
+        selection: Selection = EVERYTHING,
+        *,
+        metadata_only: bool = False,
+        cancel: Callable[[], None] = lambda: None,
     ) -> None:
-        """`cancel` ends everything that `client` is doing, and is to be used for this selection alone."""
+        """`cancel` ends everything that `client` is doing, and is to be used for this selection alone.
+
+        Lists that are `metadata_only` have PartialObjectMetadata items.
+        """
         self._client = client
-        self._cancel = cancel
         self._objects = (resource, namespace, decode)
         self._selection = selection
+        self._metadata_only = metadata_only
+        self._cancel = cancel
 
     def cancel(self) -> None:
         """Make requests under way (waiting, connecting, reading) and to come raise ClientClosed; end watches."""
         self._cancel()
 
     def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:
-        """A page of the selection; see `ApiClient.list`."""
-        return self._client.list(*self._objects, select(options, self._selection))
+        """Return a page of the selection; see `ApiClient.list`."""
+        return self._client.list(*self._objects, select(options, self._selection), metadata_only=self._metadata_only)
 
     def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> WatchStream[T]:
         """Follow the selection; see `ApiClient.watch`."""
         return self._client.watch(*self._objects, select(options, self._selection))
+
+
+class Listing(msgspec.Struct, Generic[T], frozen=True):
+    """A whole collection at `resource_version`; `paged` if the server needed more than one page."""
+
+    items: list[T]
+    resource_version: str
+    paged: bool
+
+
+def list_pages(
+    source: ListerWatcher[T], *, resource_version: str = "", limit: int | None = None
+) -> Iterator[ListPage[T]]:
+    """Yield every page of one snapshot, at least one, each with the snapshot's version.
+
+    `limit` objects a page (None: PAGE_SIZE, 0: all at once). Raises KubeError, 410 if the snapshot has expired.
+    """
+    limit = PAGE_SIZE if limit is None else limit
+    page = source.list(ListOptions(resource_version=resource_version, limit=limit))
+    version = page.resource_version
+    yield page
+    while page.continue_token:
+        # The token fixes the snapshot; a server refuses a resourceVersion beside it.
+        page = source.list(ListOptions(limit=limit, continue_token=page.continue_token))
+        yield msgspec.structs.replace(page, resource_version=version)
+
+
+def list_all(source: ListerWatcher[T], *, resource_version: str = "", limit: int | None = None) -> Listing[T]:
+    """List everything, `limit` objects a page as in `list_pages`. Raises KubeError."""
+    pages: list[ListPage[T]] = []
+    try:
+        pages.extend(list_pages(source, resource_version=resource_version, limit=limit))
+    except ApiError as error:
+        if not (pages and is_expired(error)):
+            raise
+        page = source.list(ListOptions(resource_version=resource_version))
+        return Listing([*page.items], page.resource_version, paged=True)
+    return Listing([item for page in pages for item in page.items], pages[0].resource_version, paged=len(pages) > 1)

@@ -1,23 +1,93 @@
-"""Repeating a read-modify-write whose object changed in between."""
+"""When to try again: a jittered backoff for what never gives up, and a few tries of a read-modify-write."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed, wait_random
 
-from tfoperator.kube.errors import AlreadyExistsError, ConflictError
+from tfoperator.base.clock import Clock
+from tfoperator.kube.errors import AlreadyExistsError, ApiError, ConflictError, is_outage
 
 T = TypeVar("T")
+
+BASE = 0.8
+FACTOR = 2.0
+JITTER = 1.0
+RESET_AFTER = 120.0
+
+ANSWERED_CAP = 30.0
+"""Seconds, before jitter, between attempts that a healthy server turns down (403, 404, 410, 422, 429 ...)."""
+
+OUTAGE_CAP = 4.0
+"""Seconds, before jitter, between attempts on a server that is not there (no connection, broken streams, 5xx).
+
+Deliberately not client-go's 30 s, which jitter can make 60: a change that happened during an outage is to be seen
+within 15 s of the server's return, and the last wait before the return may have only just begun. With this cap it
+lasts less than 8 s, which leaves room for two more tries while the server warms up (at most 1.6 + 3.2 s, since
+rejections back off on a count of their own). One attempt per 4 to 8 s and watch is no load for an API server.
+"""
+
+LONGEST_WISH = 60.0
+"""Seconds; a server that asks to be left alone for longer is asked again all the same. Load balancers do so for hours
+of maintenance, and say to no client when it is over sooner: no cache must be blind for that.
+"""
 
 _ATTEMPTS = 5
 _DELAY = 0.010  # seconds; both as in client-go's DefaultRetry: conflicts are short races, not outages
 
 
-def _is_conflict(error: BaseException) -> bool:
-    # A taken name stays taken: only an outdated resourceVersion is worth another try.
-    return isinstance(error, ConflictError) and not isinstance(error, AlreadyExistsError)
+class Backoff:
+    """A sequence of delays: BASE, BASE * FACTOR, ... `cap`, each stretched by up to JITTER times itself.
+
+    Starts over when RESET_AFTER seconds have passed since the last delay was asked for. The numbers are those of
+    client-go's reflector (0.8 s doubling, up to twice that by jitter, forgotten after two quiet minutes). For one
+    thread.
+    """
+
+    def __init__(self, *, cap: float, clock: Clock, rng: random.Random) -> None:
+        self._cap = cap
+        self._clock = clock
+        self._rng = rng
+        self._current = BASE
+        self._asked_at: float | None = None
+
+    def forget(self) -> None:
+        """Begin with the shortest delay again: what went wrong before is over."""
+        self._current = BASE
+
+    def next(self) -> float:
+        """Return the seconds to wait before the next attempt."""
+        now = self._clock.monotonic()
+        if self._asked_at is not None and now - self._asked_at > RESET_AFTER:
+            self._current = BASE
+        self._asked_at = now
+        delay = min(self._current, self._cap)
+        self._current = min(delay * FACTOR, self._cap)
+        return delay * (1.0 + JITTER * self._rng.random())
+
+
+class FailureBackoff:
+    """How long to wait after a failure, by its kind and by what the server asks for. For one thread."""
+
+    def __init__(self, *, clock: Clock, rng: random.Random) -> None:
+        # Counted apart: a server that comes back from an outage and turns the first requests down (403 before its
+        # roles are loaded, 429) is not made to wait for what the outage has run up.
+        self._outage = Backoff(cap=OUTAGE_CAP, clock=clock, rng=rng)
+        self._answered = Backoff(cap=ANSWERED_CAP, clock=clock, rng=rng)
+
+    def forget_outage(self) -> None:
+        """Begin with the shortest delay again: the server is there."""
+        self._outage.forget()
+
+    def after(self, error: Exception) -> float:
+        """Return the seconds to wait before the next attempt."""
+        delay = (self._outage if is_outage(error) else self._answered).next()
+        if isinstance(error, ApiError) and error.retry_after is not None:
+            delay = max(delay, min(error.retry_after, LONGEST_WISH))
+        return delay
 
 
 def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | None = None) -> T:
@@ -33,3 +103,8 @@ def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | N
         reraise=True,
     )
     return retrying.copy(sleep=sleep)(fn) if sleep else retrying(fn)
+
+
+def _is_conflict(error: BaseException) -> bool:
+    # A taken name stays taken: only an outdated resourceVersion is worth another try.
+    return isinstance(error, ConflictError) and not isinstance(error, AlreadyExistsError)

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from tfoperator.kube.errors import KubeError, Status
+from tfoperator.kube.errors import KubeError
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
 
@@ -54,21 +54,19 @@ class WatchEventType(StrEnum):
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
     BOOKMARK = "BOOKMARK"
-    ERROR = "ERROR"
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     """One event of a watch.
 
     ADDED, MODIFIED and DELETED carry `object`. BOOKMARK carries only `resource_version`, and `initial_events_end`
-    when its annotation `k8s.io/initial-events-end` is "true". ERROR carries only `status`.
+    when its annotation `k8s.io/initial-events-end` is "true".
     """
 
     type: WatchEventType
     object: T | None = None
     resource_version: str = ""
     initial_events_end: bool = False
-    status: Status | None = None
 
 
 class WatchStream(Protocol[T]):
@@ -76,7 +74,7 @@ class WatchStream(Protocol[T]):
 
     Iteration ends normally when the server closes the stream cleanly or when `close()` was called. It raises
     `TransportError` when the connection breaks, a read deadline passes (no event or bookmark for too long), or
-    a line can't be decoded.
+    a line can't be decoded, and the `ApiError` that the server sends as an ERROR event (410, say).
     """
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
@@ -104,6 +102,13 @@ class ListerWatcher(Protocol[T]):
 
     def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> WatchStream[T]:
         """Open a watch; returns once the server has accepted it. Raises KubeError if it refuses."""
+        ...
+
+    def cancel(self) -> None:
+        """Make requests under way and to come raise ClientClosed, if it can. Idempotent, thread-safe, never blocks.
+
+        Where it can't, stopping a reflector takes effect at the latest by the transport's own deadline.
+        """
         ...
 
 

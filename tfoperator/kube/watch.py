@@ -12,7 +12,16 @@ from typing import Generic, TypeVar
 import msgspec
 
 from tfoperator.base.clock import Clock, StopSignal
-from tfoperator.kube.errors import UNDECODABLE, DeadlineExceeded, KubeError, MalformedResponse, Status, TransportError
+from tfoperator.kube.errors import (
+    UNDECODABLE,
+    ApiError,
+    DeadlineExceeded,
+    KubeError,
+    MalformedResponse,
+    Status,
+    TransportError,
+    error_from_status,
+)
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.nesting import decode_what_can_be_followed
 from tfoperator.kube.verbs import Decoder, WatchEvent, WatchEventType
@@ -93,7 +102,7 @@ class HttpWatch(Generic[T]):
 
     Iteration raises DeadlineExceeded after `read_deadline` seconds (None: no such limit) without an event and
     when the watch outlives `total_deadline` seconds; MalformedResponse for a line that can't be decoded; other
-    TransportErrors when the connection breaks. Each closes the watch.
+    TransportErrors when the connection breaks; the ApiError that an ERROR event holds. Each closes the watch.
     """
 
     def __init__(
@@ -157,6 +166,9 @@ class HttpWatch(Generic[T]):
                 del data, lines  # up to a megabyte, while the next read waits
             if self._lines.pending and not self._stop.is_set():
                 raise TransportError("the server closed the connection in the middle of an event")
+        except ApiError:
+            if not self._stop.is_set():
+                raise
         except KubeError as error:
             if not self._stop.is_set():
                 raise type(error)(f"{self._what}: {error}") from error
@@ -207,8 +219,8 @@ class HttpWatch(Generic[T]):
                 ends = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
                 self._is_initial = self._is_initial and not ends
                 return WatchEvent(WatchEventType.BOOKMARK, None, meta.resource_version, ends)
-            if raw.type == WatchEventType.ERROR:
-                return WatchEvent(WatchEventType.ERROR, status=_decode_status(raw.object))
+            if raw.type == "ERROR":
+                raise error_from_status(_decode_status(raw.object), self._what)
         except UNDECODABLE as error:
             raise MalformedResponse(f"an event can't be decoded: {error}") from error
         raise MalformedResponse(f"an event has the unknown type {raw.type[:40]!r}")

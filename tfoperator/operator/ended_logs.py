@@ -59,7 +59,7 @@ class EndedLogs:
 
     # The handler.
 
-    def on_add(self, obj: Pod, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+    def on_add(self, obj: Pod) -> None:
         """A pod is there, perhaps one that has ended before anybody looked."""
         self._offer(obj)
 
@@ -69,7 +69,7 @@ class EndedLogs:
             self._archive.forget(old)
         self._offer(new)
 
-    def on_delete(self, obj: Pod, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+    def on_delete(self, obj: Pod) -> None:
         """A pod is gone, and what was not fetched of its logs."""
         self._archive.forget(obj)
         self._queue.forget(obj.metadata.key)

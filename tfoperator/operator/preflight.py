@@ -12,7 +12,6 @@ from typing import NamedTuple
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.controller import GangScheduler
-from tfoperator.informers.reflector import LONGEST_WISH
 from tfoperator.kube import ListOptions
 from tfoperator.kube.errors import (
     ApiError,
@@ -25,6 +24,7 @@ from tfoperator.kube.errors import (
 )
 from tfoperator.kube.objects import decode_partial
 from tfoperator.kube.resources import PRIORITY_CLASSES, Resource
+from tfoperator.kube.retry import LONGEST_WISH
 from tfoperator.kube.verbs import ApiClient
 
 logger = logging.getLogger(__name__)

@@ -31,12 +31,11 @@ from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock
 from tfoperator.controller import is_older
-from tfoperator.informers import InformerGroup, Lister
-from tfoperator.kube import Selection, WatchOptions, list_pages
+from tfoperator.informers import InformerGroup
+from tfoperator.kube import ListWatch, Selection, WatchOptions, list_pages
 from tfoperator.kube.errors import ForbiddenError, KubeError
 from tfoperator.kube.identity import Identity, decode_identity
-from tfoperator.kube.objects import HasMetadata
-from tfoperator.kube.paging import PAGE_SIZE
+from tfoperator.kube.list_watch import PAGE_SIZE
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient, WatchEventType, WatchStream
 from tfoperator.reconciler.compare import NO_DIFFERENCES, Collation, Difference, Differences
@@ -75,13 +74,13 @@ class Look(msgspec.Struct, frozen=True):
 class _Collection:
     """What is known of one collection of one namespace ("" is all), from look to look."""
 
-    def __init__(self, resource: Resource, namespace: str, group: InformerGroup[Any]) -> None:
+    def __init__(self, client: ApiClient, resource: Resource, namespace: str, group: InformerGroup[Any]) -> None:
         self.resource = resource
         self.namespace = namespace
         self.group = group
-        self.lister: Lister[HasMetadata] = group.lister
         self.collation = Collation(group.lister.get_all)
-        self.selection = Selection(label_selector="" if resource is TFJOBS else MANAGED_SELECTOR)
+        selection = Selection(label_selector="" if resource is TFJOBS else MANAGED_SELECTOR)
+        self.live = ListWatch(client, resource, namespace, decode_identity, selection, metadata_only=True)
         self.version = ""  # up to where the server has told everything; empty before the first whole list
         self.listed_at = 0.0
         self.size = 0  # of the last whole list
@@ -154,7 +153,7 @@ class Looker:
     def _collection(self, resource: Resource, namespace: str, group: InformerGroup[Any]) -> _Collection:
         key = (resource, namespace)
         if key not in self._collections:
-            self._collections[key] = _Collection(resource, namespace, group)
+            self._collections[key] = _Collection(self._client, resource, namespace, group)
         return self._collections[key]
 
     def _updated(
@@ -198,15 +197,9 @@ class Looker:
             one.fruitless = 0
         if not one.version or one.size <= self._news_above or old or one.fruitless >= _FRUITLESS_LIMIT:
             return None
-        options = WatchOptions(
-            label_selector=one.selection.label_selector,
-            resource_version=one.version,
-            timeout_seconds=_NEWS_SECONDS,
-            allow_watch_bookmarks=True,
-        )
         one.opened_at = now
         try:
-            watch = self._client.watch(one.resource, one.namespace, decode_identity, options)
+            watch = one.live.watch(WatchOptions(resource_version=one.version, timeout_seconds=_NEWS_SECONDS))
         except KubeError:
             return None
         with self._lock:
@@ -220,12 +213,10 @@ class Looker:
         """Take what the watch tells. False if it does not end as it should: then something may be missing."""
         try:
             for event in watch:
-                if event.type is WatchEventType.BOOKMARK:
+                if event.object is None:
                     one.version = event.resource_version or one.version
                     one.fruitless = 0
                     return True
-                if event.type is WatchEventType.ERROR or event.object is None:
-                    return False
                 meta = event.object.metadata
                 one.version = meta.resource_version or one.version
                 one.collation.happened(event.object, deleted=event.type is WatchEventType.DELETED)
@@ -250,14 +241,11 @@ class Looker:
         began = self._clock.monotonic()
         one.version, version, size = "", "", 0
         reached = one.group.versions
-        one.collation.list_begins(one.lister.keys(one.namespace))
-        pages = list_pages(
-            self._client, one.resource, one.namespace, decode_identity, one.selection, metadata_only=True
-        )
-        for page in pages:
+        one.collation.list_begins(one.group.lister.keys(one.namespace))
+        for page in list_pages(one.live):
             if self._closed:
                 return False
-            version = version or page.resource_version
+            version = page.resource_version
             size += len(page.items)
             one.collation.listed(page.items, version)
         one.collation.list_ended(version)

@@ -103,7 +103,7 @@ class Reconciler:
 
     # The resync handler.
 
-    def on_add(self, obj: TFJob, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+    def on_add(self, obj: TFJob) -> None:
         """A job is there: look at it after the shortest interval, or when it was due before we came."""
         with self._lock:
             self._begin(obj, self._clock.monotonic())
@@ -124,7 +124,7 @@ class Reconciler:
                 self._wanted = True
                 self._lock.notify_all()
 
-    def on_delete(self, obj: TFJob, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+    def on_delete(self, obj: TFJob) -> None:
         """A job is gone."""
         with self._lock:
             self._schedule.forget(obj.metadata.uid)

@@ -9,7 +9,7 @@ from tfoperator.api.names import job_selector
 from tfoperator.api.queues import is_multikueue
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.kube import ListOptions, Selection, list_pages
+from tfoperator.kube import ListOptions, ListWatch, Selection, list_all
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.objects import Pod, decode_pod
@@ -119,5 +119,4 @@ class JobAccess:
         return which.select(pod for pod in pods if pod.metadata.is_controlled_by(job.metadata.uid))
 
     def _list(self, resource: Resource, namespace: str, decode: Decoder[T], selector: str) -> list[T]:
-        pages = list_pages(self._client, resource, namespace, decode, Selection(label_selector=selector))
-        return [item for page in pages for item in page.items]
+        return list_all(ListWatch(self._client, resource, namespace, decode, Selection(label_selector=selector))).items

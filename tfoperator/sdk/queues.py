@@ -15,8 +15,8 @@ from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.queues import JOB_UID_LABEL, is_multikueue, queue_name
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.errors import ForbiddenError, KubeError, NotFoundError
+from tfoperator.kube.list_watch import ListWatch, list_all
 from tfoperator.kube.options import Selection
-from tfoperator.kube.paging import list_pages
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.sdk.workloads import CLUSTERS, WORKLOADS, Workload, WorkloadCondition, decode_cluster, decode_workload
@@ -185,8 +185,7 @@ def _workloads(client: ApiClient, namespace: str, selection: Selection) -> list[
 
 
 def _list(client: ApiClient, resource: Resource, namespace: str, selection: Selection) -> list[Workload]:
-    pages = list_pages(client, resource, namespace, decode_workload, selection)
-    return [workload for page in pages for workload in page.items]
+    return list_all(ListWatch(client, resource, namespace, decode_workload, selection)).items
 
 
 def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tfoperator.informers import Delta, DeltaType
 from tfoperator.kube.errors import KubeError, Status, StatusCause, StatusDetails, TransportError, error_from_status
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
 from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
+from tfoperator.kube.reflector import Listed, News
 from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType
 
 
@@ -62,10 +62,6 @@ def bookmark(version: int | str, *, initial_events_end: bool = False) -> WatchEv
 def synced(version: int | str) -> WatchEvent[Any]:
     """The bookmark that ends the initial events."""
     return bookmark(version, initial_events_end=True)
-
-
-def error_event(code: int, message: str = "", **kwargs: str) -> WatchEvent[Any]:
-    return WatchEvent(WatchEventType.ERROR, status=status(code, message, **kwargs))
 
 
 class ImpatientClock:
@@ -167,6 +163,9 @@ class Script:
             raise answer
         return answer
 
+    def cancel(self) -> None:
+        pass
+
     def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> ScriptedStream:
         if not self._watches:
             self.at_end()
@@ -179,28 +178,27 @@ class Script:
         return self.streams[-1]
 
 
-class RecordingSink:
-    """A sink that keeps what it was told, and the state that results."""
+class Reader:
+    """Keeps what a reflector yields, and the state that results."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
-        self.sizes: list[int] = []  # of the batches that were not empty
+        self.sizes: list[int] = []  # of the batches
         self.state: dict[str, Any] = {}
 
-    def apply(self, deltas: Sequence[Delta[Any]]) -> None:
-        self.sizes += [len(deltas)] if deltas else []
-        for delta in deltas:
-            (obj,) = delta.objects
-            if delta.type is DeltaType.DELETED:
-                self.calls.append(("delete", obj.metadata.name))
-                self.state.pop(obj.metadata.key, None)
-            else:
-                self.calls.append(("upsert", obj.metadata.name))
-                self.state[obj.metadata.key] = obj
-
-    def replace(self, objects: Sequence[Any]) -> None:
-        self.calls.append(("replace", sorted(obj.metadata.name for obj in objects)))
-        self.state = {obj.metadata.key: obj for obj in objects}
+    def take(self, news: News[Any]) -> None:
+        if isinstance(news, Listed):
+            self.calls.append(("replace", sorted(obj.metadata.name for obj in news.objects)))
+            self.state = {obj.metadata.key: obj for obj in news.objects}
+            return
+        self.sizes.append(len(news))
+        for event in news:
+            if event.type is WatchEventType.DELETED:
+                self.calls.append(("delete", event.object.metadata.name))
+                self.state.pop(event.object.metadata.key, None)
+            elif event.object is not None:
+                self.calls.append(("upsert", event.object.metadata.name))
+                self.state[event.object.metadata.key] = event.object
 
     @property
     def names(self) -> list[str]:
@@ -277,6 +275,9 @@ class Server:
             token = f"{self._version}:{end}" if end < len(objects) else ""
             return ListPage(tuple(objects[start:end]), str(self._version), token)
 
+    def cancel(self) -> None:
+        pass
+
     def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> LiveStream:
         with self._lock:
             self._fail_if_asked()
@@ -289,7 +290,7 @@ class Server:
                     stream.push(added(obj))
                 stream.push(bookmark(self._version, initial_events_end=True))
             elif int(options.resource_version) < self._oldest:
-                stream.push(error_event(410, "too old resource version", reason="Expired"))
+                stream.push(api_error(410, "too old resource version", reason="Expired"))
             else:
                 for version, event in self._history:
                     if version > int(options.resource_version):
@@ -350,7 +351,7 @@ class Server:
     def send_error(self, code: int) -> None:
         with self._lock:
             for stream in self._streams:
-                stream.push(error_event(code))
+                stream.push(api_error(code))
             self._streams.clear()
 
     def mute_watches(self) -> None:
@@ -387,7 +388,6 @@ class View:
     ) -> None:
         self._added, self._updated = added, updated
         self.calls: list[tuple[str, str]] = []
-        self.flags: list[bool] = []
         self.objects: dict[str, HasMetadata] = {}
         self.wrong: list[str] = []
 
@@ -395,9 +395,8 @@ class View:
     def state(self) -> dict[str, str]:
         return {key: obj.metadata.resource_version for key, obj in dict(self.objects).items()}
 
-    def on_add(self, obj: Any, *, initial: bool) -> None:
+    def on_add(self, obj: Any) -> None:
         self.calls.append(("add", obj.metadata.name))
-        self.flags.append(initial)
         if obj.metadata.key in self.objects:
             self.wrong.append(f"added twice: {obj.metadata.key}")
         self.objects[obj.metadata.key] = obj
@@ -412,7 +411,6 @@ class View:
         if self._updated is not None:
             self._updated(old, new)
 
-    def on_delete(self, obj: Any, *, final_state_unknown: bool) -> None:
+    def on_delete(self, obj: Any) -> None:
         self.calls.append(("delete", obj.metadata.name))
-        self.flags.append(final_state_unknown)
         self.objects.pop(obj.metadata.key, None)

@@ -13,11 +13,10 @@ from tests.support.jobs import write_kubeconfig
 from tests.support.served import ServedWorld
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.threads import InThread
-from tests.unit.informers.support import ImpatientClock, ScriptedStream
 from tests.unit.kube.conftest import MakeClient, Serve
 from tests.unit.kube.server import Exchange, lists_and_watches
-from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
-from tfoperator.kube import Client, ForbiddenError, ListPage, ServerError, TransportError, load_config
+from tfoperator.api.v1.types import TFJOBS, decode_tfjob
+from tfoperator.kube import Client, ForbiddenError, ServerError, load_config
 from tfoperator.kube.following import Follower
 from tfoperator.sdk import TFJobClient
 
@@ -126,31 +125,6 @@ def test_watches_that_end_at_once_do_not_become_a_storm(serve: Serve, client_for
     server = serve(lists_and_watches())
     list(Follower(client_for(server.url), TFJOBS, "ns", decode_tfjob, deadline=time.monotonic() + 1.2))
     assert 2 <= len(server.requests) <= 4
-
-
-class CutWhenIdle:
-    """A load balancer cuts each watch after `seconds` without events, on a clock that never waits."""
-
-    def __init__(self, seconds: float, watches: int) -> None:
-        self.clock = ImpatientClock()
-        self.follower: Follower[TFJob] = Follower(self, TFJOBS, "ns", decode_tfjob, clock=self.clock)  # type: ignore[arg-type]
-        self._cut = [self.clock.pass_time(seconds), TransportError("closed in the middle of an answer")]
-        self._left = watches
-
-    def list(self, *_: object, **__: object) -> ListPage[TFJob]:
-        return ListPage((), "1", "")
-
-    def watch(self, *_: object, **__: object) -> ScriptedStream:
-        self._left -= 1
-        return ScriptedStream(self._cut if self._left >= 0 else [self.follower.close])
-
-
-@pytest.mark.parametrize(("seconds", "longest"), [(35, 0.5), (2, 8)])
-def test_watches_that_are_cut_when_idle_are_no_outage_that_goes_on(seconds: float, longest: float) -> None:
-    server = CutWhenIdle(seconds, watches=8)
-    list(server.follower)
-    assert len(server.clock.waits) == 8
-    assert max(server.clock.waits) == longest
 
 
 def test_a_long_list_is_read_page_by_page(serve: Serve, client_for: MakeClient) -> None:

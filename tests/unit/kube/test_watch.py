@@ -18,12 +18,13 @@ from tests.unit.kube.conftest import Certificates, MakeClient, Serve
 from tests.unit.kube.server import Exchange, chunks, lists_and_watches, stalls
 from tfoperator.kube import WatchOptions
 from tfoperator.kube.errors import (
+    ApiError,
     DeadlineExceeded,
     ForbiddenError,
     GoneError,
     MalformedResponse,
+    TooManyRequestsError,
     TransportError,
-    error_from_status,
 )
 from tfoperator.kube.objects import PartialObject
 from tfoperator.kube.resources import PODS
@@ -106,14 +107,16 @@ def test_a_bookmark_without_annotations_is_understood(serve: Serve, client_for: 
     assert [e.resource_version for e in client_for(server.url).watch(PODS, "", DECODE)] == ["7", "8"]
 
 
-def test_an_error_event_carries_the_status_and_does_not_end_the_watch(serve: Serve, client_for: MakeClient) -> None:
-    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version: 1 (5)"}
-    server = serve(chunks({"type": "ERROR", "object": status}, event("ADDED")))
-    error, added = client_for(server.url).watch(PODS, "", DECODE)
-    assert error.type is WatchEventType.ERROR
-    assert error.status is not None
-    assert isinstance(error_from_status(error.status), GoneError)
-    assert added.type is WatchEventType.ADDED
+@pytest.mark.parametrize(("code", "error"), [(410, GoneError), (429, TooManyRequestsError), (0, ApiError)])
+def test_an_error_event_raises_its_status_after_what_came_before(
+    serve: Serve, client_for: MakeClient, code: int, error: type[ApiError]
+) -> None:
+    status = {"kind": "Status", "code": code, "reason": "Expired", "message": "too old resource version: 1 (5)"}
+    server = serve(chunks(event("ADDED"), {"type": "ERROR", "object": status}, event("ADDED")))
+    seen = []
+    with pytest.raises(error, match=r"watch pods.*too old resource version") as caught:
+        seen.extend(client_for(server.url).watch(PODS, "", DECODE).batches())
+    assert caught.value.reason == "Expired"
 
 
 @pytest.mark.parametrize(

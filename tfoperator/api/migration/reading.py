@@ -13,9 +13,9 @@ from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.webhook_names import CRD_NAME
 from tfoperator.kube.errors import ForbiddenError, NotFoundError
+from tfoperator.kube.list_watch import ListWatch, list_all
 from tfoperator.kube.objects import PartialObject, decode_partial, decode_pod
 from tfoperator.kube.options import EVERYTHING, Selection
-from tfoperator.kube.paging import list_pages
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
 from tfoperator.kube.verbs import ApiClient, Decoder
 
@@ -63,7 +63,7 @@ def read_cluster(client: ApiClient, namespace: str) -> ClusterFacts:
 
 def _all(client: ApiClient, resource: Resource, namespace: str, decode: Decoder[T], labels: str = "") -> tuple[T, ...]:
     selection = Selection(label_selector=labels) if labels else EVERYTHING
-    return tuple(item for page in list_pages(client, resource, namespace, decode, selection) for item in page.items)
+    return tuple(list_all(ListWatch(client, resource, namespace, decode, selection)).items)
 
 
 def _plain(data: bytes) -> dict[str, Any]:

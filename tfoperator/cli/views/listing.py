@@ -16,7 +16,7 @@ from tfoperator.base.controlchars import json_text
 from tfoperator.cli.terminal.output import ListFormat, TableWriter, as_list, print_object, say, without_noise
 from tfoperator.cli.views.jobs import HEADER, QUEUE_HEADER, STATE_COLUMN, WIDE_HEADER, job_row, queue_cell
 from tfoperator.cli.views.usage import usage_cells, usage_header
-from tfoperator.kube import Selection, list_pages
+from tfoperator.kube import ListWatch, Selection, list_all
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.verbs import WatchEventType
 from tfoperator.sdk import (
@@ -46,7 +46,8 @@ def find_jobs(
     """Jobs by name, or all that the selector matches; and an error for each name that is not there."""
     if not names:
         with job_errors(where):
-            return list(_pages(client, where, selector)), []
+            listed = ListWatch(client.api, TFJOBS, where, _decode, Selection(label_selector=selector))
+            return list_all(listed).items, []
     found: list[ListedJob] = []
     failures: list[Exception] = []
     for name in names:
@@ -56,11 +57,6 @@ def find_jobs(
         except JobNotFound as error:
             failures.append(error)
     return found, failures
-
-
-def _pages(client: TFJobClient, where: str, selector: str) -> list[ListedJob]:
-    pages = list_pages(client.api, TFJOBS, where, _decode, Selection(label_selector=selector))
-    return [job for page in pages for job in page.items]
 
 
 def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodUsage]:

@@ -61,7 +61,7 @@ class JobHandler:
         self._enqueue_soon = enqueue_soon
         self._gone = gone
 
-    def on_add(self, obj: TFJob, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+    def on_add(self, obj: TFJob) -> None:
         """A job is there."""
         self._enqueue(obj.metadata.key)
 
@@ -76,7 +76,7 @@ class JobHandler:
             return
         self._enqueue(new.metadata.key)
 
-    def on_delete(self, obj: TFJob, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+    def on_delete(self, obj: TFJob) -> None:
         """A job is gone."""
         self._gone(obj)
 
@@ -104,7 +104,7 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue = enqueue
         self._enqueue_urgent = enqueue_urgent
 
-    def on_add(self, obj: T, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+    def on_add(self, obj: T) -> None:
         """An object is there: perhaps one that was awaited, perhaps an orphan."""
         meta = obj.metadata
         owner = meta.controller
@@ -119,8 +119,8 @@ class OwnedObjectHandler(Generic[T]):
     def on_update(self, old: T, new: T) -> None:
         """An object changed; what nobody reads (the views are equal) changes nothing."""
         if old.metadata.uid != new.metadata.uid:
-            self.on_delete(old, final_state_unknown=True)
-            self.on_add(new, initial=False)
+            self.on_delete(old)
+            self.on_add(new)
             return
         if _same_view(old, new):
             return
@@ -132,7 +132,7 @@ class OwnedObjectHandler(Generic[T]):
             self._enqueue_job_of(old.metadata, old.metadata.controller)
         self._enqueue_job_of(meta, owner, urgent=_has_failed(new) and not _has_failed(old))
 
-    def on_delete(self, obj: T, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+    def on_delete(self, obj: T) -> None:
         """An object is gone, and its name is free: a job may wait for that whose predecessor of its name owned it."""
         owner = obj.metadata.controller
         was_last = self._observe_deletion(obj.metadata, owner)

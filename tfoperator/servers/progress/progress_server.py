@@ -180,7 +180,7 @@ class _JobHandler:
         self._changed = changed
         self._gone = gone
 
-    def on_add(self, obj: TFJob, *, initial: bool) -> None:  # noqa: ARG002 - the protocol's signature
+    def on_add(self, obj: TFJob) -> None:
         """A job is there."""
         self._changed(obj)
 
@@ -190,6 +190,6 @@ class _JobHandler:
             self._gone(old)
         self._changed(new)
 
-    def on_delete(self, obj: TFJob, *, final_state_unknown: bool) -> None:  # noqa: ARG002 - the protocol's signature
+    def on_delete(self, obj: TFJob) -> None:
         """A job is gone."""
         self._gone(obj)

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from tfoperator.api.webhook_names import CRD_NAME
 from tfoperator.base.clock import Clock
-from tfoperator.informers import Delta, DeltaType, Reflector
 from tfoperator.kube import by_name
 from tfoperator.kube.errors import ConflictError, KubeError
+from tfoperator.kube.reflector import Listed, News, Reflector
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, WatchEventType
 from tfoperator.servers.certificates import CertificateError, KeyPair, split
 from tfoperator.servers.keyring import ForeignSecret, Keyring, KeyringSecret, is_due, new_keyring, renewed
 from tfoperator.servers.webhook.metrics import WebhookMetrics
@@ -83,9 +83,9 @@ class CertificateKeeper:
         self._written_at = float("-inf")
         self._complaint = ""
         list_watch = client.list_watch(CUSTOM_RESOURCE_DEFINITIONS, "", decode_crd, by_name(CRD_NAME))
-        self._reflector = Reflector(list_watch, _Latest(self._take), name="crd", clock=clock)
+        self._reflector = Reflector(list_watch, name="crd", clock=clock)
         self._threads = (
-            threading.Thread(target=self._reflector.run, name="webhook-crd", daemon=True),
+            threading.Thread(target=self._reflect, name="webhook-crd", daemon=True),
             threading.Thread(target=self._run, name="webhook-certificate", daemon=True),
         )
 
@@ -104,11 +104,13 @@ class CertificateKeeper:
             if thread.ident is not None:
                 thread.join(5.0)
 
-    def _take(self, crd: CrdView | None) -> None:
-        with self._wake:
-            self._crd = crd
-            self._changed = True
-            self._wake.notify_all()
+    def _reflect(self) -> None:
+        for news in self._reflector:
+            for crd in _states(news):
+                with self._wake:
+                    self._crd = crd
+                    self._changed = True
+                    self._wake.notify_all()
 
     # The thread.
 
@@ -216,17 +218,9 @@ class CertificateKeeper:
             self._complaint = message
 
 
-class _Latest:
-    """A reflector's sink for a collection of one."""
-
-    def __init__(self, take: Callable[[CrdView | None], None]) -> None:
-        self._take = take
-
-    def apply(self, deltas: Sequence[Delta[CrdView]]) -> None:
-        """It has been added or changed, or is gone."""
-        for delta in deltas:
-            (crd,) = delta.objects
-            self._take(None if delta.type is DeltaType.DELETED else crd)
-
-    def replace(self, objects: Sequence[CrdView]) -> None:
-        self._take(objects[0] if objects else None)
+def _states(news: News[CrdView]) -> list[CrdView | None]:
+    """Return what the CRD became, in order; None where it is gone."""
+    if isinstance(news, Listed):
+        return [next(iter(news.objects), None)]
+    events = [event for event in news if event.object is not None]
+    return [None if event.type is WatchEventType.DELETED else event.object for event in events]

@@ -15,7 +15,7 @@ import msgspec
 
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.base.clock import Clock, Repetition, SystemClock
-from tfoperator.kube import ForbiddenError, KubeError, NotFoundError, Resource, list_pages
+from tfoperator.kube import ForbiddenError, KubeError, ListWatch, NotFoundError, Resource, list_all
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.verbs import ApiClient, decoder
 
@@ -101,8 +101,7 @@ class Usage:
         problem = ""
         try:
             for namespace in self._namespaces:
-                for page in list_pages(self._client, POD_METRICS, namespace, _decode):
-                    self._add(page.items)
+                self._add(list_all(ListWatch(self._client, POD_METRICS, namespace, _decode)).items)
         except NotFoundError:
             problem = "There is no metrics API here: in a cluster, metrics-server provides it."
         except ForbiddenError:

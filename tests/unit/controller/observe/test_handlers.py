@@ -47,14 +47,14 @@ def world() -> World:
 
 def test_a_new_pod_queues_its_job_and_meets_an_expectation(world: World) -> None:
     world.expectations.expect_creations(KEY, 1)
-    world.handler.on_add(pod(), initial=False)
+    world.handler.on_add(pod())
     assert world.keys == ["ns/job"]
     assert world.expectations.satisfied(KEY)
 
 
 def test_a_pod_first_seen_while_it_terminates_counts_as_deleted(world: World) -> None:
     world.expectations.expect_deletions(KEY, ["pod-uid"])
-    world.handler.on_add(pod(deletion_timestamp="2026-01-01T00:00:00Z"), initial=True)
+    world.handler.on_add(pod(deletion_timestamp="2026-01-01T00:00:00Z"))
     assert world.expectations.satisfied(KEY)
 
 
@@ -62,7 +62,7 @@ def test_a_deletion_mark_and_a_deletion_both_meet_an_expectation_once(world: Wor
     world.expectations.expect_deletions(KEY, ["pod-uid", "other"])
     going = pod(version="2", deletion_timestamp="2026-01-01T00:00:00Z")
     world.handler.on_update(pod(), going)
-    world.handler.on_delete(going, final_state_unknown=False)
+    world.handler.on_delete(going)
     assert world.expectations.pending(KEY) == (0, frozenset({"other"}))
     assert world.keys == ["ns/job", "ns/job"]
 
@@ -79,14 +79,14 @@ def test_a_pod_that_fails_is_urgent_once(world: World) -> None:
 
 def test_the_last_deletion_that_was_awaited_is_urgent(world: World) -> None:
     world.expectations.expect_deletions(KEY, ["pod-uid", "other"])
-    world.handler.on_delete(pod(), final_state_unknown=False)
+    world.handler.on_delete(pod())
     assert (world.urgent, world.keys) == ([], ["ns/job"])
-    world.handler.on_delete(pod(uid="other"), final_state_unknown=False)
+    world.handler.on_delete(pod(uid="other"))
     assert (world.urgent, world.keys) == (["ns/job"], ["ns/job"])
 
 
 def test_a_deletion_that_nobody_asked_for_is_not_urgent(world: World) -> None:
-    world.handler.on_delete(pod(), final_state_unknown=False)
+    world.handler.on_delete(pod())
     assert (world.urgent, world.keys) == ([], ["ns/job"])
 
 
@@ -118,20 +118,20 @@ def test_a_pod_made_anew_across_a_gap_is_a_deletion_and_an_arrival(world: World)
     ids=["another job of that name", "another kind", "another group"],
 )
 def test_what_belongs_to_somebody_else_queues_nothing(world: World, reference: OwnerReference) -> None:
-    world.handler.on_add(pod(owners=(reference,)), initial=False)
+    world.handler.on_add(pod(owners=(reference,)))
     assert world.keys == []
 
 
 def test_the_end_of_what_an_earlier_job_of_the_name_owned_queues_the_job_that_waits_for_its_name(world: World) -> None:
     earlier = pod(owners=(owner(uid="earlier"),))
-    world.handler.on_delete(earlier, final_state_unknown=False)
+    world.handler.on_delete(earlier)
     assert world.keys == ["ns/job"]
 
 
 def test_an_orphan_queues_the_job_that_may_adopt_it(world: World) -> None:
-    world.handler.on_add(pod(owners=()), initial=False)
-    world.handler.on_add(pod(owners=(), labels={}), initial=False)
-    world.handler.on_add(pod(owners=(), labels={names.LABEL_JOB_NAME: "job"}), initial=False)
+    world.handler.on_add(pod(owners=()))
+    world.handler.on_add(pod(owners=(), labels={}))
+    world.handler.on_add(pod(owners=(), labels={names.LABEL_JOB_NAME: "job"}))
     assert world.keys == ["ns/job"]
 
 
@@ -147,13 +147,13 @@ def test_jobs_are_queued_when_new_or_changed_but_not_on_a_resync() -> None:
     first = TFJob(metadata=ObjectMeta(name="job", namespace="ns", uid="a", resource_version="1"))
     changed = replace(first, metadata=replace(first.metadata, resource_version="2"))
     successor = replace(first, metadata=replace(first.metadata, uid="b", resource_version="3"))
-    handler.on_add(first, initial=True)
+    handler.on_add(first)
     handler.on_update(first, first)
     handler.on_update(first, changed)
     assert (keys, gone) == (["ns/job"] * 2, [])
     handler.on_update(changed, successor)
     assert (keys, gone) == (["ns/job"] * 3, ["a"])
-    handler.on_delete(successor, final_state_unknown=True)
+    handler.on_delete(successor)
     assert gone == ["a", "b"]
 
 

@@ -39,13 +39,13 @@ class JobThatGoesWhileItIsWritten(FakeApi):
         eventually(lambda: self.told, what="the handler hears of the deletion")
         return answer
 
-    def on_add(self, obj: TFJob, *, initial: bool) -> None:
+    def on_add(self, obj: TFJob) -> None:
         pass
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
         pass
 
-    def on_delete(self, obj: TFJob, *, final_state_unknown: bool) -> None:
+    def on_delete(self, obj: TFJob) -> None:
         self.writer.forget(obj.metadata.key)
         self.told = True
 

@@ -12,7 +12,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.unit.informers.support import (
     ImpatientClock,
-    RecordingSink,
+    Reader,
     Script,
     ScriptedStream,
     Server,
@@ -21,16 +21,16 @@ from tests.unit.informers.support import (
     api_error,
     bookmark,
     deleted,
-    error_event,
     modified,
     page,
     pod,
     synced,
 )
-from tfoperator.informers import InformerMetrics, Reflector
 from tfoperator.kube.errors import AnswerTooLarge, ConnectionRefused, TransportError
+from tfoperator.kube.measured_watch import ReflectorMetrics
 from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
-from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType
+from tfoperator.kube.reflector import Reflector
+from tfoperator.kube.verbs import ListPage
 
 
 @pytest.fixture(params=[1, 2, 100], ids=lambda size: f"batches of {size}", autouse=True)
@@ -38,6 +38,11 @@ def batch_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """What holds, holds however many events come together."""
     monkeypatch.setattr(ScriptedStream, "batch_size", request.param)
     return int(request.param)
+
+
+def read(reflector: Reflector[Any], reader: Reader) -> None:
+    for news in reflector:
+        reader.take(news)
 
 
 class Run:
@@ -53,13 +58,13 @@ class Run:
         **options: Any,
     ) -> None:
         self.script = script = Script(lists=lists, watches=watches)
-        self.sink = RecordingSink()
+        self.reader = Reader()
         clock = clock or ImpatientClock()
         self.waits = clock.waits
         options = {"use_watch_list": False, **options}
-        self.reflector = Reflector(script, self.sink, name="pods", clock=clock, rng=random.Random(seed), **options)
+        self.reflector = Reflector(script, name="pods", clock=clock, rng=random.Random(seed), **options)
         script.at_end = self.reflector.stop
-        self.reflector.run()
+        read(self.reflector, self.reader)
 
 
 TOO_LARGE = [
@@ -74,9 +79,9 @@ EXPIRED = api_error(410, "too old", reason="Expired")
 
 def test_stopped_before_it_runs_it_asks_the_server_nothing() -> None:
     script = Script(lists=[page(version=1)])
-    reflector = Reflector(script, RecordingSink(), name="pods")
+    reflector = Reflector(script, name="pods")
     reflector.stop()
-    reflector.run()
+    assert list(reflector) == []
     assert script.list_calls == []
     assert script.watch_calls == []
 
@@ -84,8 +89,8 @@ def test_stopped_before_it_runs_it_asks_the_server_nothing() -> None:
 def test_it_lists_and_then_follows_the_watch() -> None:
     events = [added(pod("b", 6)), modified(pod("a", 7)), deleted(pod("b", 8))]
     run = Run(lists=[page(pod("a", 3), version=5)], watches=[events])
-    assert run.sink.calls == [("replace", ["a"]), ("upsert", "b"), ("upsert", "a"), ("delete", "b")]
-    assert run.sink.names == ["a"]
+    assert run.reader.calls == [("replace", ["a"]), ("upsert", "b"), ("upsert", "a"), ("delete", "b")]
+    assert run.reader.names == ["a"]
     assert run.script.listed_versions == ["0"]
     assert run.script.watched_versions == ["5"]
     assert run.script.watch_calls[0].allow_watch_bookmarks is True
@@ -113,7 +118,7 @@ def test_a_watch_that_ends_cleanly_goes_on_at_once_without_a_list() -> None:
 def test_every_stream_is_closed() -> None:
     run = Run(
         lists=[page(version=5), page(version=9)],
-        watches=[[added(pod("a", 6))], [added(pod("b", 7)), TransportError("reset")], [error_event(500)], []],
+        watches=[[added(pod("a", 6))], [added(pod("b", 7)), TransportError("reset")], [api_error(500)], []],
     )
     assert [stream.closed for stream in run.script.streams] == [True] * 4
 
@@ -172,9 +177,7 @@ def test_a_server_that_keeps_turning_requests_down_is_asked_every_half_minute_or
 
 def test_four_times_429_needs_one_list_and_five_watches() -> None:
     busy = api_error(429, "slow down")
-    run = Run(
-        lists=[page(version=5)], watches=[busy, busy, [error_event(429)], [error_event(429)], [added(pod("a", 6))]]
-    )
+    run = Run(lists=[page(version=5)], watches=[busy, busy, [api_error(429)], [api_error(429)], [added(pod("a", 6))]])
     assert len(run.script.list_calls) == 1
     assert len(run.script.watch_calls) == 5
     assert len(run.waits) == 4
@@ -212,40 +215,32 @@ def test_a_wish_for_hours_of_pause_is_not_granted() -> None:
 def test_an_expired_watch_leads_to_a_list_at_the_last_version_first() -> None:
     run = Run(
         lists=[page(version=5), page(pod("b", 8), version=9)],
-        watches=[[added(pod("a", 7)), error_event(410, "too old")], [added(pod("c", 10))]],
+        watches=[[added(pod("a", 7)), api_error(410, "too old")], [added(pod("c", 10))]],
     )
     assert run.script.listed_versions == ["0", "7"]
     assert run.script.watched_versions == ["5", "9"]
-    assert run.sink.names == ["b", "c"]
+    assert run.reader.names == ["b", "c"]
     assert len(run.waits) == 1
 
 
 def test_an_expired_watch_known_only_by_its_reason_is_expired_too() -> None:
     run = Run(
-        lists=[page(version=5), EXPIRED, page(version=9)], watches=[[error_event(0, reason="Expired")], [bookmark(10)]]
+        lists=[page(version=5), EXPIRED, page(version=9)], watches=[[api_error(0, reason="Expired")], [bookmark(10)]]
     )
     assert run.script.listed_versions == ["0", "5", ""]
 
 
 @pytest.mark.parametrize("code", [0, 400, 403, 500, 503])
 def test_no_error_inside_a_watch_is_fatal(code: int) -> None:
-    run = Run(lists=[page(version=5), page(pod("a", 6), version=6)], watches=[[error_event(code)], [bookmark(7)]])
-    assert run.sink.names == ["a"]
+    run = Run(lists=[page(version=5), page(pod("a", 6), version=6)], watches=[[api_error(code)], [bookmark(7)]])
+    assert run.reader.names == ["a"]
     assert run.reflector.last_sync_resource_version == "7"
 
 
 def test_an_exception_nobody_thought_of_is_not_fatal_either() -> None:
     run = Run(lists=[ValueError("surprise"), page(pod("a", 1), version=1)], watches=[[ValueError()], [bookmark(2)]])
-    assert run.sink.names == ["a"]
+    assert run.reader.names == ["a"]
     assert len(run.waits) >= 2
-
-
-def test_events_without_an_object_of_the_right_kind_are_skipped() -> None:
-    odd = WatchEvent(WatchEventType.ADDED, "text", "99")
-    empty: WatchEvent[Any] = WatchEvent(WatchEventType.MODIFIED, None, "98")
-    run = Run(lists=[page(version=5)], watches=[[odd, empty, added(pod("a", 6))], [bookmark(7)]])
-    assert run.sink.names == ["a"]
-    assert run.script.watched_versions == ["5", "6"]
 
 
 def test_watches_are_asked_to_last_from_five_to_ten_minutes() -> None:
@@ -260,7 +255,7 @@ def test_watches_are_asked_to_last_from_five_to_ten_minutes() -> None:
 
 
 def test_the_first_list_comes_in_pages_and_later_ones_at_a_version_do_not() -> None:
-    run = Run(lists=[page(pod("a", 1), version=10), page(version=11)], watches=[[error_event(500)], [bookmark(12)]])
+    run = Run(lists=[page(pod("a", 1), version=10), page(version=11)], watches=[[api_error(500)], [bookmark(12)]])
     assert [call.limit for call in run.script.list_calls] == [500, 0]
     assert run.script.listed_versions == ["0", "10"]
 
@@ -272,9 +267,8 @@ def test_pages_are_joined_and_the_token_travels_alone() -> None:
             page(pod("b"), version=10, token="t2"),
             page(pod("c"), version=10),
         ],
-        page_size=1,
     )
-    assert run.sink.calls == [("replace", ["a", "b", "c"])]
+    assert run.reader.calls == [("replace", ["a", "b", "c"])]
     assert [(call.continue_token, call.resource_version) for call in run.script.list_calls] == [
         ("", "0"),
         ("t1", ""),
@@ -285,29 +279,25 @@ def test_pages_are_joined_and_the_token_travels_alone() -> None:
 def test_a_server_that_pages_at_version_0_is_always_asked_in_pages() -> None:
     run = Run(
         lists=[page(pod("a"), version=10, token="t1"), page(pod("b"), version=10), page(version=11)],
-        watches=[[error_event(500)], [bookmark(12)]],
-        page_size=1,
+        watches=[[api_error(500)], [bookmark(12)]],
     )
-    assert [call.limit for call in run.script.list_calls] == [1, 1, 1]
+    assert [call.limit for call in run.script.list_calls] == [500, 500, 500]
 
 
 def test_a_later_page_that_expired_leads_to_one_list_in_one_piece_at_the_original_version() -> None:
     run = Run(
         lists=[page(pod("a"), version=10, token="t1"), EXPIRED, page(pod("a"), pod("b"), version=12)],
         watches=[[bookmark(13)]],
-        page_size=1,
     )
     last = run.script.list_calls[-1]
     assert (last.resource_version, last.limit, last.continue_token) == ("0", 0, "")
-    assert run.sink.calls == [("replace", ["a", "b"])]
+    assert run.reader.calls == [("replace", ["a", "b"])]
     assert run.script.watched_versions == ["12"]
     assert run.waits == []
 
 
 def test_the_watch_starts_at_the_version_of_the_first_page() -> None:
-    run = Run(
-        lists=[page(pod("a"), version=10, token="t"), page(pod("b"), version=15)], watches=[[bookmark(16)]], page_size=1
-    )
+    run = Run(lists=[page(pod("a"), version=10, token="t"), page(pod("b"), version=15)], watches=[[bookmark(16)]])
     assert run.script.watched_versions == ["10"]
 
 
@@ -315,7 +305,7 @@ def test_the_watch_starts_at_the_version_of_the_first_page() -> None:
 def test_a_version_that_is_not_to_be_had_is_given_up_at_once(error: Exception) -> None:
     run = Run(
         lists=[page(version=10), error, page(version=3), page(version=4)],
-        watches=[[error_event(500)], [error_event(500)], [bookmark(5)]],
+        watches=[[api_error(500)], [api_error(500)], [bookmark(5)]],
     )
     assert run.script.listed_versions == ["0", "10", "", "3"]
     assert len(run.waits) == 2
@@ -325,11 +315,10 @@ def test_a_collection_too_large_for_one_answer_is_read_in_pages() -> None:
     run = Run(
         lists=[AnswerTooLarge("too much"), page(pod("a"), version=10, token="t"), page(pod("b"), version=10)],
         watches=[[bookmark(11)]],
-        page_size=1,
     )
     assert run.script.listed_versions == ["0", ""]
-    assert [call.limit for call in run.script.list_calls] == [1, 1, 1]
-    assert run.sink.calls == [("replace", ["a", "b"])]
+    assert [call.limit for call in run.script.list_calls] == [500, 500, 500]
+    assert run.reader.calls == [("replace", ["a", "b"])]
     assert run.waits == []
 
 
@@ -342,7 +331,7 @@ def test_a_page_too_large_for_one_answer_is_asked_for_again_after_a_wait() -> No
 def test_a_time_out_of_another_kind_keeps_the_version() -> None:
     run = Run(
         lists=[page(version=10), api_error(504, "etcd is slow", reason="Timeout"), page(version=11)],
-        watches=[[error_event(500)], [bookmark(12)]],
+        watches=[[api_error(500)], [bookmark(12)]],
     )
     assert run.script.listed_versions == ["0", "10", "10"]
 
@@ -363,33 +352,7 @@ def test_list_and_watch_errors_in_a_row_end_in_the_true_state() -> None:
         ],
         watches=[api_error(500, "watch"), [added(pod("c", 12))]],
     )
-    assert run.sink.names == ["b", "c"]
-
-
-def test_objects_are_transformed_once_on_their_way() -> None:
-    seen: list[str] = []
-
-    def shout(obj: Any) -> Any:
-        seen.append(obj.metadata.name)
-        return pod(obj.metadata.name.upper(), obj.metadata.resource_version)
-
-    run = Run(watches=[[added(pod("a")), synced(5), added(pod("b", 6))]], transform=shout, use_watch_list=True)
-    assert run.sink.names == ["A", "B"]
-    assert seen == ["a", "b"]
-
-
-def test_a_transform_that_fails_leads_to_another_list() -> None:
-    failures = [ValueError("transform")]
-
-    def transform(obj: Any) -> Any:
-        if failures:
-            raise failures.pop()
-        return obj
-
-    run = Run(
-        lists=[page(pod("a"), version=1), page(pod("a"), version=1)], watches=[[bookmark(2)]], transform=transform
-    )
-    assert run.sink.names == ["a"]
+    assert run.reader.names == ["b", "c"]
 
 
 def test_a_relist_on_request_asks_for_the_newest_state_at_once() -> None:
@@ -403,42 +366,27 @@ def test_a_relist_on_request_asks_for_the_newest_state_at_once() -> None:
         lists=[page(version=5), page(pod("a", 7), version=9)],
         watches=[[bookmark(6)], [added(pod("unseen", 7))], [bookmark(10)]],
     )
-    clock, sink = ImpatientClock(), RecordingSink()
-    reflector: Reflector[Any] = Reflector(script, sink, name="pods", clock=clock, use_watch_list=False)
+    clock, reader = ImpatientClock(), Reader()
+    reflector: Reflector[Any] = Reflector(script, name="pods", clock=clock, use_watch_list=False)
     script.at_end = reflector.stop
-    reflector.run()
+    read(reflector, reader)
     assert script.listed_versions == ["0", ""]
     assert script.watched_versions == ["5", "6", "9"]
-    assert sink.names == ["a"]
+    assert reader.names == ["a"]
     assert clock.waits == []
-
-
-def test_a_transform_that_fails_amid_a_batch_takes_nothing_from_what_came_before() -> None:
-    def transform(obj: Any) -> Any:
-        if obj.metadata.name == "bad":
-            raise ValueError("transform")
-        return obj
-
-    run = Run(
-        lists=[page(version=5), page(version=9)],
-        watches=[[added(pod("a", 6)), deleted(pod("b", 7)), added(pod("bad", 8)), added(pod("c", 9))]],
-        transform=transform,
-    )
-    assert run.sink.calls == [("replace", []), ("upsert", "a"), ("delete", "b"), ("replace", [])]
-    assert run.script.listed_versions == ["0", "7"], "up to there the sink had everything"
 
 
 def test_an_error_amid_a_batch_takes_nothing_from_what_came_before_and_nothing_that_follows_counts() -> None:
     run = Run(
         lists=[page(version=5)],
-        watches=[[added(pod("a", 6)), bookmark(7), error_event(429), added(pod("b", 8))], [bookmark(9)]],
+        watches=[[added(pod("a", 6)), bookmark(7), api_error(429), added(pod("b", 8))], [bookmark(9)]],
     )
-    assert run.sink.calls == [("replace", []), ("upsert", "a")]
+    assert run.reader.calls == [("replace", []), ("upsert", "a")]
     assert run.script.watched_versions == ["5", "7"]
 
 
-def test_what_comes_together_is_counted_by_type_and_reaches_the_sink_together(batch_size: int) -> None:
-    class Counting(InformerMetrics):
+def test_what_comes_together_is_counted_by_type_and_is_yielded_together(batch_size: int) -> None:
+    class Counting(ReflectorMetrics):
         def __init__(self) -> None:
             self.seen: list[tuple[str, int]] = []
 
@@ -446,9 +394,9 @@ def test_what_comes_together_is_counted_by_type_and_reaches_the_sink_together(ba
             self.seen.append((str(event_type), count))
 
     metrics = Counting()
-    events = [added(pod("a", 6)), modified(pod("a", 7)), added(pod("b", 8)), bookmark(9), error_event(500)]
+    events = [added(pod("a", 6)), modified(pod("a", 7)), added(pod("b", 8)), bookmark(9), api_error(500)]
     run = Run(lists=[page(version=5)], watches=[events], metrics=metrics)
-    assert run.sink.sizes == {1: [1, 1, 1], 2: [2, 1], 100: [3]}[batch_size]
+    assert run.reader.sizes == {1: [1, 1, 1, 1], 2: [2, 2], 100: [4]}[batch_size]
     assert (
         metrics.seen
         == {
@@ -459,20 +407,12 @@ def test_what_comes_together_is_counted_by_type_and_reaches_the_sink_together(ba
     )
 
 
-def test_a_transform_that_fails_among_initial_events_leaves_no_watch_open() -> None:
-    def transform(obj: Any) -> Any:
-        raise ValueError("transform")
-
-    run = Run(watches=[[added(pod("a"))], [added(pod("a"))]], transform=transform, use_watch_list=True)
-    assert [stream.closed for stream in run.script.streams] == [True, True]
-
-
 # --- initial events by watch
 
 
-def test_initial_events_fill_the_sink_and_the_same_watch_goes_on() -> None:
+def test_initial_events_are_the_whole_state_and_the_same_watch_goes_on() -> None:
     run = Run(watches=[[added(pod("a", 3)), added(pod("b", 4)), synced(5), added(pod("c", 6))]], use_watch_list=True)
-    assert run.sink.calls == [("replace", ["a", "b"]), ("upsert", "c")]
+    assert run.reader.calls == [("replace", ["a", "b"]), ("upsert", "c")]
     assert run.script.list_calls == []
     call = run.script.watch_calls[0]
     assert call.send_initial_events is True
@@ -495,18 +435,18 @@ def test_changes_among_the_initial_events_are_part_of_the_state() -> None:
         ],
         use_watch_list=True,
     )
-    assert run.sink.calls == [("replace", ["a"])]
-    assert run.sink.state["ns/a"].metadata.resource_version == "3"
+    assert run.reader.calls == [("replace", ["a"])]
+    assert run.reader.state["ns/a"].metadata.resource_version == "3"
 
 
 def test_an_ordinary_bookmark_does_not_end_the_initial_events() -> None:
     run = Run(watches=[[added(pod("a", 1)), bookmark(2), added(pod("b", 3)), synced(4)]], use_watch_list=True)
-    assert run.sink.calls[0] == ("replace", ["a", "b"])
+    assert run.reader.calls[0] == ("replace", ["a", "b"])
 
 
 def test_a_stream_that_ends_before_its_initial_events_do_is_tried_again_from_nothing() -> None:
     run = Run(watches=[[added(pod("gone", 1))], [added(pod("a", 2)), synced(3), bookmark(4)]], use_watch_list=True)
-    assert run.sink.calls == [("replace", ["a"])]
+    assert run.reader.calls == [("replace", ["a"])]
     assert len(run.waits) == 1
 
 
@@ -516,7 +456,7 @@ def test_a_server_that_never_ends_its_initial_events_is_listed() -> None:
         watches=[[added(pod("a"))], [added(pod("a"))], [bookmark(6)]],
         use_watch_list=True,
     )
-    assert run.sink.calls == [("replace", ["a"])]
+    assert run.reader.calls == [("replace", ["a"])]
     assert run.script.watched_versions == ["", "", "5"]
 
 
@@ -530,11 +470,11 @@ def test_a_stream_that_ends_after_the_initial_events_goes_on_as_a_plain_watch() 
 
 def test_a_relist_on_request_amid_initial_events_starts_them_over_without_a_wait() -> None:
     script = Script(watches=[[added(pod("a", 1)), lambda: reflector.relist()], [synced(5)]])
-    clock, sink = ImpatientClock(), RecordingSink()
-    reflector: Reflector[Any] = Reflector(script, sink, name="pods", clock=clock)
+    clock, reader = ImpatientClock(), Reader()
+    reflector: Reflector[Any] = Reflector(script, name="pods", clock=clock)
     script.at_end = reflector.stop
-    reflector.run()
-    assert sink.calls == [("replace", [])]
+    read(reflector, reader)
+    assert reader.calls == [("replace", [])]
     assert script.list_calls == []
     assert clock.waits == []
 
@@ -543,20 +483,20 @@ def test_a_relist_on_request_amid_initial_events_starts_them_over_without_a_wait
 def test_a_server_that_does_not_know_initial_events_is_listed_and_not_asked_again(code: int) -> None:
     run = Run(
         lists=[page(pod("a"), version=5), page(pod("b"), version=6)],
-        watches=[api_error(code, "sendInitialEvents is forbidden"), [error_event(500)], [bookmark(7)]],
+        watches=[api_error(code, "sendInitialEvents is forbidden"), [api_error(500)], [bookmark(7)]],
         use_watch_list=True,
     )
-    assert run.sink.names == ["b"]
+    assert run.reader.names == ["b"]
     assert [call.send_initial_events for call in run.script.watch_calls] == [True, None, None]
 
 
 def test_other_errors_send_it_to_a_list_for_this_time_only() -> None:
     run = Run(
         lists=[page(pod("a"), version=5)],
-        watches=[api_error(500, "boom"), [error_event(500)], [synced(6)], [bookmark(7)]],
+        watches=[api_error(500, "boom"), [api_error(500)], [synced(6)], [bookmark(7)]],
         use_watch_list=True,
     )
-    assert run.sink.calls == [("replace", ["a"]), ("replace", [])]
+    assert run.reader.calls == [("replace", ["a"]), ("replace", [])]
     assert [call.send_initial_events for call in run.script.watch_calls] == [True, None, True, None]
 
 
@@ -569,10 +509,10 @@ def test_a_busy_or_absent_server_is_asked_for_initial_events_again(error: Except
 
 @pytest.mark.parametrize("error", [EXPIRED, *TOO_LARGE])
 def test_initial_events_at_a_version_not_to_be_had_are_asked_for_at_none(error: Exception) -> None:
-    expiring = [added(pod("a", 4)), synced(5), error_event(410)]
+    expiring = [added(pod("a", 4)), synced(5), api_error(410)]
     run = Run(watches=[expiring, error, [synced(3)], [bookmark(4)]], use_watch_list=True)
     assert run.script.watched_versions == ["", "5", "", "3"]
-    assert run.sink.names == []
+    assert run.reader.names == []
     assert len(run.waits) == 1
 
 
@@ -599,7 +539,7 @@ class Blocking(Script):
 @contextmanager
 def stopped_at_the_end(reflector: Reflector[Any]) -> Iterator[None]:
     """Run it in a thread of its own, which ends when the reflector is told to stop."""
-    thread = threading.Thread(target=reflector.run, name="reflector under test")
+    thread = threading.Thread(target=list, args=[reflector], name="reflector under test")
     thread.start()
     yield
     reflector.stop()
@@ -609,7 +549,7 @@ def stopped_at_the_end(reflector: Reflector[Any]) -> Iterator[None]:
 
 def test_stop_closes_the_open_watch() -> None:
     server = Server()
-    reflector = Reflector(server, RecordingSink(), name="pods", clock=FakeClock())
+    reflector = Reflector(server, name="pods", clock=FakeClock())
     with stopped_at_the_end(reflector):
         eventually(lambda: reflector.last_sync_resource_version and server.open_watches == 1)
     assert server.open_watches == 0
@@ -618,7 +558,7 @@ def test_stop_closes_the_open_watch() -> None:
 def test_stop_cuts_a_wait_short() -> None:
     clock = FakeClock()
     script = Script(lists=[api_error(500, "boom")])
-    reflector = Reflector(script, RecordingSink(), name="pods", clock=clock, use_watch_list=False)
+    reflector = Reflector(script, name="pods", clock=clock, use_watch_list=False)
     with stopped_at_the_end(reflector):
         clock.wait_for_waiters()
     assert len(script.list_calls) == 1
@@ -626,24 +566,9 @@ def test_stop_cuts_a_wait_short() -> None:
 
 def test_stop_cancels_a_request_that_waits_for_its_answer() -> None:
     script = Blocking()
-    reflector = Reflector(script, RecordingSink(), name="pods", use_watch_list=False)
+    reflector = Reflector(script, name="pods", use_watch_list=False)
     with stopped_at_the_end(reflector):
         assert script.asked.wait(60)
-
-
-def test_stop_between_two_pages_leaves_the_rest() -> None:
-    class StopsAfterOnePage(Script):
-        def list(self, options: ListOptions = LIST_ALL) -> ListPage[Any]:
-            result = super().list(options)
-            reflector.stop()
-            return result
-
-    script = StopsAfterOnePage(lists=[page(pod("a"), version=1, token="t"), page(pod("b"), version=1)])
-    sink = RecordingSink()
-    reflector: Reflector[Any] = Reflector(script, sink, name="pods", use_watch_list=False)
-    reflector.run()
-    assert len(script.list_calls) == 1
-    assert sink.calls == []
 
 
 def test_stop_while_a_watch_is_being_opened_closes_it() -> None:
@@ -653,8 +578,8 @@ def test_stop_while_a_watch_is_being_opened_closes_it() -> None:
             return super().watch(options)
 
     script = StopsWhileOpening(watches=[[added(pod("a")), synced(1)]])
-    sink = RecordingSink()
-    reflector: Reflector[Any] = Reflector(script, sink, name="pods")
-    reflector.run()
+    reader = Reader()
+    reflector: Reflector[Any] = Reflector(script, name="pods")
+    read(reflector, reader)
     assert script.streams[0].closed
-    assert sink.calls == []
+    assert reader.calls == []

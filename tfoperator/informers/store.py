@@ -1,21 +1,56 @@
-"""The store of an informer: objects by key, and by every index that was asked for.
+"""The cache of an informer: objects by key and by index, and how they are read.
 
 Objects go in and out by reference, so a cache of thousands of pods costs what the pods cost and a look-up copies a
 list at most. That is sound because views are frozen: everybody reads the same object, nobody writes to it.
+
+client-go has no index by owner, so its controllers scan a namespace for every sync of every job; here the children of a
+job are one dictionary look-up, and so are the objects that it might adopt.
 """
 
 from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from tfoperator.informers.errors import IndexConflict, IndexFunctionError, UnknownIndex
-from tfoperator.informers.store.indexes import IndexFunction
 from tfoperator.kube.objects import HasMetadata
 
 T = TypeVar("T", bound=HasMetadata)
+V = TypeVar("V")
+
+IndexFunction = Callable[[V], Sequence[str]]
+"""The values under which an object is found. Pure and quick: it runs under the indexer's lock, twice per update."""
+
+CONTROLLER_UID_INDEX = "controller-uid"
+"""Index name: objects by the UID of the owner that controls them. By UID, since a name may be taken anew."""
+
+ORPHANS_INDEX = "orphans"
+"""Index name: objects that nobody controls, by their namespace. Controlled ones are not in it at all."""
+
+
+def index_by_controller_uid(obj: HasMetadata) -> Sequence[str]:
+    """For `CONTROLLER_UID_INDEX`."""
+    controller = obj.metadata.controller
+    return (controller.uid,) if controller is not None else ()
+
+
+def index_orphans(obj: HasMetadata) -> Sequence[str]:
+    """For `ORPHANS_INDEX`."""
+    return () if obj.metadata.controller is not None else (obj.metadata.namespace,)
+
+
+class UnknownIndex(LookupError):
+    """No index of that name was added: a mistake of the caller, not of the data."""
+
+
+class IndexConflict(ValueError):
+    """An index of that name exists with another function."""
+
+
+class IndexFunctionError(Exception):
+    """An index function raised. Fatal: an object that can't be indexed would be missing for ever, unnoticed."""
+
 
 # Buckets are dictionaries rather than sets: they keep the objects at hand and give them back in a stable order.
 _Buckets = dict[str, dict[str, T]]
@@ -64,11 +99,6 @@ class Indexer(Generic[T]):
         with self._lock:
             bucket = self._buckets(name).get(value)
             return [*bucket.values()] if bucket else []
-
-    def index_values(self, name: str) -> builtins.list[str]:
-        """The values that index `name` has at present; none of them is without objects. Raises UnknownIndex."""
-        with self._lock:
-            return [*self._buckets(name)]
 
     def has_index(self, name: str) -> bool:
         """Whether there is an index of this name."""
@@ -147,6 +177,47 @@ class Indexer(Generic[T]):
                 bucket.pop(key, None)
                 if not bucket:
                     del buckets[value]
+
+
+class Lister(Generic[T]):
+    """Reads from the cache only, never from the server. Thread-safe; the objects are shared and read-only."""
+
+    def __init__(self, *indexers: Indexer[T]) -> None:
+        """`indexers` hold disjoint sets of objects."""
+        self._indexers = indexers
+
+    def find(self, key: str) -> T | None:
+        """Return the object with this `object_key`, None if the cache has none: the API server may have it."""
+        for indexer in self._indexers:
+            obj = indexer.get(key)
+            if obj is not None:
+                return obj
+        return None
+
+    def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
+        """The objects with these keys (`namespace/name`), None for those that are not there."""
+        found = self._indexers[0].get_all(keys)
+        for indexer in self._indexers[1:]:
+            found = [other if one is None else one for one, other in zip(found, indexer.get_all(keys), strict=True)]
+        return found
+
+    def keys(self, namespace: str = "") -> builtins.list[str]:
+        """The keys of all objects of a namespace ("": of all), found by a scan."""
+        keys = [key for indexer in self._indexers for key in indexer.keys()]  # noqa: SIM118 - it is no dict
+        return [key for key in keys if key.startswith(f"{namespace}/")] if namespace else keys
+
+    def list(self, namespace: str = "") -> builtins.list[T]:
+        """All objects of a namespace ("": of all), found by a scan."""
+        found: builtins.list[T] = []
+        for indexer in self._indexers:
+            found += indexer.list()
+        return [obj for obj in found if obj.metadata.namespace == namespace] if namespace else found
+
+    def by_index(self, name: str, value: str) -> builtins.list[T]:
+        """The objects for which index `name` has this value. Raises UnknownIndex."""
+        if len(self._indexers) == 1:
+            return self._indexers[0].by_index(name, value)
+        return [obj for indexer in self._indexers for obj in indexer.by_index(name, value)]
 
 
 def _index_values(functions: Mapping[str, IndexFunction[T]], key: str, obj: T) -> dict[str, Sequence[str]]:

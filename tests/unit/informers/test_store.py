@@ -15,6 +15,7 @@ from tfoperator.informers import (
     IndexConflict,
     Indexer,
     IndexFunctionError,
+    Lister,
     UnknownIndex,
     index_by_controller_uid,
     index_orphans,
@@ -38,6 +39,10 @@ INDEXERS = {
 @pytest.fixture
 def indexer() -> Indexer[Pod]:
     return Indexer(INDEXERS)
+
+
+def index_values(indexer: Indexer[Pod], name: str) -> list[str]:
+    return [*indexer._indexes[name]]
 
 
 def names(objects: Sequence[Pod]) -> list[str]:
@@ -81,7 +86,7 @@ def test_children_are_found_by_the_uid_of_their_controller(indexer: Indexer[Pod]
 def test_an_owner_that_does_not_control_counts_for_nothing(indexer: Indexer[Pod]) -> None:
     owners = (OwnerReference(uid="u1"), OwnerReference(uid="u2", controller=False))
     indexer.add(Pod(metadata=ObjectMeta(name="a", namespace="ns", owner_references=owners)))
-    assert indexer.index_values(CONTROLLER_UID_INDEX) == []
+    assert index_values(indexer, CONTROLLER_UID_INDEX) == []
     assert names(indexer.by_index(ORPHANS_INDEX, "ns")) == ["a"]
 
 
@@ -91,11 +96,11 @@ def test_orphans_are_found_by_namespace_and_leave_when_they_are_adopted(indexer:
     assert names(indexer.by_index(ORPHANS_INDEX, "ns")) == ["a"]
     indexer.add(pod("a", owner="u1"))
     assert indexer.by_index(ORPHANS_INDEX, "ns") == []
-    assert indexer.index_values(ORPHANS_INDEX) == ["other"]
+    assert index_values(indexer, ORPHANS_INDEX) == ["other"]
     assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a"]
     indexer.add(pod("a"))
     assert names(indexer.by_index(ORPHANS_INDEX, "ns")) == ["a"]
-    assert indexer.index_values(CONTROLLER_UID_INDEX) == []
+    assert index_values(indexer, CONTROLLER_UID_INDEX) == []
 
 
 def test_index_buckets_hold_the_newest_object_also_when_its_values_stay(indexer: Indexer[Pod]) -> None:
@@ -116,7 +121,7 @@ def test_deleting_empties_every_index_and_leaves_no_empty_bucket(indexer: Indexe
     indexer.add(obj)
     assert indexer.delete("ns/a") is obj
     assert indexer.delete("ns/a") is None
-    assert all(indexer.index_values(name) == [] for name in INDEXERS)
+    assert all(index_values(indexer, name) == [] for name in INDEXERS)
 
 
 def test_replace_holds_exactly_the_new_objects_and_gives_back_the_old(indexer: Indexer[Pod]) -> None:
@@ -124,7 +129,7 @@ def test_replace_holds_exactly_the_new_objects_and_gives_back_the_old(indexer: I
     old = indexer.replace([pod("b", owner="u2"), pod("c")])
     assert list(old) == ["ns/a"]
     assert indexer.keys() == ["ns/b", "ns/c"]
-    assert indexer.index_values(CONTROLLER_UID_INDEX) == ["u2"]
+    assert index_values(indexer, CONTROLLER_UID_INDEX) == ["u2"]
 
 
 def test_indexes_can_be_added_to_a_filled_store() -> None:
@@ -170,7 +175,7 @@ def test_a_value_that_an_index_function_repeats_counts_once() -> None:
     indexer.add(pod("a"))
     assert len(indexer.by_index("twice", "x")) == 1
     indexer.delete("ns/a")
-    assert indexer.index_values("twice") == []
+    assert index_values(indexer, "twice") == []
 
 
 OPERATIONS = st.lists(
@@ -209,7 +214,7 @@ def test_indexes_always_equal_a_scan(operations: list[tuple[str, list[tuple[str,
             for value in function(obj):
                 scan.setdefault(value, set()).add(key)
         assert {
-            value: {obj.metadata.key for obj in indexer.by_index(name, value)} for value in indexer.index_values(name)
+            value: {obj.metadata.key for obj in indexer.by_index(name, value)} for value in index_values(indexer, name)
         } == scan
         for value in scan:
             assert all(expected[obj.metadata.key] is obj for obj in indexer.by_index(name, value))
@@ -233,3 +238,34 @@ def test_readers_see_an_object_in_the_store_and_in_its_indexes_or_in_neither(ind
 
     run_at_once(*[read] * 3, write)
     assert torn == []
+
+
+def filled() -> Indexer[Pod]:
+    indexer = Indexer({CONTROLLER_UID_INDEX: index_by_controller_uid})
+    for namespace, name in (("n1", "a"), ("n1", "b"), ("n2", "a")):
+        indexer.add(pod(name, namespace=namespace))
+    return indexer
+
+
+def test_find_gives_an_object_or_none() -> None:
+    lister = Lister(filled())
+    assert lister.find("n2/a").metadata.key == "n2/a"
+    assert lister.find("n2/b") is None
+
+
+def test_list_is_of_a_namespace_or_of_all() -> None:
+    lister = Lister(filled())
+    assert [obj.metadata.key for obj in lister.list("n1")] == ["n1/a", "n1/b"]
+    assert len(lister.list()) == 3
+    assert lister.list("n3") == []
+
+
+def test_a_lister_over_several_stores_reads_them_as_one() -> None:
+    other = Indexer({CONTROLLER_UID_INDEX: index_by_controller_uid})
+    other.add(pod("z", namespace="n9", owner="u1"))
+    lister = Lister(filled(), other)
+    assert lister.find("n9/z").metadata.name == "z"
+    assert len(lister.list()) == 4
+    assert [obj.metadata.key for obj in lister.by_index(CONTROLLER_UID_INDEX, "u1")] == ["n9/z"]
+    with pytest.raises(UnknownIndex):
+        lister.by_index("colour", "red")

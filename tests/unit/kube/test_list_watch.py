@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.informers.support import Script, api_error, page, pod
+from tfoperator.kube.errors import GoneError, ServerError
+from tfoperator.kube.list_watch import PAGE_SIZE, list_all, list_pages
+
+EXPIRED = api_error(410, "The provided continue parameter is too old", reason="Expired")
+FIRST = page(pod("a"), version=10, token="t")
+
+
+def names(objects: Any) -> list[str]:
+    return [obj.metadata.name for obj in objects]
+
+
+def test_every_page_is_of_the_version_that_the_first_one_names() -> None:
+    # A server may answer a token that it gave with a 410 by a newer state.
+    script = Script(lists=[FIRST, page(pod("b"), version=15, token="u"), page(pod("c"), version=16)])
+    pages = list(list_pages(script))
+    assert [names(one.items) for one in pages] == [["a"], ["b"], ["c"]]
+    assert [one.resource_version for one in pages] == ["10"] * 3
+    assert [(call.continue_token, call.limit) for call in script.list_calls] == [
+        ("", PAGE_SIZE),
+        ("t", PAGE_SIZE),
+        ("u", PAGE_SIZE),
+    ]
+
+
+def test_a_whole_list_has_the_version_of_its_first_page() -> None:
+    listing = list_all(Script(lists=[FIRST, page(pod("b"), version=15)]), resource_version="0")
+    assert names(listing.items) == ["a", "b"]
+    assert (listing.resource_version, listing.paged) == ("10", True)
+
+
+def test_a_list_whose_token_expires_is_had_in_one_piece_and_has_the_version_of_that() -> None:
+    script = Script(lists=[FIRST, EXPIRED, page(pod("a"), pod("b"), version=20)])
+    listing = list_all(script)
+    assert names(listing.items) == ["a", "b"]
+    assert (listing.resource_version, listing.paged) == ("20", True)
+    assert (script.list_calls[-1].limit, script.list_calls[-1].continue_token) == (0, "")
+
+
+def test_pages_taken_one_by_one_end_with_the_token() -> None:
+    pages = list_pages(Script(lists=[FIRST, EXPIRED]))
+    assert names(next(pages).items) == ["a"]
+    with pytest.raises(GoneError):
+        next(pages)
+
+
+@pytest.mark.parametrize(
+    ("answers", "error"), [([EXPIRED], GoneError), ([FIRST, api_error(500)], ServerError)], ids=["first", "later"]
+)
+def test_any_other_failure_is_the_callers(answers: list[Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        list_all(Script(lists=answers))

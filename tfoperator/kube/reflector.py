@@ -1,0 +1,295 @@
+"""Lists a collection of the API server, then watches it, for ever: the base of every cache and of all that waits.
+
+As client-go's reflector it misses nothing: every watch starts at the version that its reader has reached, and whenever
+continuity can't be had (expired version, strange error) the whole state is read again. Every way of failing ends in a
+jittered wait, so that many reflectors can't overload a server that is just starting.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
+from tfoperator.kube.errors import (
+    AnswerTooLarge,
+    ConnectionRefused,
+    KubeError,
+    TooManyRequestsError,
+    TransportError,
+    is_expired,
+    is_unavailable_version,
+    is_unsupported,
+)
+from tfoperator.kube.list_watch import list_all
+from tfoperator.kube.measured_watch import MeasuredWatch, ReflectorMetrics, reason_of
+from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.options import WatchOptions
+from tfoperator.kube.retry import FailureBackoff
+from tfoperator.kube.verbs import ListerWatcher, WatchEvent
+
+T = TypeVar("T", bound=HasMetadata)
+logger = logging.getLogger(__name__)
+
+MIN_WATCH_TIMEOUT = 300
+"""Seconds; a watch is asked to last between this and twice this, so that watches don't all end at once."""
+
+_HELD = 10.0
+"""Seconds. A watch that lasted longer shows that no outage goes on, however it ended: load balancers cut those in which
+nothing happens, often within a minute, and a cache that is blind for 8 s after each is late for all that happens."""
+
+_BUSY = (ConnectionRefused, TooManyRequestsError)
+"""Errors of a server that is overloaded or just starting: it is asked the same again."""
+
+
+class Listed(msgspec.Struct, Generic[T], frozen=True):
+    """The server holds exactly these objects."""
+
+    objects: Sequence[T]
+
+
+News = Listed[T] | Sequence[WatchEvent[T]]
+"""The whole state, or events (bookmarks among them) that came together, in order."""
+
+
+class _FruitlessWatch(KubeError):
+    """A watch ended at once and empty, which would otherwise be repeated in a tight loop."""
+
+
+class Reflector(Generic[T]):
+    """Iterate over it in one thread, once, to get a `Listed`, then what happens; each gap is closed by a `Listed`.
+
+    `stop()` ends it from any thread; nothing that a server does, unless `on_failure` raises.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListerWatcher[T],
+        *,
+        name: str,
+        newest: bool = False,
+        use_watch_list: bool = True,
+        on_failure: Callable[[Exception, float], None] | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        metrics: ReflectorMetrics | None = None,
+    ) -> None:
+        """`name` stands in logs and metrics. `use_watch_list` False goes straight to LIST, and so does `newest`.
+
+        With `newest` a list is never of an older state than the server has at that moment, which costs the server more.
+        `on_failure` gets what failed and the seconds until the next attempt (by default both are logged).
+        """
+        self._list_watch = list_watch
+        self._name = name
+        self._newest = newest
+        self._use_watch_list = use_watch_list and not newest
+        self._on_failure = on_failure or self._log
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._metrics = metrics or ReflectorMetrics()
+        self._backoff = FailureBackoff(clock=self._clock, rng=self._rng)
+        self._last_version = ""
+        self._version_unavailable = False
+        self._server_pages_from_cache = False
+        self._stop = StopSignal()
+        # Guards the fields below: a watch that is opened just as stop() or relist() comes must not live on.
+        self._watch_lock = threading.Lock()
+        self._watch: MeasuredWatch[T] | None = None
+        self._relist_wanted = False
+
+    @property
+    def last_sync_resource_version(self) -> str:
+        """The version up to which everything has been taken by the iterating thread; empty before the first list."""
+        return self._last_version
+
+    def stop(self) -> None:
+        """End the iteration soon: close the watch's socket, cut waits short. Idempotent, thread-safe, never blocks."""
+        self._stop.set()
+        self._close_watch()
+        self._list_watch.cancel()
+
+    def relist(self) -> None:
+        """Read the newest state soon, since the watch has missed a change. Thread-safe, does not block."""
+        with self._watch_lock:
+            self._relist_wanted = True
+        self._close_watch()
+
+    def __iter__(self) -> Iterator[News[T]]:
+        """Yield the whole state, then what changes."""
+        while not self._stop.is_set():
+            try:
+                yield from self._list_and_watch()
+            except KubeError as error:
+                self._pause(error)
+            except Exception as error:  # not even this may end what keeps a cache true
+                logger.exception("%s: unexpected error while following the server", self._name)
+                self._pause(error)
+
+    def _list_and_watch(self) -> Generator[News[T], None, None]:
+        """One cycle. Returns when stopped or asked to relist; raises what calls for another cycle after a wait."""
+        try:
+            watch = (yield from self._initial_events()) if self._use_watch_list else None
+            if watch is None and not self._stop.is_set():
+                yield from self._list()
+            yield from self._follow(watch)
+        finally:
+            self._forget_watch()
+
+    def _follow(self, watch: MeasuredWatch[T] | None) -> Generator[News[T], None, None]:
+        while not self._interrupted():
+            ended: KubeError | None = None
+            try:
+                if watch is None:
+                    watch = self._open_watch(self._last_version)
+                for events in watch.batches:
+                    yield from self._reach(events)
+            except KubeError as error:
+                ended = error
+            fruitless = watch is None or watch.fruitless
+            if watch is not None and watch.age >= _HELD:
+                self._backoff.forget_outage()
+            watch = None
+            self._forget_watch()
+            if self._interrupted():
+                return
+            if ended is None:
+                if fruitless:
+                    raise _FruitlessWatch(f"watch of {self._name} ended at once without an event")
+                continue
+            if not isinstance(ended, _BUSY) and (fruitless or not isinstance(ended, TransportError)):
+                # What breaks a watch at the very start may be an event that can't be read, and breaks the next one too.
+                raise ended
+            # Nothing was missed yet: the same version will do, and a list may be too much for the server.
+            self._pause(ended)
+
+    def _reach(self, events: Sequence[WatchEvent[T]]) -> Iterator[Sequence[WatchEvent[T]]]:
+        if not events:
+            return
+        yield events
+        last = events[-1]
+        version = last.resource_version if last.object is None else last.object.metadata.resource_version
+        self._last_version = version or self._last_version
+
+    def _interrupted(self) -> bool:
+        return self._stop.is_set() or self._relist_wanted
+
+    def _take_relist_request(self) -> None:
+        with self._watch_lock:
+            if self._relist_wanted and self._last_version:
+                # Not at the last version: the server may answer that from the very cache that missed something.
+                self._version_unavailable = True
+            self._relist_wanted = False
+
+    def _list(self) -> Generator[News[T], None, None]:
+        while True:
+            self._take_relist_request()
+            version = "" if self._version_unavailable or self._newest else self._last_version or "0"
+            # A limit would make a server read etcd instead of its watch cache, save at versions "0" and "".
+            limit = None if self._server_pages_from_cache or version in ("", "0") else 0
+            started = self._clock.monotonic()
+            try:
+                listing = list_all(self._list_watch, resource_version=version, limit=limit)
+                break
+            except KubeError as error:
+                self._metrics.list_failed(self._name, reason_of(error))
+                if not version or not (is_unavailable_version(error) or isinstance(error, AnswerTooLarge)):
+                    raise
+                # "" asks for the newest state, which is always to be had, and comes in pages: at a version the server
+                # answers in one piece, from its watch cache.
+                logger.info("%s: no list at version %s (%s), listing the newest state", self._name, version, error)
+                self._version_unavailable = True
+        if listing.paged and version == "0":
+            # Only a server without watch cache pages at version 0: there, lists may as well be paged always.
+            self._server_pages_from_cache = True
+        yield from self._fill(listing.items, listing.resource_version, started)
+
+    def _initial_events(self) -> Generator[News[T], None, MeasuredWatch[T] | None]:
+        """Fill from a watch's initial events. Returns that watch, to go on with; None to use LIST instead."""
+        broken = False  # a watch before its initial events were complete
+        while not self._stop.is_set():
+            self._take_relist_request()
+            version = "" if self._version_unavailable else self._last_version
+            started = self._clock.monotonic()
+            try:
+                watch = self._open_watch(version, initial_events=True)
+                initial = watch.initial_state()
+                if initial is not None:
+                    yield from self._fill(initial.objects, initial.resource_version, started)
+                    yield from self._reach(initial.rest)
+                    return watch
+                error: KubeError = TransportError(f"watch of {self._name} ended before its initial events did")
+            except KubeError as failure:
+                error = failure
+            self._forget_watch()
+            if self._interrupted():
+                continue
+            if isinstance(error, _BUSY):
+                self._pause(error)
+            elif version and is_unavailable_version(error):
+                self._version_unavailable = True
+            elif isinstance(error, TransportError) and not broken:
+                broken = True
+                self._pause(error)
+            else:
+                # A list always works, so this does not try the watch for ever.
+                if is_unsupported(error):
+                    self._use_watch_list = False
+                logger.info("%s: no initial events by watch (%s), using LIST", self._name, error)
+                return None
+        return None
+
+    def _fill(self, objects: list[T], version: str, started: float) -> Iterator[Listed[T]]:
+        yield Listed(objects)
+        self._last_version = version
+        self._version_unavailable = False
+        self._metrics.list_finished(self._name, self._clock.monotonic() - started, len(objects))
+        logger.debug("%s: %d objects at version %s", self._name, len(objects), version)
+
+    def _open_watch(self, version: str, *, initial_events: bool = False) -> MeasuredWatch[T]:
+        try:
+            stream = self._list_watch.watch(
+                WatchOptions(
+                    resource_version=version,
+                    resource_version_match="NotOlderThan" if initial_events else "",
+                    timeout_seconds=int(MIN_WATCH_TIMEOUT * (1.0 + self._rng.random())),
+                    send_initial_events=True if initial_events else None,
+                )
+            )
+        except KubeError as error:
+            self._metrics.watch_failed(self._name, reason_of(error))
+            raise
+        watch = MeasuredWatch(stream, name=self._name, clock=self._clock, metrics=self._metrics)
+        with self._watch_lock:
+            self._watch = watch
+        if self._interrupted():
+            watch.close()  # stop() or relist() may have looked before there was a watch to close
+        return watch
+
+    def _close_watch(self) -> None:
+        with self._watch_lock:
+            watch = self._watch
+        if watch is not None:
+            watch.close()
+
+    def _forget_watch(self) -> None:
+        with self._watch_lock:
+            watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.finish()
+
+    def _pause(self, error: Exception) -> None:
+        """Wait before the next attempt, for as long as the kind of failure (and the server) asks; stop() cuts it."""
+        if self._stop.is_set():
+            return
+        delay = self._backoff.after(error)
+        self._on_failure(error, delay)
+        self._stop.wait(self._clock, delay)
+
+    def _log(self, error: Exception, delay: float) -> None:
+        level = logging.INFO if is_expired(error) else logging.WARNING
+        logger.log(level, "%s: %s; next attempt in %.1f s", self._name, error, delay)
