@@ -1,7 +1,8 @@
-"""Delivers changes to one handler: its own unbounded buffer, its own thread.
+"""What stands between the threads of an informer: a queue before the cache's, and one before that of each handler.
 
-The buffer is unbounded on purpose: a bound would make one slow handler stall the cache and every other handler. Its
-length is a metric instead.
+Nothing is merged or reordered in them, so nothing can go stale. They decouple reading the socket from what a change
+sets off, and a slow handler from the cache and every other handler. They are unbounded on purpose: a bound would have
+the slowest stall all. The length of a handler's is a metric instead.
 """
 
 from __future__ import annotations
@@ -17,12 +18,75 @@ from tfoperator.informers.handlers import InformerMetrics, ResourceEventHandler
 from tfoperator.kube.objects import HasMetadata
 
 T = TypeVar("T", bound=HasMetadata)
+V = TypeVar("V")
 
 logger = logging.getLogger(__name__)
 
 
 Notification = tuple[T | None, T | None]
 """One call to come, as the old object and the new one: an add without an old one, a delete without a new one."""
+
+
+class FifoClosed(Exception):
+    """The queue was closed; nothing comes any more."""
+
+
+class Fifo(Generic[V]):
+    """An unbounded queue with one consumer. Thread-safe."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        # Guards everything below; the one consumer takes items without it, as long as there are some.
+        self._condition = threading.Condition()
+        self._items: deque[V] = deque()
+        self._closed = False
+        self._poked = False
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def push(self, items: Sequence[V]) -> None:
+        """Queue these; nothing happens once closed."""
+        with self._condition:
+            if self._closed:
+                return
+            waits = not self._items  # if ever: the consumer takes one after the other as long as there are some
+            self._items.extend(items)
+            if waits:
+                self._condition.notify_all()
+
+    def pop(self, deadline: float | None = None) -> V | None:
+        """Wait for the next item, and take it.
+
+        None if `deadline` (on the clock's `monotonic()`) has passed or `poke()` was called. Raises FifoClosed.
+        """
+        if not self._poked:
+            try:
+                # Without the lock: in a burst there is nothing to wait for, and taking is one atomic step.
+                return self._items.popleft()
+            except IndexError:
+                pass
+        with self._condition:
+            while self._poked or not self._items:
+                if self._closed:
+                    raise FifoClosed
+                if self._poked or not self._clock.wait_until(self._condition, deadline):
+                    self._poked = False
+                    return None
+            return self._items.popleft()
+
+    def poke(self) -> None:
+        """Make a waiting `pop`, or else the next one, return None, so that it is called with another deadline."""
+        with self._condition:
+            self._poked = True
+            self._condition.notify_all()
+
+    def close(self) -> None:
+        """Drop what is queued, refuse what comes, and end `pop`. Idempotent."""
+        with self._condition:
+            self._closed = True
+            self._items.clear()
+            self._condition.notify_all()
 
 
 class Delivery(Generic[T]):
@@ -49,11 +113,8 @@ class Delivery(Generic[T]):
         self._clock = clock
         self._metrics = metrics
         self._thread = threading.Thread(target=self._run, name=f"informer {informer}: {name}", daemon=True)
-        # Guards everything below; the delivery's thread takes notifications without it, as long as there are some.
-        self._condition = threading.Condition()
-        self._buffer: deque[Notification[T]] = deque()
-        self._closed = False
-        metrics.handler_backlog(informer, name, self._buffer.__len__)  # which keeps the buffer, but not the handler
+        self._fifo: Fifo[Notification[T]] = Fifo(clock=clock)
+        metrics.handler_backlog(informer, name, self._fifo.__len__)  # which keeps the queue, but not the handler
 
     def start(self) -> None:
         """Start calling the handler, and count the resync period from now."""
@@ -63,22 +124,12 @@ class Delivery(Generic[T]):
 
     def push(self, notifications: Sequence[Notification[T]]) -> None:
         """Queue these calls; nothing happens once closed."""
-        if not notifications:
-            return
-        with self._condition:
-            if self._closed:
-                return
-            waits = not self._buffer  # if ever: the thread takes one after the other as long as there are some
-            self._buffer.extend(notifications)
-            if waits:
-                self._condition.notify_all()
+        if notifications:
+            self._fifo.push(notifications)
 
     def close(self) -> None:
         """No further call after the present one; what is queued is dropped. Does not wait. Idempotent."""
-        with self._condition:
-            self._closed = True
-            self._buffer.clear()
-            self._condition.notify_all()
+        self._fifo.close()
 
     def join(self, timeout: float) -> bool:
         """Wait (real seconds) for the thread to end; True if it has, or never ran, or is the calling thread."""
@@ -90,27 +141,19 @@ class Delivery(Generic[T]):
     def _run(self) -> None:
         while True:
             try:
-                # Without the lock: in a burst there is nothing to wait for, and taking is one atomic step.
-                notification = self._buffer.popleft()
-            except IndexError:
-                if self._wait():
-                    continue
+                notification = self._fifo.pop()
+            except FifoClosed:
                 return
+            if notification is None:
+                continue
+            old, new = notification
             try:
-                self._call(*notification)
+                self._call(old, new)
             except Exception:
-                old, new = notification
                 kind = "add" if old is None else "delete" if new is None else "update"
                 key = next(obj.metadata.key for obj in notification if obj is not None)
                 logger.exception("%s: handler %s failed on %s of %s", self._informer, self.name, kind, key)
                 self._metrics.handler_failed(self._informer, self.name)
-
-    def _wait(self) -> bool:
-        """Wait for a notification; False if the delivery is closed."""
-        with self._condition:
-            while not self._buffer and not self._closed:
-                self._condition.wait()
-            return not self._closed
 
     def _call(self, old: T | None, new: T | None) -> None:
         if old is not None and new is not None:

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.informers.delivery import Delivery, Notification
-from tfoperator.informers.fifo import Fifo, FifoClosed
+from tfoperator.informers.delivery import Delivery, Fifo, FifoClosed, Notification
 from tfoperator.informers.handlers import InformerMetrics, ResourceEventHandler
 from tfoperator.informers.store import Indexer, IndexFunction, Lister
 from tfoperator.kube.objects import HasMetadata
@@ -57,7 +56,7 @@ class SharedInformer(Generic[T]):
         self.indexer: Indexer[T] = Indexer(indexers)
         """The cache. Only the informer writes to it."""
         self.lister = Lister(self.indexer)
-        self._fifo: Fifo[T] = Fifo(clock=self._clock)
+        self._fifo: Fifo[News[T]] = Fifo(clock=self._clock)
         self._reflector = Reflector(list_watch, name=name, clock=self._clock, rng=rng, metrics=self._metrics)
         self._threads = [
             threading.Thread(target=self._reflect, name=f"informer {name}: reflector", daemon=True),
@@ -67,7 +66,7 @@ class SharedInformer(Generic[T]):
         # and its notification. Also guards what follows. Under it only memory is touched; waiters get notified.
         self._state = threading.Condition()
         self._deliveries: list[Delivery[T]] = []
-        self._announced = False
+        self._synced = False
         self._started = False
         self._stopped = False
         self._failure: Exception | None = None
@@ -78,7 +77,7 @@ class SharedInformer(Generic[T]):
     @property
     def has_synced(self) -> bool:
         """Whether the cache shows (at least) the server's state at the time of the start. False after a failure."""
-        return self._fifo.synced and self._failure is None
+        return self._synced and self._failure is None
 
     @property
     def failure(self) -> Exception | None:
@@ -186,7 +185,7 @@ class SharedInformer(Generic[T]):
         """
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         with self._state:
-            while not self._announced and not self._stopped and self._failure is None:
+            while not self._synced and not self._stopped and self._failure is None:
                 if not self._clock.wait_until(self._state, deadline):
                     break
         return self.has_synced
@@ -195,7 +194,7 @@ class SharedInformer(Generic[T]):
 
     def _reflect(self) -> None:
         for news in self._reflector:
-            self._fifo.push(news)
+            self._fifo.push([news])
 
     # --- the cache thread
 
@@ -203,10 +202,10 @@ class SharedInformer(Generic[T]):
         try:
             due = self._resync()
             while True:
-                nothing_came = not self._fifo.pop(self._process, due)
-                if self._fifo.synced and not self._announced:
-                    self._announce_sync()
-                if nothing_came or (due is not None and due <= self._clock.monotonic()):
+                news = self._fifo.pop(due)
+                if news is not None:
+                    self._process(news)
+                if news is None or (due is not None and due <= self._clock.monotonic()):
                     due = self._resync()
         except FifoClosed:
             return
@@ -223,6 +222,8 @@ class SharedInformer(Generic[T]):
         with self._state:
             if isinstance(news, Listed):
                 self._replace(news.objects)
+                self._synced = True
+                self._state.notify_all()
             else:
                 self._apply(news)
 
@@ -256,12 +257,6 @@ class SharedInformer(Generic[T]):
         due = self._take_due()
         for delivery in self._deliveries:
             delivery.push([*deleted, *shown] if delivery in due else changes)
-
-    def _announce_sync(self) -> None:
-        with self._state:
-            self._announced = True
-            self._state.notify_all()
-        logger.debug("%s: cache synced with %d objects", self.name, len(self.indexer))
 
     def _resync(self) -> float | None:
         """Resync those whose time has come; returns when the next one is due."""

@@ -331,7 +331,7 @@ def test_a_resync_comes_in_time_though_changes_never_cease(make: Make, server: S
         if informer.has_synced and changes < 200:
             changes += 1
             clock.advance(1)
-            informer._fifo.push([modified(pod("busy", 1000 + changes))])
+            informer._fifo.push([[modified(pod("busy", 1000 + changes))]])
         return []
 
     server.put("quiet")
@@ -527,7 +527,7 @@ def test_what_came_in_a_batch_before_an_index_function_failed_is_told(make: Make
     informer, view = watched(make, indexers={"colour": by_colour})
     assert informer.wait_for_sync(5)
     changes = [pod("a", 10), pod("b", 11), pod("bad", 12), pod("c", 13)]
-    informer._fifo.push([modified(obj) for obj in changes])
+    informer._fifo.push([[modified(obj) for obj in changes]])
     eventually(lambda: informer.failure)
     eventually(lambda: view.calls == [("add", "a"), ("update", "a"), ("add", "b")])
     assert view.state == {"ns/a": "10", "ns/b": "11"}
@@ -540,7 +540,7 @@ def test_a_batch_is_told_in_its_order_and_without_what_changed_nothing(make: Mak
     assert informer.wait_for_sync(5)
     (held,) = informer.indexer.list()
     changes = [modified(held), added(pod("b", 11)), deleted(pod("a", 12)), modified(pod("b", 13)), added(pod("a", 14))]
-    informer._fifo.push([bookmark(10), *changes])
+    informer._fifo.push([[bookmark(10), *changes]])
     told = [("add", "b"), ("delete", "a"), ("update", "b"), ("add", "a")]
     eventually(lambda: view.calls == [("add", "a"), *told])
     assert view.wrong == []
@@ -550,7 +550,7 @@ def test_a_handler_that_stops_the_informer_amid_a_batch_hears_nothing_more_of_it
     view = View(added=lambda _: informer.signal_stop())
     informer = make(view)
     synced(informer)
-    informer._fifo.push([added(pod(f"pod-{number}", number)) for number in range(1, 50)])
+    informer._fifo.push([[added(pod(f"pod-{number}", number)) for number in range(1, 50)]])
     eventually(lambda: informer._stopped)
     assert informer.stop(60)
     assert view.calls == [("add", "pod-1")]

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.threads import InThread
+from tfoperator.informers.delivery import Fifo, FifoClosed
+
+
+@pytest.fixture
+def fifo(clock: FakeClock) -> Fifo[str]:
+    return Fifo(clock=clock)
+
+
+def drain(fifo: Fifo[str]) -> list[str | None]:
+    return [fifo.pop() for _ in range(len(fifo))]
+
+
+def test_items_come_out_in_the_order_in_which_they_went_in_and_none_are_merged(fifo: Fifo[str]) -> None:
+    fifo.push(["a", "b", "a"])
+    fifo.push(["a"])
+    assert drain(fifo) == ["a", "b", "a", "a"]
+
+
+def test_a_waiting_pop_gets_the_first_of_what_came_together(fifo: Fifo[str], clock: FakeClock) -> None:
+    waiting = InThread(fifo.pop)
+    clock.wait_for_waiters(timed=False)
+    fifo.push(["a", "b"])
+    assert waiting.result() == "a"
+    assert drain(fifo) == ["b"]
+
+
+def test_pop_waits_until_the_deadline_and_takes_nothing(fifo: Fifo[str], clock: FakeClock) -> None:
+    waiting = InThread(lambda: fifo.pop(deadline=5.0))
+    clock.pass_time(5)
+    assert waiting.result() is None
+
+
+def test_a_poke_ends_a_wait(fifo: Fifo[str], clock: FakeClock) -> None:
+    waiting = InThread(fifo.pop)
+    clock.wait_for_waiters(timed=False)
+    fifo.poke()
+    assert waiting.result() is None
+
+
+def test_a_poke_before_the_wait_is_not_lost(fifo: Fifo[str]) -> None:
+    fifo.poke()
+    assert fifo.pop() is None
+
+
+def test_a_poke_is_heard_before_what_is_queued(fifo: Fifo[str]) -> None:
+    fifo.push(["a"])
+    fifo.poke()
+    assert fifo.pop() is None
+    assert drain(fifo) == ["a"]
+
+
+def test_close_ends_a_waiting_pop(fifo: Fifo[str], clock: FakeClock) -> None:
+    waiting = InThread(fifo.pop)
+    clock.wait_for_waiters(timed=False)
+    fifo.close()
+    with pytest.raises(FifoClosed):
+        waiting.result()
+
+
+def test_a_closed_queue_drops_what_it_has_and_what_comes(fifo: Fifo[str]) -> None:
+    fifo.push(["a"])
+    fifo.close()
+    fifo.push(["b"])
+    assert len(fifo) == 0
+    with pytest.raises(FifoClosed):
+        fifo.pop()
