@@ -166,15 +166,12 @@ class Expectations:
             outstanding.deletions.discard(uid)
             return outstanding.fulfilled
 
-    def satisfied(self, key: ExpectationKey) -> bool:
-        """Whether the cache can be trusted for this key: nothing is outstanding, or it has been for too long."""
-        with self._lock:
-            return self._satisfied(key)
-
     def owner_satisfied(self, owner_uid: str) -> bool:
-        """Whether every key of this owner is satisfied. O(keys of the owner)."""
-        with self._lock:
-            return all(self._satisfied(key) for key in self._cache.keys_of(owner_uid))
+        """Whether the cache can be trusted for this owner: nothing is outstanding, or it has been for too long.
+
+        O(keys of the owner).
+        """
+        return not self.outstanding(owner_uid)
 
     def outstanding(self, owner_uid: str) -> dict[ExpectationKey, frozenset[str]]:
         """The keys of this owner that are not satisfied, each with the UIDs that are still to vanish.
@@ -184,12 +181,6 @@ class Expectations:
         with self._lock:
             found = ((key, self._cache.get(key)) for key in self._cache.keys_of(owner_uid))
             return {key: frozenset(one.deletions) for key, one in found if one is not None and not one.fulfilled}
-
-    def pending(self, key: ExpectationKey) -> tuple[int, frozenset[str]] | None:
-        """The creations (negative if over-observed) and deletions outstanding; None if not set or expired."""
-        with self._lock:
-            outstanding = self._cache.get(key)
-            return None if outstanding is None else (outstanding.creations, frozenset(outstanding.deletions))
 
     def forget(self, key: ExpectationKey) -> None:
         """Expect nothing more under this key."""
@@ -228,7 +219,3 @@ class Expectations:
                 len(outstanding.deletions),
                 "/".join(msgspec.structs.astuple(key)),
             )
-
-    def _satisfied(self, key: ExpectationKey) -> bool:
-        outstanding = self._cache.get(key)
-        return outstanding is None or outstanding.fulfilled

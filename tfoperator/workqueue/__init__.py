@@ -2,15 +2,13 @@
 
 from tfoperator.workqueue.delaying_queue import DelayingQueue
 from tfoperator.workqueue.metrics import DURATION_BUCKETS, Counter, Histogram, MetricsProvider
-from tfoperator.workqueue.queue import Queue, ShutDown
-from tfoperator.workqueue.rate_limiters import (
+from tfoperator.workqueue.queue import Queue, ShutDown, Workers
+from tfoperator.workqueue.rate_limiting_queue import (
     BucketRateLimiter,
     ExponentialFailureRateLimiter,
     MaxOfRateLimiter,
-    default_rate_limiter,
+    RateLimitingQueue,
 )
-from tfoperator.workqueue.rate_limiting_queue import RateLimitingQueue
-from tfoperator.workqueue.workers import Workers
 
 __all__ = [
     "DURATION_BUCKETS",
@@ -25,5 +23,4 @@ __all__ = [
     "RateLimitingQueue",
     "ShutDown",
     "Workers",
-    "default_rate_limiter",
 ]

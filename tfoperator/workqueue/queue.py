@@ -1,4 +1,4 @@
-"""A deduplicating FIFO: an item is never processed by two workers at once, and never lost while it is.
+"""A deduplicating FIFO and its workers: an item is never processed by two at once, and never lost while it is.
 
 This is what makes a level-triggered controller cheap: a thousand events about one job cost one sync, and an
 event that arrives during a sync causes exactly one more afterwards. An item is *dirty* from its add until a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from tfoperator.base.clock import Clock, SystemClock
@@ -103,12 +103,6 @@ class Queue(Generic[T]):
         with self._lock:
             return len(self._fifo)
 
-    @property
-    def shutting_down(self) -> bool:
-        """Whether either shutdown has been called."""
-        with self._lock:
-            return self._shutting_down
-
     def shut_down(self) -> None:
         """Reject further adds and let workers end once what is queued is taken; does not wait. Idempotent.
 
@@ -153,3 +147,45 @@ class Queue(Generic[T]):
             if not self._processing:
                 return 0.0
             return self._clock.monotonic() - min(self._processing.values())
+
+
+class Workers(Generic[T]):
+    """`count` threads that process items. Start and stop them once."""
+
+    def __init__(self, queue: Queue[T], process: Callable[[T], None], count: int, *, thread_name: str) -> None:
+        """`process` must not raise: that would end the thread. The threads are called `thread_name-0` and so on."""
+        self._queue = queue
+        self._process = process
+        self._names = [f"{thread_name}-{number}" for number in range(count)]
+        self._threads: list[threading.Thread] = []
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """Start the threads."""
+        self._threads = [threading.Thread(target=self._work, name=name, daemon=True) for name in self._names]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Take no new item, wait up to `timeout` real seconds for those being processed; False if one still is.
+
+        Shuts the queue down.
+        """
+        self._stopping.set()
+        finished = self._queue.shut_down_with_drain(timeout)
+        if finished:
+            for thread in self._threads:
+                thread.join()
+        return finished
+
+    def _work(self) -> None:
+        while True:
+            try:
+                item = self._queue.get()
+            except ShutDown:
+                return
+            try:
+                if not self._stopping.is_set():
+                    self._process(item)
+            finally:
+                self._queue.done(item)

@@ -64,7 +64,7 @@ def test_stopping_lets_a_running_sync_finish_and_starts_no_other() -> None:
         result: list[bool] = []
         stopper = threading.Thread(target=lambda: result.append(harness.controller.stop(10)))
         stopper.start()
-        eventually(lambda: harness.queue.shutting_down)
+        eventually(lambda: harness.queue._shutting_down)
         release.set()
         stopper.join(60)
         assert result == [True]

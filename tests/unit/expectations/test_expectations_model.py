@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.support.clock import FakeClock
+from tests.unit.expectations.test_expectations import pending, satisfied
 from tfoperator.expectations import ExpectationKey, Expectations
 
 KEYS = [ExpectationKey(owner, kind, "pods") for owner in ("uid-1", "uid-2") for kind in ("PS", "Worker")]
@@ -97,10 +98,10 @@ class ExpectationsModel(RuleBasedStateMachine):
     def agrees_with_the_model(self) -> None:
         for key in KEYS:
             entry = self.entries.get(key)
-            assert self.expectations.pending(key) == (
+            assert pending(self.expectations, key) == (
                 None if entry is None else (entry.creations, frozenset(entry.deletions))
             )
-            assert self.expectations.satisfied(key) == (entry is None or entry.fulfilled)
+            assert satisfied(self.expectations, key) == (entry is None or entry.fulfilled)
         for owner in ("uid-1", "uid-2"):
             mine = [entry for key, entry in self.entries.items() if key.owner_uid == owner]
             assert self.expectations.owner_satisfied(owner) == all(entry.fulfilled for entry in mine)

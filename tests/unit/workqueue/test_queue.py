@@ -124,7 +124,7 @@ def test_what_is_added_after_shutdown_never_appears(drained: bool, queue: Queue[
     queue.add("before")
     shut_down(queue, drained=drained)
     queue.add("after")
-    assert queue.shutting_down
+    assert queue._shutting_down
     assert drain(queue) == ["before"]
     with pytest.raises(ShutDown):
         queue.get()

@@ -106,7 +106,7 @@ class QueueModel(RuleBasedStateMachine):
         assert len(self.queue) == len(self.waiting)
         assert self.queue.depth() == len(self.waiting) + len(self.again)
         assert self.queue.delayed == len(self.delayed)
-        assert self.queue.shutting_down is self.stopped
+        assert self.queue._shutting_down is self.stopped
 
     def teardown(self) -> None:
         self.queue.shut_down()

@@ -10,7 +10,6 @@ from tfoperator.workqueue import (
     BucketRateLimiter,
     ExponentialFailureRateLimiter,
     MaxOfRateLimiter,
-    default_rate_limiter,
 )
 
 
@@ -95,15 +94,7 @@ def test_no_limiter_at_all_is_refused() -> None:
         MaxOfRateLimiter()
 
 
-def test_the_default_is_per_item_backoff_within_a_budget_for_all() -> None:
-    limiter = default_rate_limiter(clock=FakeClock())
-    assert [limiter.when("x") for _ in range(3)] == pytest.approx([0.005, 0.01, 0.02])
-    for number in range(97):
-        assert limiter.when(number) == pytest.approx(0.005)
-    assert limiter.when("new") == pytest.approx(0.1)
-
-
 def test_failures_are_counted_exactly_from_many_threads() -> None:
-    limiter: ExponentialFailureRateLimiter[str] = ExponentialFailureRateLimiter()
+    limiter: ExponentialFailureRateLimiter[str] = ExponentialFailureRateLimiter(0.005, 1000)
     run_at_once(*[lambda: [limiter.when("x") for _ in range(200)]] * 8)
     assert limiter.num_requeues("x") == 1600

@@ -29,7 +29,7 @@ def test_failures_come_back_later_and_later_until_forgotten() -> None:
 
 
 def test_forget_leaves_the_items_place_in_the_queue_alone() -> None:
-    queue: RateLimitingQueue[str] = RateLimitingQueue(ExponentialFailureRateLimiter(), clock=FakeClock())
+    queue: RateLimitingQueue[str] = RateLimitingQueue(ExponentialFailureRateLimiter(0.005, 1000), clock=FakeClock())
     queue.add("foo")
     queue.forget("foo")
     assert drain(queue) == ["foo"]
