@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from tfoperator.controller import is_older
 from tfoperator.kube.identity import Identity
 from tfoperator.kube.objects import HasMetadata
@@ -49,6 +51,13 @@ Differences = Mapping[str, Mapping[str, Difference]]
 """By the UID of the controlling owner ("" for none), then by key."""
 
 NO_DIFFERENCES: Differences = {}
+
+
+class Suspicion(msgspec.Struct):
+    """What looked wrong about a job at the last look, and waits to be confirmed by the next."""
+
+    found: Mapping[str, Mapping[str, Difference]] = {}  # by resource and key
+    waiting: bool = False  # for expected events, although the caches are right
 
 
 class Collation:
@@ -105,6 +114,11 @@ class Collation:
 def confirmed(before: Mapping[str, Difference], now: Mapping[str, Difference]) -> set[str]:
     """The keys whose difference was there at the last look and is exactly the same now."""
     return {key for key, difference in now.items() if before.get(key) == difference}
+
+
+def merged(groups: Iterable[Mapping[str, Difference]]) -> Mapping[str, Difference]:
+    """Return what all the groups have."""
+    return {key: one for group in groups for key, one in group.items()}
 
 
 def _sighting(item: Identity) -> Sighting:

@@ -17,6 +17,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import msgspec
+
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJob
 
@@ -66,6 +68,13 @@ def record_is_due(job: TFJob, now: datetime, cap: float) -> bool:
     changed = _last_change(job)
     quiet = 0.0 if last is None or changed is None else (last - changed).total_seconds()
     return ago >= longest_unrecorded(quiet, cap)
+
+
+def has_changed(old: TFJob, new: TFJob) -> bool:
+    """Whether more than the record of our own comparison is different."""
+    if old.metadata.generation != new.metadata.generation or old.spec != new.spec:
+        return True
+    return old.status != msgspec.structs.replace(new.status, last_reconcile_time=old.status.last_reconcile_time)
 
 
 def _last_change(job: TFJob) -> datetime | None:

@@ -70,6 +70,10 @@ class Look(msgspec.Struct, frozen=True):
     closed: frozenset[str] = frozenset()
     went_back: bool = False
 
+    def found_of(self, uid: str) -> dict[str, Mapping[str, Difference]]:
+        """Return what looks different of an owner, by the resource's plural and by key."""
+        return {kind: found[uid] for kind, found in self.owned.items() if uid in found}
+
 
 class _Collection:
     """What is known of one collection of one namespace ("" is all), from look to look."""

@@ -5,20 +5,6 @@ every job to this reconciler; when a job is due (`schedule`), its objects in the
 (`live`), what the watch has missed is repaired by listing anew, and the job is synced, which compares it with its
 spec. A job whose last sync left nothing to do, and whose objects have not changed since, would be planned as it was
 then: it is synced at the longest interval only.
-
-The set of jobs as such has a place of its own in the schedule, and the thread wakes for it by itself: a job that the
-cache has never heard of has no resync, and if there is no other, nothing else would ask for a look.
-
-A new leader goes on where the old one was (`last_comparison`): after a restart of the operator, quiet jobs are compared
-when they are due, and not all of them after 15 s. Its caches are fresh lists then, so nothing was missed before. Those
-of a standby that has waited for long are not: it looks at all jobs after the shortest interval, once, and each then
-goes on with the interval that it had.
-
-What it costs when nothing happens, N jobs: one look per `base` (15 s) at most, and one per `cap` (5 min) once all jobs
-have been quiet for ten minutes. A look is three paged, metadata-only lists, one more with gangs, and one with
-TensorBoards, if there was none such for `cap`; else as many short watches, which cost what has changed. Each job's
-`status.lastReconcileTime` is written with other changes of its status, or else after `cap`, and then ever more rarely
-up to once per twelve times that, these writes spread over a fifth of `cap`; a finished job's is not written any more.
 """
 
 from __future__ import annotations
@@ -27,10 +13,8 @@ import logging
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
-
-import msgspec
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob
@@ -41,9 +25,9 @@ from tfoperator.informers import InformerGroup, Lister
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.reconciler.compare import Difference, confirmed
+from tfoperator.reconciler.compare import Difference, Suspicion, confirmed, merged
 from tfoperator.reconciler.hooks import Reconcilable, ReconcilerMetrics
-from tfoperator.reconciler.last_comparison import last_comparison, record_is_due
+from tfoperator.reconciler.last_comparison import has_changed, last_comparison, record_is_due
 from tfoperator.reconciler.live import Look, Looker
 from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
 
@@ -51,13 +35,6 @@ logger = logging.getLogger(__name__)
 
 _JOBS = ""
 """Stands in the schedule, among the UIDs, for the set of jobs as such."""
-
-
-class _Suspicion(msgspec.Struct):
-    """What looked wrong about a job at the last look, and waits to be confirmed by the next."""
-
-    found: Mapping[str, Mapping[str, Difference]] = {}  # by resource and key
-    waiting: bool = False  # for expected events, although the caches are right
 
 
 class Reconciler:
@@ -98,7 +75,7 @@ class Reconciler:
         self._stop = StopSignal()
         self._thread: threading.Thread | None = None
         # Used by the thread alone:
-        self._suspicions: dict[str, _Suspicion] = {}
+        self._suspicions: dict[str, Suspicion] = {}
         informers.jobs.add_handler(self, resync_period=base, name="reconciler")
 
     # The resync handler.
@@ -118,7 +95,7 @@ class Reconciler:
             if self._schedule.due_at(uid) is None:
                 self._begin(new, now)
             if old.metadata.resource_version != new.metadata.resource_version:
-                if _has_changed(old, new):
+                if has_changed(old, new):
                     self._schedule.reset(uid, now)
             elif self._schedule.is_due(uid, now) and self._thread is not None:
                 self._wanted = True
@@ -130,12 +107,7 @@ class Reconciler:
             self._schedule.forget(obj.metadata.uid)
 
     def _begin(self, job: TFJob, now: float, within: float | None = None) -> None:
-        last = last_comparison(job, self._clock.now())
-        if last is None:
-            self._schedule.forget(job.metadata.uid)
-            self._schedule.track(job.metadata.uid, now)
-        else:
-            self._schedule.resume(job.metadata.uid, now, ago=last.ago, quiet=last.quiet, within=within)
+        self._schedule.begin(job.metadata.uid, now, last_comparison(job, self._clock.now()), within=within)
 
     # Life.
 
@@ -208,19 +180,27 @@ class Reconciler:
         if look.went_back:
             self._begin_anew(jobs)
             return 0
-        known = [job for job in jobs if job.metadata.namespace not in look.closed]
+        uids = {job.metadata.uid for job in jobs}
         lost: Counter[str] = Counter()
-        self._compare_jobs(look, {job.metadata.uid for job in jobs}, lost)
+        self._compare_jobs(look, uids, lost)
         # Those come along, too, with which something may be wrong.
         odd = {owner for found in look.owned.values() for owner in found}
-        compared = [job for job in known if job.metadata.uid in due or job.metadata.uid in odd]
+        known = [job for job in jobs if job.metadata.namespace not in look.closed]
+        wanted = due | odd
+        compared = [job for job in known if job.metadata.uid in wanted]
         for job in compared:
-            self._compare(job, _found_of(look, job.metadata.uid), lost)
+            self._compare(job, look.found_of(job.metadata.uid), lost)
         for resource, group in {TFJOBS: self._informers.jobs, **owned}.items():
             self._repair(group, lost[resource.plural])
-        self._forget_gone(jobs)
-        if look.closed:
-            self._put_off([job for job in jobs if job.metadata.namespace in look.closed and job.metadata.uid in due])
+        uids.add(_JOBS)
+        self._suspicions = {uid: one for uid, one in self._suspicions.items() if uid in uids}
+        now = self._clock.monotonic()
+        with self._lock:
+            self._schedule.keep_only(uids)
+            for job in jobs:
+                # Were those due for ever that can't be looked at, so would be a look at all others.
+                if job.metadata.namespace in look.closed and job.metadata.uid in due:
+                    self._schedule.checked(job.metadata.uid, now)
         self._metrics.looked(self._clock.monotonic() - started, len(compared))
         return len(compared)
 
@@ -238,13 +218,6 @@ class Reconciler:
             for uid in (_JOBS, *(job.metadata.uid for job in jobs)):
                 self._schedule.again(uid, now)
 
-    def _put_off(self, unseen: Sequence[TFJob]) -> None:
-        """Jobs that could not be looked at: were they due for ever, so would be a look at all others."""
-        now = self._clock.monotonic()
-        with self._lock:
-            for job in unseen:
-                self._schedule.checked(job.metadata.uid, now)
-
     def _caches_to_compare(self) -> dict[Resource, InformerGroup[Any]]:
         """The caches to compare: that of deployments only where a job has a TensorBoard, or once had."""
         boards = self._informers.deployments
@@ -257,16 +230,15 @@ class Reconciler:
         The same goes for objects whose owner is no job that the cache knows.
         """
         found = {
-            kind: _merged(group for owner, group in look.owned[kind].items() if owner not in uids)
-            for kind in look.owned
+            kind: merged(group for owner, group in look.owned[kind].items() if owner not in uids) for kind in look.owned
         }
         found[TFJOBS.plural] = look.jobs
-        before = self._suspicions.pop(_JOBS, _Suspicion()).found
+        before = self._suspicions.pop(_JOBS, Suspicion()).found
         missed = {kind: confirmed(before.get(kind, {}), differences) for kind, differences in found.items()}
         lost.update({kind: len(keys) for kind, keys in missed.items()})
         left = {kind: {key: one for key, one in found[kind].items() if key not in missed[kind]} for kind in found}
         if any(left.values()):
-            self._suspicions[_JOBS] = _Suspicion(left)
+            self._suspicions[_JOBS] = Suspicion(left)
         now = self._clock.monotonic()
         with self._lock:
             if any(found.values()):
@@ -276,7 +248,7 @@ class Reconciler:
 
     def _compare(self, job: TFJob, found: Mapping[str, Mapping[str, Difference]], lost: Counter[str]) -> None:
         uid, key = job.metadata.uid, job.metadata.key
-        before = self._suspicions.pop(uid, _Suspicion())
+        before = self._suspicions.pop(uid, Suspicion())
         missed: set[str] = set()
         for kind, differences in found.items():
             certain = confirmed(before.found.get(kind, {}), differences)
@@ -295,7 +267,7 @@ class Reconciler:
         elif not missed and (not right or waiting):
             # What was missed fulfils the expectations when it is listed; to forget them before that would be to believe
             # a cache that is known to be wrong.
-            self._suspicions[uid] = _Suspicion(found, waiting)
+            self._suspicions[uid] = Suspicion(found, waiting)
         now = self._clock.monotonic()
         with self._lock:
             quiet = right and not waiting
@@ -326,25 +298,3 @@ class Reconciler:
             logger.warning("the cache of %s has missed %d changes: listing anew", informers.name, lost)
             self._metrics.repaired(informers.name, lost)
             informers.relist()
-
-    def _forget_gone(self, jobs: Sequence[TFJob]) -> None:
-        uids = {job.metadata.uid for job in jobs}
-        uids.add(_JOBS)
-        self._suspicions = {uid: one for uid, one in self._suspicions.items() if uid in uids}
-        with self._lock:
-            self._schedule.keep_only(uids)
-
-
-def _found_of(look: Look, uid: str) -> dict[str, Mapping[str, Difference]]:
-    return {kind: found[uid] for kind, found in look.owned.items() if uid in found}
-
-
-def _merged(groups: Iterable[Mapping[str, Difference]]) -> Mapping[str, Difference]:
-    return {key: one for group in groups for key, one in group.items()}
-
-
-def _has_changed(old: TFJob, new: TFJob) -> bool:
-    """Whether more than the record of our own comparison is different."""
-    if old.metadata.generation != new.metadata.generation or old.spec != new.spec:
-        return True
-    return old.status != msgspec.structs.replace(new.status, last_reconcile_time=old.status.last_reconcile_time)

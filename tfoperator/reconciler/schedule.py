@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tfoperator.reconciler.last_comparison import longest_unrecorded
+from tfoperator.reconciler.last_comparison import LastComparison, longest_unrecorded
 
 BASE_INTERVAL = 15.0
 """Seconds until the first look at a job."""
@@ -41,6 +41,14 @@ class Schedule:
         """Begin with a job; no-op for one that is known."""
         if uid not in self._jobs:
             self._jobs[uid] = _Job(self._base, now + self._base)
+
+    def begin(self, uid: str, now: float, last: LastComparison | None, *, within: float | None = None) -> None:
+        """Begin again with a job, where another process stood that has compared it; see `resume`."""
+        if last is None:
+            self.forget(uid)
+            self.track(uid, now)
+        else:
+            self.resume(uid, now, ago=last.ago, quiet=last.quiet, within=within)
 
     def resume(self, uid: str, now: float, *, ago: float, quiet: float, within: float | None = None) -> None:
         """Go on where another process stood, which compared the job `ago` seconds ago when it was quiet for `quiet`.
