@@ -202,9 +202,7 @@ def test_initial_events_need_a_match(space: Space) -> None:
 
 def test_a_version_that_is_not_a_number_is_refused(space: Space) -> None:
     with refused(ApiError), space.watch(TFJOBS, resource_version="abc") as events:
-        status = next(events).status
-        assert status is not None  # a server may say it in the stream
-        raise ApiError(status)
+        next(events)  # a server may say it in the stream
 
 
 @pytest.mark.parametrize("form", ["PartialObjectMetadata", "Table"])
