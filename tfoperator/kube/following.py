@@ -130,8 +130,7 @@ class Follower(Generic[T]):
     def _judge(self, error: Exception, delay: float) -> None:
         """Go on after this many seconds, or raise what no waiting helps against."""
         passes = is_outage(error) or is_expired(error) or isinstance(error, TooManyRequestsError)
-        if not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):
-            raise error
-        if isinstance(error, ApiError) and not passes:
+        refused = isinstance(error, ApiError) and not passes
+        if refused or not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):
             raise error
         logger.debug("following %s is interrupted for %.1f s: %s", self._what, delay, error)

@@ -26,7 +26,7 @@ from tests.unit.informers.support import (
     pod,
     synced,
 )
-from tfoperator.kube.errors import AnswerTooLarge, ConnectionRefused, TransportError
+from tfoperator.kube.errors import AnswerTooLarge, ConnectionRefused, ForbiddenError, TransportError
 from tfoperator.kube.measured_watch import ReflectorMetrics
 from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
 from tfoperator.kube.reflector import Reflector
@@ -405,6 +405,29 @@ def test_what_comes_together_is_counted_by_type_and_is_yielded_together(batch_si
             100: [("ADDED", 2), ("MODIFIED", 1), ("BOOKMARK", 1)],
         }[batch_size]
     )
+
+
+def test_who_wants_the_newest_state_gets_it_by_a_list_each_time() -> None:
+    run = Run(
+        lists=[page(version=5), page(version=6)],
+        watches=[[api_error(500)], [bookmark(7)]],
+        newest=True,
+        use_watch_list=True,
+    )
+    assert run.script.listed_versions == ["", ""]
+    assert [call.send_initial_events for call in run.script.watch_calls] == [None, None]
+
+
+def test_what_is_raised_about_a_failure_ends_the_iteration_and_closes_the_watch() -> None:
+    def give_up(error: Exception, delay: float) -> None:
+        assert 30 > delay > 0
+        raise error
+
+    script = Script(lists=[page(version=5)], watches=[[added(pod("a", 6)), api_error(403, "no watching")]])
+    reflector = Reflector[Any](script, name="pods", clock=ImpatientClock(), use_watch_list=False, on_failure=give_up)
+    with pytest.raises(ForbiddenError, match="no watching"):
+        list(reflector)
+    assert [stream.closed for stream in script.streams] == [True]
 
 
 # --- initial events by watch
