@@ -128,7 +128,7 @@ class Delivery(Generic[T]):
             self._fifo.push(notifications)
 
     def close(self) -> None:
-        """No further call after the present one; what is queued is dropped. Does not wait. Idempotent."""
+        """Make no further call after the present one, and drop what is queued. Does not wait. Idempotent."""
         self._fifo.close()
 
     def join(self, timeout: float) -> bool:

@@ -137,7 +137,7 @@ class SharedInformerFactory(Together):
         *,
         indexers: Mapping[str, IndexFunction[T]] | None = None,
     ) -> InformerGroup[T]:
-        """The informers of a collection, as one; a new one must be started by `start()`.
+        """Return the informers of a collection, as one; a new one must be started by `start()`.
 
         Asked again for a collection, returns the same group and adds the indexes that it has not got. Raises ValueError
         if the same collection was asked for with another `decode`: its cache holds objects of the first one's type.

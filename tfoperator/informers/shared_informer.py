@@ -1,7 +1,7 @@
 """A cache of one collection that many share: one watch on the server, any number of handlers and readers.
 
 Order of things for every change: the cache first, then the handlers, so that a handler which reads the cache finds
-at least what it is being told. Threads: one reads the server (reflector), one changes the cache, one per handler.
+at least the change it is called for. Threads: one reads the server (reflector), one changes the cache, one per handler.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class SharedInformer(Generic[T]):
         return ended
 
     def relist(self) -> None:
-        """Read everything from the server anew, soon: the cache is known to have missed a change. Does not block."""
+        """Read everything from the server again, soon: the cache is known to have missed a change. Does not block."""
         self._reflector.relist()
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
@@ -259,7 +259,7 @@ class SharedInformer(Generic[T]):
             delivery.push([*deleted, *shown] if delivery in due else changes)
 
     def _resync(self) -> float | None:
-        """Resync those whose time has come; returns when the next one is due."""
+        """Resync the handlers whose time has come; return when the next one is due."""
         # Out of the cache as it is now, in turn with the news: a resync never shows an older state after a newer one.
         with self._state:
             due = self._take_due()

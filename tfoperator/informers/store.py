@@ -1,7 +1,7 @@
 """The cache of an informer: objects by key and by index, and how they are read.
 
 Objects go in and out by reference, so a cache of thousands of pods costs what the pods cost and a look-up copies a
-list at most. That is sound because views are frozen: everybody reads the same object, nobody writes to it.
+list at most. That is sound because views are frozen: all readers share the object, and none can write to it.
 
 client-go has no index by owner, so its controllers scan a namespace for every sync of every job; here the children of a
 job are one dictionary look-up, and so are the objects that it might adopt.
@@ -23,20 +23,20 @@ IndexFunction = Callable[[V], Sequence[str]]
 """The values under which an object is found. Pure and quick: it runs under the indexer's lock, twice per update."""
 
 CONTROLLER_UID_INDEX = "controller-uid"
-"""Index name: objects by the UID of the owner that controls them. By UID, since a name may be taken anew."""
+"""Index name: objects by the UID of the owner that controls them. By UID, since a name may be taken again."""
 
 ORPHANS_INDEX = "orphans"
-"""Index name: objects that nobody controls, by their namespace. Controlled ones are not in it at all."""
+"""Index name: objects without a controller, by their namespace. Controlled ones are not in it at all."""
 
 
 def index_by_controller_uid(obj: HasMetadata) -> Sequence[str]:
-    """For `CONTROLLER_UID_INDEX`."""
+    """Return the values for `CONTROLLER_UID_INDEX`."""
     controller = obj.metadata.controller
     return (controller.uid,) if controller is not None else ()
 
 
 def index_orphans(obj: HasMetadata) -> Sequence[str]:
-    """For `ORPHANS_INDEX`."""
+    """Return the values for `ORPHANS_INDEX`."""
     return () if obj.metadata.controller is not None else (obj.metadata.namespace,)
 
 
@@ -75,33 +75,33 @@ class Indexer(Generic[T]):
     # --- reading
 
     def get(self, key: str) -> T | None:
-        """The object with this key (`namespace/name`, or `name`), if there is one."""
+        """Return the object with this `object_key`, if there is one."""
         with self._lock:
             return self._items.get(key)
 
     def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
-        """What there is under each of these keys, at one moment."""
+        """Return what there is under each of these keys, at one moment."""
         with self._lock:
             return [*map(self._items.get, keys)]
 
     def list(self) -> builtins.list[T]:
-        """All objects."""
+        """Return all objects."""
         with self._lock:
             return [*self._items.values()]
 
     def keys(self) -> builtins.list[str]:
-        """The keys of all objects."""
+        """Return the keys of all objects."""
         with self._lock:
             return [*self._items]
 
     def by_index(self, name: str, value: str) -> builtins.list[T]:
-        """The objects for which index `name` has this value. Raises UnknownIndex."""
+        """Return the objects for which index `name` has this value. Raises UnknownIndex."""
         with self._lock:
             bucket = self._buckets(name).get(value)
             return [*bucket.values()] if bucket else []
 
     def has_index(self, name: str) -> bool:
-        """Whether there is an index of this name."""
+        """Tell whether there is an index of this name."""
         return name in self._functions
 
     # --- writing, for the informer that owns this store
@@ -195,26 +195,26 @@ class Lister(Generic[T]):
         return None
 
     def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
-        """The objects with these keys (`namespace/name`), None for those that are not there."""
+        """Return the objects with these keys, None for those that are not there."""
         found = self._indexers[0].get_all(keys)
         for indexer in self._indexers[1:]:
             found = [other if one is None else one for one, other in zip(found, indexer.get_all(keys), strict=True)]
         return found
 
     def keys(self, namespace: str = "") -> builtins.list[str]:
-        """The keys of all objects of a namespace ("": of all), found by a scan."""
+        """Return the keys of all objects of a namespace ("": of all), found by a scan."""
         keys = [key for indexer in self._indexers for key in indexer.keys()]  # noqa: SIM118 - it is no dict
         return [key for key in keys if key.startswith(f"{namespace}/")] if namespace else keys
 
     def list(self, namespace: str = "") -> builtins.list[T]:
-        """All objects of a namespace ("": of all), found by a scan."""
+        """Return all objects of a namespace ("": of all), found by a scan."""
         found: builtins.list[T] = []
         for indexer in self._indexers:
             found += indexer.list()
         return [obj for obj in found if obj.metadata.namespace == namespace] if namespace else found
 
     def by_index(self, name: str, value: str) -> builtins.list[T]:
-        """The objects for which index `name` has this value. Raises UnknownIndex."""
+        """Return the objects for which index `name` has this value. Raises UnknownIndex."""
         if len(self._indexers) == 1:
             return self._indexers[0].by_index(name, value)
         return [obj for indexer in self._indexers for obj in indexer.by_index(name, value)]

@@ -181,12 +181,12 @@ def namespace_is_ending(error: KubeError) -> bool:
 
 
 def is_expired(error: BaseException) -> bool:
-    """Whether the resourceVersion or continue token is too old: 410, or an ERROR event that only gives the reason."""
+    """Tell whether a version or continue token is too old: 410, or an ERROR event that only gives the reason."""
     return isinstance(error, GoneError) or (isinstance(error, ApiError) and error.reason in ("Expired", "Gone"))
 
 
 def is_unavailable_version(error: BaseException) -> bool:
-    """Whether it is expired, or the server does not know it *yet*, or never will (restored from a backup).
+    """Tell whether it is expired, or the server does not know it *yet*, or never will (restored from a backup).
 
     A cause with a reason of its own since Kubernetes 1.18.6; before, a cause with only this message; before 1.17,
     the message of the status itself. All are time-outs (504).
@@ -203,10 +203,10 @@ def is_unavailable_version(error: BaseException) -> bool:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether the server, or a gateway before it, has failed, which is not to say that it refuses."""
+    """Tell whether the server, or a gateway before it, has failed, which is not to say that it refuses."""
     return isinstance(error, TransportError | ServerError)
 
 
 def is_unsupported(error: BaseException) -> bool:
-    """Whether a server refused the *form* of a request: it does not know the parameters (or the verb)."""
+    """Tell whether a server refused the *form* of a request: it does not know the parameters (or the verb)."""
     return isinstance(error, BadRequestError | InvalidError) or (isinstance(error, ApiError) and error.code == 405)

@@ -131,7 +131,7 @@ class Reflector(Generic[T]):
                 self._pause(error)
 
     def _list_and_watch(self) -> Generator[News[T], None, None]:
-        """One cycle. Returns when stopped or asked to relist; raises what calls for another cycle after a wait."""
+        """Do one cycle. Returns when stopped or asked to relist; raises what calls for another cycle after a wait."""
         try:
             watch = (yield from self._initial_events()) if self._use_watch_list else None
             if watch is None and not self._stop.is_set():

@@ -93,7 +93,7 @@ class FailureBackoff:
 def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | None = None) -> T:
     """Call `fn` until it meets no `ConflictError`: at most 5 times, 10 ms (plus up to 10 %) apart.
 
-    `fn` must read the object anew each time, change it and write it. The last conflict is raised as it is;
+    `fn` must read the object each time, change it and write it. The last conflict is raised as it is;
     any other error ends it at once.
     """
     retrying = Retrying(

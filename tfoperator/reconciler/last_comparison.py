@@ -33,7 +33,7 @@ class LastComparison(NamedTuple):
 
 
 def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
-    """The last comparison of a job; None if its double check begins anew.
+    """Return the last comparison of a job; None if its double check begins again.
 
     That is so for a job that was not compared yet, and for one whose record can't be true, being in the future by this
     process's clock. The comparisons of a finished job are not recorded any more: it counts as compared now.

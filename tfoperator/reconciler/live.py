@@ -49,10 +49,10 @@ _EARLY = 0.5
 """A watch that ends by so much earlier was not ended because its time was over."""
 
 _TOGETHER = 8
-"""So many namespaces are waited for at a time: one by one they would take a second or two each."""
+"""Namespaces that are waited for at a time: one by one they would take a second or two each."""
 
 _FRUITLESS_LIMIT = 3
-"""After so many watches in a row that were ended early the server is not asked in this way for a while."""
+"""Watches in a row that were ended early, after which the server is not asked in this way for a while."""
 
 _FRUITLESS_PAUSE = 3600.0
 """Seconds. Servers end watches early while they are rolled out, and proxies while they are drained."""

@@ -2,7 +2,7 @@
 
 Informers can be wrong in ways that they can't see, such as a watch event lost on the way. Their periodic resync hands
 every job to this reconciler; when a job is due (`schedule`), its objects in the cache are compared with a live look
-(`live`), what the watch has missed is repaired by listing anew, and the job is synced, which compares it with its
+(`live`), what the watch has missed is repaired by another list, and the job is synced, which compares it with its
 spec. A job whose last sync left nothing to do, and whose objects have not changed since, would be planned as it was
 then: it is synced at the longest interval only.
 """
@@ -86,7 +86,7 @@ class Reconciler:
             self._begin(obj, self._clock.monotonic())
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
-        """A job changed: its backoff begins anew. Or this is a resync: see whether it is due."""
+        """A job changed: its backoff begins again. Or this is a resync: see whether it is due."""
         now = self._clock.monotonic()
         uid = new.metadata.uid
         with self._lock:
@@ -178,7 +178,7 @@ class Reconciler:
             return 0
         jobs = self._jobs.list()
         if look.went_back:
-            self._begin_anew(jobs)
+            self._begin_again(jobs)
             return 0
         uids = {job.metadata.uid for job in jobs}
         lost: Counter[str] = Counter()
@@ -204,9 +204,9 @@ class Reconciler:
         self._metrics.looked(self._clock.monotonic() - started, len(compared))
         return len(compared)
 
-    def _begin_anew(self, jobs: Sequence[TFJob]) -> None:
+    def _begin_again(self, jobs: Sequence[TFJob]) -> None:
         """The server was restored from a backup: nothing that the caches show can be held against it."""
-        logger.warning("the API server is older than the caches, as after a restored backup: listing everything anew")
+        logger.warning("the API server is older than the caches, as after a restored backup: listing everything again")
         self._suspicions.clear()
         self._controller.forget_writes()
         caches = self._informers
@@ -295,6 +295,6 @@ class Reconciler:
 
     def _repair(self, informers: InformerGroup[Any], lost: int) -> None:
         if lost:
-            logger.warning("the cache of %s has missed %d changes: listing anew", informers.name, lost)
+            logger.warning("the cache of %s has missed %d changes: listing again", informers.name, lost)
             self._metrics.repaired(informers.name, lost)
             informers.relist()

@@ -63,7 +63,7 @@ class Schedule:
         self._jobs[uid] = _Job(interval, now + min(max(interval - ago, self._base), latest))
 
     def reset(self, uid: str, now: float) -> None:
-        """The job was changed: begin anew with the shortest interval. One that is due, or soon will be, stays so."""
+        """The job was changed: begin again with the shortest interval. One that is due, or soon will be, stays so."""
         job = self._jobs.get(uid)
         if job is not None:
             job.interval = self._base
