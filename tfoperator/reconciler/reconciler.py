@@ -162,16 +162,14 @@ class Reconciler:
     # The comparison.
 
     def reconcile(self) -> int:
-        """Compare the jobs that are due; returns how many. Makes no API call before something is due. Raises KubeError.
-
-        When only the set of jobs is, that costs one list of them.
-        """
+        """Compare the jobs that are due; returns how many. Makes no API call before something is due. Raises KubeError."""
         started = self._clock.monotonic()
         with self._lock:
             # Those that would be due before the next look come along: they cost nothing now, and a look then.
             due = set(self._schedule.due(started, slack=self._base / 2))
         if not due:
             return 0
+        # When only the set of jobs is, that costs one list of them.
         owned = self._caches_to_compare() if due != {_JOBS} or _JOBS in self._suspicions else {}
         look = self._looker.look(self._informers.jobs, owned)
         if look is None:
