@@ -15,6 +15,7 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import UNDECODABLE, KubeError, MalformedResponse
+from tfoperator.kube.http.answer import Response
 from tfoperator.kube.http.multiplexer import Multiplexer
 from tfoperator.kube.http.requests import (
     describe,
@@ -27,7 +28,7 @@ from tfoperator.kube.http.requests import (
     watch_query,
 )
 from tfoperator.kube.http.session import Call, Session
-from tfoperator.kube.http.transport import MAX_RESPONSE_BYTES, Response, Transport
+from tfoperator.kube.http.transport import MAX_RESPONSE_BYTES, Transport
 from tfoperator.kube.identity import decode_identity
 from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.log_stream import LogStream

@@ -114,6 +114,19 @@ def silent(exchange: Exchange) -> None:
     exchange.hang_up()
 
 
+def drips(answer: bytes) -> Handler:
+    """These bytes, and then the last of them again and again until the client leaves, at no time silent for long."""
+
+    def handler(exchange: Exchange) -> None:
+        with contextlib.suppress(OSError):
+            exchange.send(answer)
+            while not exchange.server.stopping.wait(0.02):
+                exchange.send(answer[-1:])
+        exchange.hang_up()
+
+    return handler
+
+
 def lists_and_watches(body: Any = None, *, watch: Handler = chunks()) -> Handler:  # noqa: B008 - it has no state
     """An answer with this body, by default an empty list, unless a watch is asked for."""
 

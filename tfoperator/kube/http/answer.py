@@ -1,213 +1,170 @@
-"""The answer to an HTTP/1.1 request, read from a socket in as few pieces as it comes in.
+"""The answer to an HTTP/1.1 request, read from a socket in as few pieces as it comes in, and taken apart by llhttp.
 
-`http.client` reads line by line through three layers of buffers and gives the header block to the parser for e-mail,
-which is a third of the CPU that a small POST costs. Here an answer is, nearly always, one `recv` and one split. What is
-understood is what API servers and proxies send: a length, chunks, or all until the connection ends. What is wrong
-raises what `http.client` raises, so that `wire` translates one set of errors.
+llhttp is strict: a length beside chunks, two lengths, a bare line feed, a NUL, a space before a colon and a value that
+goes on in the next line are errors. What may be held, and how long it may take, is bounded here.
 """
 
 from __future__ import annotations
 
-import http.client
-from collections.abc import Mapping
+import math
+from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
+from httptools import HttpParserError, HttpResponseParser
+
+from tfoperator.base.clock import Clock
 from tfoperator.kube.errors import AnswerTooLarge
-from tfoperator.kube.http.head import Head
 
 MAX_HEAD_BYTES = 1 << 17
-"""Of the headers of an answer with all interim answers before it, and of the trailer."""
+"""Of what comes without a byte of the body: the head with all interim answers before it, sizes of chunks, a trailer."""
 _READ_SIZE = 1 << 16
-_MAX_CHUNK_LINE = 4096
-_BEGINNING = b"HTTP/"
-_TOO_LONG = "a chunk is longer than it says"
-_HEX = frozenset(b"0123456789abcdefABCDEF")
+_VERSIONS = ("1.1", "1.0")
+_FRAMING = ("content-length", "transfer-encoding")  # a body without them goes on until the connection ends
+
+Fields = Sequence[tuple[bytes, bytes]]
+"""Names and values of headers, as they came."""
 
 
 class Source(Protocol):
     """Where the bytes of an answer come from: a socket, mostly."""
 
     def recv(self, size: int, /) -> bytes:
-        """The next bytes, at most `size` of them; b"" at the end."""
+        """Return the next bytes, at most `size` of them; b"" at the end."""
         ...
 
 
-class Chunks:
-    """Takes the chunks of a body apart. Pure: bytes in, bytes out, wherever the network has cut them."""
+def header_of(fields: Fields, name: str) -> str:
+    """Return the value of a header, its name given in lower case; several are joined, and without one it is empty."""
+    wanted = name.encode()
+    return b", ".join([value.strip() for field, value in fields if field.lower() == wanted]).decode("latin-1")
 
-    def __init__(self) -> None:
-        self.ended = False
-        self._buffer = b""
-        self._left = 0  # bytes of the current chunk, with its line end, that are still to come
-        self._in_trailer = False
-        self._trailer = 0  # bytes
 
-    @property
-    def surplus(self) -> bool:
-        """Whether something came after the end."""
-        return self.ended and bool(self._buffer)
+class Response(msgspec.Struct, frozen=True):
+    """A complete answer."""
 
-    def feed(self, data: bytes) -> bytes:
-        """What `data` adds to the body. Raises HTTPException or ValueError if it is nonsense."""
-        buffer = self._buffer + data if self._buffer else data
-        size = len(buffer)
-        parts: list[bytes] = []
-        at = 0
-        while at < size and not self.ended:
-            if not self._left:
-                line_end = buffer.find(b"\r\n", at)
-                if line_end < 0:
-                    if size - at > _MAX_CHUNK_LINE:
-                        raise http.client.LineTooLong("chunk size")
-                    break
-                self._read_line(buffer[at:line_end])
-                at = line_end + 2
-                continue
-            end = at + self._left
-            payload = buffer[at : end - 2] if self._left > 2 else b""
-            if payload:
-                parts.append(payload)
-            if end > size:  # the rest of it comes later
-                if end - 2 < size and buffer[size - 1 :] != b"\r":
-                    raise http.client.HTTPException(_TOO_LONG)
-                self._left, at = end - size, size
-                break
-            if not buffer.endswith(b"\r\n"[-self._left :], at, end):  # its first byte may have come before
-                raise http.client.HTTPException(_TOO_LONG)
-            self._left, at = 0, end
-        self._buffer = buffer[at:]
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+    status: int
+    fields: Fields
+    body: bytes
 
-    def _read_line(self, line: bytes) -> None:
-        if self._in_trailer:
-            self.ended = not line
-            self._trailer += len(line)
-            if self._trailer > MAX_HEAD_BYTES:
-                raise http.client.LineTooLong("trailer")
-            return
-        plain = _HEX.issuperset(line)  # most say nothing but the size
-        size = line if plain else line.partition(b";")[0].strip()
-        if not size or len(size) > 16 or not (plain or _HEX.issuperset(size)):
-            raise ValueError(f"{size[:20]!r} is no size of a chunk")
-        length = int(size, 16)
-        self._in_trailer = length == 0
-        self._left = length + 2 if length else 0
+    def header(self, name: str) -> str:
+        """Return the value of a header as `header_of` does."""
+        return header_of(self.fields, name)
 
 
 class Answer:
     """One answer; `begin()` reads up to the end of its headers. Not thread-safe; does not own the socket.
 
-    Everything that reads raises OSError, `http.client.HTTPException` and ValueError as the connection and the server
-    give cause: RemoteDisconnected if it ends before the first byte, IncompleteRead if later.
+    Everything that reads raises what the source raises, ConnectionResetError if it ends before the first byte, EOFError
+    if it ends later but too early, HttpParserError for what is no proper HTTP, and TimeoutError if the answer has not
+    ended at `late_at`, on the clock: that is noticed when something comes.
 
     The source may raise something else when it has nothing now (BlockingIOError): then the same method is to be called
     again, and goes on where it was.
     """
 
-    status = 0
-    will_close = False
-    """Whether the connection can't be used for another request."""
-
-    def __init__(self, sock: Source) -> None:
-        self.headers: Mapping[str, str] = {}  # names in lower case
-        self._framing: Mapping[str, str] = {}  # of them, those that say where the body ends
-        self._sock = sock
-        self._buffer = b""
-        self._left: int | None = None  # bytes of the body to come; None: until the connection ends, or chunks
-        self._chunks: Chunks | None = None
-        self._head_bytes = 0
-        self._parts: list[bytes] = []  # of the body, in `read_all`
-        self._size = 0
+    def __init__(self, source: Source, clock: Clock | None = None, late_at: float = math.inf) -> None:
+        self.status = 0
+        self.fields: list[tuple[bytes, bytes]] = []
+        self.late_at = late_at
+        self.received = False
+        """Whether a byte has come."""
+        self.will_close = False
+        """Whether the connection can't be used for another request."""
+        self._source = source
+        self._clock = clock
+        self._parts: list[bytes] = []  # of the body, that have not been returned
+        self._size = 0  # of the body so far
+        self._without_body = 0  # bytes
+        self._ended = False
+        self._failure: Exception | None = None  # raised when what came before it has been returned
+        self._parser = HttpResponseParser(self)  # it refers to this object, so it is dropped at the end
 
     def begin(self) -> None:
         """Read status and headers; interim answers (1xx) are skipped."""
         while self.status < 200:
-            self._read_head()
-        headers = self._framing
-        if self.status in (204, 304):
-            self._left = 0
-        elif headers.get("transfer-encoding", "").lower() == "chunked":
-            self._chunks = Chunks()
-        elif (length := headers.get("content-length")) is not None:
-            if not (length.isascii() and length.isdigit()):
-                raise ValueError(f"{length[:20]!r} is no length")
-            self._left = int(length)
-        if self._chunks is None and self._left is None:
-            self.will_close = True
+            self._receive()
 
     def read(self) -> bytes:
-        """The next bytes of the body, waiting for some; b"" at its end."""
-        if self._chunks is not None:
-            return self._read_chunks(self._chunks)
-        data = self._buffer or (b"" if self._left == 0 else self._sock.recv(_READ_SIZE))
-        self._buffer = b""
-        if self._left is None:
-            return data
-        if not data and self._left:
-            raise http.client.IncompleteRead(b"", self._left)
-        if len(data) > self._left:
-            # Nobody asked for more: whatever it is, the next answer would begin with it.
-            self.will_close = True
-            data = data[: self._left]
-        self._left -= len(data)
-        return data
+        """Return the next bytes of the body, waiting for some; b"" at its end."""
+        while not self._parts and not self._ended:
+            self._receive()
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
 
     def read_all(self, limit: int) -> bytes:
-        """The whole body. Raises AnswerTooLarge if it is longer than `limit` bytes."""
-        if self._left is not None and self._left > limit:
-            raise _too_large(limit)
-        while self._size <= limit and (data := self.read()):
-            if self._left == 0 and not self._parts:
-                return data
-            self._parts.append(data)
-            self._size += len(data)
-        if self._size > limit:
-            raise _too_large(limit)
+        """Return the whole body. Raises AnswerTooLarge if it is longer than `limit` bytes."""
+        while not self._ended and max(self._size, int(header_of(self.fields, "content-length") or 0)) <= limit:
+            self._receive()
+        if not self._ended or self._size > limit:
+            raise AnswerTooLarge(f"the answer is larger than {limit} bytes, which is the limit")
         return b"".join(self._parts)
 
-    def _read_chunks(self, chunks: Chunks) -> bytes:
-        while not chunks.ended:
-            data = self._buffer or self._sock.recv(_READ_SIZE)
-            self._buffer = b""
-            if not data:
-                raise http.client.IncompleteRead(b"")
-            body = chunks.feed(data)
-            if body:
-                return body
-        self.will_close = self.will_close or chunks.surplus
-        return b""
+    def _receive(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self.received and self._clock is not None and self._clock.monotonic() > self.late_at:
+            raise TimeoutError("the answer takes too long")
+        data = self._source.recv(_READ_SIZE)
+        if data:
+            self._take(data)
+        elif not self.received:
+            raise ConnectionResetError("the connection ended without an answer")
+        else:
+            self._ended = self.status >= 200 and not any(header_of(self.fields, name) for name in _FRAMING)
+            if not self._ended:
+                raise EOFError("the connection ended in the middle of an answer")
 
-    def _read_head(self) -> None:
-        looked_at = 0  # so much of the buffer has no end in it
-        while (end := self._buffer.find(b"\r\n\r\n", looked_at)) < 0:
-            looked_at = max(self._receive() - 3, 0)
-        head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
-        self._head_bytes += end
-        if self._head_bytes > MAX_HEAD_BYTES:
-            raise http.client.LineTooLong("headers")
-        self._parse_head(head.decode("latin-1"))
+    def _take(self, data: bytes) -> None:
+        size = self._size
+        try:
+            if not self.received and data[:1] != b"H":
+                raise HttpParserError("it begins otherwise")  # llhttp takes an empty line, and RTSP
+            self.received = True
+            self._parser.feed_data(data)
+            self._without_body = self._without_body + len(data) if self._size == size else 0
+            if self._without_body > MAX_HEAD_BYTES:
+                raise HttpParserError(f"more than {MAX_HEAD_BYTES} bytes of headers or chunk sizes")
+        except HttpParserError as error:
+            self.will_close = True
+            if not self._ended:
+                self._failure = error
+        if self._ended or self._failure is not None:
+            del self._parser
 
-    def _receive(self) -> int:
-        """More of a head; returns how much of it was there before."""
-        before = len(self._buffer)
-        if self._head_bytes + before > MAX_HEAD_BYTES:
-            raise http.client.LineTooLong("header")
-        data = self._sock.recv(_READ_SIZE)
-        if not data:
-            if before:
-                raise http.client.IncompleteRead(self._buffer)
-            raise http.client.RemoteDisconnected("the connection ended without an answer")
-        self._buffer += data
-        if not self._buffer.startswith(_BEGINNING[: len(self._buffer)]):
-            raise http.client.BadStatusLine(repr(self._buffer[:40]))
-        return before
+    # What the parser calls; an error is raised again by `feed_data`, as the context of its own.
 
-    def _parse_head(self, text: str) -> None:
-        head = Head(text)
-        self.status, self.headers, self._framing = head.status, head.headers, head.framing
-        connection = head.framing.get("connection", "").lower()
-        self.will_close = "close" in connection or (head.is_old and "keep-alive" not in connection)
+    def on_message_begin(self) -> None:
+        """Stop where something follows the end: it was not asked for, so the connection is not used again."""
+        if self._ended:
+            raise HttpParserError("bytes after the answer")
 
+    def on_status(self, reason: bytes) -> None:
+        """Refuse the one character of a head that llhttp lets pass in this place."""
+        if b"\0" in reason:
+            raise HttpParserError("NUL in the status line")
 
-def _too_large(limit: int) -> AnswerTooLarge:
-    return AnswerTooLarge(f"the answer is larger than {limit} bytes, which is the limit")
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep what is no trailer."""
+        if self.status < 200:
+            self.fields.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Take the status."""
+        status = self._parser.get_status_code()
+        if status < 100 or status == 101 or self._parser.get_http_version() not in _VERSIONS:
+            raise HttpParserError("a status or version that was not asked for")
+        self.status = status
+        self.will_close = not self._parser.should_keep_alive()
+
+    def on_body(self, data: bytes) -> None:
+        """Take a piece of the body."""
+        self._parts.append(data)
+        self._size += len(data)
+
+    def on_message_complete(self) -> None:
+        """End the answer, or an interim one."""
+        if self.status < 200:
+            self.fields.clear()
+        else:
+            self._ended = True

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Sequence
 
 from tfoperator.kube.errors import KubeError
+from tfoperator.kube.http.answer import Response
 from tfoperator.kube.http.session import Call
-from tfoperator.kube.http.transport import Response
 
 Result = Response | KubeError
 """What became of a call; the Response is a 2xx."""

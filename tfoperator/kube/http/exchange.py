@@ -8,7 +8,11 @@ import ssl
 import time
 
 from tfoperator.kube.http.answer import Answer
+from tfoperator.kube.http.pool import Connection
 from tfoperator.kube.http.wire import set_timeout
+
+TIMEOUTS_IN_ALL = 5
+"""A request may take so many times the seconds for which its server may be silent; a watch, once begun, is free."""
 
 _MAX_BYTES = 4 << 20
 """Of an answer's body: all of it is kept."""
@@ -28,7 +32,6 @@ class _Source:
         self._sock = sock
         self._left = 0
         self.reads = 0  # that have succeeded
-        self.has_received = False
 
     def allow(self, reads: int) -> None:
         """From now on so many times."""
@@ -41,24 +44,20 @@ class _Source:
         data = self._sock.recv(size)
         self._left -= 1
         self.reads += 1
-        self.has_received = self.has_received or bool(data)
         return data
 
 
 class Exchange:
     """Not thread-safe. `advance()` as soon as it is made, and then whenever the connection is ready."""
 
-    def __init__(
-        self, sock: socket.socket, message: bytes, context: ssl.SSLContext | None, timeout: float, limit: int
-    ) -> None:
+    def __init__(self, connection: Connection, message: bytes, timeout: float, limit: int) -> None:
         """`timeout` is in seconds without a byte, `limit` in bytes of a body."""
-        self.sock = sock
-        self.context = context
+        self.connection = connection
         self.unsent = message
         """What of the request has not been given to the connection yet."""
         self.authorization = ""
         """What credentials it was sent with, for whoever knows of credentials."""
-        self._source = _Source(sock)
+        self._source = _Source(connection.sock)
         self.answer = Answer(self._source)
         """What has come of it so far."""
         self.body = b""
@@ -71,16 +70,13 @@ class Exchange:
         nothing: an answer that comes before the whole request is sent is not looked at."""
         self.has_more = False
         """Whether to call `advance()` again without waiting: TLS may have taken more than was read."""
-        self.late_at = time.monotonic() + timeout
-        """On the monotonic clock: when it has been silent for too long."""
-        self.number = sock.fileno()
+        began = time.monotonic()
+        self.late_at = began + timeout
+        """On the monotonic clock: when it has been silent for too long, or has taken too long in all."""
+        self._end_by = began + TIMEOUTS_IN_ALL * timeout
+        self.number = connection.sock.fileno()
         """Of the connection, for whoever polls."""
-        set_timeout(sock, 0.0)
-
-    @property
-    def has_received(self) -> bool:
-        """Whether a byte of the answer has come."""
-        return self._source.has_received
+        set_timeout(connection.sock, 0.0)
 
     def advance(self) -> bool:
         """Send what can be sent, or else read some of what has come; whether the answer is complete.
@@ -116,10 +112,10 @@ class Exchange:
             self.body = self.answer.read_all(self._limit)
         finally:
             if self._source.reads > reads:
-                self.late_at = time.monotonic() + self._timeout
+                self.late_at = min(time.monotonic() + self._timeout, self._end_by)
 
     def _send(self) -> None:
         while self.unsent:
             # TLS takes 16 kB at a time. When it has no room it wants the same bytes again, which these are.
-            sent = self.sock.send(self.unsent)
+            sent = self.connection.sock.send(self.unsent)
             self.unsent = self.unsent[sent:]

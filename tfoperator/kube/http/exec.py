@@ -6,6 +6,7 @@ input is closed from the beginning, and its output is bounded in bytes and in ti
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -13,7 +14,9 @@ import msgspec
 import websocket
 
 from tfoperator.kube.errors import UNDECODABLE, StatusDetails, TransportError
-from tfoperator.kube.http.transport import Headers, Response, Transport
+from tfoperator.kube.http.answer import Response
+from tfoperator.kube.http.transport import Headers, Transport
+from tfoperator.kube.http.wire import shut_down
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _OUTPUT, _ERRORS, _END = 1, 2, 3
@@ -56,6 +59,9 @@ def execute(
     """
     end = time.monotonic() + timeout
     sock = transport.open_socket(certificate)
+    # The library reads a head and a message for as long as something comes in time.
+    watchdog = threading.Timer(timeout, shut_down, (sock,))
+    watchdog.start()
     channel = websocket.WebSocket()
     try:
         channel.connect(  # type: ignore[no-untyped-call]  # the library has types for most, not for this
@@ -69,11 +75,13 @@ def execute(
         )
         return _read(channel, end, max_bytes)
     except websocket.WebSocketBadStatusException as error:
-        names = {name.lower(): value for name, value in (error.resp_headers or {}).items()}
-        return Response(error.status_code, names, error.resp_body or b"")
+        fields = [(name.encode(), str(value).encode()) for name, value in (error.resp_headers or {}).items()]
+        return Response(error.status_code, fields, error.resp_body or b"")
     except (websocket.WebSocketException, OSError) as error:
         raise TransportError(f"the command's connection broke: {error}") from error
     finally:
+        watchdog.cancel()
+        watchdog.join()
         transport.close_socket(sock)
 
 
@@ -86,7 +94,9 @@ def _read(channel: websocket.WebSocket, end: float, max_bytes: int) -> Executed:
         except websocket.WebSocketTimeoutException:
             continue
         except websocket.WebSocketConnectionClosedException:
-            break
+            if time.monotonic() < end:
+                break
+            continue
         data = message.encode() if isinstance(message, str) else bytes(message)
         if not data and not channel.connected:
             break

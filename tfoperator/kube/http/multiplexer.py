@@ -23,11 +23,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tfoperator.kube.errors import ApiError, ClientClosed, KubeError, TransportError
+from tfoperator.kube.http.answer import Response
 from tfoperator.kube.http.chains import Batch, Chain, Result
 from tfoperator.kube.http.exchange import Exchange
 from tfoperator.kube.http.gathering import Gathering
 from tfoperator.kube.http.session import Call, Session
-from tfoperator.kube.http.transport import Response
 
 logger = logging.getLogger(__name__)
 

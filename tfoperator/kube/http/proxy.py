@@ -6,7 +6,6 @@ works for kubectl, with its networks in CIDR form, works here.
 
 from __future__ import annotations
 
-import http.client
 import ipaddress
 import os
 import socket
@@ -16,8 +15,10 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from tfoperator.base.clock import Clock
 from tfoperator.kube.config.cluster import is_loopback
 from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.http.answer import Answer
 
 
 class Proxy(msgspec.Struct, frozen=True):
@@ -33,17 +34,18 @@ class Proxy(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         return f"Proxy({self.host}:{self.port})"
 
-    def connect(self, host: str, port: int, timeout: float) -> socket.socket:
-        """A connection to `host` through the proxy, with TCP_NODELAY. Raises OSError or HTTPException."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
-        # Only newer Pythons add the brackets that an IPv6 address needs here; they don't mind given ones.
-        connection.set_tunnel(f"[{host}]" if ":" in host else host, port, dict(self.headers))
-        try:
-            connection.connect()
-        except BaseException:
-            connection.close()
-            raise
-        return connection.sock
+    def open_tunnel(self, sock: socket.socket, host: str, port: int, clock: Clock, timeout: float) -> None:
+        """Have a connection to the proxy lead to `host`, within about `timeout` seconds.
+
+        Raises OSError, EOFError and HttpParserError.
+        """
+        server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        lines = [f"CONNECT {server} HTTP/1.1", f"Host: {server}", *map(": ".join, self.headers), "", ""]
+        sock.sendall("\r\n".join(lines).encode("ascii"))
+        answer = Answer(sock, clock, clock.monotonic() + timeout)
+        answer.begin()
+        if not 200 <= answer.status < 300:
+            raise OSError(f"the proxy answers {answer.status}")
 
 
 def choose_proxy(

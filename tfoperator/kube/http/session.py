@@ -27,9 +27,10 @@ from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.tls import ClientCertificate
 from tfoperator.kube.errors import UNDECODABLE, ApiError, ClientClosed, Status, TransportError, error_from_status
+from tfoperator.kube.http.answer import Response
 from tfoperator.kube.http.exchange import Exchange
 from tfoperator.kube.http.stream import ByteStream
-from tfoperator.kube.http.transport import HEADER_SETS, Headers, Response, Transport
+from tfoperator.kube.http.transport import HEADER_SETS, Headers, Transport
 from tfoperator.kube.observer import RequestObserver
 
 if TYPE_CHECKING:
@@ -295,7 +296,7 @@ class Session:
         if 200 <= stream.status < 300:
             return stream
         with stream:
-            return Response(stream.status, stream.headers, stream.read_all(10.0, _MAX_ERROR_BYTES))
+            return Response(stream.status, stream.fields, stream.read_all(10.0, _MAX_ERROR_BYTES))
 
     def _tell_retry(self, state: RetryCallState) -> None:
         call, error = state.args[0], _failure(state)
@@ -329,15 +330,15 @@ def _error(call: Call, answer: Response) -> ApiError:
     except UNDECODABLE:
         # Not from the API server: a proxy's page, or plain text. Its first line, if it is for reading.
         text = ""
-        if answer.headers.get("content-type", "").lower().startswith("text/plain"):
+        if answer.header("content-type").lower().startswith("text/plain"):
             text = answer.body[:300].decode("utf-8", "replace").strip().partition("\n")[0]
         status = Status(message=text)
     message = status.message or f"{answer.status} {http.client.responses.get(answer.status, '')}".strip()
     status = msgspec.structs.replace(status, code=answer.status, message=message)
-    return error_from_status(status, call.what, _seconds(answer.headers.get("retry-after")))
+    return error_from_status(status, call.what, _seconds(answer.header("retry-after")))
 
 
-def _seconds(value: str | None) -> float | None:
+def _seconds(value: str) -> float | None:
     """The header as API servers write it, in seconds; a date, which they never write, is ignored."""
     try:
         seconds = float(value) if value else -1.0

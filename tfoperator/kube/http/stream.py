@@ -15,11 +15,11 @@ _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 class ByteStream:
     """The bytes of one answer. Read it in one thread, `close()` it from any; also a context manager."""
 
-    def __init__(self, sock: socket.socket, response: Answer, host: str) -> None:
-        self.status = response.status
-        self.headers = response.headers
+    def __init__(self, sock: socket.socket, answer: Answer, host: str) -> None:
+        self.status = answer.status
+        self.fields = answer.fields
         self._sock = sock
-        self._response = response
+        self._answer = answer
         self._host = host
         self._lock = threading.Lock()  # guards _reading and _closed, which decide who closes the socket
         self._reading = False
@@ -69,13 +69,13 @@ class ByteStream:
     def _read(self, gather: int) -> bytes:
         if self._failure is not None:
             raise self._failure
-        data = self._response.read()
+        data = self._answer.read()
         if not data or len(data) >= gather:
             return data
         parts, size = [data], len(data)
         self._sock.settimeout(0)
         try:
-            while size < gather and (data := self._response.read()):
+            while size < gather and (data := self._answer.read()):
                 parts.append(data)
                 size += len(data)
         except _NOTHING_THERE:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import http.client
 import os
 import select
 import socket
 import ssl
 
+from httptools import HttpParserError
+
 from tfoperator.kube.errors import ConnectionRefused, DeadlineExceeded, MalformedResponse, TransportError
 
-BROKEN = (OSError, http.client.HTTPException, ValueError)
-"""What talking on a connection can raise; ValueError comes from `answer` when the framing is nonsense."""
+BROKEN = (OSError, EOFError, HttpParserError, ValueError)
+"""What talking on a connection can raise; ValueError is that of a name that can't be one of a host."""
 
 # A dead peer is noticed within a minute.
 _KEEPALIVE_IDLE, _KEEPALIVE_INTERVAL, _KEEPALIVE_PROBES = 30, 10, 3
@@ -23,10 +24,10 @@ def read_error(error: Exception, host: str) -> TransportError:
     """The error for what happened while an answer was read."""
     if isinstance(error, TimeoutError):
         return DeadlineExceeded(f"no answer from {host} in time")
-    if isinstance(error, http.client.IncompleteRead | ConnectionError | ssl.SSLEOFError):
+    if isinstance(error, EOFError | ConnectionError | ssl.SSLEOFError):
         return TransportError(f"{host} closed the connection in the middle of an answer")
-    if isinstance(error, http.client.HTTPException | ValueError) and not isinstance(error, OSError):
-        return MalformedResponse(f"{host} does not answer in proper HTTP/1.1 ({type(error).__name__})")
+    if isinstance(error, HttpParserError):  # what a callback has raised is the context of the parser's own
+        return MalformedResponse(f"{host} does not answer in proper HTTP/1.1: {error.__context__ or error}")
     return TransportError(f"the connection to {host} failed: {error}")
 
 

@@ -27,9 +27,9 @@ def warm(creator: HttpCreator, connections: int = 4) -> None:
     """Have so many connections made, which are idle from now on."""
     creator.create_chains([chain(f"warm-{number}") for number in range(connections)])
     # The first may have been answered before the last was sent, and then they had a connection together.
-    transport = creator._multiplexer._session._transport
-    while len(transport._idle) < connections:
-        transport._keep(transport._connect(None), None)
+    pool = creator._multiplexer._session._transport._pool
+    while len(pool._idle) < connections:
+        pool.keep(pool.connect(None))
 
 
 def after_warming(then: Callable[[Exchange], None]) -> Callable[[Exchange], None]:

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 import pytest
 from aiohttp import WSMsgType, web
 
+from tests.support.threads import no_threads_left
+from tests.unit.kube.conftest import MakeClient, Serve
+from tests.unit.kube.server import drips
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig, StaticCredentials
 from tfoperator.kube.errors import ForbiddenError, TransportError
@@ -117,6 +120,15 @@ def test_a_command_that_does_not_end_is_given_up() -> None:
         pytest.raises(TransportError, match=r"run a command in pods.*did not end in time"),
     ):
         client.pod_exec("ns", "p", "tensorflow", ("echo", "a b&c"), timeout=0.5)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"HTTP/1.1 101 Switching", b"HTTP/1.1 403 Forbidden\r\nContent-Length: 90000\r\n\r\n"]
+)
+def test_a_server_that_never_comes_to_an_end_is_given_up(serve: Serve, client_for: MakeClient, sent: bytes) -> None:
+    client = client_for(serve(drips(sent)).url)
+    with no_threads_left(), pytest.raises(TransportError, match="run a command in pods"):
+        client.pod_exec("ns", "p", "tensorflow", ("echo",), timeout=0.5)
 
 
 def test_who_may_not_is_told_by_the_servers_own_words() -> None:

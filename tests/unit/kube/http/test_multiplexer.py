@@ -13,7 +13,7 @@ from tests.support.threads import InThread
 from tests.unit.kube.conftest import Certificates, MakeClient, Serve
 from tests.unit.kube.http.creations import after_warming, chain, created, name_of, warm
 from tests.unit.kube.http.test_session import Recorder
-from tests.unit.kube.server import Exchange, silent
+from tests.unit.kube.server import Exchange, Handler, drips, silent
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
 from tfoperator.kube.errors import (
     AlreadyExistsError,
@@ -28,8 +28,8 @@ from tfoperator.kube.errors import (
     TransportError,
     UnauthorizedError,
 )
+from tfoperator.kube.http.pool import MAX_IDLE_CONNECTIONS
 from tfoperator.kube.http.session import Call
-from tfoperator.kube.http.transport import MAX_IDLE_CONNECTIONS
 from tfoperator.kube.http.wire import readable
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import PODS, SERVICES
@@ -234,8 +234,11 @@ def test_an_answer_that_breaks_off_or_makes_no_sense_is_an_error(
     assert creator.create_chains([chain("warm-again")]) == [[None]]
 
 
-def test_a_server_that_says_nothing_is_given_up(serve: Serve, client_for: MakeClient, creator_of) -> None:
-    server = serve(after_warming(silent))
+@pytest.mark.parametrize("never_ends", [silent, drips(b"HTTP/1.1 201 Created\r\nX: ")], ids=["silent", "dripping"])
+def test_a_server_that_never_comes_to_an_end_is_given_up(
+    serve: Serve, client_for: MakeClient, creator_of, never_ends: Handler
+) -> None:
+    server = serve(after_warming(never_ends))
     client = client_for(server.url, request_timeout=0.3)
     creator = creator_of(client)
     warm(creator)
@@ -374,7 +377,7 @@ def test_a_request_that_cannot_be_written_takes_no_connection(serve: Serve, clie
     warm(creator)
     ((error,),) = creator._multiplexer.run([[Call("POST", "/api/v1/näh", "create it", b"{}")]])
     assert isinstance(error, TransportError)
-    assert not client._session._transport._busy
+    assert not client._session._transport._pool._busy
 
 
 def test_an_idle_connection_that_has_ended_costs_nothing(serve: Serve, client_for: MakeClient, creator_of) -> None:
@@ -386,8 +389,8 @@ def test_an_idle_connection_that_has_ended_costs_nothing(serve: Serve, client_fo
     server = serve(handler)
     client = client_for(server.url)
     client.create(PODS, "ns", {"metadata": {"name": "first"}}, decode_nothing)
-    [idle] = client._session._transport._idle
-    eventually(lambda: readable(idle.sock), what="the end of the connection has come")
+    [idle] = client._session._transport._pool._idle
+    eventually(lambda: readable(idle.connection.sock), what="the end of the connection has come")
     assert creator_of(client).create_chains([chain("a")]) == [[None]]
     assert [name_of(one) for one in server.requests] == ["first", "a"]
 

@@ -14,7 +14,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread, run_at_once
 from tests.unit.kube.conftest import Certificates, Serve
-from tests.unit.kube.server import Exchange, chunks, silent, stalls
+from tests.unit.kube.server import Exchange, chunks, drips, silent, stalls
 from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
 from tfoperator.kube.errors import (
     AnswerTooLarge,
@@ -24,7 +24,8 @@ from tfoperator.kube.errors import (
     MalformedResponse,
     TransportError,
 )
-from tfoperator.kube.http.transport import MAX_IDLE_SECONDS, Transport
+from tfoperator.kube.http.pool import MAX_IDLE_SECONDS
+from tfoperator.kube.http.transport import Transport
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_a_header_can_not_smuggle_another_one(serve: Serve, connect, bad: str) -
 def test_connections_carry_no_delay_and_keepalive(serve: Serve, connect) -> None:
     transport = connect(serve(ok).url)
     transport.request("GET", "/")
-    sock = transport._idle[0].sock
+    sock = transport._pool._idle[0].connection.sock
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
@@ -96,7 +97,7 @@ def test_an_idle_connection_that_the_server_closed_is_not_used(serve: Serve, con
     transport = connect(server.url)
     transport.request("POST", "/first")
     assert closed.wait(60)
-    sock = transport._idle[0].sock
+    sock = transport._pool._idle[0].connection.sock
     sock.setblocking(True)
     assert sock.recv(1, socket.MSG_PEEK) == b""  # the end has arrived
     sock.settimeout(60)
@@ -153,9 +154,9 @@ def test_a_write_that_could_not_be_sent_is_sent_on_a_new_connection(serve: Serve
     transport = connect(server.url)
     transport.request("GET", "/1")
     # As if the server's reset arrived between the look at the idle connection and the sending.
-    sock = transport._idle[0].sock
+    sock = transport._pool._idle[0].connection.sock
     sock.shutdown(socket.SHUT_RDWR)
-    monkeypatch.setattr("tfoperator.kube.http.transport.readable", lambda sock: False)
+    monkeypatch.setattr("tfoperator.kube.http.pool.readable", lambda sock: False)
     assert transport.request("POST", "/2", body=b"{}").status == 200
     assert [(r.target, r.connection) for r in server.requests] == [("/1", 1), ("/2", 2)]
 
@@ -183,6 +184,33 @@ def test_a_silent_server_runs_into_the_time_limit(serve: Serve, connect) -> None
     server = serve(silent)
     with pytest.raises(DeadlineExceeded, match="in time"):
         connect(server.url, timeout=0.1).request("GET", "/")
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"HTTP/1.1 200 OK\r\nX: ", HEAD + b"x"], ids=["head", "body"])
+def test_a_server_that_never_comes_to_an_end_runs_into_the_time_limit(serve: Serve, connect, sent: bytes) -> None:
+    with pytest.raises(DeadlineExceeded, match="in time"):
+        connect(serve(drips(sent)).url, timeout=0.1).request("GET", "/")
+
+
+@pytest.mark.parametrize(
+    "sent", [b"HTTP/1.1 200 OK\r\nX: ", HEAD.replace(b"200", b"403") + b"x"], ids=["head", "error"]
+)
+def test_so_does_a_stream_that_has_not_begun(serve: Serve, connect, sent: bytes) -> None:
+    transport = connect(serve(drips(sent)).url, timeout=0.1)
+    with pytest.raises(DeadlineExceeded, match="in time"):
+        transport.open_stream("/").read_all(60.0, 1 << 20)
+
+
+def test_a_stream_that_has_begun_goes_on_for_as_long_as_it_likes(serve: Serve, connect) -> None:
+    clock = FakeClock()
+    stream = connect(serve(drips(HEAD + b"x")).url, timeout=60.0, clock=clock).open_stream("/")
+    for _ in range(3):
+        clock.advance(3600)
+        assert stream.read(60.0).strip(b"x") == b""
+    stream.close()
 
 
 @pytest.mark.parametrize(
@@ -265,9 +293,9 @@ def test_close_does_not_wait_for_a_connection_that_is_being_made(connect, stage:
         scheme = "http" if stage == "connecting" else "https"
         transport = connect(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}")
         asking = InThread(lambda: transport.request("GET", "/"))
-        eventually(lambda: transport._busy, what="a connection is being made")
+        eventually(lambda: transport._pool._busy, what="a connection is being made")
         if stage == "shaking hands":
-            eventually(lambda: any(isinstance(one, ssl.SSLSocket) for one in transport._busy))
+            eventually(lambda: any(isinstance(one, ssl.SSLSocket) for one in transport._pool._busy))
         transport.close()
         with pytest.raises(ClientClosed):
             asking.result()

@@ -1,0 +1,232 @@
+"""The connections to one server: made, kept while they are idle, and all closed at once."""
+
+from __future__ import annotations
+
+import copy
+import os
+import socket
+import ssl
+import threading
+import weakref
+from typing import Any, NamedTuple
+
+from tfoperator.base.clock import Clock
+from tfoperator.kube.config.tls import ClientCertificate, TlsContexts
+from tfoperator.kube.errors import ClientClosed
+from tfoperator.kube.http.proxy import Proxy
+from tfoperator.kube.http.stream import ByteStream
+from tfoperator.kube.http.wire import BROKEN, await_connection, connect_error, keep_alive, readable, shut_down
+
+CONNECT_TIMEOUT = 10.0
+MAX_IDLE_SECONDS = 45.0
+"""Load balancers drop idle connections after a minute or more, the embedded server after 75 s: we are earlier."""
+MAX_IDLE_CONNECTIONS = 64
+"""Unless more requests are expected to be under way at a time (`Pool.expect`)."""
+
+_CLOSED = "the client is closed"
+
+
+class Connection(NamedTuple):
+    """A connection, and the context that it was made with."""
+
+    sock: socket.socket
+    context: ssl.SSLContext | None
+
+
+class _Idle(NamedTuple):
+    """A connection that waits to be used again, since when."""
+
+    connection: Connection
+    since: float
+
+
+class Pool:
+    """Connections to one server. Thread-safe; usable after a fork (the child makes its own connections).
+
+    A connection that is not idle is busy until it is given to `keep`, `discard` or `stream`.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        tls: TlsContexts | None,
+        server_name: str,
+        proxy: Proxy | None,
+        timeout: float,
+        clock: Clock,
+    ) -> None:
+        self._address = address
+        self._tls = tls
+        self._server_name = server_name
+        self._proxy = proxy
+        self._timeout = timeout
+        self._clock = clock
+        self._max_idle = MAX_IDLE_CONNECTIONS
+        self._begin()
+
+    def sibling(self) -> Pool:
+        """Another one to the same server, to be closed by itself."""
+        other = copy.copy(self)
+        other._begin()
+        return other
+
+    def _begin(self) -> None:
+        self.closed = False
+        self._reset()
+        _pools.add(self)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()  # guards `closed` and what follows
+        self._idle: list[_Idle] = []  # the last one is used first
+        self._busy: set[socket.socket] = set()
+        self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
+
+    def after_fork(self) -> None:
+        """Forget the parent's connections, in the child. Closing its copies does not disturb the parent."""
+        inherited, streams = [idle.connection.sock for idle in self._idle] + list(self._busy), list(self._streams)
+        self._reset()
+        for sock in inherited:
+            sock.close()
+        for stream in streams:
+            stream.release()
+
+    def expect(self, parallelism: int) -> None:
+        """Keep at least so many connections while they are idle: so many requests will be under way at a time."""
+        self._max_idle = max(self._max_idle, parallelism)
+
+    def take_idle(self, certificate: ClientCertificate | None) -> Connection | None:
+        """Take an idle connection that is still good, if there is one. Raises ClientClosed."""
+        # Who we are is settled when a connection is made, so old ones go, within a second, when it changes.
+        context = self._tls.recent_context(certificate) if self._tls else None
+        stale, found = [], None
+        oldest = self._clock.monotonic() - MAX_IDLE_SECONDS
+        with self._lock:
+            if self.closed:
+                raise ClientClosed(_CLOSED)
+            while self._idle and found is None:
+                connection, since = self._idle.pop()
+                if since >= oldest and connection.context is context and not readable(connection.sock):
+                    found = connection
+                    self._busy.add(found.sock)
+                else:
+                    stale.append(connection.sock)
+        for sock in stale:
+            sock.close()
+        return found
+
+    def keep(self, connection: Connection) -> None:
+        """Take back a connection that can be used again."""
+        with self._lock:
+            self._busy.discard(connection.sock)
+            if not self.closed and len(self._idle) < self._max_idle:
+                self._idle.append(_Idle(connection, self._clock.monotonic()))
+                return
+        connection.sock.close()
+
+    def discard(self, sock: socket.socket) -> None:
+        """Close a connection. Idempotent."""
+        with self._lock:
+            self._busy.discard(sock)
+        sock.close()
+
+    def stream(self, sock: socket.socket, stream: ByteStream) -> None:
+        """Leave a connection to the stream that reads it, which `close()` ends."""
+        with self._lock:
+            self._busy.discard(sock)
+            self._streams.add(stream)
+            closed = self.closed
+        if closed:
+            stream.close()
+
+    def close(self) -> None:
+        """Close every connection; who reads from one wakes. Idempotent."""
+        with self._lock:
+            self.closed = True
+            idle, self._idle = self._idle, []
+            streams = list(self._streams)
+            # Under the lock, so that none of them has been closed and its number used again.
+            for sock in self._busy:
+                shut_down(sock)
+        for one in idle:
+            one.connection.sock.close()
+        for stream in streams:
+            stream.close()
+
+    # Making one.
+
+    def connect(self, certificate: ClientCertificate | None) -> Connection:
+        """Make a connection, busy from its first packet on, so that `close()` need not wait for a silent server.
+
+        Raises TransportError, or ConfigError if a certificate file is unusable.
+        """
+        context = self._tls.context(certificate) if self._tls else None
+        sock = None
+        try:
+            sock = self._dial(self._address if self._proxy is None else (self._proxy.host, self._proxy.port))
+            if self._proxy is not None:
+                self._proxy.open_tunnel(sock, *self._address, self._clock, CONNECT_TIMEOUT)
+            if context is not None:
+                sock = self._shake_hands(sock, context)
+            sock.settimeout(self._timeout)
+            keep_alive(sock)
+        except BROKEN as error:
+            if sock is not None:
+                self.discard(sock)
+            if self.closed:
+                raise ClientClosed(_CLOSED) from error
+            host, port = self._address
+            through = f" through the proxy {self._proxy}" if self._proxy else ""
+            raise connect_error(error, f"{host}:{port}{through}") from error
+        return Connection(sock, context)
+
+    def _dial(self, address: tuple[str, int]) -> socket.socket:
+        failure = OSError("its name has no address")
+        for family, kind, protocol, _, found in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                await_connection(sock, self._begin_to_connect(sock, found), CONNECT_TIMEOUT)
+            except BaseException as error:
+                self.discard(sock)
+                if not isinstance(error, OSError):
+                    raise
+                failure = error
+            else:
+                return sock
+        raise failure
+
+    def _begin_to_connect(self, sock: socket.socket, address: Any) -> int:
+        """Return the number of the error that this begins with, which is that it takes a while."""
+        sock.setblocking(False)
+        with self._lock:
+            if self.closed:
+                raise ClientClosed(_CLOSED)
+            self._busy.add(sock)
+            # Under the lock, since a socket that has sent nothing yet can't be shut down: `close()` would miss it.
+            return sock.connect_ex(address)
+
+    def _shake_hands(self, sock: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
+        tls = context.wrap_socket(sock, server_hostname=self._server_name, do_handshake_on_connect=False)
+        with self._lock:
+            self._busy.discard(sock)  # `tls` takes its place
+            self._busy.add(tls)
+            closed = self.closed
+        try:
+            if closed:
+                raise ClientClosed(_CLOSED)
+            tls.do_handshake()
+        except BaseException:
+            self.discard(tls)
+            raise
+        return tls
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for pool in list(_pools):
+        pool.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
