@@ -22,7 +22,7 @@ from tfoperator.servers.http import Request
 
 MAX_SESSIONS = 64
 """Browsers; where there are more, the oldest has to be handed a new link."""
-KEY_HEADER = "X-Tfoperator-Key"
+KEY_HEADER = "x-tfoperator-key"
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Sessions:
 
     def _cookie(self, request: Request) -> str:
         try:
-            cookies = SimpleCookie(request.headers.get("Cookie", ""))
+            cookies = SimpleCookie(request.headers.get("cookie", ""))
         except CookieError:
             return ""
         found = cookies.get(self._cookie_name)
@@ -88,21 +88,21 @@ def _same(given: str, expected: str) -> bool:
 
 def complaint(request: Request, port: int) -> str:
     """Why a request can't be from our page, whatever it asks for; empty if it may be. Pure."""
-    hosts = request.headers.get_all("Host", [])
+    host = request.headers.get("host", "").lower()  # two of them are none of our names
     own = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-    if len(hosts) != 1 or hosts[0].lower() not in own:
+    if host not in own:
         return f"this server answers to 127.0.0.1:{port} and localhost:{port} only"
-    origin = request.headers.get("Origin")
-    if origin is not None and origin.lower() != f"http://{hosts[0].lower()}":
+    origin = request.headers.get("origin")
+    if origin is not None and origin.lower() != f"http://{host}":
         return "this request comes from another page"
     if request.method != "GET" and origin is None:
         return "this request does not say which page it comes from"
     # "none" is a person who follows a link from outside of a browser, or types the address.
-    if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin") and not _navigates(request):
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _navigates(request):
         return "this request comes from another page"
     return ""
 
 
 def _navigates(request: Request) -> bool:
     """Whether it opens the page itself, as a link on another page does: that shows nothing, and can't be framed."""
-    return request.method == "GET" and request.path == "/" and request.headers.get("Sec-Fetch-Mode") == "navigate"
+    return request.method == "GET" and request.path == "/" and request.headers.get("sec-fetch-mode") == "navigate"

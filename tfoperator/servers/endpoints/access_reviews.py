@@ -86,11 +86,9 @@ _UNAUTHORIZED = Access(HTTPStatus.UNAUTHORIZED)
 _UNAVAILABLE = Access(HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-def bearer_token(headers: list[str]) -> str:
-    """The token of a request by its `Authorization` headers; empty if there is none that could be one."""
-    if len(headers) != 1:
-        return ""
-    scheme, _, token = headers[0].strip().partition(" ")
+def bearer_token(authorization: str) -> str:
+    """Return the token of a request by its `Authorization` header; empty if there is none that could be one."""
+    scheme, _, token = authorization.strip().partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or len(token) > MAX_TOKEN or not _TOKEN.fullmatch(token):
         return ""

@@ -80,7 +80,7 @@ class SecureEndpoint(Endpoint):
         """The page of a path, for those who may read it."""
         if not self.serves(request):
             return await super().respond(request)  # which refuses it: no question to the API server
-        token = bearer_token(list(map(str, request.headers.get_all("Authorization", []))))
+        token = bearer_token(request.headers.get("authorization", ""))
         access = await self._reviews.check(token, path=request.path, verb="get", source=request.source)
         if access.status is HTTPStatus.OK:
             return await super().respond(request)

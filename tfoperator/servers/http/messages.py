@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import email.message
-import http.client
-import io
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 
 import msgspec
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 MAX_HEAD = 16 << 10
 """Bytes of a request's line and headers; Go's clients send some hundreds."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request that has come completely. `path` is without the query, `query` as it came, `source` who has sent it."""
+    """A request that has come completely. `path` is without the query, `query` as it came, `source` who has sent it.
+
+    The names of `headers` are in lower case, and values of one name are joined by a comma. `last`: the client sends no
+    other one on its connection.
+    """
 
     method: str
     path: str
-    headers: email.message.Message
+    headers: Mapping[str, str]
     body: bytes = b""
     query: str = ""
     source: str = ""
+    last: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -54,23 +58,44 @@ class Refusal(Exception):
         self.reason = reason
 
 
+class _Parts:
+    """What the parser finds in a head."""
+
+    def __init__(self) -> None:
+        self.target = b""
+        self.headers: dict[str, str] = {}
+        self.complete = False
+
+    def on_url(self, url: bytes) -> None:
+        self.target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
+        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+
+    def on_headers_complete(self) -> None:
+        self.complete = True
+
+
 def parse_head(head: bytes) -> Request:
-    """The request without its body. Raises Refusal."""
-    line, _, rest = head.partition(b"\r\n")
-    words = line.decode("latin-1").split(" ")
-    if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise Refusal(HTTPStatus.BAD_REQUEST, "malformed", "this is no HTTP/1.1 request")
-    headers = http.client.parse_headers(io.BytesIO(rest))
-    if words[2] == "HTTP/1.0":
-        del headers["Connection"]
-        headers["Connection"] = "close"
-    path, _, query = words[1].partition("?")
-    return Request(words[0], path, headers, query=query)
+    """Return the request without its body. Raises Refusal for what can be understood in two ways."""
+    parts = _Parts()
+    parser = HttpRequestParser(parts)
+    version = head.partition(b"\r\n")[0][-9:]
+    try:
+        with suppress(HttpParserUpgrade):  # another protocol is offered: we go on with this one
+            parser.feed_data(head)
+    except HttpParserError as error:
+        raise _malformed(str(error)) from None
+    if not parts.complete or version not in (b" HTTP/1.1", b" HTTP/1.0"):
+        raise _malformed("no such version")
+    path, _, query = parts.target.decode("latin-1").partition("?")
+    last = version.endswith(b"0") or "close" in parts.headers.get("connection", "").lower()
+    return Request(parser.get_method().decode("latin-1"), path, parts.headers, query=query, last=last)
 
 
-def wants_to_close(request: Request) -> bool:
-    """Whether this is the client's last request on its connection."""
-    return "close" in request.headers.get("Connection", "").lower()
+def _malformed(problem: str) -> Refusal:
+    return Refusal(HTTPStatus.BAD_REQUEST, "malformed", f"this is no HTTP/1.1 request: {problem}")
 
 
 def encode_head(answer: Answer | StreamedAnswer, *, last: bool) -> bytes:

@@ -21,17 +21,8 @@ import msgspec
 from tfoperator.servers.http.accepting import Acceptor
 from tfoperator.servers.http.connections import Connection, Connections
 from tfoperator.servers.http.limits import Limits, listen, source_of
-from tfoperator.servers.http.messages import (
-    MAX_HEAD,
-    Answer,
-    Refusal,
-    Request,
-    StreamedAnswer,
-    encode_head,
-    wants_to_close,
-)
-from tfoperator.servers.http.reading import ENDED, discard, read_request
-from tfoperator.servers.http.streaming import send_stream
+from tfoperator.servers.http.messages import MAX_HEAD, Answer, Refusal, Request, StreamedAnswer, encode_head
+from tfoperator.servers.http.wire import ENDED, discard, read_request, send_stream
 
 logger = logging.getLogger(__name__)
 
@@ -208,6 +199,7 @@ class HttpServer(ABC):
         while not last:
             async with asyncio.timeout(seconds):
                 first = await reader.readexactly(1)
+            is_head = first == b"H"  # of all methods, refused ones included
             try:
                 async with asyncio.timeout(limits.request_seconds):
                     request = await read_request(
@@ -216,7 +208,7 @@ class HttpServer(ABC):
                 connection.busy = True
                 asked = msgspec.structs.replace(request, source=connection.source)
                 answer: Answer | StreamedAnswer = await self.respond(asked)
-                last = self.draining or not limits.idle_seconds or wants_to_close(request)
+                last = self.draining or not limits.idle_seconds or request.last
             except Refusal as refusal:
                 self.refused(refusal.reason)
                 connection.busy = last = refused = True  # what is left of the request is not taken in
@@ -225,9 +217,9 @@ class HttpServer(ABC):
                 connection.received = 0
             if isinstance(answer, StreamedAnswer):
                 connection.streaming = True
-                await send_stream(answer, reader, writer, limits.request_seconds)
+                await send_stream(answer, reader, writer, limits.request_seconds, head_only=is_head)
                 break
-            writer.write(encode_head(answer, last=last) + answer.body)
+            writer.write(encode_head(answer, last=last) + (b"" if is_head else answer.body))
             async with asyncio.timeout(limits.request_seconds):
                 await writer.drain()
             if not last:

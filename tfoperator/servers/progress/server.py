@@ -166,8 +166,7 @@ class ProgressEndpoint(HttpServer):
 
     async def _identify(self, request: Request, namespace: str, name: str) -> PodIdentity:
         """Whose request it is. Raises _Failure unless a pod's token for this very job comes with it."""
-        given = request.headers.get_all("Authorization", [])
-        scheme, _, token = (str(given[0]) if len(given) == 1 else "").partition(" ")
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             message = "a report needs the token of its pod: Authorization: Bearer TOKEN"
             raise _Failure(HTTPStatus.FORBIDDEN, "token", message)

@@ -193,20 +193,20 @@ def test_what_is_remembered_is_bounded(
 
 
 @pytest.mark.parametrize(
-    ("headers", "token"),
+    ("header", "token"),
     [
-        (["Bearer abc.def-_~+/="], "abc.def-_~+/="),
-        (["bearer  abc "], "abc"),
-        ([], ""),
-        (["Bearer "], ""),
-        (["Basic abc"], ""),
-        (["Bearer a b"], ""),
-        (["Bearer a\tb"], ""),
-        (["Bearer é"], ""),
-        (["Bearer a", "Bearer b"], ""),
-        ([f"Bearer {'x' * (12 << 10)}"], "x" * (12 << 10)),
-        ([f"Bearer {'x' * ((12 << 10) + 1)}"], ""),
+        ("Bearer abc.def-_~+/=", "abc.def-_~+/="),
+        ("bearer  abc ", "abc"),
+        ("", ""),
+        ("Bearer ", ""),
+        ("Basic abc", ""),
+        ("Bearer a b", ""),
+        ("Bearer a\tb", ""),
+        ("Bearer é", ""),
+        ("Bearer a, Bearer b", ""),
+        (f"Bearer {'x' * (12 << 10)}", "x" * (12 << 10)),
+        (f"Bearer {'x' * ((12 << 10) + 1)}", ""),
     ],
 )
-def test_what_counts_as_a_token(headers: list[str], token: str) -> None:
-    assert bearer_token(headers) == token
+def test_what_counts_as_a_token(header: str, token: str) -> None:
+    assert bearer_token(header) == token

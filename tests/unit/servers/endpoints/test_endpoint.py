@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.http_mistakes import check_server
 from tests.support.operator_process import ask
 from tests.support.threads import InThread, no_threads_left, run_at_once
 from tfoperator.servers.endpoints.endpoint import LIMITS, Endpoint, _Page
@@ -130,7 +131,8 @@ async def test_a_page_is_made_once_for_all_who_wait() -> None:
     [
         (b"GET /healthz\r\n\r\n", b"400"),
         (b"\x16\x03\x01\r\n\r\n", b"400"),
-        (b"POST /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", b"501"),
+        (b"POST /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", b"413"),
+        (b"POST /healthz HTTP/1.1\r\n\r\n", b"501"),
         (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 40000 + b"\r\n\r\n", b"431"),
         (b"GET /healthz HTTP/1.0\r\n\r\n", b"200"),
     ],
@@ -139,6 +141,10 @@ def test_what_is_no_request_gets_a_clear_answer(endpoint: Endpoint, sent: bytes,
     with connect(endpoint) as one:
         one.sendall(sent)
         assert one.makefile("rb").readline().split()[1] == status
+
+
+def test_no_request_is_understood_in_two_ways(endpoint: Endpoint) -> None:
+    check_server(lambda: connect(endpoint), "/healthz", head=501)
 
 
 def test_a_client_that_trickles_is_cut_off() -> None:

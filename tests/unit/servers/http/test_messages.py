@@ -7,18 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.servers.http import Answer, Refusal
-from tfoperator.servers.http.messages import encode_head, parse_head, wants_to_close
+from tfoperator.servers.http.messages import encode_head, parse_head
 
 
 def test_a_request_is_read() -> None:
-    request = parse_head(b"POST /convert?timeout=30s HTTP/1.1\r\nContent-Length: 2\r\nHost: x\r\n\r\n")
-    assert (request.method, request.path, request.headers["content-length"]) == ("POST", "/convert", "2")
-    assert not wants_to_close(request)
+    request = parse_head(b"POST /convert?a=1?b HTTP/1.1\r\nContent-Length: 2 \r\nX:  a\r\nx: b\r\n\r\n")
+    assert (request.method, request.path, request.query) == ("POST", "/convert", "a=1?b")
+    assert request.headers == {"content-length": "2", "x": "a, b"}
+    assert not request.last
 
 
 @pytest.mark.parametrize("head", [b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\nConnection: Close\r\n\r\n"])
 def test_the_last_request_of_a_connection_is_told(head: bytes) -> None:
-    assert wants_to_close(parse_head(head))
+    assert parse_head(head).last
+
+
+def test_an_offer_of_another_protocol_is_passed_over() -> None:
+    head = b"GET / HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n\r\n"
+    assert parse_head(head).path == "/"
 
 
 @given(st.binary(max_size=300))

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
+from tests.support.http_mistakes import check_server
 from tests.support.threads import no_threads_left, run_at_once
 from tests.unit.servers.progress.samples import Cluster, forged
 from tfoperator.api.names import replica_labels
@@ -228,6 +229,17 @@ def test_what_is_no_report_is_refused_with_a_status(world: World) -> None:
     refused((answer.status, json.loads(answer.read())), 405)
     connection.close()
     assert replica.metrics.reports == 0
+
+
+def test_no_request_is_understood_in_two_ways(world: World) -> None:
+    replica = world.replica()
+    context = ssl.create_default_context(cadata=replica.authorities[-1])
+
+    def connect() -> ssl.SSLSocket:
+        plain = socket.create_connection(("127.0.0.1", replica.server.port), timeout=60)
+        return context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+    check_server(connect, status_path(NAMESPACE, NAME), head=405)
 
 
 def test_clients_that_say_little_keep_nobody_out(world: World) -> None:

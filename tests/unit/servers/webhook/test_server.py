@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.http_mistakes import check_server
 from tests.support.threads import InThread, no_threads_left, run_at_once
 from tests.unit.servers.webhook.test_review import older, review
 from tfoperator.servers.certificates import KeyPair
@@ -125,11 +126,11 @@ def test_reviews_are_answered_over_one_connection(serving: Serving) -> None:
     [
         ("/", b"{}", {}, 404, "path"),
         ("/convert", b"{}", {}, 400, "malformed"),
-        ("/convert", b"", {"Content-Length": "-1"}, 411, "length"),
-        ("/convert", b"", {"Content-Length": "x"}, 411, "length"),
+        ("/convert", b"", {"Content-Length": "-1"}, 400, "malformed"),
+        ("/convert", b"", {"Content-Length": "x"}, 400, "malformed"),
         ("/convert", b"", {"Content-Length": str(MAX_BODY + 1)}, 413, "too_large"),
-        ("/convert", b"", {"Content-Length": "9" * 5000}, 413, "too_large"),
-        ("/convert", b"", {"Content-Length": "2", "Transfer-Encoding": "chunked"}, 411, "length"),
+        ("/convert", b"", {"Content-Length": "9" * 19}, 413, "too_large"),
+        ("/convert", b"", {"Content-Length": "2", "Transfer-Encoding": "chunked"}, 400, "malformed"),
     ],
 )
 def test_what_is_no_review_gets_a_clear_answer(
@@ -144,6 +145,10 @@ def test_what_is_no_review_gets_a_clear_answer(
     assert answer.status == status
     assert answer.read().strip()
     assert serving.metrics.failures == [reason]
+
+
+def test_no_request_is_understood_in_two_ways(serving: Serving) -> None:
+    check_server(serving.raw, "/convert", head=501)
 
 
 def test_nothing_can_be_fetched(serving: Serving) -> None:
