@@ -1,4 +1,4 @@
-"""What our servers are sent: the conversion webhook (and the CRD that it reads), and the embedded API server."""
+"""What our servers are sent: heads of requests, reviews (and the CRD that the webhook reads), and calls of the API."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from tfoperator.local.apiserver.objects.field_managers import owned_fields
 from tfoperator.local.apiserver.objects.field_sets import fields_of
 from tfoperator.local.apiserver.registry import patcher
 from tfoperator.local.apiserver.storage import ListOptions, parse_selector
+from tfoperator.servers.http import Refusal
+from tfoperator.servers.http.messages import parse_head
 from tfoperator.servers.webhook.registration import Target, decode_crd, registration_patch
 from tfoperator.servers.webhook.review import MalformedReview, answer
 
@@ -22,8 +24,12 @@ PODS_OF_SERVER = next(resource for resource in BUILTIN if resource.plural == "po
 
 
 def server_decoders() -> list[Decoder]:
-    """Of the webhook and the API server."""
-    return [*_webhook(), *_requests()]
+    """Of all servers, of the webhook and of the API server."""
+    head = (
+        b"POST /convert?timeout=30s HTTP/1.1\r\nHost: webhook.ns.svc\r\nUser-Agent: kube-apiserver\r\n"
+        b"Content-Length: 90\r\nConnection: keep-alive\r\nAccept-Encoding: gzip\r\nExpect: 100-continue\r\n\r\n"
+    )
+    return [Decoder("http request", (head,), parse_head, (Refusal,)), *_webhook(), *_requests()]
 
 
 def _webhook() -> list[Decoder]:
