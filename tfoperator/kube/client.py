@@ -124,7 +124,8 @@ class Client:
     There is no client-side rate limit, as in controller-runtime since 0.21: API servers have priority and fairness, and
     when they ask for patience (429 with `Retry-After`) they get it. With a positive `qps` requests, watches apart, wait
     for such a limit.
-    `request_timeout` is how long a request may go without a byte of an answer: leader election wants it short.
+    `request_timeout` is how long a request may go without a byte of an answer, and a fifth of what all of it may take:
+    leader election wants it short.
     With a `watch_batch_period` (seconds) busy watches wake that often only, for all events that have come meanwhile.
     """
 

@@ -220,6 +220,8 @@ def test_a_stream_that_has_begun_goes_on_for_as_long_as_it_likes(serve: Serve, c
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", TransportError),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab", TransportError),
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", MalformedResponse),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", MalformedResponse),
+        (b"HTTP/1.1 200 O\0K\r\nContent-Length: 0\r\n\r\n", MalformedResponse),
     ],
 )
 def test_an_answer_that_is_cut_or_no_http_is_an_error(serve: Serve, connect, answer: bytes, error: type) -> None:
