@@ -56,14 +56,16 @@ class Answer:
     """One answer; `begin()` reads up to the end of its headers. Not thread-safe; does not own the socket.
 
     Everything that reads raises what the source raises, ConnectionResetError if it ends before the first byte, EOFError
-    if it ends later but too early, HttpParserError for what is no proper HTTP, and TimeoutError if the answer has not
-    ended at `late_at`, on the clock: that is noticed when something comes.
+    if it ends later but too early, HttpParserError for what is no proper HTTP, AnswerTooLarge for a body of more than
+    `limit` bytes, and TimeoutError if the answer has not ended at `late_at`, on the clock, and something comes then.
 
     The source may raise something else when it has nothing now (BlockingIOError): then the same method is to be called
     again, and goes on where it was.
     """
 
-    def __init__(self, source: Source, clock: Clock | None = None, late_at: float = math.inf) -> None:
+    def __init__(
+        self, source: Source, limit: float = math.inf, clock: Clock | None = None, late_at: float = math.inf
+    ) -> None:
         self.status = 0
         self.fields: list[tuple[bytes, bytes]] = []
         self.late_at = late_at
@@ -71,36 +73,37 @@ class Answer:
         """Whether a byte has come."""
         self.will_close = False
         """Whether the connection can't be used for another request."""
+        self.ended = False
+        """Whether all of it has come."""
         self._source = source
+        self._limit = limit
         self._clock = clock
         self._parts: list[bytes] = []  # of the body, that have not been returned
         self._size = 0  # of the body so far
         self._without_body = 0  # bytes
-        self._ended = False
-        self._failure: Exception | None = None  # raised when what came before it has been returned
+        self._failure: BaseException | None = None  # raised when what came before it has been returned
         self._parser = HttpResponseParser(self)  # it refers to this object, so it is dropped at the end
 
     def begin(self) -> None:
         """Read status and headers; interim answers (1xx) are skipped."""
         while self.status < 200:
-            self._receive()
+            self.receive()
 
     def read(self) -> bytes:
         """Return the next bytes of the body, waiting for some; b"" at its end."""
-        while not self._parts and not self._ended:
-            self._receive()
+        while not self._parts and not self.ended:
+            self.receive()
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
-    def read_all(self, limit: int) -> bytes:
-        """Return the whole body. Raises AnswerTooLarge if it is longer than `limit` bytes."""
-        while not self._ended and max(self._size, int(header_of(self.fields, "content-length") or 0)) <= limit:
-            self._receive()
-        if not self._ended or self._size > limit:
-            raise AnswerTooLarge(f"the answer is larger than {limit} bytes, which is the limit")
+    def read_all(self) -> bytes:
+        """Return the whole body."""
+        while not self.ended:
+            self.receive()
         return b"".join(self._parts)
 
-    def _receive(self) -> None:
+    def receive(self) -> None:
+        """Receive once from the source, and take apart what has come."""
         if self._failure is not None:
             raise self._failure
         if self.received and self._clock is not None and self._clock.monotonic() > self.late_at:
@@ -111,8 +114,8 @@ class Answer:
         elif not self.received:
             raise ConnectionResetError("the connection ended without an answer")
         else:
-            self._ended = self.status >= 200 and not any(header_of(self.fields, name) for name in _FRAMING)
-            if not self._ended:
+            self.ended = self.status >= 200 and not any(header_of(self.fields, name) for name in _FRAMING)
+            if not self.ended:
                 raise EOFError("the connection ended in the middle of an answer")
 
     def _take(self, data: bytes) -> None:
@@ -127,16 +130,16 @@ class Answer:
                 raise HttpParserError(f"more than {MAX_HEAD_BYTES} bytes of headers or chunk sizes")
         except HttpParserError as error:
             self.will_close = True
-            if not self._ended:
-                self._failure = error
-        if self._ended or self._failure is not None:
+            if not self.ended:
+                self._failure = error.__context__ or error  # the context is what a method below has raised
+        if self.ended or self._failure is not None:
             del self._parser
 
-    # What the parser calls; an error is raised again by `feed_data`, as the context of its own.
+    # What the parser calls.
 
     def on_message_begin(self) -> None:
         """Stop where something follows the end: it was not asked for, so the connection is not used again."""
-        if self._ended:
+        if self.ended:
             raise HttpParserError("bytes after the answer")
 
     def on_status(self, reason: bytes) -> None:
@@ -148,6 +151,8 @@ class Answer:
         """Keep what is no trailer."""
         if self.status < 200:
             self.fields.append((name, value))
+            if len(name) == 14 and name.lower() == b"content-length":
+                self._check(int(value))
 
     def on_headers_complete(self) -> None:
         """Take the status."""
@@ -161,10 +166,15 @@ class Answer:
         """Take a piece of the body."""
         self._parts.append(data)
         self._size += len(data)
+        self._check(self._size)
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise AnswerTooLarge(f"the answer is larger than {self._limit} bytes, which is the limit")
 
     def on_message_complete(self) -> None:
         """End the answer, or an interim one."""
         if self.status < 200:
             self.fields.clear()
         else:
-            self._ended = True
+            self.ended = True

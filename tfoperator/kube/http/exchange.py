@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import socket
 import ssl
 import time
 
@@ -21,32 +20,6 @@ _READS = 4
 """So many times a connection is read before others have their turn. Most answers come in one piece."""
 
 
-class _Enough(Exception):
-    """Others have their turn."""
-
-
-class _Source:
-    """Reads what has come on a connection, a few times."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._left = 0
-        self.reads = 0  # that have succeeded
-
-    def allow(self, reads: int) -> None:
-        """From now on so many times."""
-        self._left = reads
-
-    def recv(self, size: int, /) -> bytes:
-        """What has come, b"" at the end. Raises _Enough, or what a socket without a timeout raises."""
-        if not self._left:
-            raise _Enough
-        data = self._sock.recv(size)
-        self._left -= 1
-        self.reads += 1
-        return data
-
-
 class Exchange:
     """Not thread-safe. `advance()` as soon as it is made, and then whenever the connection is ready."""
 
@@ -57,14 +30,9 @@ class Exchange:
         """What of the request has not been given to the connection yet."""
         self.authorization = ""
         """What credentials it was sent with, for whoever knows of credentials."""
-        self._source = _Source(connection.sock)
-        self.answer = Answer(self._source)
+        self.answer = Answer(connection.sock, min(limit, _MAX_BYTES))
         """What has come of it so far."""
-        self.body = b""
-        """It is there when the answer is complete."""
-        self._begun = False  # whether the answer's headers are there
         self._timeout = timeout
-        self._limit = min(limit, _MAX_BYTES)
         self.awaits = select.POLLOUT
         """For what event of the connection to wait before `advance()` is called again. It is never one that changes
         nothing: an answer that comes before the whole request is sent is not looked at."""
@@ -81,7 +49,7 @@ class Exchange:
     def advance(self) -> bool:
         """Send what can be sent, or else read some of what has come; whether the answer is complete.
 
-        Raises what connections and answers raise (`wire.BROKEN`).
+        Raises what connections and answers raise (`wire.BROKEN`, TransportError).
         """
         self.has_more = False
         try:
@@ -89,30 +57,19 @@ class Exchange:
                 self._send()
                 self.awaits = select.POLLIN
                 return False
-            self._read()
-        except _Enough:
-            self.has_more = True
-            return False
+            for _ in range(_READS):
+                self.answer.receive()
+                if self.answer.ended:
+                    return True
+                self.late_at = min(time.monotonic() + self._timeout, self._end_by)
         except ssl.SSLWantReadError:
             self.awaits = select.POLLIN
             return False
         except (BlockingIOError, ssl.SSLWantWriteError):
             self.awaits = select.POLLOUT if self.unsent else select.POLLIN
             return False
-        return True
-
-    def _read(self) -> None:
-        """Read the answer up to its end, or raise what keeps it from that."""
-        reads = self._source.reads
-        self._source.allow(_READS)
-        try:
-            if not self._begun:
-                self.answer.begin()
-                self._begun = True
-            self.body = self.answer.read_all(self._limit)
-        finally:
-            if self._source.reads > reads:
-                self.late_at = min(time.monotonic() + self._timeout, self._end_by)
+        self.has_more = True
+        return False
 
     def _send(self) -> None:
         while self.unsent:

@@ -33,13 +33,6 @@ class Connection(NamedTuple):
     context: ssl.SSLContext | None
 
 
-class _Idle(NamedTuple):
-    """A connection that waits to be used again, since when."""
-
-    connection: Connection
-    since: float
-
-
 class Pool:
     """Connections to one server. Thread-safe; usable after a fork (the child makes its own connections).
 
@@ -77,13 +70,13 @@ class Pool:
 
     def _reset(self) -> None:
         self._lock = threading.Lock()  # guards `closed` and what follows
-        self._idle: list[_Idle] = []  # the last one is used first
+        self._idle: list[tuple[Connection, float]] = []  # since when; the last one is used first
         self._busy: set[socket.socket] = set()
         self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
 
     def after_fork(self) -> None:
         """Forget the parent's connections, in the child. Closing its copies does not disturb the parent."""
-        inherited, streams = [idle.connection.sock for idle in self._idle] + list(self._busy), list(self._streams)
+        inherited, streams = [one.sock for one, _ in self._idle] + list(self._busy), list(self._streams)
         self._reset()
         for sock in inherited:
             sock.close()
@@ -119,7 +112,7 @@ class Pool:
         with self._lock:
             self._busy.discard(connection.sock)
             if not self.closed and len(self._idle) < self._max_idle:
-                self._idle.append(_Idle(connection, self._clock.monotonic()))
+                self._idle.append((connection, self._clock.monotonic()))
                 return
         connection.sock.close()
 
@@ -147,8 +140,8 @@ class Pool:
             # Under the lock, so that none of them has been closed and its number used again.
             for sock in self._busy:
                 shut_down(sock)
-        for one in idle:
-            one.connection.sock.close()
+        for connection, _ in idle:
+            connection.sock.close()
         for stream in streams:
             stream.close()
 

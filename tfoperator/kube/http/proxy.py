@@ -42,7 +42,7 @@ class Proxy(msgspec.Struct, frozen=True):
         server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {server} HTTP/1.1", f"Host: {server}", *map(": ".join, self.headers), "", ""]
         sock.sendall("\r\n".join(lines).encode("ascii"))
-        answer = Answer(sock, clock, clock.monotonic() + timeout)
+        answer = Answer(sock, clock=clock, late_at=clock.monotonic() + timeout)
         answer.begin()
         if not 200 <= answer.status < 300:
             raise OSError(f"the proxy answers {answer.status}")

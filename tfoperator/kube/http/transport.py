@@ -142,7 +142,7 @@ class Transport:
 
     def end(self, exchange: Exchange) -> Response:
         """The answer of an exchange that is complete."""
-        return self._complete(exchange.connection, exchange.answer, exchange.body)
+        return self._complete(exchange.connection, exchange.answer, exchange.answer.read_all())
 
     def fail(self, exchange: Exchange, error: Exception) -> TransportError | None:
         """What has become of an exchange that broke off with this error; None if the server can't have seen all of it.
@@ -203,8 +203,8 @@ class Transport:
 
     def _exchange(self, connection: Connection, message: bytes) -> Response:
         try:
-            answer = self._send(connection.sock, message)
-            body = answer.read_all(self._max_response_bytes)
+            answer = self._send(connection.sock, message, self._max_response_bytes)
+            body = answer.read_all()
         except BaseException as error:
             self._pool.discard(connection.sock)
             if isinstance(error, BROKEN):
@@ -219,13 +219,13 @@ class Transport:
             self._pool.keep(connection)
         return Response(answer.status, answer.fields, body)
 
-    def _send(self, sock: socket.socket, message: bytes) -> Answer:
+    def _send(self, sock: socket.socket, message: bytes, limit: float = math.inf) -> Answer:
         """Send, and read up to the end of the headers. Raises _Lost or TransportError; the caller closes."""
         answer = None
         try:
             late_at = self._clock.monotonic() + TIMEOUTS_IN_ALL * self._timeout
             sock.sendall(message)
-            answer = Answer(sock, self._clock, late_at)
+            answer = Answer(sock, limit, self._clock, late_at)
             answer.begin()
         except BROKEN as error:
             if isinstance(error, _CUT_OFF):

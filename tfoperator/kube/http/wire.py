@@ -26,8 +26,8 @@ def read_error(error: Exception, host: str) -> TransportError:
         return DeadlineExceeded(f"no answer from {host} in time")
     if isinstance(error, EOFError | ConnectionError | ssl.SSLEOFError):
         return TransportError(f"{host} closed the connection in the middle of an answer")
-    if isinstance(error, HttpParserError):  # what a callback has raised is the context of the parser's own
-        return MalformedResponse(f"{host} does not answer in proper HTTP/1.1: {error.__context__ or error}")
+    if isinstance(error, HttpParserError):
+        return MalformedResponse(f"{host} does not answer in proper HTTP/1.1: {error}")
     return TransportError(f"the connection to {host} failed: {error}")
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import FakeClock
-from tfoperator.kube.errors import MalformedResponse
+from tfoperator.kube.errors import AnswerTooLarge
 from tfoperator.kube.http.answer import MAX_HEAD_BYTES, Answer, header_of
 
 T = TypeVar("T")
@@ -30,14 +30,14 @@ def chunked(parts: list[bytes], trailer: bytes = b"") -> bytes:
 
 
 @contextmanager
-def answer_to(data: bytes, *, ends: bool = True) -> Iterator[Answer]:
+def answer_to(data: bytes, *, ends: bool = True, limit: float = math.inf) -> Iterator[Answer]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.settimeout(5)
         theirs.sendall(data)
         if ends:
             theirs.shutdown(socket.SHUT_WR)
-        yield Answer(ours)
+        yield Answer(ours, limit)
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -59,7 +59,7 @@ def test_bytes_that_are_wrong_are_found_wrong_wherever_the_network_has_cut_them(
         answer = Answer(Reluctant(list(of), ends=True))
         try:
             until_done(answer.begin)
-            return answer.status, until_done(lambda: answer.read_all(1000))
+            return answer.status, until_done(lambda: answer.read_all())
         except (EOFError, HttpParserError) as error:
             return type(error).__name__
 
@@ -88,7 +88,7 @@ def test_an_answer_with_a_length_leaves_the_connection_usable() -> None:
         answer.begin()
         assert answer.status == 201
         assert [header_of(answer.fields, name) for name in ("content-length", "x-a", "x-b")] == ["2", "b, c", ""]
-        assert answer.read_all(10) == b"{}"
+        assert answer.read_all() == b"{}"
         assert not answer.will_close
 
 
@@ -104,7 +104,7 @@ def test_an_answer_with_a_length_leaves_the_connection_usable() -> None:
 def test_a_connection_is_not_used_again_if(head: bytes) -> None:
     with answer_to(head + b"{}") as answer:
         answer.begin()
-        assert answer.read_all(10) == b"{}"
+        assert answer.read_all() == b"{}"
         assert answer.will_close
 
 
@@ -114,7 +114,7 @@ def test_a_connection_is_not_used_again_if(head: bytes) -> None:
 def test_bytes_that_nobody_asked_for_spoil_the_connection(body: bytes) -> None:
     with answer_to(b"HTTP/1.1 200 OK\r\n" + body, ends=False) as answer:
         answer.begin()
-        assert answer.read_all(10) in (b"{}", b"")
+        assert answer.read_all() in (b"{}", b"")
         assert answer.will_close
 
 
@@ -122,7 +122,7 @@ def test_bytes_that_nobody_asked_for_spoil_the_connection(body: bytes) -> None:
 def test_some_answers_never_have_a_body(status: int) -> None:
     with answer_to(b"HTTP/1.1 %d Whatever\r\n\r\n" % status, ends=False) as answer:
         answer.begin()
-        assert answer.read_all(10) == b""
+        assert answer.read_all() == b""
         assert not answer.will_close
 
 
@@ -147,7 +147,7 @@ def test_a_head_may_come_in_pieces(cuts: list[int]) -> None:
     answer = Answer(Sock())  # type: ignore[arg-type]
     answer.begin()
     assert answer.fields == [(b"Long", b"a, b"), (b"Content-Length", b"3")]
-    assert answer.read_all(3) == b"abc"
+    assert answer.read_all() == b"abc"
 
 
 @pytest.mark.parametrize("data", [b"HTTP/1.1 200 OK\r\nContent-", b"HTTP/1.1 100 Continue\r\n\r\n", b"H"])
@@ -229,14 +229,25 @@ def test_a_body_that_ends_too_early_is_an_error(body: bytes) -> None:
     with answer_to(b"HTTP/1.1 200 OK\r\n" + body) as answer:
         answer.begin()
         with pytest.raises(EOFError):
-            answer.read_all(100)
+            answer.read_all()
 
 
 def test_a_long_body_is_refused_before_it_is_read_if_it_says_how_long_it_is() -> None:
-    with answer_to(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", ends=False) as answer:
+    with (
+        answer_to(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", ends=False, limit=10) as answer,
+        pytest.raises(AnswerTooLarge, match="larger than 10 bytes"),
+    ):
         answer.begin()
-        with pytest.raises(MalformedResponse, match="larger than 10 bytes"):
-            answer.read_all(10)
+
+
+@pytest.mark.parametrize(
+    "body", [b"Transfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n\r\n", b"\r\n01234567890"]
+)
+def test_another_is_refused_as_soon_as_it_is_too_long(body: bytes) -> None:
+    with answer_to(b"HTTP/1.1 200 OK\r\n" + body, limit=10) as answer:
+        answer.begin()
+        with pytest.raises(AnswerTooLarge, match="larger than 10 bytes"):
+            answer.read_all()
 
 
 _HEADS = (b"HTTP/1.1 201 Created\r\n", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 409 Conflict\r\nA: b\r\n")
@@ -251,11 +262,11 @@ def test_an_interrupted_answer_goes_on_where_it_was(head: bytes, parts: list[byt
     whole = data.draw(st.sampled_from((by_length, in_chunks, until_the_end)))
     with answer_to(whole) as plain:
         plain.begin()
-        assert plain.read_all(1000) == body
+        assert plain.read_all() == body
     cuts = data.draw(st.lists(st.integers(0, len(whole)), max_size=6))
     answer = Answer(Reluctant(list(pieces(whole, cuts)), ends=whole is until_the_end))
     until_done(answer.begin)
-    assert until_done(lambda: answer.read_all(1000)) == body
+    assert until_done(lambda: answer.read_all()) == body
     assert (answer.status, answer.fields, answer.will_close) == (plain.status, plain.fields, plain.will_close)
 
 
@@ -298,7 +309,7 @@ def test_what_comes_beside_a_body_has_an_end(sent: bytes) -> None:
 
     def read() -> None:
         until_done(answer.begin)
-        until_done(lambda: answer.read_all(1000))
+        until_done(lambda: answer.read_all())
 
     with pytest.raises(HttpParserError):
         read()
@@ -308,14 +319,16 @@ def test_what_comes_beside_a_body_has_an_end(sent: bytes) -> None:
 @pytest.mark.parametrize("body", [b"Content-Length: 3\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n3\r\n", b"\r\n"])
 def test_an_answer_that_comes_byte_by_byte_is_given_up_when_its_time_is_over(body: bytes) -> None:
     clock = FakeClock()
-    answer = Answer(Dripping(clock, b"HTTP/1.1 200 OK\r\n" + body + b"abc"), clock, clock.monotonic() + 60)
+    answer = Answer(
+        Dripping(clock, b"HTTP/1.1 200 OK\r\n" + body + b"abc"), clock=clock, late_at=clock.monotonic() + 60
+    )
     with pytest.raises(TimeoutError):
         answer.begin()
     answer.late_at = math.inf
     answer.begin()
     answer.late_at = clock.monotonic() + 15
     with pytest.raises(TimeoutError):
-        answer.read_all(100)
+        answer.read_all()
 
 
 class Dripping:

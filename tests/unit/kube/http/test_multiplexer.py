@@ -389,8 +389,8 @@ def test_an_idle_connection_that_has_ended_costs_nothing(serve: Serve, client_fo
     server = serve(handler)
     client = client_for(server.url)
     client.create(PODS, "ns", {"metadata": {"name": "first"}}, decode_nothing)
-    [idle] = client._session._transport._pool._idle
-    eventually(lambda: readable(idle.connection.sock), what="the end of the connection has come")
+    [(idle, _)] = client._session._transport._pool._idle
+    eventually(lambda: readable(idle.sock), what="the end of the connection has come")
     assert creator_of(client).create_chains([chain("a")]) == [[None]]
     assert [name_of(one) for one in server.requests] == ["first", "a"]
 

@@ -79,7 +79,7 @@ def test_a_header_can_not_smuggle_another_one(serve: Serve, connect, bad: str) -
 def test_connections_carry_no_delay_and_keepalive(serve: Serve, connect) -> None:
     transport = connect(serve(ok).url)
     transport.request("GET", "/")
-    sock = transport._pool._idle[0].connection.sock
+    sock = transport._pool._idle[0][0].sock
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
@@ -97,7 +97,7 @@ def test_an_idle_connection_that_the_server_closed_is_not_used(serve: Serve, con
     transport = connect(server.url)
     transport.request("POST", "/first")
     assert closed.wait(60)
-    sock = transport._pool._idle[0].connection.sock
+    sock = transport._pool._idle[0][0].sock
     sock.setblocking(True)
     assert sock.recv(1, socket.MSG_PEEK) == b""  # the end has arrived
     sock.settimeout(60)
@@ -154,7 +154,7 @@ def test_a_write_that_could_not_be_sent_is_sent_on_a_new_connection(serve: Serve
     transport = connect(server.url)
     transport.request("GET", "/1")
     # As if the server's reset arrived between the look at the idle connection and the sending.
-    sock = transport._pool._idle[0].connection.sock
+    sock = transport._pool._idle[0][0].sock
     sock.shutdown(socket.SHUT_RDWR)
     monkeypatch.setattr("tfoperator.kube.http.pool.readable", lambda sock: False)
     assert transport.request("POST", "/2", body=b"{}").status == 200

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator
 
 import pytest
 
-from tests.support.http_mistakes import MALFORMED, check_server, exchanged, statuses
+from tests.support.http_mistakes import MALFORMED, exchanged, statuses
 from tests.support.threads import no_threads_left
 from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
 
@@ -87,7 +87,3 @@ def test_the_answer_to_head_has_no_body(server: Echo, path: str) -> None:
 def test_a_refused_head_has_no_body_either(server: Echo) -> None:
     head, _, body = answered(server, b"HEAD / HTTP/1.1x\r\n\r\n").partition(b"\r\n\r\n")
     assert (statuses(head), body) == ([400], b"")
-
-
-def test_all_of_it_at_once(server: Echo) -> None:
-    check_server(server.connect, "/", head=200)
