@@ -132,7 +132,7 @@ class LogLooker:
                     if isinstance(error, ForbiddenError) or self._pool.closed:
                         break
                     continue
-                newest[uid] = _new_line(
+                newest[uid] = new_line(
                     before.newest.get(uid), seen.written, looked, before.looked, stopped=seen.stopped
                 )
                 if newest[uid].time > newer_than:
@@ -152,7 +152,7 @@ class LogLooker:
             done()
 
 
-def _new_line(
+def new_line(
     before: NewestLine | None,
     stamp: datetime | None,
     looked: datetime,

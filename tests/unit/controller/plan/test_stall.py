@@ -22,8 +22,9 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.v1.types import ConditionType, ReplicaProgress, TFJob, TrainingProgress
-from tfoperator.controller.plan import LogLines, LookAtLog, NewestLine, Observed, TakeStacks, new_line
+from tfoperator.controller.plan import LogLines, LookAtLog, NewestLine, Observed, TakeStacks
 from tfoperator.kube.objects import Pod
+from tfoperator.operator.witnesses.log_looks import new_line
 
 C = ConditionType
 WORKERS = (make_pod("Worker-0"), make_pod("Worker-1"))
