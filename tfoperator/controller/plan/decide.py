@@ -16,6 +16,7 @@ from itertools import chain
 
 import msgspec
 
+from tfoperator.api.names import LABEL_TENSORBOARD
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob, TFJobStatus
 from tfoperator.api.validation import MANAGED_BY_OPERATOR, MAX_REPLICAS, long_names
@@ -25,11 +26,12 @@ from tfoperator.controller.plan.cleanup import clean_up_finished, delete_everyth
 from tfoperator.controller.plan.conditions import find_condition, is_finished
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.invalid import plan_invalid
-from tfoperator.controller.plan.job_restart import JobRestart, plan_job_restart, start_over
+from tfoperator.controller.plan.job_restart import plan_job_restart
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.postponing import with_own_deletions
-from tfoperator.controller.plan.progress import stacks_before_deadline
-from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, observe_replicas
+from tfoperator.controller.plan.progress import NOT_WATCHED, stacks_before_deadline
+from tfoperator.controller.plan.replica_states import observe_replicas
+from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, start_over
 from tfoperator.controller.plan.reporting import (
     report_edits,
     report_end,
@@ -37,11 +39,12 @@ from tfoperator.controller.plan.reporting import (
     report_suspension,
     watch_progress,
 )
+from tfoperator.controller.plan.restart import job_restarts_so_far
 from tfoperator.controller.plan.scaling import plan_replicas
 from tfoperator.controller.plan.stall import judge_progress, mark_stalled
 from tfoperator.controller.plan.status import build_status
 from tfoperator.controller.plan.tensorboard import TensorBoardObjects, plan_tensorboard, split_tensorboard
-from tfoperator.controller.plan.verdict import Stage, Verdict, judge, seconds_to_deadline
+from tfoperator.controller.plan.verdict import Situation, Stage, Verdict, judge
 from tfoperator.controller.pods import (
     NAMINGS,
     PLAIN_NAMES,
@@ -60,7 +63,9 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
     if job.metadata.deletion_timestamp is not None or is_managed_by_others(job):
         # A deleted job's pods and services go with it: the garbage collector follows the owner references.
         return Plan(status=job.status)
-    observed, tensorboard = split_tensorboard(_without_strangers(with_own_deletions(observed, now)))
+    observed, tensorboard = _without_strangers(with_own_deletions(observed, now)), None
+    if _has_tensorboard(observed):
+        observed, tensorboard = split_tensorboard(observed)
     options = _as_started(observed, options)
     draft = Draft(observed, now, options)
     try:
@@ -85,6 +90,14 @@ def _without_strangers(observed: Observed) -> Observed:
     """The same without services that look like the job's, and are not: an older operator may have adopted them."""
     own = [one for one in observed.services if is_service_of(observed.job, one.metadata)]
     return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))
+
+
+def _has_tensorboard(observed: Observed) -> bool:
+    """Whether the job has a TensorBoard, or is to have one, or had one until now."""
+    job = observed.job
+    if job.spec.tensor_board is not None or job.status.tensor_board is not None or observed.deployments:
+        return True
+    return any(True for one in observed.services if LABEL_TENSORBOARD in one.metadata.labels)
 
 
 def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
@@ -133,7 +146,7 @@ def _absent(draft: Draft, groups: Sequence[ReplicaGroup]) -> list[str]:
     )
 
 
-def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects) -> TFJobStatus:
+def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJobStatus:
     """A finished job: its pods are cleaned up, in time it is deleted; its TensorBoard stays until then."""
     job = draft.job
     left = time_to_live_left(job, draft.now)
@@ -146,93 +159,87 @@ def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects) -> TFJobStatus
     # Nobody knows what an unreadable spec would have cleaned up.
     if not job.decode_error:
         clean_up_finished(draft, failed=failed is not None and failed.status == "True")
-    if not draft.observed.problems:
+    if tensorboard is not None and not draft.observed.problems:
         plan_tensorboard(draft, tensorboard)
     return job.status
 
 
-def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects) -> TFJobStatus:
+def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJobStatus:
     """A job that has not ended: it is invalid, or ends now, or lets go of everything (suspended), or goes on.
 
     Raises TemplateError if no pod can be made from a template.
     """
-    job, now, observed = draft.job, draft.now, draft.observed
-    suspended = job.spec.run_policy is not None and bool(job.spec.run_policy.suspend)
-    problems = observed.problems or _unusable(job, draft.options)
+    job, policy = draft.job, draft.job.spec.run_policy
+    suspended = policy is not None and bool(policy.suspend)
+    problems = draft.observed.problems or _unusable(job, draft.options)
     # Whoever suspends a job wants back what it holds, whether the rest of its spec makes sense or not.
     if problems and not (suspended and job.status.start_time is not None):
         return plan_invalid(draft, problems)
+    if not problems and tensorboard is not None:
+        plan_tensorboard(draft, tensorboard, suspended=suspended)
+    known = _look_at(draft, suspended=suspended)
+    verdict = judge(known)
+    held: Mapping[ReplicaType, int] = {}
+    match verdict.stage:
+        case Stage.SUCCEEDED | Stage.FAILED:
+            _plan_end(draft, known.groups, verdict)
+        case Stage.SUSPENDED:
+            held = _plan_suspended(draft, known.groups)
+        case Stage.ACTIVE:
+            _plan_active(draft, known)
+    return build_status(known, verdict.stage, draft.conditions.result(), held)
+
+
+def _look_at(draft: Draft, *, suspended: bool) -> Situation:
+    """What is known of the job, and what its replicas and its deadlines make of it."""
+    job, observed, now = draft.job, draft.observed, draft.now
     groups = observe_replicas(job, observed.pods, now, draft.options)
     draft.absent += _absent(draft, groups)
-    if not problems:
-        plan_tensorboard(draft, tensorboard, suspended=suspended)
     resumed = not suspended and draft.conditions.is_true(ConditionType.SUSPENDED)
     if resumed and observed.pods:
         # What is left of the time before would be taken for what is made now.
         suspended, resumed = True, False
     start = job.status.start_time
-    has_objects = bool(observed.pods or observed.services)
-    if resumed or (start is None and (has_objects or not suspended)):
+    if resumed or (start is None and (observed.pods or observed.services or not suspended)):
         # Also of a job that is suspended before its first status: it was started, as its objects show, and keeps the
         # network that they have when they are gone.
         start = whole_second(now)
-    stall = judge_progress(job, groups, observed, now)
-    if stall.ends_as is OnStall.RESTART and not suspended:
-        mark_stalled(groups, stall)
-    restart = plan_job_restart(job, groups, observed.pods, now, draft.options)
-    last = stacks_before_deadline(groups, observed, seconds_to_deadline(job, start, now), now)
-    verdict = judge(
-        job,
-        groups,
-        start,
-        now,
-        suspended=suspended,
-        job_restarts=restart.number,
-        stalled="" if stall.ends_as is OnStall.REPORT else stall.message,
-        stall_fails=stall.ends_as is OnStall.FAIL,
-        deadline_waits=last is not None,
-    )
-    job_restarts = job.status.job_restarts
-    held: Mapping[ReplicaType, int] = {}
-    match verdict.stage:
-        case Stage.SUCCEEDED | Stage.FAILED:
-            _plan_end(draft, groups, verdict)
-        case Stage.SUSPENDED:
-            held = _plan_suspended(draft, groups)
-        case Stage.ACTIVE:
-            job_restarts = restart.number
-            _plan_active(draft, groups, restart, resumed=resumed)
-            watch_progress(draft, stall)
-            if last is not None:
-                draft.take_stacks(last.pods)
-                draft.requeue_in(last.left)
-            elif verdict.deadline_left is not None:
-                draft.requeue_in(verdict.deadline_left)
-    return build_status(
-        job,
-        groups,
-        draft.conditions.result(),
-        verdict.stage,
-        job_restarts=job_restarts,
-        start_time=start,
-        now=now,
-        network=draft.options.network if start is not None else None,
-        progress=observed.progress,
-        held=held,
-    )
+    known = Situation(observed, now, draft.options, groups, suspended, resumed, start)
+    policy = job.spec.run_policy
+    deadline = None if policy is None else policy.progress_deadline_seconds
+    if deadline is not None and deadline >= 1:
+        known.stall = judge_progress(known, deadline)
+        if known.stall.ends_as is OnStall.RESTART and not suspended:
+            mark_stalled(groups, known.stall)
+    number = groups[0].job_restarts if groups else job_restarts_so_far(job, observed.pods)
+    if number or restarts_together(job):
+        known.restart = plan_job_restart(known, number)
+    left = known.deadline_left
+    if left is not None and left <= 0 and observed.stacks_taken is not None:
+        known.last_stacks = stacks_before_deadline(groups, observed.stacks_taken, left, now)
+    return known
 
 
-def _plan_active(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRestart, *, resumed: bool) -> None:
+def _plan_active(draft: Draft, known: Situation) -> None:
     """The job goes on: its pods and services are brought to what it asks for. Raises TemplateError."""
     draft.free_lost_pods()
-    if resumed:
+    if known.resumed:
         # Before a pod is made, which could be taken for an old one otherwise.
         draft.write_status_first()
-    if restart.causes:
-        start_over(groups)
-    plan_replicas(draft, groups, restart)
-    report_progress(draft, groups, restart, resumed=resumed)
-    report_edits(draft, groups)
+    if known.restart.causes:
+        start_over(known.groups)
+    plan_replicas(draft, known)
+    report_progress(draft, known)
+    if known.observed.edited_templates:
+        report_edits(draft, known.groups)
+    if known.stall is not NOT_WATCHED or draft.conditions.get(ConditionType.STALLED) is not None:
+        watch_progress(draft, known.stall)
+    last, left = known.last_stacks, known.deadline_left
+    if last is not None:
+        draft.take_stacks(last.pods)
+        draft.requeue_in(last.left)
+    elif left is not None:
+        draft.requeue_in(left)
 
 
 def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Mapping[ReplicaType, int]:
@@ -264,7 +271,7 @@ def _plan_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) ->
     """The job is over: record its end, which never changes again, and clean up."""
     for group in groups:
         group.forget_new_restarts()
-    report_end(draft, groups, verdict.failure, verdict.reason)
+    report_end(draft, groups, verdict)
     clean_up_finished(draft, failed=verdict.stage is Stage.FAILED)
     policy = draft.job.spec.run_policy
     if policy is not None and policy.ttl_seconds_after_finished is not None:

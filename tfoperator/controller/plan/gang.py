@@ -50,10 +50,9 @@ _ORDER = {
 }
 
 
-def gang_of(draft: Draft) -> GangScheduler | None:
+def gang_of(draft: Draft, gang: GangScheduler) -> GangScheduler | None:
     """The scheduler of the job's gang; None if its pods are scheduled one by one."""
-    gang = draft.options.gang
-    if gang is None or draft.observed.pod_group is not None:
+    if draft.observed.pod_group is not None:
         return gang
     members = (gang.is_member(pod.metadata, draft.job) for pod in draft.observed.pods)
     return gang if all(members) else None

@@ -14,47 +14,28 @@ on a stale cache or after a crash, counts once, and so do any number of replicas
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-
-import msgspec
 
 from tfoperator.api.names import MAX_RESTARTS, replica_of
-from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between
-from tfoperator.controller.plan.observed import PlanOptions
-from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
-from tfoperator.controller.plan.restart import finished_at, job_restarts_before, job_restarts_so_far, restart_wait
+from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.restart import finished_at, job_restarts_before, restart_wait
+from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods import restarts_together
 from tfoperator.kube.objects import Pod
 
 _LOST = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
 
-class JobRestart(msgspec.Struct, frozen=True):
-    """The restarts of a whole job.
-
-    `number` is how many there have been, one that is decided on now (`causes` says why, by replica) included. `old` are
-    the pods of earlier numbers, and those that have ended may go in `wait` seconds: they hold the logs, and the delay.
-    """
-
-    number: int
-    causes: tuple[str, ...] = ()
-    old: tuple[Pod, ...] = ()
-    wait: float = 0.0
-
-
-def plan_job_restart(
-    job: TFJob, groups: Sequence[ReplicaGroup], pods: Sequence[Pod], now: datetime, options: PlanOptions
-) -> JobRestart:
-    """Whether all replicas have to be restarted, and what is left of those that were.
+def plan_job_restart(known: Situation, number: int) -> JobRestart:
+    """Whether all replicas have to be restarted, and what is left of those that were: `number` times until now.
 
     A replica that is lost then counts no restart of its own: its count in `groups` is taken back. One that failed for
     good after another was lost counts as lost, too: it ended because of that.
     """
-    number = groups[0].job_restarts if groups else job_restarts_so_far(job, pods)
+    groups, pods = known.groups, known.observed.pods
     causes: tuple[str, ...] = ()
     # What can't be counted any more can't be told from what was: then one restarts alone.
-    if restarts_together(job) and number < MAX_RESTARTS:
+    if restarts_together(known.job) and number < MAX_RESTARTS:
         lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _LOST]
         if lost:
             lost += _failed_afterwards(groups, [replica for _, replica in lost])
@@ -62,26 +43,10 @@ def plan_job_restart(
             number += 1
             for group in groups:
                 group.forget_new_restarts()
-    if number == 0:
-        # So it is for nearly every job at nearly every sync: no pod can be older.
-        return JobRestart(number)
     old = tuple(pod for pod in pods if job_restarts_before(pod) < number and _goes(pod, groups))
     failed = (pod for pod in old if pod.status.phase == "Failed" and not _is_leaving(pod))
-    wait = max((restart_wait(pod, number, now, options) for pod in failed), default=0.0)
+    wait = max((restart_wait(pod, number, known.now, known.options) for pod in failed), default=0.0)
     return JobRestart(number, causes, old, wait)
-
-
-def start_over(groups: Iterable[ReplicaGroup]) -> None:
-    """Let go of all replicas but those that failed for good: what their pods do from now on counts for nothing."""
-    for group in groups:
-        group.kept_started.clear()
-        group.completed.clear()
-        for replica in group.replicas:
-            if replica.state is not ReplicaState.FAILED:
-                replica.state = ReplicaState.MISSING if replica.pod is None else ReplicaState.LEAVING
-                replica.ready = False
-                replica.wait = None
-        group.add_up()
 
 
 def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) -> list[tuple[ReplicaGroup, Replica]]:

@@ -10,7 +10,6 @@ import msgspec
 
 from tfoperator.api.v1.types import OnStall
 from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
 from tfoperator.kube.objects import Pod
 
@@ -46,6 +45,9 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     ends_as: OnStall = OnStall.REPORT
 
 
+NOT_WATCHED = Stall(progress=Progress.NOT_WATCHED)
+
+
 class LastStacks(msgspec.Struct, frozen=True):
     """The pods whose stacks are to be taken before the job ends, and how many seconds are left for that."""
 
@@ -65,16 +67,14 @@ def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = 
 
 
 def stacks_before_deadline(
-    groups: Sequence[ReplicaGroup], observed: Observed, deadline_left: float | None, now: datetime
+    groups: Sequence[ReplicaGroup], taken: datetime, deadline_left: float, now: datetime
 ) -> LastStacks | None:
-    """What to wait for now that the job's time is over; None if it is not, or nothing is to be waited for.
+    """What to wait for now that the job's time is over, since `-deadline_left` seconds; None if for nothing.
 
-    `deadline_left` is in seconds, as a verdict has it.
+    Stacks were `taken` last at that time.
     """
-    if observed.stacks_taken is None or deadline_left is None or deadline_left > 0:
-        return None
     left = STACKS_TIMEOUT + deadline_left
-    if left <= 0 or observed.stacks_taken >= whole_second(now + timedelta(seconds=deadline_left)):
+    if left <= 0 or taken >= whole_second(now + timedelta(seconds=deadline_left)):
         return None
     if not any(replica.state is ReplicaState.RUNNING for group in groups for replica in group.replicas):
         return None

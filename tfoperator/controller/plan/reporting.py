@@ -15,11 +15,10 @@ from tfoperator.api.queues import queue_name
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.draft import Draft
-from tfoperator.controller.plan.job_restart import JobRestart
 from tfoperator.controller.plan.progress import Progress, Stall
-from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.status import counted, readiness
-from tfoperator.controller.plan.verdict import absent_leaders
+from tfoperator.controller.plan.verdict import Situation, Verdict, absent_leaders
 from tfoperator.controller.plan.waiting import waiting_summary
 from tfoperator.controller.pods import CHIEF_TYPES
 
@@ -63,11 +62,12 @@ def report_suspension(draft: Draft) -> None:
         draft.event("Normal", "TFJobSuspended", message)
 
 
-def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRestart, *, resumed: bool) -> None:
+def report_progress(draft: Draft, known: Situation) -> None:
     """The job is active: how far it has come, and what it waits for."""
     report_created(draft)
+    groups, restart = known.groups, known.restart
     conditions = draft.conditions
-    if resumed:
+    if known.resumed:
         message = f"TFJob {draft.job.metadata.name} is resumed."
         conditions.set(ConditionType.SUSPENDED, "False", "TFJobResumed", message)
         draft.event("Normal", "TFJobResumed", message)
@@ -99,7 +99,8 @@ def report_progress(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRe
         conditions.set(ConditionType.READY, "True", "TFJobReady", f"All replicas of TFJob {draft.key} are ready.")
     else:
         _set_false_if_there(draft, ConditionType.READY, "TFJobNotReady", f"{counts}.")
-    _report_gang(draft)
+    if draft.gang_is_stuck:
+        _report_gang(draft)
 
 
 def _report_gang(draft: Draft) -> None:
@@ -108,7 +109,7 @@ def _report_gang(draft: Draft) -> None:
     now = draft.conditions.get(ConditionType.RUNNING)
     waits = draft.gang_waits or ""
     said = before is not None and waits in before.message
-    if draft.gang_is_stuck and not said and now is not None and waits in now.message:
+    if not said and now is not None and waits in now.message:
         draft.event("Warning", "Unschedulable", f"TFJob {draft.key}: {waits}.")
 
 
@@ -133,8 +134,7 @@ def watch_progress(draft: Draft, stall: Stall) -> None:
             message = f"Not everything that TFJob {name} needs runs; its time without progress starts anew then."
             _set_false_if_there(draft, ConditionType.STALLED, "TFJobNotRunning", message)
         case Progress.NOT_WATCHED:
-            if conditions.get(ConditionType.STALLED) is not None:
-                conditions.remove(ConditionType.STALLED)
+            conditions.remove(ConditionType.STALLED)
     if stall.look_again is not None:
         draft.requeue_in(stall.look_again)
     if stall.look_at and stall.newer_than is not None:
@@ -142,17 +142,17 @@ def watch_progress(draft: Draft, stall: Stall) -> None:
     draft.take_stacks(stall.stacks_of)
 
 
-def report_end(draft: Draft, groups: Sequence[ReplicaGroup], failure: str | None, why: str = "") -> None:
-    """The job has ended, well (`failure` is None) or not; `why` is a reason other than the usual one."""
+def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -> None:
+    """The job has ended, well or not."""
     report_created(draft)
     _report_exits(draft, groups)
     conditions = draft.conditions
-    if failure is None:
+    if verdict.failure is None:
         condition, reason = ConditionType.SUCCEEDED, "TFJobSucceeded"
         message = f"TFJob {draft.key} successfully completed."
         draft.event("Normal", reason, message)
     else:
-        condition, reason, message = ConditionType.FAILED, why or "TFJobFailed", failure
+        condition, reason, message = ConditionType.FAILED, verdict.reason or "TFJobFailed", verdict.failure
         draft.event("Warning", reason, message)
     for over in (ConditionType.RUNNING, ConditionType.READY, ConditionType.RESTARTING, ConditionType.STALLED):
         _set_false_if_there(draft, over, reason, message)

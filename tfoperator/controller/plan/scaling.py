@@ -11,8 +11,8 @@ from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.actions import Create, DeleteReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import gang_of, plan_pod_group
-from tfoperator.controller.plan.job_restart import JobRestart
-from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods import ReplicaManifests
 from tfoperator.kube.objects import Pod, Service
 
@@ -20,7 +20,7 @@ _NEEDS_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
 _ENDED = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
-def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRestart) -> None:
+def plan_replicas(draft: Draft, known: Situation) -> None:
     """Plan creations, deletions and restarts. Raises TemplateError if a body can't be made.
 
     A replica whose pod terminates gets its successor when that is gone, for both have the same name. A failed pod
@@ -28,7 +28,8 @@ def plan_replicas(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRest
     it, and its successor is made in the same breath. Where all replicas restart together, no pod is made before the
     last old one is gone.
     """
-    gang = gang_of(draft)
+    groups, restart = known.groups, known.restart
+    gang = None if draft.options.gang is None else gang_of(draft, draft.options.gang)
     manifests = ReplicaManifests(draft.job, groups, draft.options, gang)
     may_create = gang is None or plan_pod_group(draft, groups, gang, manifests.template)
     if restart.old:

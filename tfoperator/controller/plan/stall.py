@@ -35,6 +35,7 @@ from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Progress, Stall, pods_to_look_into, utc
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods import CHIEF_TYPES
 from tfoperator.kube.objects import Pod
 
@@ -55,22 +56,13 @@ _AGAIN_LEAST, _AGAIN_MOST = 5.0, 60.0
 """Seconds between two looks at the logs of a job that has stalled: it may have gone on."""
 
 
-_NOT_WATCHED = Stall(progress=Progress.NOT_WATCHED)
-
-
-def judge_progress(job: TFJob, groups: Sequence[ReplicaGroup], observed: Observed, now: datetime) -> Stall:
-    """Whether the job has stalled. A job without a deadline costs nothing here."""
-    policy = job.spec.run_policy or RunPolicy()
-    deadline = policy.progress_deadline_seconds
-    if deadline is None or deadline < 1:
-        return _NOT_WATCHED
-    start = _clock_start(job, groups)
+def judge_progress(known: Situation, deadline: float) -> Stall:
+    """Whether the job has stalled: `deadline` is that of its progress, in seconds."""
+    start = _clock_start(known.job, known.groups)
     if start is None:
         return Stall(progress=Progress.NOT_RUNNING)
-    reported = _newest_report(job, observed)
-    if reported is not None:
-        return _by_reports(job, groups, observed, _Clock(start, deadline, now), reported)
-    return _by_logs(job, groups, observed, _Clock(start, deadline, now))
+    clock, reported = _Clock(start, deadline, known.now), _newest_report(known.observed)
+    return _by_logs(known, clock) if reported is None else _by_reports(known, clock, reported)
 
 
 def mark_stalled(groups: Sequence[ReplicaGroup], stall: Stall) -> None:
@@ -124,15 +116,15 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
 # By reports.
 
 
-def _newest_report(job: TFJob, observed: Observed) -> TrainingProgress | None:
+def _newest_report(observed: Observed) -> TrainingProgress | None:
     """The newest progress known that says when it was reported: what the status says, or what has come since."""
-    known = [one for one in (job.status.progress, observed.progress) if one is not None and one.last_updated_time]
+    known = [
+        one for one in (observed.job.status.progress, observed.progress) if one is not None and one.last_updated_time
+    ]
     return max(known, key=lambda one: utc(one.last_updated_time), default=None)
 
 
-def _by_reports(
-    job: TFJob, groups: Sequence[ReplicaGroup], observed: Observed, clock: _Clock, reported: TrainingProgress
-) -> Stall:
+def _by_reports(known: Situation, clock: _Clock, reported: TrainingProgress) -> Stall:
     time = utc(reported.last_updated_time)
     last = max(utc(clock.start), min(time, utc(clock.now)))
     left = clock.left(last)
@@ -141,7 +133,7 @@ def _by_reports(
     at = f" at {reported.percentage} %" if reported.percentage is not None else ""
     step = f" (step {reported.step})" if reported.step is not None else ""
     what = f"the last report{at}{step} came at {_time(time)}"
-    return _stalled(job, groups, observed, clock, what, _behind_by_reports(reported), look_again=None)
+    return _stalled(known, clock, what, _behind_by_reports(reported), look_again=None)
 
 
 def _behind_by_reports(reported: TrainingProgress) -> tuple[str, ...]:
@@ -157,14 +149,14 @@ def _behind_by_reports(reported: TrainingProgress) -> tuple[str, ...]:
 # By logs.
 
 
-def _by_logs(job: TFJob, groups: Sequence[ReplicaGroup], observed: Observed, clock: _Clock) -> Stall:
-    lines = observed.log_lines
+def _by_logs(known: Situation, clock: _Clock) -> Stall:
+    job, lines = known.job, known.observed.log_lines
     if lines is None:
         message = "its replicas report no progress, and this operator does not read logs"
         return Stall(progress=Progress.UNKNOWN, message=_unknown(job, message))
-    pods = _training_pods(groups)
-    known = {name: lines.newest[pod.metadata.uid] for name, pod in pods.items() if pod.metadata.uid in lines.newest}
-    times = {name: min(utc(one.time), utc(clock.now)) for name, one in known.items()}
+    pods = _training_pods(known.groups)
+    newest = {name: lines.newest[pod.metadata.uid] for name, pod in pods.items() if pod.metadata.uid in lines.newest}
+    times = {name: min(utc(one.time), utc(clock.now)) for name, one in newest.items()}
     last = max([utc(clock.start), *times.values()])
     looked = None if lines.looked is None else utc(lines.looked)
     left = clock.left(last)
@@ -195,8 +187,8 @@ def _by_logs(job: TFJob, groups: Sequence[ReplicaGroup], observed: Observed, clo
             newer_than=last,
         )
     what = f"the last line of a log was written at {_time(max(times.values()))}" if times else "nothing was logged"
-    stopped = tuple(name for name, one in known.items() if one.stopped)[:_MAX_BEHIND]
-    stall = _stalled(job, groups, observed, clock, what, stopped or _silent_first(times), look_again=again - since)
+    stopped = tuple(name for name, one in newest.items() if one.stopped)[:_MAX_BEHIND]
+    stall = _stalled(known, clock, what, stopped or _silent_first(times), look_again=again - since)
     if look_at and stall.ends_as is OnStall.REPORT:
         stall = msgspec.structs.replace(stall, look_at=look_at, newer_than=last, look_again=again)
     return stall
@@ -230,16 +222,8 @@ def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
     return tuple(order[: gaps.index(widest) + 1][:_MAX_BEHIND])
 
 
-def _stalled(
-    job: TFJob,
-    groups: Sequence[ReplicaGroup],
-    observed: Observed,
-    clock: _Clock,
-    what: str,
-    behind: tuple[str, ...],
-    *,
-    look_again: float | None,
-) -> Stall:
+def _stalled(known: Situation, clock: _Clock, what: str, behind: tuple[str, ...], *, look_again: float | None) -> Stall:
+    job, taken = known.job, known.observed.stacks_taken
     policy = job.spec.run_policy or RunPolicy()
     names = f" Behind: {', '.join(behind)}." if behind else ""
     message = f"TFJob {job.metadata.key} has made no progress for {format_duration(clock.deadline)}: {what}.{names}"
@@ -250,15 +234,14 @@ def _stalled(
     if is_new and ends_as is not OnStall.REPORT:
         # The condition first, then the end: a job that fails by the restart that follows says nothing of its stall.
         stall = msgspec.structs.replace(stall, ends_as=OnStall.REPORT, look_again=_END_AFTER)
-    if observed.stacks_taken is None:
+    if taken is None:
         return stall
-    pods = pods_to_look_into(groups, behind)
+    pods = pods_to_look_into(known.groups, behind)
     if is_new:
         return msgspec.structs.replace(stall, stacks_of=pods, look_again=STACKS_TIMEOUT)
     began = clock.now if before is None or before.last_transition_time is None else before.last_transition_time
     waited = seconds_between(began, clock.now)
-    taken = observed.stacks_taken >= utc(whole_second(began))
-    if ends_as is not OnStall.REPORT and not taken and waited < STACKS_TIMEOUT:
+    if ends_as is not OnStall.REPORT and taken < utc(whole_second(began)) and waited < STACKS_TIMEOUT:
         left = STACKS_TIMEOUT - waited
         return msgspec.structs.replace(stall, stacks_of=pods, ends_as=OnStall.REPORT, look_again=left)
     return stall

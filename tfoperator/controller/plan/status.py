@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 
 import msgspec
 
@@ -21,15 +20,13 @@ from tfoperator.api.v1.types import (
     Network,
     ReplicaStatus,
     ReplicaType,
-    TFJob,
     TFJobSpec,
     TFJobStatus,
-    TrainingProgress,
 )
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import find_condition, is_finished
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, has_record
-from tfoperator.controller.plan.verdict import Stage
+from tfoperator.controller.plan.verdict import Situation, Stage
 
 Counts = tuple[tuple[str, int, int], ...]
 """By replica type: how many are active and how many are ready."""
@@ -40,26 +37,18 @@ _ALIKE = tuple(name for name in TFJobStatus.__struct_fields__ if name not in _OW
 
 
 def build_status(
-    job: TFJob,
-    groups: Sequence[ReplicaGroup],
-    conditions: tuple[JobCondition, ...],
-    stage: Stage,
-    *,
-    job_restarts: int,
-    start_time: datetime | None,
-    now: datetime,
-    network: Network | None,
-    progress: TrainingProgress | None = None,
-    held: Mapping[ReplicaType, int] = {},
+    known: Situation, stage: Stage, conditions: tuple[JobCondition, ...], held: Mapping[ReplicaType, int]
 ) -> TFJobStatus:
     """The complete status of the job; what it doesn't speak of (`lastReconcileTime`) is kept from the current one.
 
     Unless the job goes on nothing counts as active: what still runs is being stopped, or nobody waits for it. On
     success the Go operator counts it as succeeded, and so do we. Of a suspended job `held` says by type how many run
-    on because they can't be stopped yet, and those are active. `network` is what the job's objects are made for, None
-    before there are any; the status says it if it isn't the Go operator's. `progress` is what the job has reported by
-    now, if that is known.
+    on because they can't be stopped yet, and those are active. The network is what the job's objects are made for: the
+    status says it if it isn't the Go operator's.
     """
+    job, groups, progress = known.job, known.groups, known.observed.progress
+    per_job = known.start is not None and known.options.network is Network.PER_JOB
+    job_restarts = known.restart.number if stage is Stage.ACTIVE else job.status.job_restarts
     specs = job.spec.tf_replica_specs
     name = job.metadata.name
     statuses = {g.type: _replica_status(g, stage, name, held.get(g.type, 0)) for g in groups}
@@ -74,10 +63,10 @@ def build_status(
         job_restarts=job_restarts,
         conditions=conditions,
         replica_statuses=replica_statuses,
-        start_time=start_time,
-        completion_time=whole_second(now) if stage in (Stage.SUCCEEDED, Stage.FAILED) else None,
+        start_time=known.start,
+        completion_time=whole_second(known.now) if stage in (Stage.SUCCEEDED, Stage.FAILED) else None,
         observed_generation=job.metadata.generation,
-        network=network if network is Network.PER_JOB else job.status.network,
+        network=Network.PER_JOB if per_job else job.status.network,
         progress=job.status.progress if progress is None else progress,
     )
 

@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum
+from typing import NamedTuple
 
 import msgspec
 
 from tfoperator.api.int_or_percent import allowed, required
 from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, PROGRESS_DEADLINE_EXCEEDED
-from tfoperator.api.v1.types import ReplicaType, SuccessPolicy, TFJob
+from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
 from tfoperator.base.clock import seconds_between
-from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.observed import Observed, PlanOptions
+from tfoperator.controller.plan.progress import NOT_WATCHED, LastStacks, Stall
+from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState
 from tfoperator.controller.pods import CHIEF_TYPES
 
 _LISTED_CAUSES = 3
@@ -34,55 +37,73 @@ class Stage(Enum):
     FAILED = "it has ended badly"
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """What becomes of a job, and why it has failed; `deadline_left` is seconds until its deadline is over.
+class Situation(msgspec.Struct):
+    """What is known of a job that has not ended, for one plan: what is seen, and what follows from it step by step.
 
-    `reason` is that of its condition Failed, if it isn't the usual one.
+    `start` is when it (last) started to run, and `resumed` whether that is now. `last_stacks` are taken before a
+    deadline that is over ends the job.
     """
+
+    observed: Observed
+    now: datetime
+    options: PlanOptions
+    groups: Sequence[ReplicaGroup]
+    suspended: bool
+    resumed: bool = False
+    start: datetime | None = None
+    stall: Stall = NOT_WATCHED
+    restart: JobRestart = JobRestart(0)
+    last_stacks: LastStacks | None = None
+
+    @property
+    def job(self) -> TFJob:
+        """The job as it is seen."""
+        return self.observed.job
+
+    @property
+    def deadline_left(self) -> float | None:
+        """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start."""
+        policy, start = self.observed.job.spec.run_policy, self.start
+        if policy is None or policy.active_deadline_seconds is None or start is None:
+            return None
+        return max(policy.active_deadline_seconds, 0) - seconds_between(start, self.now)
+
+
+class Verdict(NamedTuple):
+    """What becomes of a job, and why it has failed; `reason` is that of its condition Failed, if not the usual one."""
 
     stage: Stage
     failure: str | None = None
-    deadline_left: float | None = None
     reason: str = ""
 
 
-def judge(
-    job: TFJob,
-    groups: Sequence[ReplicaGroup],
-    start: datetime | None,
-    now: datetime,
-    *,
-    suspended: bool,
-    job_restarts: int = 0,
-    stalled: str = "",
-    stall_fails: bool = False,
-    deadline_waits: bool = False,
-) -> Verdict:
-    """Whether the job has ended, and how. `start` is when it (last) started to run.
-
-    `job_restarts` is how often all replicas have been restarted together, now included. `stalled` says how a job has
-    stalled for which something is done now: with `stall_fails` it ends, else replicas have been counted as lost. With
-    `deadline_waits` a deadline that is over does not end it yet.
+def judge(known: Situation) -> Verdict:
+    """Whether the job has ended, and how.
 
     Success comes first; then a replica that failed for good, too many restarts, or too much time. The deadline of a
-    suspended job stands still.
+    suspended job stands still. A stall for which something is done now either ends the job, or has had replicas counted
+    as lost.
     """
+    job, groups, stall = known.job, known.groups, known.stall
     if _has_succeeded(job, groups):
         return Verdict(Stage.SUCCEEDED)
-    left = None if suspended else seconds_to_deadline(job, start, now)
     lost = next((group for group in groups if _is_fatal(job, groups, group)), None)
     if lost is not None:
         return Verdict(Stage.FAILED, _replicas_failed_message(job, lost))
-    if _has_too_many_restarts(job, groups, job_restarts):
+    stalled = "" if stall.ends_as is OnStall.REPORT else stall.message
+    if _has_too_many_restarts(known):
         failure = _job_failed_because(job, "it has reached the specified backoff limit")
         if stalled:
-            return Verdict(Stage.FAILED, f"{failure}. {stalled}", reason=PROGRESS_DEADLINE_EXCEEDED)
+            return Verdict(Stage.FAILED, f"{failure}. {stalled}", PROGRESS_DEADLINE_EXCEEDED)
         return Verdict(Stage.FAILED, failure)
-    if left is not None and left <= 0 and not deadline_waits:
+    if known.suspended:
+        return Verdict(Stage.SUSPENDED)
+    left = known.deadline_left
+    if left is not None and left <= 0 and known.last_stacks is None:
         return Verdict(Stage.FAILED, _job_failed_because(job, ACTIVE_TOO_LONG))
-    if stalled and stall_fails and not suspended:
-        return Verdict(Stage.FAILED, stalled, reason=PROGRESS_DEADLINE_EXCEEDED)
-    return Verdict(Stage.SUSPENDED if suspended else Stage.ACTIVE, deadline_left=left)
+    if stalled and stall.ends_as is OnStall.FAIL:
+        return Verdict(Stage.FAILED, stalled, PROGRESS_DEADLINE_EXCEEDED)
+    return Verdict(Stage.ACTIVE)
 
 
 def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
@@ -119,18 +140,11 @@ def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaT
     return () if any(one.size > 0 for one in led) else tuple(one.type for one in led)
 
 
-def _has_too_many_restarts(job: TFJob, groups: Sequence[ReplicaGroup], job_restarts: int) -> bool:
+def _has_too_many_restarts(known: Situation) -> bool:
     """Whether more has been restarted than `backoffLimit` allows."""
-    limit = job.spec.run_policy.backoff_limit if job.spec.run_policy is not None else None
-    return limit is not None and 0 <= limit < job_restarts + sum(group.restarts for group in groups)
-
-
-def seconds_to_deadline(job: TFJob, start: datetime | None, now: datetime) -> float | None:
-    """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start."""
-    policy = job.spec.run_policy
-    if policy is None or policy.active_deadline_seconds is None or start is None:
-        return None
-    return max(policy.active_deadline_seconds, 0) - seconds_between(start, now)
+    policy = known.job.spec.run_policy
+    limit = None if policy is None else policy.backoff_limit
+    return limit is not None and 0 <= limit < known.restart.number + sum(group.restarts for group in known.groups)
 
 
 def _is_fatal(job: TFJob, groups: Sequence[ReplicaGroup], group: ReplicaGroup) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.controller.builders import NOW, OPTIONS, make_job, make_pod, planned, started, waiting, with_status
-from tfoperator.controller.plan.replicas import observe_replicas
+from tfoperator.controller.plan.replica_states import observe_replicas
 from tfoperator.controller.plan.waiting import waiting_summary
 from tfoperator.kube.objects import Pod, PodCondition
 
