@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.cluster import tfjob
@@ -58,7 +58,6 @@ class Harness:
         metrics: ControllerMetrics | None = None,
         gang: GangScheduler | None = None,
         archive: PodArchive | None = None,
-        server_load: Callable[[], float] = lambda: 0.0,
         creates_together: bool = False,
     ) -> None:
         """With `creates_together` what a job needs is created by `creator`, and not by calls of their own."""
@@ -79,7 +78,6 @@ class Harness:
             options=options or ControllerOptions(batch_period=0, plan=PlanOptions(gang=gang)),
             metrics=metrics,
             archive=archive,
-            server_load=server_load,
             creator=self.creator if creates_together else None,
         )
 

@@ -35,9 +35,6 @@ class ControllerMetrics:
     def objects_deleted(self, kind: OwnedKind, count: int) -> None:
         """A sync deleted `count` objects."""
 
-    def status_coalesced(self) -> None:
-        """A change of a job's status was not written by itself, but together with a later one."""
-
     def sync_failed(self, reason: str) -> None:
         """A sync will be repeated; `reason` is an error's class name (bounded in number)."""
 

@@ -82,7 +82,6 @@ class TFJobController:
         archive: PodArchive | None = None,
         progress_of: Callable[[TFJob], TrainingProgress | None] | None = None,
         witnesses: PodWitnesses = NO_WITNESSES,
-        server_load: Callable[[], float] = lambda: 0.0,
         creator: Creator | None = None,
     ) -> None:
         """With an `archive`, no pod is deleted before its logs are kept, or its time for that is over.
@@ -90,8 +89,7 @@ class TFJobController:
         What a job needs together is created by the `creator`, if there is one, and else in calls of their own.
 
         `progress_of` says what a job has reported by now: each write of a status, the last above all, says it, too.
-        `witnesses` look into the pods of jobs that have a deadline for their progress. `server_load` says how busy the
-        API server is, from 0 to 1, and may be called from any thread.
+        `witnesses` look into the pods of jobs that have a deadline for their progress.
         """
         self._clock = clock or SystemClock()
         self._options = options or ControllerOptions()
@@ -111,7 +109,6 @@ class TFJobController:
             archive=archive,
             progress_of=progress_of,
             witnesses=witnesses,
-            server_load=server_load,
         )
         gang = informers.gang
         self._executor = PlanExecutor(

@@ -1,8 +1,8 @@
 """Writes events to the API server, off the caller's path: reporting what happened must never delay or break work.
 
 Callers put occurrences into a bounded queue; one thread correlates and writes them. Events are a courtesy to
-people, so when the server can't keep up they are dropped, counted, and said so once. And while it is busy they let
-what is work go first: a burst of new jobs is up sooner if what is told of it comes after it.
+people, so when the server can't keep up they are dropped, counted, and said so once. And they go
+behind objects: a burst of new jobs is up sooner if its events come after it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ logger = logging.getLogger(__name__)
 EventType = Literal["Normal", "Warning"]
 
 _QUEUE_SIZE = 1000
-_MOST_HELD = _QUEUE_SIZE // 2  # for the server to become less busy; then there is still room for as many
+_MOST_HELD = _QUEUE_SIZE // 2  # while work goes first; then there is still room for as many
+_LONGEST_HELD = 5.0  # seconds
+_LOOK_PERIOD = 0.1  # seconds between two looks whether there is still work
 _MAX_TRIES = 12
 _RETRY_SECONDS = 10.0
 _NAMESPACE_OF_CLUSTER_OBJECTS = "default"  # an Event must live in a namespace, even one about a Node
@@ -49,9 +51,9 @@ class EventRecorder:
     is dropped. A write that gets no answer is tried again, 12 times in all, 10 s apart (the first pause is
     random, so that operators don't retry in step); any answer of the API server is final.
 
-    `server_load` says how busy the API server is, from 0 to 1; it must not block. An event waits for at most so much
-    of `max_delay`, in seconds, and then all that came meanwhile are written with it. A warning is held by nothing, nor
-    is what came before it about the same object: those of one object keep their order.
+    While `behind()` says that there is work which goes first, an event is held, for at most 5 s, and then all that came
+    meanwhile are written with it; it must not block. A warning is held by nothing, nor is what came before it about the
+    same object: those of one object keep their order.
     """
 
     def __init__(
@@ -62,21 +64,19 @@ class EventRecorder:
         host: str = "",
         clock: Clock | None = None,
         rng: random.Random | None = None,
-        server_load: Callable[[], float] = lambda: 0.0,
-        max_delay: float = 0.0,
+        behind: Callable[[], bool] = lambda: False,
     ) -> None:
         self._client = client
         self._component = component
         self._host = host
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random()
-        self._server_load = server_load
-        self._max_delay = max_delay
+        self._behind = behind
         self._correlator = Correlator()  # used by the thread alone
         self._stop = StopSignal()
         self._changed = threading.Condition()  # guards the fields below
         self._queue: deque[Occurrence] = deque()  # to be written now
-        self._held: deque[Occurrence] = deque()  # until the server is less busy, or `max_delay` is over
+        self._held: deque[Occurrence] = deque()  # until there is no work that goes first, or the time is over
         self._dropped = 0
         self._overflowing = False  # from the first drop until half of the room is free again
         self._flush_until = float("inf")
@@ -165,10 +165,11 @@ class EventRecorder:
                 return
             deadline = None
             if self._held:
-                deadline = self._held[0].monotonic + self._max_delay * min(self._server_load(), 1.0)
-                if deadline <= self._clock.monotonic():
+                now, deadline = self._clock.monotonic(), self._held[0].monotonic + _LONGEST_HELD
+                if deadline <= now or not self._behind():
                     self._release()
                     return
+                deadline = min(deadline, now + _LOOK_PERIOD)
             self._clock.wait_until(self._changed, deadline)
 
     def _release(self, regarding: ObjectReference | None = None) -> None:

@@ -29,11 +29,10 @@ from tfoperator.kube.errors import (
 )
 from tfoperator.kube.list_watch import ListWatch, list_all, list_pages
 from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.kube.observer import Observers, RequestObserver
+from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.options import EVERYTHING, ListOptions, Selection, WatchOptions, by_name
 from tfoperator.kube.patches.merge_patch import apply_merge_patch
 from tfoperator.kube.resources import PODS, Resource
-from tfoperator.kube.server_load import ServerLoad
 from tfoperator.kube.verbs import ListPage
 
 __all__ = [
@@ -59,13 +58,11 @@ __all__ = [
     "MalformedResponse",
     "NotFoundError",
     "ObjectMeta",
-    "Observers",
     "Pod",
     "RequestObserver",
     "Resource",
     "Selection",
     "ServerError",
-    "ServerLoad",
     "TooManyRequestsError",
     "TransportError",
     "UnauthorizedError",

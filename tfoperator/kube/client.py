@@ -95,7 +95,6 @@ def _create(resource: Resource, namespace: str, body: Body, accept: str, *, dry_
         encode(body),
         accept=accept,
         written=kind_of(resource),
-        namespace=namespace,
     )
 
 
@@ -248,7 +247,6 @@ class Client:
             encode(body),
             accept=_accepted(decode),
             written=kind_of(resource, subresource),
-            namespace=namespace,
         )
         return self._decoded(call, decode)
 
@@ -272,7 +270,6 @@ class Client:
             accept=_accepted(decode),
             content_type=patch_type.value,
             written=kind_of(resource, subresource),
-            namespace=namespace,
         )
         return self._decoded(call, decode)
 
@@ -300,9 +297,7 @@ class Client:
         body = encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}) if options else None
         path = object_path(resource, namespace, name)
         what = describe("delete", resource, namespace, name)
-        self._session.call(
-            Call("DELETE", path, what, body, _METADATA_OF_ONE, written=kind_of(resource), namespace=namespace)
-        )
+        self._session.call(Call("DELETE", path, what, body, _METADATA_OF_ONE, written=kind_of(resource)))
 
     def delete_collection(self, resource: Resource, namespace: str, *, label_selector: str) -> None:
         """DELETE every object that the (non-empty) selector matches."""

@@ -62,7 +62,6 @@ class Operator:
         stacks: StackKeeper | None = None,
         commands: CommandRunner | None = None,
         fetch: Callable[[str], bytes] | None = None,
-        server_load: Callable[[], float] = lambda: 0.0,
         creator: Creator | None = None,
         metrics: OperatorMetrics | None = None,
         clock: Clock | None = None,
@@ -74,9 +73,8 @@ class Operator:
         their progress `newest_line` tells of logs and `stacks` takes stacks; without it, and if the option
         `stall_stacks` says so, they are taken by `commands`, into the archive. Raises OSError if the archive can't be
         written. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the
-        keys by which tokens are verified. Raises ListenError if that address is taken. `server_load` says how busy the
-        API server is, from 0 to 1; without it, statuses never wait. The `creator`, if given, creates what a job needs
-        together; whoever made it closes it, after `stop()`.
+        keys by which tokens are verified. Raises ListenError if that address is taken. The `creator`, if
+        given, creates what a job needs together; the caller closes it, after `stop()`.
         """
         self._client = client
         self._lease_client = lease_client or client
@@ -101,7 +99,6 @@ class Operator:
             stacks=stacks,
             commands=commands,
             fetch=fetch,
-            server_load=server_load,
             creator=creator,
             metrics=self.metrics,
             clock=self._clock,
@@ -110,7 +107,6 @@ class Operator:
         self._elector = self._make_elector() if self._options.leader_elect else None
         self.metrics.watch_leadership(lambda: self.is_leader)
         self.metrics.watch_stalls(self._stalled_jobs)
-        self.metrics.watch_server_load(server_load)
 
     # What health checks ask.
 

@@ -25,8 +25,6 @@ import tfoperator
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
-from tfoperator.kube.observer import Observers
-from tfoperator.kube.server_load import ServerLoad
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
@@ -118,14 +116,13 @@ def _assemble(
     config.check()
     metrics = OperatorMetrics()
     agent = f"tfoperator/{tfoperator.__version__}"
-    load = ServerLoad()
     client = Client(
         config,
         qps=options.kube_api_qps,
         burst=options.kube_api_burst,
         user_agent=agent,
         watch_batch_period=WATCH_BATCH_PERIOD,
-        observer=Observers(metrics.client, load),
+        observer=metrics.client,
     )
     cleanup.callback(client.close)
     namespace = environ.get("POD_NAMESPACE", "") or config.namespace
@@ -166,7 +163,6 @@ def _assemble(
             newest_line=newest_line_from(log_client or client),
             commands=log_client,
             fetch=partial(client.get_raw, accept="*/*"),
-            server_load=load.level,
             creator=creator,
             metrics=metrics,
             on_failure=on_failure,

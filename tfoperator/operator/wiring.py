@@ -46,6 +46,9 @@ tells that the reason is gone."""
 _FIRST_STATUS_SECONDS = 1.0
 """How long users may wait to see that a job is Created, while its pods have not started."""
 
+_COUNTS_SECONDS = 1.0
+"""Between two writes of a job's status that say only that more replicas are active or ready."""
+
 
 class Parts:
     """What an operator consists of. `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker`: None if unwanted.
@@ -65,7 +68,6 @@ class Parts:
         stacks: StackKeeper | None,
         commands: CommandRunner | None,
         fetch: Callable[[str], bytes] | None,
-        server_load: Callable[[], float],
         creator: Creator | None,
         metrics: OperatorMetrics,
         clock: Clock,
@@ -75,17 +77,21 @@ class Parts:
         self._client = client
         self._metrics = metrics
         self._clock = clock
-        self._server_load = server_load
         self._creator = creator
         self.namespaces = options.namespace or ("",)
         self.factory = SharedInformerFactory(client, namespaces=self.namespaces, clock=clock, metrics=metrics.informers)
+        self._queue: RateLimitingQueue[str] = RateLimitingQueue(
+            MaxOfRateLimiter(ExponentialFailureRateLimiter(_RETRY_BASE, _RETRY_CAP), BucketRateLimiter(clock=clock)),
+            name="tfjobs",
+            clock=clock,
+            metrics=metrics.queues,
+        )
         self.recorder = EventRecorder(
             client,
             component=OPERATOR_NAME,
             host=host,
             clock=clock,
-            server_load=server_load,
-            max_delay=options.max_event_delay,
+            behind=lambda: len(self._queue) > 0,
         )
         self._plan_lock = threading.Lock()  # guards _plan_options
         self._plan_options = plan_options(options)
@@ -123,20 +129,14 @@ class Parts:
             self.plan_with(progress=access)
 
     def _make_controller(self, expectations: Expectations, witnesses: PodWitnesses) -> TFJobController:
-        options, clock = self._options, self._clock
-        queue: RateLimitingQueue[str] = RateLimitingQueue(
-            MaxOfRateLimiter(ExponentialFailureRateLimiter(_RETRY_BASE, _RETRY_CAP), BucketRateLimiter(clock=clock)),
-            name="tfjobs",
-            clock=clock,
-            metrics=self._metrics.queues,
-        )
+        options = self._options
         return TFJobController(
             self._client,
             self.informers,
-            queue=queue,
+            queue=self._queue,
             expectations=expectations,
             recorder=self.recorder,
-            clock=clock,
+            clock=self._clock,
             options=ControllerOptions(
                 threadiness=options.threadiness,
                 parallelism=options.create_parallelism,
@@ -146,7 +146,6 @@ class Parts:
             archive=self.archive,
             witnesses=witnesses,
             progress_of=None if self.progress is None else self.progress.progress_of,
-            server_load=self._server_load,
             creator=self._creator,
         )
 
@@ -215,5 +214,5 @@ def plan_options(options: Options) -> PlanOptions:
         naming=UNIQUE_NAMES if options.unique_names else PLAIN_NAMES,
         network=Network(options.default_network),
         first_status_period=_FIRST_STATUS_SECONDS,
-        max_status_delay=options.max_status_delay,
+        counts_period=_COUNTS_SECONDS,
     )

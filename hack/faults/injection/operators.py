@@ -26,7 +26,6 @@ from hack.faults.injection.clock import Origin, ScaledClock
 from hack.processes import tail
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
-from tfoperator.kube.server_load import ServerLoad
 from tfoperator.operator import WATCH_BATCH_PERIOD, Operator, Options
 from tfoperator.operator.logging import configure_logging
 
@@ -59,7 +58,6 @@ def _main(settings: Settings, offset: Synchronized[float]) -> None:
     threading.Thread(target=_end_with_runner, name="runner", daemon=True).start()
     clock = ScaledClock(settings.origin, lambda: float(offset.value))
     config = ClusterConfig(server=settings.server)
-    load = ServerLoad(clock=clock)
     client = Client(
         config,
         clock=clock,
@@ -67,12 +65,9 @@ def _main(settings: Settings, offset: Synchronized[float]) -> None:
         request_timeout=settings.request_timeout,
         watch_read_deadline=settings.read_deadline or 90.0,
         watch_batch_period=WATCH_BATCH_PERIOD,
-        observer=load,
     )
     lease_client = Client(config, clock=clock, request_timeout=settings.request_timeout / 2)
-    operator = Operator(
-        client, options, lease_client=lease_client, server_load=load.level, clock=clock, on_failure=failed.put
-    )
+    operator = Operator(client, options, lease_client=lease_client, clock=clock, on_failure=failed.put)
     operator.start()
     failed.get()
     sys.stderr.flush()

@@ -6,6 +6,7 @@ It keeps its own account of what happened, so that what the status says can be c
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -64,9 +65,8 @@ class World(SimulatedObjects):
     drop: set[str] = field(default_factory=set)  # kinds of requests that get lost
     stacks: str = ""  # who takes stacks: nobody, "prompt", or somebody who never ends
     stacks_taken: datetime = NEVER
-    load: float = 0.0  # of the API server, as the operator notices it
     _monotonic: float = 0.0
-    _waits_since: float | None = None  # the first change of the status that the operator has left for later
+    _written_at: float = -math.inf  # when the operator last wrote the status
     _charged: set[str] = field(default_factory=set)  # pods (by uid) that `losses` has counted already
     _history: list[View] = field(default_factory=list)
     _seen: int = 0  # the operator's cache is never older than this
@@ -90,8 +90,7 @@ class World(SimulatedObjects):
             view.pods,
             view.services,
             stacks_taken=self.stacks_taken if self.stacks else None,
-            server_load=self.load,
-            status_waited=0.0 if self._waits_since is None else self._monotonic - self._waits_since,
+            status_age=self._monotonic - self._written_at,
         )
         return plan_for(observed, self.now, self.options)
 
@@ -118,8 +117,6 @@ class World(SimulatedObjects):
             self._saw_it()
         if result.write_status and not result.write_status_first:
             self._write(result, view)
-        if result.status_waits and self._waits_since is None:
-            self._waits_since = self._monotonic
 
     def _charge_stall(self, result: ReadablePlan, view: View) -> None:
         """Whoever restarts what runs, because it has stalled, causes a loss that is to be counted."""
@@ -141,7 +138,7 @@ class World(SimulatedObjects):
         if view.job.metadata.resource_version != self.job.metadata.resource_version:
             raise Lost("conflict")
         self.write_status(result, view.job.status)
-        self._waits_since = None
+        self._written_at = self._monotonic
         self._put_job(self.job)
         self.changed()
         self._saw_it()

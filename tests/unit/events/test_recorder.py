@@ -289,15 +289,13 @@ def test_starting_twice_is_refused(recorder: EventRecorder) -> None:
 
 
 class Busy:
-    """A recorder on an API server that is as busy as `load` says."""
+    """A recorder whose events go behind other work, of which there is some until `over`."""
 
     def __init__(self, api: FakeApi, clock: FakeClock) -> None:
-        self.load = 1.0
+        self.over = False
         self._api = api
         self.clock = clock
-        self.recorder = EventRecorder(
-            api, component="tfjob-controller", clock=clock, server_load=lambda: self.load, max_delay=5.0
-        )
+        self.recorder = EventRecorder(api, component="tfjob-controller", clock=clock, behind=lambda: not self.over)
 
     def report(self, *reasons: str, type: Literal["Normal", "Warning"] = "Normal") -> None:  # noqa: A002 - the API's name
         for reason in reasons:
@@ -305,6 +303,10 @@ class Busy:
 
     def written(self, *reasons: str) -> bool:
         return [event["reason"] for event in self._api.objects(EVENTS)] == [*reasons]
+
+    def rests(self) -> None:
+        """Wait until the recorder looks again in a while, and not before."""
+        self.clock.wait_for_deadline(self.clock.monotonic() + 0.1)
 
 
 @pytest.fixture
@@ -315,23 +317,25 @@ def busy(api: FakeApi, clock: FakeClock) -> Iterator[Busy]:
     assert busy.recorder.stop()
 
 
-def test_on_a_busy_server_events_wait_and_are_then_written_together_in_their_order(busy: Busy) -> None:
+def test_events_wait_for_the_end_of_other_work_and_are_then_written_in_their_order(busy: Busy) -> None:
     busy.report("Created")
-    busy.clock.pass_time(3)
+    busy.rests()
     busy.report("Running")
-    busy.clock.pass_time(1.9)
-    busy.clock.wait_for_deadline(5.0)
+    busy.clock.advance(3)
+    busy.rests()
     assert busy.written()
+    busy.over = True
     busy.clock.advance(0.1)
     eventually(lambda: busy.written("Created", "Running"))
 
 
-def test_what_comes_after_they_were_written_waits_anew(busy: Busy) -> None:
+def test_they_wait_for_five_seconds_at_most_and_what_comes_later_for_as_long(busy: Busy) -> None:
     busy.report("Created")
-    busy.clock.pass_time(5)
+    busy.rests()
+    busy.clock.advance(5)
     eventually(lambda: busy.written("Created"))
     busy.report("Running")
-    busy.clock.wait_for_deadline(10.0)
+    busy.rests()
     assert busy.written("Created")
     busy.clock.advance(5)
     eventually(lambda: busy.written("Created", "Running"))
@@ -339,11 +343,11 @@ def test_what_comes_after_they_were_written_waits_anew(busy: Busy) -> None:
 
 def test_a_warning_is_written_at_once_after_what_came_before_it(busy: Busy) -> None:
     busy.report("Created")
-    busy.clock.wait_for_waiters(1)
+    busy.rests()
     busy.report("PodFailed", type="Warning")
     busy.report("Running")
     eventually(lambda: busy.written("Created", "PodFailed"))
-    busy.clock.wait_for_deadline(5.0)
+    busy.rests()
     assert busy.written("Created", "PodFailed")
 
 
@@ -352,10 +356,10 @@ def test_a_warning_passes_what_is_held_about_other_objects(busy: Busy, api: Fake
     for number in range(100):
         seen(busy.recorder, str(number))
     busy.report("Running")
-    busy.clock.wait_for_deadline(5.0)
+    busy.rests()
     busy.report("PodFailed", type="Warning")
     eventually(lambda: busy.written("Created", "Running", "PodFailed"))
-    busy.clock.wait_for_deadline(5.0)
+    busy.rests()
     busy.clock.advance(5)
     eventually(lambda: len(api.names(EVENTS)) == 103)
 
@@ -375,18 +379,8 @@ def test_each_overflow_is_told_though_events_are_held_in_between(
         seen(busy.recorder, f"held-{burst}")
 
 
-@pytest.mark.parametrize(("load", "seconds"), [(0.5, 2.5), (0.1, 0.5), (7.0, 5.0)])
-def test_they_wait_the_longer_the_busier_the_server_is(busy: Busy, load: float, seconds: float) -> None:
-    busy.load = load
-    busy.report("Created")
-    busy.clock.wait_for_deadline(seconds)
-    assert busy.written()
-    busy.clock.advance(seconds)
-    eventually(lambda: busy.written("Created"))
-
-
-def test_on_an_idle_server_an_event_is_written_at_once(busy: Busy) -> None:
-    busy.load = 0.0
+def test_without_other_work_an_event_is_written_at_once(busy: Busy) -> None:
+    busy.over = True
     busy.report("Created")
     eventually(lambda: busy.written("Created"))
 
@@ -394,17 +388,17 @@ def test_on_an_idle_server_an_event_is_written_at_once(busy: Busy) -> None:
 def test_no_more_wait_than_half_of_what_the_queue_holds(busy: Busy, api: FakeApi) -> None:
     for number in range(499):
         seen(busy.recorder, str(number))
-    busy.clock.wait_for_deadline(5.0)
+    busy.rests()
     assert api.names(EVENTS) == []
     seen(busy.recorder, "last")
     eventually(lambda: len(api.names(EVENTS)) == 500)
 
 
-def test_stopping_writes_what_waits_for_the_server(api: FakeApi, clock: FakeClock) -> None:
+def test_stopping_writes_what_is_held(api: FakeApi, clock: FakeClock) -> None:
     busy = Busy(api, clock)
     busy.recorder.start()
     busy.report("Created", "Running")
-    busy.clock.wait_for_deadline(5.0)
+    busy.rests()
     assert busy.recorder.stop()
     assert busy.written("Created", "Running")
     assert busy.recorder.dropped == 0

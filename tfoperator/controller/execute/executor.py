@@ -86,10 +86,6 @@ class PlanExecutor:
                 return outcome
         if plan.write_status and not plan.write_status_first and not self._status.write(job, plan, outcome):
             return outcome
-        if plan.status_waits:
-            self._status.wait(job, plan)
-        elif not (plan.write_status or plan.write_status_first):
-            self._memory.up_to_date(job.metadata.uid)
         if plan.events:
             self._events.emit(job, plan.events)
         return outcome

@@ -44,7 +44,7 @@ class StatusWriter:
         patch = status_patch(job.status, plan.status)
         meta = job.metadata
         if patch is None:
-            self._recorded(job, plan)
+            self._memory.recorded(meta.uid, plan.status, self._clock.monotonic())
             return True
         # The patch is a difference, and means nothing on top of another status than the one it was made from: that of a
         # leader before us, whose last writes the cache has not shown yet, or that of a new job of the same name. (A
@@ -73,18 +73,9 @@ class StatusWriter:
             return False
         if answer.metadata.resource_version != meta.resource_version:
             self._cache_lag.status_written(answer)
-        self._recorded(job, plan)
+        self._memory.recorded(meta.uid, plan.status, self._clock.monotonic())
         self._report_transitions(job, plan)
         return True
-
-    def wait(self, job: TFJob, plan: Plan) -> None:
-        """Note that the plan's status waits for a later plan, which is to be made when the plan says."""
-        if self._memory.status_waits(job.metadata.uid, plan.status, self._clock.monotonic()):
-            self._metrics.status_coalesced()
-
-    def _recorded(self, job: TFJob, plan: Plan) -> None:
-        if self._memory.recorded(job.metadata.uid, plan.status):
-            self._metrics.status_coalesced()
 
     def _refused(self, job: TFJob, error: InvalidError) -> None:
         """Say by an event, once, what the status can't: that the job breaks rules which are younger than it."""

@@ -2,14 +2,15 @@
 
 The defaulted and validated spec (the same for one generation, and a job is looked at far more often than changed);
 what the API server refused, so that it becomes a condition instead of a loop; which warnings were given; the
-comparison with the live state that waits to be recorded; since when a change of the status waits, and since when a
-quota has no room; which replicas could not be made. Refusals are forgotten with each comparison: a policy, or a webhook
+comparison with the live state that waits to be recorded; when the status was written, and since when a quota has no
+room; which replicas could not be made. Refusals are forgotten with each comparison: a policy, or a webhook
 that spoils pods, may have been mended since, and no event tells of that. (The status written last is not here: see
 `cache_lag`.)
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping
 
@@ -21,7 +22,7 @@ from tfoperator.api.queues import uncounted_types
 from tfoperator.api.v1.types import TFJob, TFJobSpec, TFJobStatus
 from tfoperator.api.validation import validate
 from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan import Comparison, Counts, counts_of
+from tfoperator.controller.plan import Comparison
 
 
 class Remembered(msgspec.Struct, frozen=True):
@@ -33,14 +34,7 @@ class Remembered(msgspec.Struct, frozen=True):
     comparison: Comparison | None
     edited_templates: tuple[str, ...] = ()
     uncounted_types: tuple[str, ...] = ()
-    status_waited: float = 0.0
-
-
-class _Waiting(msgspec.Struct, frozen=True):
-    """Changes of the status that wait to be written: since when the first does, and what the last one says."""
-
-    since: float
-    counts: Counts
+    status_age: float = math.inf
 
 
 class _Entry:
@@ -56,8 +50,8 @@ class _Entry:
         "source",
         "spec",
         "uncounted",
-        "waiting",
         "warned",
+        "written_at",
     )
 
     def __init__(self, known_since: float) -> None:
@@ -71,7 +65,7 @@ class _Entry:
         self.comparison: Comparison | None = None
         self.settled: frozenset[str] | None = None
         self.uncounted: tuple[str, ...] = ()
-        self.waiting: _Waiting | None = None
+        self.written_at = -math.inf
         self.no_room_since: float | None = None
         self.warned: set[str] = set()
 
@@ -156,40 +150,16 @@ class JobMemory:
                 entry.comparison = comparison
                 entry.refusals = ()
 
-    def status_waits(self, uid: str, status: TFJobStatus, now: float) -> bool:
-        """Note that a status is not written yet. Returns whether it takes the place of another that waited.
-
-        The time is counted from the first that waits, until a status is recorded. `now` is monotonic.
-        """
+    def recorded(self, uid: str, status: TFJobStatus, now: float) -> None:
+        """The API server has this status since `now` (monotonic), and with it perhaps the comparison recorded."""
         with self._lock:
             entry = self._entries.get(uid)
             if entry is None:
-                return False
-            before, counts = entry.waiting, counts_of(status)
-            entry.waiting = _Waiting(now if before is None else before.since, counts)
-            return before is not None and before.counts != counts
-
-    def recorded(self, uid: str, status: TFJobStatus) -> bool:
-        """The API server has this status, and with it perhaps the comparison (a newer one stays).
-
-        Returns whether it takes the place of another that waited.
-        """
-        with self._lock:
-            entry = self._entries.get(uid)
-            if entry is None:
-                return False
-            comparison, waiting = entry.comparison, entry.waiting
+                return
+            comparison = entry.comparison
             if comparison is not None and status.last_reconcile_time == whole_second(comparison.time):
                 entry.comparison = None
-            entry.waiting = None
-            return waiting is not None and waiting.counts != counts_of(status)
-
-    def up_to_date(self, uid: str) -> None:
-        """The status says all there is to say: none waits any more, the change was taken back before it was written."""
-        with self._lock:
-            entry = self._entries.get(uid)
-            if entry is not None:
-                entry.waiting = None
+            entry.written_at = now
 
     def failed(self, uid: str) -> Mapping[str, int]:
         """What `note_failed` was told last."""
@@ -233,8 +203,7 @@ class JobMemory:
     @staticmethod
     def _remembered(entry: _Entry, spec: TFJobSpec, now: float, edited: tuple[str, ...] = ()) -> Remembered:
         problems, known_for = entry.problems + entry.refusals, now - entry.known_since
-        waited = 0.0 if entry.waiting is None else now - entry.waiting.since
-        return Remembered(spec, problems, known_for, entry.comparison, edited, entry.uncounted, waited)
+        return Remembered(spec, problems, known_for, entry.comparison, edited, entry.uncounted, now - entry.written_at)
 
 
 def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:

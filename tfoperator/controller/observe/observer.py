@@ -141,19 +141,14 @@ class Observer:
         archive: PodArchive | None = None,
         progress_of: Callable[[TFJob], TrainingProgress | None] | None = None,
         witnesses: PodWitnesses = NO_WITNESSES,
-        server_load: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`progress_of` says what a job has reported by now, if reports are taken here.
-
-        `server_load` says how busy the API server is, from 0 to 1.
-        """
+        """`progress_of` says what a job has reported by now, if reports are taken here."""
         self._claimer = Claimer(informers, ledger.claims)
         self._ledger = ledger
         self._clock = clock
         self._archive = archive
         self._progress_of = progress_of
         self._witnesses = witnesses
-        self._server_load = server_load
         classes = informers.priority_classes
         self._priority_classes = None if classes is None else classes.lister
 
@@ -192,8 +187,7 @@ class Observer:
             log_lines=None if logs is None else logs.known(job.metadata.uid),
             stacks_taken=None if stacks is None else stacks.taken(job.metadata.uid),
             uncounted_types=remembered.uncounted_types,
-            server_load=self._server_load(),
-            status_waited=remembered.status_waited,
+            status_age=remembered.status_age,
             refused=claimed.refused,
         )
 

@@ -31,13 +31,11 @@ from tfoperator.controller.plan.observed import (
     UnkeptLogs,
     Unseen,
 )
-from tfoperator.controller.plan.status import Counts, counts_of
 
 __all__ = [
     "MAX_REQUEUE",
     "Action",
     "Comparison",
-    "Counts",
     "Create",
     "Delete",
     "DeleteReason",
@@ -57,7 +55,6 @@ __all__ = [
     "TakeStacks",
     "UnkeptLogs",
     "Unseen",
-    "counts_of",
     "is_managed_by_others",
     "plan",
 ]

@@ -172,7 +172,6 @@ class Plan(msgspec.Struct, frozen=True):
     2. `phases`, in their order.
     3. `write_status`: whether `status`, the complete desired status, differs from the observed one in a way worth a
        write. Without it `status` may still carry news (started indexes) that ride along with any other write.
-       `status_waits` (never with `write_status`): it differs, and is left for a later plan to write with more.
     4. `events`, only after a needed status write has succeeded, so that a retry doesn't repeat them.
     5. `requeue_after`: seconds until time alone changes the decision; None when only an event can.
 
@@ -185,7 +184,6 @@ class Plan(msgspec.Struct, frozen=True):
     phases: tuple[Phase, ...] = ()
     write_status_first: bool = False
     write_status: bool = False
-    status_waits: bool = False
     events: tuple[PlannedEvent, ...] = ()
     requeue_after: float | None = None
     absent: tuple[str, ...] = ()

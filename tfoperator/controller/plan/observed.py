@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -74,9 +75,8 @@ class Observed(msgspec.Struct, frozen=True):
     `log_lines` is None if nobody looks at logs here. `stacks_taken` is when stacks of the job's threads were last
     taken, 1970 if never; None if nobody takes them here. `edited_templates` names the replica types whose pod template
     somebody has changed since the last look. `uncounted_types` are the replica types, as the job spells them, that
-    Kueue's quota doesn't count. `server_load` is how busy the API server is, from 0 to 1; `status_waited` is for how
-    many seconds a change of the status has been waiting to be written, 0 if none has. `refused` has by object why
-    one that seems to be the job's could not be adopted or released; nothing is decided by it.
+    Kueue's quota doesn't count. `status_age` is how many seconds ago this process wrote the status. `refused` has by
+    object why one that seems to be the job's could not be adopted or released; nothing is decided by it.
     """
 
     job: TFJob
@@ -95,8 +95,7 @@ class Observed(msgspec.Struct, frozen=True):
     stacks_taken: datetime | None = None
     edited_templates: tuple[str, ...] = ()
     uncounted_types: tuple[str, ...] = ()
-    server_load: float = 0.0
-    status_waited: float = 0.0
+    status_age: float = math.inf
     refused: Mapping[str, str] = {}
 
 
@@ -107,8 +106,8 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     and at once if that is over, or if the base is 0. A pod on a lost node is deleted by force `node_lost_margin` after
     the moment its graceful deletion should have been over. `default_clean_pod_policy` holds for jobs that leave theirs
     unset; empty: what still runs when they have ended is stopped (see `cleanup`). For `first_status_period` a job's
-    first status waits for a second one to be written with it; a status with nothing new but counts waits for more of
-    them, up to `max_status_delay` if the API server is as busy as it gets (see `postponing`).
+    first status waits for a second one to be written with it; a status with nothing new but counts is written
+    `counts_period` after the last write at the earliest (see `postponing`).
     """
 
     restart_delay_base: float = 1.0
@@ -116,4 +115,4 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     node_lost_margin: float = 30.0
     default_clean_pod_policy: str = ""
     first_status_period: float = 0.0
-    max_status_delay: float = 0.0
+    counts_period: float = 0.0

@@ -11,9 +11,8 @@ while holding a worker thread, and a crash in between forgets nothing.
 where pods start at once, and one status write for both spares the API server its most expensive request: of nine calls
 per small job one, and a tenth of the CPU that the job costs it.
 
-*Statuses without haste.* That more replicas of a large job are active or ready is written together with what is known a
-moment later, and the moment is as long as the API server is busy: none if it is idle. It is counted from the first
-change that waits. The change is not lost: each plan until then finds it again, and one is made when the time is over.
+*Statuses without haste.* That more replicas of a large job are active or ready is written at most once in each
+`counts_period`. The change is not lost: each plan until then finds it again, and one is made when the time is over.
 """
 
 from __future__ import annotations
@@ -39,9 +38,6 @@ from tfoperator.controller.plan.status import only_counts_rise
 from tfoperator.kube.objects import Pod
 
 _NO_NEWS = frozenset({ConditionType.CREATED})
-
-_LEAST_DELAY = 0.1
-"""Seconds. Events are gathered for as long anyway: to wait for less would cost a plan and save no write."""
 
 
 def postpone(plan: Plan, observed: Observed, options: PlanOptions) -> Plan:
@@ -147,16 +143,17 @@ def _with_logs_first(plan: Plan, waiting: Sequence[Pod], unkept: UnkeptLogs) -> 
 def _decide_status_write(plan: Plan, observed: Observed, options: PlanOptions) -> Plan:
     """The plan with its status write held back if it may wait, and with a comparison recorded if there is one."""
     left = options.first_status_period - observed.known_for
-    if left > 0 and _may_wait(plan, observed):
+    waits = left > 0 and _is_first(plan, observed)
+    if not waits:
+        left = options.counts_period - observed.status_age
+        waits = left > 0 and _has_only_counts(plan, observed)
+    if waits:
         soon = left if plan.requeue_after is None else min(left, plan.requeue_after)
         plan = msgspec.structs.replace(plan, write_status=False, transitions=frozenset(), requeue_after=soon)
-    elif (left := _status_delay_left(observed, options)) > 0 and _may_wait_for_more(plan, observed):
-        soon = left if plan.requeue_after is None else min(left, plan.requeue_after)
-        plan = msgspec.structs.replace(plan, write_status=False, status_waits=True, requeue_after=soon)
     return plan if observed.comparison is None else _with_comparison(plan, observed.comparison)
 
 
-def _may_wait(plan: Plan, observed: Observed) -> bool:
+def _is_first(plan: Plan, observed: Observed) -> bool:
     """Whether the plan's status is the first of the job and says no more than that it is there and under way.
 
     What must be durable before something else is done never waits, nor does what comes with an event.
@@ -170,13 +167,7 @@ def _may_wait(plan: Plan, observed: Observed) -> bool:
     )
 
 
-def _status_delay_left(observed: Observed, options: PlanOptions) -> float:
-    """The seconds that a status without haste may still wait."""
-    delay = options.max_status_delay * min(observed.server_load, 1.0)
-    return delay - observed.status_waited if delay >= _LEAST_DELAY else 0.0
-
-
-def _may_wait_for_more(plan: Plan, observed: Observed) -> bool:
+def _has_only_counts(plan: Plan, observed: Observed) -> bool:
     """Whether the plan does nothing but write a status, which says only that more replicas do their work.
 
     A plan that does something else may fail, and is then repeated when the API server says, not when the status is due.

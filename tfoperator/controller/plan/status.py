@@ -28,9 +28,6 @@ from tfoperator.controller.plan.conditions import find_condition, is_finished
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, has_record
 from tfoperator.controller.plan.verdict import Situation, Stage
 
-Counts = tuple[tuple[str, int, int], ...]
-"""By replica type: how many are active and how many are ready."""
-
 _COUNTED = re.compile(r"\b\d+/\d+ replicas ready\b")
 _OWN_RULES = ("ready", "conditions", "replica_statuses", "last_reconcile_time", "progress")
 _ALIKE = tuple(name for name in TFJobStatus.__struct_fields__ if name not in _OWN_RULES)
@@ -161,11 +158,6 @@ def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str, held: int)
         started_indexes="" if stage is Stage.SUSPENDED else format_indexes(group.kept_started),
         selector=replicas_selector(job_name, group.type) if group.type is ReplicaType.WORKER else "",
     )
-
-
-def counts_of(status: TFJobStatus) -> Counts:
-    """The counts in a status that may wait."""
-    return tuple((key, one.active, one.ready) for key, one in sorted(status.replica_statuses.items()))
 
 
 def counted(ready: int, total: int, completed: int, failed: int) -> str:

@@ -63,7 +63,6 @@ class Call(msgspec.Struct, frozen=True):
     content_type: str = "application/json"
     limited: bool = True  # by the client's own rate limiter
     written: str = ""
-    namespace: str = ""
 
 
 class Session:
@@ -244,10 +243,7 @@ class Session:
         if 200 <= answer.status < 300:
             return answer
         assert isinstance(answer, Response)
-        failure = _error(call, answer)
-        if failure.code == 429 or failure.retry_after is not None:
-            self._observer.turned_away(failure.retry_after or 0.0)
-        raise failure
+        raise _error(call, answer)
 
     def _wait_for_turn(self, call: Call) -> None:
         if not self._limiter.limits:
@@ -276,8 +272,6 @@ class Session:
     def _observe(self, call: Call, status: int, seconds: float) -> None:
         """Tell of one attempt; a status of 0 means that no answer came."""
         self._observer.request(call.method, self._transport.host, str(status) if status else "<error>", seconds)
-        if call.written and 200 <= status < 300:
-            self._observer.written(call.method, call.written, call.namespace, seconds)
 
     def _header_lines(self, call: Call, authorization: str) -> Headers:
         return self._headers(call.accept, "" if call.body is None else call.content_type, authorization)

@@ -62,9 +62,6 @@ class JobMetrics(ControllerMetrics):
         self._finished = make.histogram(
             "tfoperator_job_completion_seconds", "From a job's creation to its end.", ("result",), buckets=_LONG_SECONDS
         )
-        self._coalesced = make.counter(
-            "tfoperator_statuses_coalesced", "Changes of statuses that were written together with later ones."
-        )
         self._sync_failures = make.counter("tfoperator_sync_failures", "Syncs to be repeated, by error.", ("reason",))
 
     def job_transitions(self, namespace: str, transitions: Set[ConditionType]) -> None:
@@ -96,9 +93,6 @@ class JobMetrics(ControllerMetrics):
             self._pods["deleted"].inc(count)
         elif kind == "podgroups":
             self._pod_groups["deleted"].inc(count)
-
-    def status_coalesced(self) -> None:
-        self._coalesced.inc()
 
     def sync_failed(self, reason: str) -> None:
         self._sync_failures.labels(reason).inc()
@@ -176,19 +170,10 @@ class OperatorMetrics:
         )
         build.labels(tfoperator.__version__).set(1)
         self._leader = Gauge("tfoperator_leader", "1 while this process leads, else 0.", registry=self.registry)
-        self._server_load = Gauge(
-            "tfoperator_api_server_load",
-            "From 0, where writes are answered as quickly as ever, to 1: ten times as slowly, or turned away.",
-            registry=self.registry,
-        )
 
     def watch_leadership(self, read: Callable[[], bool]) -> None:
         """Ask `read` at each scrape whether this process leads."""
         self._leader.set_function(lambda: 1.0 if read() else 0.0)
-
-    def watch_server_load(self, read: Callable[[], float]) -> None:
-        """Ask `read` at each scrape how busy the API server is."""
-        self._server_load.set_function(read)
 
     def watch_stalls(self, read: Callable[[], Mapping[str, int]]) -> None:
         """Ask `read` at each scrape how many jobs make no progress, by namespace; those without any may be left out."""

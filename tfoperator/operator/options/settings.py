@@ -55,8 +55,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     kube_api_burst: int = 100
     resync_period: float = 15.0
     reconcile_max_period: float = 300.0
-    max_status_delay: float = 2.0
-    max_event_delay: float = 5.0
     gang_scheduler_name: str = ""
     cluster_domain: str = ""
     evaluator_in_cluster: bool = True
@@ -139,18 +137,6 @@ SETTINGS = (
     Setting("kube-api-burst", parse.integer(1, 100_000), "N", "requests at once before that limit holds"),
     Setting("resync-period", parse.duration, "TIME", "shortest interval of the comparison with the live state"),
     Setting("reconcile-max-period", parse.duration, "TIME", "longest interval of that comparison"),
-    Setting(
-        "max-status-delay",
-        parse.seconds,
-        "TIME",
-        "how long a status of nothing but counts may wait for more while the API server is busy; 0 for never",
-    ),
-    Setting(
-        "max-event-delay",
-        parse.seconds,
-        "TIME",
-        "how long an event that is no warning may wait while the API server is busy; 0 for never",
-    ),
     Setting("gang-scheduler-name", parse.text, "NAME", "volcano, or a scheduler with the coscheduling plugin"),
     Setting("cluster-domain", parse.text, "DOMAIN", "appended to host names in TF_CONFIG, e.g. cluster.local"),
     Setting("evaluator-in-cluster", parse.boolean, "BOOL", "list evaluators in TF_CONFIG's cluster"),

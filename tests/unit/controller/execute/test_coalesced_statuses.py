@@ -1,4 +1,4 @@
-"""On a busy API server the counts of a job wait for more: the controller over a fake one, with real informers."""
+"""The counts of a job are written once a second: the controller over a fake one, with real informers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,9 @@ from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.controller import Comparison, ControllerMetrics, ControllerOptions, PlanOptions
+from tfoperator.controller import Comparison, ControllerOptions, PlanOptions
 
-OPTIONS = ControllerOptions(batch_period=0, plan=PlanOptions(max_status_delay=2.0))
-
-
-class Load:
-    level = 1.0
-
-
-class Metrics(ControllerMetrics):
-    coalesced = 0
-
-    def status_coalesced(self) -> None:
-        self.coalesced += 1
+OPTIONS = ControllerOptions(batch_period=0, plan=PlanOptions(counts_period=1.0))
 
 
 @pytest.fixture
@@ -33,19 +22,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def load() -> Load:
-    return Load()
-
-
-@pytest.fixture
-def metrics() -> Metrics:
-    return Metrics()
-
-
-@pytest.fixture
-def harness(clock: FakeClock, load: Load, metrics: Metrics) -> Iterator[Harness]:
-    """With a job of six workers, one of which is known to run."""
-    with Harness(clock=clock, options=OPTIONS, metrics=metrics, server_load=lambda: load.level) as one:
+def harness(clock: FakeClock) -> Iterator[Harness]:
+    """With a job of six workers, of which one is known to run, and has just been."""
+    with Harness(clock=clock, options=OPTIONS) as one:
         one.submit_and_sync(Worker=6)
         one.sync()
         comes_up(one, 0)
@@ -60,60 +39,22 @@ def comes_up(harness: Harness, index: int) -> None:
     harness.sync()
 
 
-def test_several_changes_are_one_write(harness: Harness, clock: FakeClock, metrics: Metrics) -> None:
+def test_several_changes_are_one_write(harness: Harness, clock: FakeClock) -> None:
     for index in (1, 2, 3):
         comes_up(harness, index)
-        clock.advance(0.5)
+        clock.advance(0.25)
     assert harness.status()["ready"] == "1/6"
     assert harness.calls() == []
-    assert metrics.coalesced == 2
-    clock.advance(0.5)
+    clock.advance(0.25)
     harness.sync()
     assert harness.status()["ready"] == "4/6"
     assert harness.calls() == [("patch", "tfjobs")]
-    assert metrics.coalesced == 2
     assert harness.calls_of_sync() == []
 
 
-def test_what_comes_just_before_the_write_goes_with_it(harness: Harness, clock: FakeClock, metrics: Metrics) -> None:
+def test_a_change_long_after_the_last_write_is_written_at_once(harness: Harness, clock: FakeClock) -> None:
+    clock.advance(1)
     comes_up(harness, 1)
-    clock.advance(2)
-    comes_up(harness, 2)
-    assert harness.status()["ready"] == "3/6"
-    assert metrics.coalesced == 1
-
-
-def test_a_change_that_is_taken_back_before_it_is_written_waits_no_more(
-    harness: Harness, clock: FakeClock, metrics: Metrics
-) -> None:
-    comes_up(harness, 1)
-    harness.play_kubelet("job-worker-1", "Pending")
-    harness.sync()
-    clock.advance(1.5)
-    comes_up(harness, 2)
-    assert metrics.coalesced == 0, "it is not the change that waits now"
-    clock.advance(1.5)
-    harness.sync()
-    assert harness.status()["ready"] == "1/6", "the time is counted from the change that waits"
-    clock.advance(0.5)
-    harness.sync()
-    assert harness.status()["ready"] == "2/6"
-
-
-def test_an_idle_server_is_told_at_once(harness: Harness, load: Load, metrics: Metrics) -> None:
-    load.level = 0.0
-    for index in (1, 2, 3):
-        comes_up(harness, index)
-        assert harness.status()["ready"] == f"{index + 1}/6"
-    assert metrics.coalesced == 0
-
-
-def test_what_waits_is_written_as_soon_as_the_server_is_idle_and_the_job_is_looked_at(
-    harness: Harness, load: Load
-) -> None:
-    comes_up(harness, 1)
-    load.level = 0.0
-    harness.sync()
     assert harness.status()["ready"] == "2/6"
 
 
@@ -144,13 +85,13 @@ def test_nobody_has_to_look_for_it_to_be_written_in_time(harness: Harness, clock
     harness.play_kubelet("job-worker-1", "Running")
     eventually(lambda: harness.queue.delayed == 1, what="the job is to be looked at again")
     assert harness.status()["ready"] == "1/6"
-    clock.advance(2.0)
+    clock.advance(1.0)
     eventually(lambda: harness.status()["ready"] == "2/6")
 
 
 def test_a_write_that_fails_does_not_begin_to_wait_anew(harness: Harness, clock: FakeClock) -> None:
     comes_up(harness, 1)
-    clock.advance(2)
+    clock.advance(1)
     harness.api.fail("patch", "tfjobs", api_error(409, "Conflict", "it has changed"))
     harness.sync()
     assert harness.status()["ready"] == "1/6"
@@ -160,10 +101,10 @@ def test_a_write_that_fails_does_not_begin_to_wait_anew(harness: Harness, clock:
 
 def test_after_a_write_the_next_change_waits_for_its_own_time(harness: Harness, clock: FakeClock) -> None:
     comes_up(harness, 1)
-    clock.advance(2)
+    clock.advance(1)
     harness.sync()
     comes_up(harness, 2)
-    clock.advance(1.9)
+    clock.advance(0.9)
     harness.sync()
     assert harness.status()["ready"] == "2/6"
     clock.advance(0.1)
@@ -180,12 +121,9 @@ def test_a_write_made_for_a_comparison_takes_along_what_waits(harness: Harness, 
     assert harness.calls() == [("patch", "tfjobs")]
 
 
-def test_a_leader_that_dies_loses_nothing(harness: Harness, clock: FakeClock, load: Load) -> None:
+def test_a_new_leader_writes_what_waited(harness: Harness, clock: FakeClock) -> None:
     comes_up(harness, 1)
-    with Harness(api=harness.api, clock=clock, options=OPTIONS, server_load=lambda: load.level) as successor:
-        successor.sync()
-        assert successor.status()["ready"] == "1/6"
-        clock.advance(2)
+    with Harness(api=harness.api, clock=clock, options=OPTIONS) as successor:
         successor.sync()
         assert successor.status()["ready"] == "2/6"
 
@@ -193,7 +131,7 @@ def test_a_leader_that_dies_loses_nothing(harness: Harness, clock: FakeClock, lo
 def test_a_cache_that_lags_behind_a_write_takes_nothing_back(harness: Harness, clock: FakeClock) -> None:
     comes_up(harness, 1)
     comes_up(harness, 2)
-    clock.advance(2)
+    clock.advance(1)
     harness.api.mute("tfjobs")
     harness.controller.sync_tfjob("ns/job")
     assert harness.status()["ready"] == "3/6"

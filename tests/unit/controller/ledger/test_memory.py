@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 import msgspec
 
-from tfoperator.api.v1.types import ReplicaStatus, TFJob, TFJobStatus, decode_tfjob
+from tfoperator.api.v1.types import TFJob, TFJobStatus, decode_tfjob
 from tfoperator.controller import Comparison
 from tfoperator.controller.ledger import JobMemory
 
@@ -88,9 +89,9 @@ def test_a_note_waits_until_it_is_recorded_and_a_newer_one_survives() -> None:
     new = Comparison(datetime(2026, 1, 2, tzinfo=UTC), write=True)
     memory.compared("u", old)
     memory.compared("u", new)
-    memory.recorded("u", TFJobStatus(last_reconcile_time=old.time))
+    memory.recorded("u", TFJobStatus(last_reconcile_time=old.time), 1.0)
     assert memory.recall(job(), 0.0).comparison == new
-    memory.recorded("u", TFJobStatus(last_reconcile_time=new.time))
+    memory.recorded("u", TFJobStatus(last_reconcile_time=new.time), 1.0)
     assert memory.recall(job(), 0.0).comparison is None
 
 
@@ -123,28 +124,13 @@ def test_an_edited_template_is_named_once() -> None:
     assert edited(with_template(4, None)) == ["Worker"]
 
 
-def counted(active: int) -> TFJobStatus:
-    return TFJobStatus(replica_statuses={"Worker": ReplicaStatus(active=active)})
-
-
-def test_the_time_that_a_status_waits_is_counted_from_the_first_change_to_the_next_write() -> None:
+def test_the_age_of_a_status_is_counted_from_its_last_write_by_this_process() -> None:
     memory = JobMemory()
-    assert memory.recall(job(), 1.0).status_waited == 0
-    assert not memory.status_waits("u", counted(1), 2.0)
-    assert not memory.status_waits("u", counted(1), 3.0), "the same again"
-    assert memory.status_waits("u", counted(2), 4.0)
-    assert memory.recall(job(), 5.0).status_waited == 3
-    assert memory.recorded("u", counted(3))
-    assert memory.recall(job(), 6.0).status_waited == 0
-    assert not memory.recorded("u", counted(4)), "nothing waited"
-    memory.status_waits("u", counted(5), 7.0)
-    assert not memory.recorded("u", counted(5)), "it has been written itself"
-
-
-def test_nothing_waits_of_a_job_that_is_forgotten() -> None:
-    memory = JobMemory()
-    memory.recall(job(), 0.0)
+    assert memory.recall(job(), 1.0).status_age == math.inf
+    memory.recorded("u", TFJobStatus(), 2.0)
+    assert memory.recall(job(), 5.0).status_age == 3
+    memory.recorded("u", TFJobStatus(), 6.0)
+    assert memory.recall(job(), 6.5).status_age == 0.5
     memory.forget("u")
-    assert not memory.status_waits("u", counted(1), 1.0)
-    assert not memory.recorded("u", counted(2))
+    memory.recorded("u", TFJobStatus(), 7.0)
     assert len(memory) == 0

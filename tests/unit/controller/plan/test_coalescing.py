@@ -1,7 +1,8 @@
-"""A status of nothing but counts waits for more while the API server is busy, and nothing else does."""
+"""A status of nothing but counts is written once in a while, and nothing else waits."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -16,37 +17,35 @@ from tfoperator.controller import Comparison, Observed, Plan, PlannedEvent, Plan
 from tfoperator.controller.plan.postponing import postpone
 from tfoperator.controller.plan.status import only_counts_rise
 
-BOUND = 2.0
-OPTIONS = PlanOptions(max_status_delay=BOUND)
+BOUND = 1.0
+OPTIONS = PlanOptions(counts_period=BOUND)
 JOB = make_job({"PS": 1, "Worker": 4})
 LESS = [make_pod("PS-0"), *(make_pod(f"Worker-{i}", "Running" if i < 1 else "Pending") for i in range(4))]
 MORE = [make_pod("PS-0"), *(make_pod(f"Worker-{i}", "Running" if i < 2 else "Pending") for i in range(4))]
 RUNNING = with_status(JOB, planned(JOB, *LESS).status)
 
 
-def decided(*, load: float = 1.0, waited: float = 0.0, options: PlanOptions = OPTIONS, **observed: Any) -> Plan:
+def decided(*, age: float = 0.0, options: PlanOptions = OPTIONS, **observed: Any) -> Plan:
     """The plan for a job of which one more worker runs than its status says."""
-    seen = Observed(RUNNING, tuple(MORE), services_of(RUNNING), server_load=load, status_waited=waited, **observed)
+    seen = Observed(RUNNING, tuple(MORE), services_of(RUNNING), status_age=age, **observed)
     return plan_for(seen, options=options)
 
 
-@pytest.mark.parametrize(("load", "waited", "left"), [(1.0, 0.0, 2.0), (0.5, 0.0, 1.0), (0.5, 0.75, 0.25), (7, 0, 2)])
-def test_counts_wait_the_longer_the_busier_the_server_is(load: float, waited: float, left: float) -> None:
-    plan = decided(load=load, waited=waited)
+def test_counts_wait_for_the_end_of_the_period_since_the_last_write() -> None:
+    plan = decided(age=0.25)
     assert not plan.write_status
-    assert plan.status_waits
-    assert plan.requeue_after == left
+    assert plan.requeue_after == 0.75
     assert plan.status.ready == "3/5"
 
 
-@pytest.mark.parametrize(("load", "waited"), [(0.0, 0.0), (0.04, 0.0), (1.0, 2.0), (0.5, 1.0), (0.5, 1.5)])
-def test_they_are_written_if_the_server_is_idle_or_they_have_waited(load: float, waited: float) -> None:
-    plan = decided(load=load, waited=waited)
+@pytest.mark.parametrize("age", [1.0, 60.0, math.inf])
+def test_they_are_written_if_the_last_write_was_long_ago(age: float) -> None:
+    plan = decided(age=age)
     assert plan.write_status
-    assert not plan.status_waits
+    assert plan.requeue_after is None
 
 
-def test_without_a_bound_nothing_waits() -> None:
+def test_without_a_period_nothing_waits() -> None:
     assert decided(options=PlanOptions()).write_status
 
 
@@ -56,7 +55,7 @@ def test_what_is_due_sooner_stays_so() -> None:
 
 
 def postponed(plan: Plan, comparison: Comparison | None = None) -> Plan:
-    return postpone(plan, Observed(RUNNING, server_load=1.0, comparison=comparison), OPTIONS)
+    return postpone(plan, Observed(RUNNING, status_age=0.0, comparison=comparison), OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ def postponed(plan: Plan, comparison: Comparison | None = None) -> Plan:
 )
 def test_a_plan_that_does_more_than_to_write_counts_writes_them(change: dict[str, Any]) -> None:
     plan = decided(options=PlanOptions())
-    assert postponed(plan).status_waits
+    assert not postponed(plan).write_status
     plan = msgspec.structs.replace(plan, **change)
     assert postponed(plan) == plan
 
@@ -77,7 +76,7 @@ def test_a_plan_that_does_more_than_to_write_counts_writes_them(change: dict[str
 def test_a_comparison_that_is_to_be_recorded_takes_them_along() -> None:
     plan = decided(options=PlanOptions())
     assert postponed(plan, Comparison(after(0), write=True)).write_status
-    assert postponed(plan, Comparison(after(0), write=False)).status_waits
+    assert not postponed(plan, Comparison(after(0), write=False)).write_status
 
 
 # In virtual time.
@@ -180,24 +179,21 @@ HAPPENINGS = st.lists(
         ),
         st.integers(0, 20),
         st.sampled_from([0.0, 0.0625, 0.25, 1.0, 2.5]),
-        st.sampled_from([None, None, 0.0, 0.0625, 0.5, 1.0]),
     ),
     max_size=40,
 )
-"""What happens to which pod, how long nothing does then, and how busy the server is from now on. Sums of these times
-are exact, so that what is due at one time in both lives happens at one time."""
+"""What happens to which pod, and how long nothing does then. Sums of these times are exact, so that what is due at one
+time in both lives happens at one time."""
 
 
 @settings(max_examples=200, deadline=None)
 @given(happenings=HAPPENINGS, policy=st.sampled_from(["Never", "OnFailure", "ExitCode"]), workers=st.integers(1, 7))
 def test_whatever_happens_only_counts_are_late_and_never_by_more_than_the_bound(
-    happenings: list[tuple[str, int, float, float | None]], policy: str, workers: int
+    happenings: list[tuple[str, int, float]], policy: str, workers: int
 ) -> None:
     twins = Twins(make_job({"PS": {"replicas": 2}, "Worker": {"replicas": workers, "restartPolicy": policy}}))
     twins.sync()
-    for what, pick, seconds, load in happenings:
-        if load is not None:
-            twins.coalesced.world.load = load
+    for what, pick, seconds in happenings:
         for one in twins.both:
             one.happen(what, pick)
         twins.sync()
@@ -207,9 +203,8 @@ def test_whatever_happens_only_counts_are_late_and_never_by_more_than_the_bound(
     assert twins.coalesced.writes <= twins.at_once.writes
 
 
-def test_the_pods_of_a_large_job_that_come_one_by_one_cost_a_few_writes_on_a_busy_server() -> None:
+def test_the_pods_of_a_large_job_that_come_one_by_one_cost_a_write_a_second() -> None:
     twins = Twins(make_job({"PS": 1, "Worker": 99}))
-    twins.coalesced.world.load = 1.0
     twins.sync()
     for name in sorted(twins.at_once.world.pods):
         for one in twins.both:
@@ -217,6 +212,6 @@ def test_the_pods_of_a_large_job_that_come_one_by_one_cost_a_few_writes_on_a_bus
         twins.sync()
         twins.pass_time(0.125)
     assert twins.at_once.writes == 101
-    # Created, the first worker, every two of 12.5 seconds, that all workers are active, and that all are ready.
-    assert twins.coalesced.writes <= 10
+    # Created, the first worker, every second of 12.5, that all workers are active, and that all are ready.
+    assert twins.coalesced.writes <= 17
     assert twins.coalesced.status == twins.at_once.status

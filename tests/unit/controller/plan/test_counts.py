@@ -7,7 +7,6 @@ import pytest
 
 from tests.unit.controller.builders import make_job, make_pod, planned, waiting, with_status
 from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob, TFJobStatus
-from tfoperator.controller.plan import counts_of
 from tfoperator.controller.plan.status import only_counts_rise
 from tfoperator.kube.objects import Pod
 
@@ -100,8 +99,3 @@ def test_an_index_that_has_started_must_be_recorded() -> None:
 def test_progress_and_the_last_comparison_don_t_matter() -> None:
     changed = msgspec.structs.replace(status(2), last_reconcile_time=status(2).start_time)
     assert only_counts(status(1), changed)
-
-
-def test_counts_are_those_of_each_type() -> None:
-    assert counts_of(status(2, ready=False)) == (("PS", 1, 0), ("Worker", 2, 2))
-    assert counts_of(TFJobStatus()) == ()

@@ -14,7 +14,6 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
 from tfoperator.kube.errors import (
-    ApiError,
     ClientClosed,
     ConnectionRefused,
     ServerError,
@@ -22,7 +21,7 @@ from tfoperator.kube.errors import (
     UnauthorizedError,
 )
 from tfoperator.kube.objects import PartialObject
-from tfoperator.kube.observer import Observers, RequestObserver
+from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import decoder
 
@@ -34,8 +33,6 @@ class Recorder(RequestObserver):
         self.requests: list[tuple[str, str, str]] = []
         self.waits: list[float] = []
         self.retries: list[tuple[str, str]] = []
-        self.writes: list[tuple[str, str]] = []
-        self.pauses: list[float] = []
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
         assert seconds >= 0
@@ -46,13 +43,6 @@ class Recorder(RequestObserver):
 
     def retry(self, method: str, host: str, code: str) -> None:
         self.retries.append((method, code))
-
-    def written(self, method: str, kind: str, namespace: str, seconds: float) -> None:
-        assert seconds >= 0
-        self.writes.append((method, kind))
-
-    def turned_away(self, seconds: float) -> None:
-        self.pauses.append(seconds)
 
 
 def refuse(times: int, code: int, **headers: str) -> Callable[[Exchange], None]:
@@ -261,71 +251,3 @@ def test_a_401_with_the_newest_credentials_is_an_error(serve: Serve) -> None:
         with pytest.raises(UnauthorizedError):
             read(client)
         assert len(server.requests) == 3
-
-
-def test_writes_that_were_carried_out_are_told_of_by_kind(serve: Serve, client_for: MakeClient) -> None:
-    observer = Recorder()
-    with client_for(serve(ok).url, observer=observer) as client:
-        read(client)
-        for do in WRITES:
-            do(client)
-        client.patch(PODS, "ns", "a", {}, DECODE, subresource="status")
-    assert observer.writes == [
-        ("POST", "pods"),
-        ("PUT", "pods"),
-        ("PATCH", "pods"),
-        ("DELETE", "pods"),
-        ("PATCH", "pods/status"),
-    ]
-    assert observer.pauses == []
-
-
-@pytest.mark.parametrize(
-    ("code", "header", "pauses"),
-    [
-        pytest.param(429, {"Retry_After": "3600"}, [3600.0], id="turned_away_for_an_hour"),
-        pytest.param(429, {}, [0.0], id="turned_away"),
-        pytest.param(503, {"Retry_After": "3600"}, [3600.0], id="unavailable_for_an_hour"),
-        pytest.param(503, {}, [], id="unavailable"),
-        pytest.param(409, {}, [], id="refused_for_what_it_is"),
-    ],
-)
-def test_a_server_without_time_is_told_of(
-    serve: Serve, client_for: MakeClient, code: int, header: dict[str, str], pauses: list[float]
-) -> None:
-    observer = Recorder()
-    with client_for(serve(refuse(1, code, **header)).url, observer=observer) as client, pytest.raises(ApiError):
-        WRITES[0](client)
-    assert observer.writes == []
-    assert observer.pauses == pauses
-
-
-def test_several_observers_are_told_the_same() -> None:
-    one, other = Recorder(), Recorder()
-    both = Observers(one, other)
-    both.request("GET", "h", "200", 0.1)
-    both.rate_limiter_wait("GET", "h", 0.2)
-    both.retry("GET", "h", "429")
-    both.written("POST", "pods", "ns", 0.3)
-    both.turned_away(4.0)
-    assert vars(one) == vars(other)
-    assert all(vars(one).values())
-
-
-def test_an_observer_is_told_only_what_it_has_a_hook_for() -> None:
-    class OfRetries(RequestObserver):
-        def __init__(self) -> None:
-            self.codes: list[str] = []
-
-        def retry(self, method: str, host: str, code: str) -> None:
-            self.codes.append(code)
-
-    class OfMoreRetries(OfRetries):
-        """A hook may be inherited."""
-
-    one, other = OfMoreRetries(), Recorder()
-    both = Observers(one, other)
-    both.request("GET", "h", "200", 0.1)
-    both.retry("GET", "h", "429")
-    assert one.codes == ["429"]
-    assert (len(other.requests), len(other.retries)) == (1, 1)

@@ -129,16 +129,6 @@ def test_leadership_and_build_are_shown() -> None:
     assert any(name.startswith("tfoperator_build_info") for name in samples(metrics))
 
 
-def test_the_load_of_the_api_server_and_what_it_saves_are_shown() -> None:
-    metrics = OperatorMetrics()
-    assert samples(metrics)["tfoperator_api_server_load"] == 0
-    metrics.watch_server_load(lambda: 0.25)
-    metrics.jobs.status_coalesced()
-    found = samples(metrics)
-    assert found["tfoperator_api_server_load"] == 0.25
-    assert found["tfoperator_statuses_coalesced_total"] == 1
-
-
 def test_two_operators_in_one_process_do_not_share_metrics() -> None:
     one, other = OperatorMetrics(), OperatorMetrics()
     one.jobs.job_deleted("ns")
