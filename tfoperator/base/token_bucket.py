@@ -1,11 +1,12 @@
-"""A token bucket that hands out waiting times and never sleeps itself.
+"""A token bucket that hands out waiting times, or refuses, and never sleeps itself.
 
-To reserve (rather than to try) keeps callers in the order in which they came and spreads them out evenly, and leaves
+To reserve (rather than to take) keeps callers in the order in which they came and spreads them out evenly, and leaves
 the sleeping to the caller, who can be interrupted.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 
 from tfoperator.base.clock import Clock, SystemClock
@@ -25,7 +26,7 @@ class TokenBucket:
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards _tokens and _updated
         self._tokens = float(burst)
-        self._updated = self._clock.monotonic()
+        self._updated = -math.inf
 
     @property
     def limits(self) -> bool:
@@ -37,7 +38,21 @@ class TokenBucket:
         if self._qps <= 0:
             return 0.0
         with self._lock:
-            now = self._clock.monotonic()
-            self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps) - 1.0
-            self._updated = now
+            self._refill(self._clock.monotonic())
+            self._tokens -= 1.0
             return max(0.0, -self._tokens / self._qps)
+
+    def take(self, now: float) -> bool:
+        """Take one token if there is one at `now` (monotonic)."""
+        if self._qps <= 0:
+            return True
+        with self._lock:
+            self._refill(now)
+            if self._tokens < 1.0:
+                return False
+            self._tokens -= 1.0
+            return True
+
+    def _refill(self, now: float) -> None:
+        self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps)
+        self._updated = now

@@ -14,6 +14,7 @@ import msgspec
 from cachetools import LRUCache
 
 from tfoperator.base.controlchars import in_utf8
+from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.events.reference import ObjectReference
 
 MAX_MESSAGE = 1024
@@ -79,31 +80,13 @@ class _Counted:
         self.count = 0
 
 
-class _Allowance:
-    """A token bucket."""
-
-    __slots__ = ("tokens", "updated")
-
-    def __init__(self, updated: float) -> None:
-        self.tokens = float(_SPAM_BURST)
-        self.updated = updated
-
-    def take(self, now: float) -> bool:
-        self.tokens = min(float(_SPAM_BURST), self.tokens + (now - self.updated) * _SPAM_REFILL)
-        self.updated = now
-        if self.tokens < 1:
-            return False
-        self.tokens -= 1
-        return True
-
-
 class Correlator:
     """The state of all three steps, each bounded to the 4096 keys used last. Not thread-safe."""
 
     def __init__(self) -> None:
         self._similar: LRUCache[_Key, _Similar] = LRUCache(_LRU_SIZE)
         self._counted: LRUCache[_Key, _Counted] = LRUCache(_LRU_SIZE)
-        self._allowances: LRUCache[_Key, _Allowance] = LRUCache(_LRU_SIZE)
+        self._allowances: LRUCache[_Key, TokenBucket] = LRUCache(_LRU_SIZE)
         self._last_stamp = 0
 
     def correlate(self, occurrence: Occurrence) -> CorrelatedEvent | None:
@@ -148,7 +131,7 @@ class Correlator:
         key = (*_object_key(occurrence.regarding), occurrence.type)
         allowance = self._allowances.get(key)
         if allowance is None:
-            allowance = self._allowances[key] = _Allowance(occurrence.monotonic)
+            allowance = self._allowances[key] = TokenBucket(_SPAM_REFILL, _SPAM_BURST)
         return allowance.take(occurrence.monotonic)
 
     def _new_name(self, occurrence: Occurrence) -> str:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 
 import msgspec
+from cachetools import FIFOCache
 
 from tfoperator.servers.http import Request
 
@@ -50,7 +50,7 @@ class Sessions:
         self._on_link = on_link
         self._lock = threading.Lock()  # guards what follows
         self._token = secrets.token_urlsafe(32)
-        self._keys: OrderedDict[str, str] = OrderedDict()  # by cookie
+        self._keys: FIFOCache[str, str] = FIFOCache(MAX_SESSIONS)  # by cookie
         on_link(self._token)
 
     def exchange(self, token: str) -> Session | None:
@@ -61,8 +61,6 @@ class Sessions:
             self._token = following = secrets.token_urlsafe(32)
             session = Session(self._cookie_name, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
             self._keys[session.cookie] = session.key
-            while len(self._keys) > MAX_SESSIONS:
-                self._keys.popitem(last=False)
         self._on_link(following)
         return session
 

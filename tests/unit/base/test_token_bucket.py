@@ -23,10 +23,18 @@ def test_tokens_come_back_with_time_up_to_the_burst() -> None:
     assert [bucket.reserve() for _ in range(4)] == pytest.approx([0, 0, 0, 0.1])
 
 
+def test_a_token_is_taken_or_refused_at_once() -> None:
+    bucket = TokenBucket(0.5, 2)
+    assert [bucket.take(7.0) for _ in range(4)] == [True, True, False, False]
+    assert [bucket.take(now) for now in (8.0, 9.0, 9.0)] == [False, True, False]
+    assert [bucket.take(3600.0) for _ in range(3)] == [True, True, False]
+
+
 @pytest.mark.parametrize("qps", [0, -1])
 def test_a_rate_of_nothing_or_less_is_no_limit(qps: float) -> None:
     bucket = TokenBucket(qps, 0, clock=FakeClock())
     assert {bucket.reserve() for _ in range(1000)} == {0.0}
+    assert all(bucket.take(0.0) for _ in range(1000))
 
 
 def test_a_limit_that_would_block_for_ever_is_refused() -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 
 import msgspec
+from cachetools import LRUCache
 
 _REMEMBERED = 10_000
 """Containers whose peaks are kept; a control plane that stays up for months forgets the oldest."""
@@ -39,16 +40,14 @@ class PeakMemory:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _peaks
-        self._peaks: dict[ContainerName, int] = {}  # the one that was noted last is last
+        self._peaks: LRUCache[ContainerName, int] = LRUCache(_REMEMBERED)
 
     def note(self, name: ContainerName, memory: int) -> None:
         """A container was seen with so many bytes; none or less is no news."""
         if memory <= 0:
             return
         with self._lock:
-            self._peaks[name] = max(memory, self._peaks.pop(name, 0))
-            if len(self._peaks) > _REMEMBERED:
-                del self._peaks[next(iter(self._peaks))]
+            self._peaks[name] = max(memory, self._peaks.get(name, 0))
 
     def note_all(self, measurements: Iterable[Measurement]) -> None:
         """Containers were measured."""

@@ -13,22 +13,20 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Generic, TypeVar
 
 import msgspec
+from cachetools import LRUCache, TLRUCache, TTLCache
 
 from tfoperator.base.clock import Clock
+from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from tfoperator.kube.verbs import ApiClient
 
 logger = logging.getLogger(__name__)
-
-V = TypeVar("V")
 
 ALLOWED_SECONDS = 60.0
 """How long a right that has been taken away may still be used; controller-runtime remembers a token for as long."""
@@ -122,10 +120,10 @@ class AccessReviews:
         self._client = client
         self._clock = clock
         self._pool = ThreadPoolExecutor(ASKING, thread_name_prefix="access-review")
-        self._said: _Recent[tuple[Access, float]] = _Recent(REMEMBERED)  # with the time until which it holds
-        self._good: _Recent[float] = _Recent(REMEMBERED)  # tokens, with the time until which they count as known
-        self._strangers = _Allowance(STRANGERS_PER_SECOND, STRANGERS_AT_ONCE, clock.monotonic())
-        self._sources: _Recent[_Allowance] = _Recent(REMEMBERED)
+        self._said: TLRUCache[bytes, Access] = TLRUCache(REMEMBERED, _holds_until, timer=clock.monotonic)
+        self._known: TTLCache[bytes, bool] = TTLCache(REMEMBERED, KNOWN_SECONDS, timer=clock.monotonic)
+        self._strangers = TokenBucket(STRANGERS_PER_SECOND, STRANGERS_AT_ONCE)
+        self._sources: LRUCache[str, TokenBucket] = LRUCache(REMEMBERED)
         self._asked: dict[bytes, asyncio.Future[Access]] = {}
         self._next_report = 0.0
 
@@ -134,13 +132,12 @@ class AccessReviews:
         if not token:
             return _UNAUTHORIZED
         key = hashlib.sha256(f"{verb} {path} {token}".encode()).digest()
-        now = self._clock.monotonic()
         said = self._said.get(key)
-        if said is not None and now < said[1]:
-            return said[0]
+        if said is not None:
+            return said
         asked = self._asked.get(key)
         if asked is None:
-            if len(self._asked) >= MAX_WAITING or not self._may_ask(key, source, now):
+            if len(self._asked) >= MAX_WAITING or not self._may_ask(key, source):
                 return _UNAVAILABLE
             asked = asyncio.ensure_future(self._ask(key, lambda: review(self._client, token, path, verb)))
             self._asked[key] = asked
@@ -155,13 +152,12 @@ class AccessReviews:
         """End the threads; the client should be closed before, so that nothing under way is waited for."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _may_ask(self, key: bytes, source: str, now: float) -> bool:
-        if now < (self._good.get(key) or 0.0):
+    def _may_ask(self, key: bytes, source: str) -> bool:
+        if self._known.get(key):
             return True
-        own = self._sources.get(source)
+        own, now = self._sources.get(source), self._clock.monotonic()
         if own is None:
-            own = _Allowance(SOURCE_PER_SECOND, SOURCE_AT_ONCE, now)
-            self._sources.put(source, own)
+            own = self._sources[source] = TokenBucket(SOURCE_PER_SECOND, SOURCE_AT_ONCE)
         # The source's own first: what one asks too often must not use up what there is for all.
         return own.take(now) and self._strangers.take(now)
 
@@ -173,10 +169,9 @@ class AccessReviews:
             return _UNAVAILABLE
         finally:
             del self._asked[key]
-        now, allowed = self._clock.monotonic(), access.status is HTTPStatus.OK
-        self._said.put(key, (access, now + (ALLOWED_SECONDS if allowed else REFUSED_SECONDS)))
-        if allowed:
-            self._good.put(key, now + KNOWN_SECONDS)
+        self._said[key] = access
+        if access.status is HTTPStatus.OK:
+            self._known[key] = True
         return access
 
     def _report(self, problem: str) -> None:
@@ -186,38 +181,5 @@ class AccessReviews:
             logger.error("metrics are refused: the API server can't be asked who may read them: %s", problem)
 
 
-class _Allowance:
-    """So many a second, and at most so many saved up; taken or refused at once, since who is refused comes back."""
-
-    def __init__(self, per_second: float, at_once: int, now: float) -> None:
-        self._per_second = per_second
-        self._at_once = float(at_once)
-        self._left = self._at_once
-        self._updated = now
-
-    def take(self, now: float) -> bool:
-        self._left = min(self._at_once, self._left + (now - self._updated) * self._per_second)
-        self._updated = now
-        if self._left < 1.0:
-            return False
-        self._left -= 1.0
-        return True
-
-
-class _Recent(Generic[V]):
-    """A mapping that forgets what was not used for longest when it is full."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._items: OrderedDict[bytes | str, V] = OrderedDict()
-
-    def get(self, key: bytes | str) -> V | None:
-        if key in self._items:
-            self._items.move_to_end(key)
-        return self._items.get(key)
-
-    def put(self, key: bytes | str, value: V) -> None:
-        self._items[key] = value
-        self._items.move_to_end(key)
-        if len(self._items) > self._size:
-            self._items.popitem(last=False)
+def _holds_until(_: bytes, access: Access, now: float) -> float:
+    return now + (ALLOWED_SECONDS if access.status is HTTPStatus.OK else REFUSED_SECONDS)

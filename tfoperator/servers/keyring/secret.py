@@ -6,7 +6,9 @@ outdated version. That replica then reads what the other has written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -15,9 +17,12 @@ from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import SECRETS
 from tfoperator.kube.verbs import ApiClient, decoder
 from tfoperator.servers.certificates import CertificateError
-from tfoperator.servers.keyring.keyring import Keyring, decode_keyring, encode_keyring
+from tfoperator.servers.keyring.keyring import Keyring, decode_keyring, encode_keyring, is_due, new_keyring, renewed
+
+logger = logging.getLogger(__name__)
 
 _TYPE = "kubernetes.io/tls"
+_ATTEMPTS = 5
 
 
 class ForeignSecret(Exception):
@@ -56,6 +61,29 @@ class KeyringSecret:
 
     def __str__(self) -> str:
         return f"{self._namespace}/{self._name}"
+
+    def current(
+        self, hosts: Collection[str], validity: timedelta, trusted: tuple[bytes, ...], now: Callable[[], datetime]
+    ) -> Keyring:
+        """Return what all replicas use: what the Secret holds, made and put there if there is none or it is due.
+
+        A keyring that replaces one which can't be used has `trusted` among its authorities. Raises CertificateError,
+        too.
+        """
+        for _ in range(_ATTEMPTS):
+            moment, stored = now(), self.read()
+            if stored is not None and stored.keyring is not None:
+                if not is_due(stored.keyring, hosts, moment):
+                    return stored.keyring
+                made = renewed(stored.keyring, hosts, moment, validity)
+            else:
+                if stored is not None:
+                    logger.warning("the Secret %s is made anew, for %s", self, stored.problem)
+                made = new_keyring(hosts, moment, validity, trusted)
+            if self.write(made, over=stored):
+                logger.info("made a certificate, valid until %s, and put it into Secret %s", made.about.ends, self)
+                return made
+        raise CertificateError(f"the Secret {self} changes all the time: is another operator using it?")
 
     def read(self) -> StoredKeyring | None:
         """Its present state; None if there is no such Secret."""

@@ -14,7 +14,7 @@ from datetime import timedelta
 from tfoperator.base.clock import Clock, Repetition
 from tfoperator.kube.errors import KubeError
 from tfoperator.servers.certificates import CertificateError, KeyPair
-from tfoperator.servers.keyring import ForeignSecret, Keyring, KeyringSecret, is_due, new_keyring, renewed
+from tfoperator.servers.keyring import ForeignSecret, Keyring, KeyringSecret
 from tfoperator.servers.progress.metrics import ProgressMetrics
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,6 @@ _LOOK_SECONDS, _RETRY_SECONDS = 300.0, 2.0
 """Between two reads of the Secret (another replica may have renewed what is in it, or somebody deleted it); and between
 two attempts while there is nothing to show."""
 
-_ATTEMPTS = 5
 
 OnCertificate = Callable[[KeyPair, bytes], None]
 """Is given a certificate to show, and the authorities (PEM) that clients are to trust from now on."""
@@ -73,19 +72,5 @@ class CertificateKeeper(Repetition):
         self._due = self._monotonic() + _LOOK_SECONDS
 
     def _keyring(self) -> Keyring:
-        """What all replicas use: what the Secret holds, or what we have just put there."""
-        for _ in range(_ATTEMPTS):
-            now = self._now()
-            stored = self._secret.read()
-            if stored is not None and stored.keyring is not None:
-                if not is_due(stored.keyring, self._hosts, now):
-                    return stored.keyring
-                made = renewed(stored.keyring, self._hosts, now, VALIDITY)
-            else:
-                if stored is not None:
-                    logger.warning("the Secret %s is made anew, for %s", self._secret, stored.problem)
-                made = new_keyring(self._hosts, now, VALIDITY, self._shown.trusted if self._shown else ())
-            if self._secret.write(made, over=stored):
-                logger.info("made a certificate, valid until %s, in Secret %s", made.about.ends, self._secret)
-                return made
-        raise CertificateError(f"the Secret {self._secret} changes all the time: is another operator using it?")
+        trusted = self._shown.trusted if self._shown else ()
+        return self._secret.current(self._hosts, VALIDITY, trusted, self._now)

@@ -21,7 +21,7 @@ from tfoperator.kube.reflector import Listed, News, Reflector
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tfoperator.kube.verbs import ApiClient, WatchEventType
 from tfoperator.servers.certificates import CertificateError, KeyPair, split
-from tfoperator.servers.keyring import ForeignSecret, Keyring, KeyringSecret, is_due, new_keyring, renewed
+from tfoperator.servers.keyring import ForeignSecret, Keyring, KeyringSecret
 from tfoperator.servers.webhook.metrics import WebhookMetrics
 from tfoperator.servers.webhook.registration import (
     CrdView,
@@ -45,7 +45,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 that overwrite each other must not do so without end."""
 
 _QUIET_SECONDS = 600.0
-_ATTEMPTS = 5
 
 
 class CertificateKeeper:
@@ -152,24 +151,8 @@ class CertificateKeeper:
         return max(0.1, min(waits))
 
     def _keyring(self) -> Keyring:
-        """The keyring that all replicas use: what the Secret holds, or what we have just put there."""
-        for _ in range(_ATTEMPTS):
-            now = self._clock.now()
-            stored = self._secret.read()
-            if stored is not None and stored.keyring is not None:
-                if not is_due(stored.keyring, self._hosts, now):
-                    return stored.keyring
-                made = renewed(stored.keyring, self._hosts, now, self._validity)
-            else:
-                if stored is not None:
-                    logger.warning("the Secret %s is made anew, for %s", self._secret, stored.problem)
-                made = new_keyring(self._hosts, now, self._validity, self._shown.trusted if self._shown else ())
-            if self._secret.write(made, over=stored):
-                logger.info(
-                    "made a certificate, valid until %s, and put it into Secret %s", made.about.ends, self._secret
-                )
-                return made
-        raise CertificateError(f"the Secret {self._secret} changes all the time: is another operator using it?")
+        trusted = self._shown.trusted if self._shown else ()
+        return self._secret.current(self._hosts, self._validity, trusted, self._clock.now)
 
     def _register(self, crd: CrdView, keyring: Keyring) -> float:
         """Make the CRD trust the keyring. Returns after how many seconds to try again, if it must be later."""

@@ -6,12 +6,12 @@ It is remembered from the moment at which somebody watches, within bounds.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from cachetools import FIFOCache, LRUCache
 
 from tfoperator.ui.jobs.objects import SeenPod
 from tfoperator.ui.jobs.timeline import PodRecord, observe
@@ -38,7 +38,7 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
 
 class _Memory:
     def __init__(self) -> None:
-        self.pods: OrderedDict[str, PodRecord] = OrderedDict()  # by uid
+        self.pods: FIFOCache[str, PodRecord] = FIFOCache(MAX_PODS)  # by uid
         self.metrics: dict[str, list[Point]] = {}
         self.reported = ""
 
@@ -48,7 +48,7 @@ class History:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _jobs and what is in it
-        self._jobs: OrderedDict[str, _Memory] = OrderedDict()
+        self._jobs: LRUCache[str, _Memory] = LRUCache(MAX_JOBS)
 
     def saw_pod(self, job_uid: str, pod: SeenPod, replica: str, now: datetime) -> None:
         """Remember what the pod says of its present and its last run."""
@@ -56,8 +56,6 @@ class History:
             pods = self._of(job_uid).pods
             record = observe(pod, replica, pods.get(pod.metadata.uid), now)
             pods[record.uid] = _bounded(record)
-            if len(pods) > MAX_PODS:
-                pods.popitem(last=False)
 
     def lost_pod(self, job_uid: str, pod_uid: str, now: datetime) -> None:
         """The pod was deleted."""
@@ -103,11 +101,7 @@ class History:
             return {name: list(points) for name, points in memory.metrics.items()} if memory is not None else {}
 
     def _of(self, job_uid: str) -> _Memory:
-        memory = self._jobs.setdefault(job_uid, _Memory())
-        self._jobs.move_to_end(job_uid)
-        if len(self._jobs) > MAX_JOBS:
-            self._jobs.popitem(last=False)
-        return memory
+        return self._jobs.setdefault(job_uid, _Memory())
 
 
 def _bounded(record: PodRecord) -> PodRecord:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
+from cachetools import LRUCache
 
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.base.clock import Clock, Repetition, SystemClock
@@ -67,7 +68,7 @@ class Usage:
         self._clock = clock or SystemClock()
         self._repetition = Repetition(self._ask, seconds=PERIOD, clock=self._clock, name="ui-usage")
         self._lock = threading.Lock()  # guards what follows
-        self._samples: OrderedDict[str, deque[Sample]] = OrderedDict()  # by namespace/name
+        self._samples: LRUCache[str, deque[Sample]] = LRUCache(MAX_PODS)  # by namespace/name
         self._problem = ""
         self._rounds = 0
 
@@ -123,9 +124,6 @@ class Usage:
                 samples = self._samples.setdefault(pod.metadata.key, deque(maxlen=SAMPLES))
                 if not samples or samples[-1].time < at:
                     samples.append(Sample(at, _sum(pod.containers)))
-                self._samples.move_to_end(pod.metadata.key)
-            while len(self._samples) > MAX_PODS:
-                self._samples.popitem(last=False)
 
 
 _decode = decoder(_PodMetrics)
