@@ -12,7 +12,7 @@ import msgspec
 
 from tfoperator.launcher.core import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, MetadataStore
-from tfoperator.pipeline.step_log import StepLog
+from tfoperator.pipeline.home import StepLog
 from tfoperator.pipeline.store import ExecutionState, RunRecord, StepOutcome
 
 _NOW = datetime.now(UTC)

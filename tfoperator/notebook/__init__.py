@@ -6,7 +6,6 @@
 What is printed goes to `sys.stdout`, which a notebook shows in the cell.
 """
 
-from tfoperator.notebook.environment import EnvironmentFailed
-from tfoperator.notebook.run import LocalRunFailed, LocalRunResult, run_locally
+from tfoperator.notebook.run import EnvironmentFailed, LocalRunFailed, LocalRunResult, run_locally
 
 __all__ = ["EnvironmentFailed", "LocalRunFailed", "LocalRunResult", "run_locally"]

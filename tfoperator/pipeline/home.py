@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -17,12 +18,12 @@ from typing import IO
 import msgspec
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.controlchars import without_controls
 from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.launcher.core import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, Lease, LeaseRecord, RunInProgress, Seen, acquire, kernel_id
 from tfoperator.pipeline.objects import FileObjects, ObjectStore
 from tfoperator.pipeline.ownership import Ownership
-from tfoperator.pipeline.step_log import StepLog
 from tfoperator.pipeline.store import MetadataStore, RunRecord, change_counter
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
@@ -34,6 +35,26 @@ ORCHESTRATOR = "orchestrator"
 """In the place of a run: what decides the order of its steps (argo, airflow). Each has a process of its own."""
 
 _RUN_ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?")
+
+
+def log_folder(run_id: str, step: str) -> str:
+    """Where the pieces of a step's log are among objects."""
+    return f"runs/{run_id}/logs/{step}"
+
+
+class StepLog:
+    """Adds lines to a file, without control characters. Thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()  # guards writes to the file: one line at a time
+
+    def add(self, line: str) -> None:
+        """Add a line. Raises OSError."""
+        with self._lock:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+                stream.write(f"{without_controls(line)}\n")
 
 
 class NoSuchRun(ComponentError):

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from tfoperator.base.clock import Clock
 from tfoperator.launcher.core import LaunchRecord, RecordKeeper
-from tfoperator.pipeline.home import DEFAULT_HOME, Home
+from tfoperator.pipeline.home import DEFAULT_HOME, Home, log_folder
 from tfoperator.pipeline.lease import Lease, LeaseRecord
 from tfoperator.pipeline.object_keeper import ObjectKeeper, kept_record, launch_prefix
 from tfoperator.pipeline.objects import FileObjects, ObjectStore, check_conditional_writes, is_url, open_objects
 from tfoperator.pipeline.outbox import Outbox
-from tfoperator.pipeline.step_log import log_folder
 from tfoperator.pipeline.store import JournaledDatabase, MetadataStore, RunRecord
 
 _METADATA = "metadata/"

@@ -21,7 +21,7 @@ from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
 from tfoperator.launcher import PermanentFailure
 from tfoperator.launcher.core import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, PipelineFailed
-from tfoperator.pipeline.step_log import StepLog
+from tfoperator.pipeline.home import StepLog
 from tfoperator.pipeline.store import RunRecord, StepOutcome
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

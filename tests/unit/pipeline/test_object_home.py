@@ -18,12 +18,12 @@ from tfoperator.base.controlchars import without_controls
 from tfoperator.launcher import LaunchContext, OwnershipLost, WorkDirectoryError
 from tfoperator.launcher.core import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, PipelineCancelled, PipelineResult, RunInProgress, open_home, stop_run
-from tfoperator.pipeline.cleaning import clean_run
 from tfoperator.pipeline.lease import Lease
 from tfoperator.pipeline.object_keeper import ObjectKeeper
 from tfoperator.pipeline.objects import FileObjects
 from tfoperator.pipeline.objects.files import MARKER
 from tfoperator.pipeline.outbox import Outbox
+from tfoperator.pipeline.runner import clean_run
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.unit.pipeline.samples import DONE, ON_THE_WAY, diamond, fails, runner
 from tfoperator.launcher import ComponentError, LaunchContext, PermanentFailure, RetryableFailure
 from tfoperator.launcher.core import WorkDirectory
 from tfoperator.pipeline import CannotStop, Home, NoSuchRun, RunRecord, StepView, finish_run, stop_run
-from tfoperator.pipeline.cleaning import old_runs
+from tfoperator.pipeline.runner import old_runs
 
 ORDER = ("begin", "left", "right", "end")
 

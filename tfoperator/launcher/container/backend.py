@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from tfoperator.base.clock import StopSignal
+from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.launcher.container.log_forwarder import LogForwarder
 from tfoperator.launcher.core import ContainerEnd, LaunchCancelled, LaunchContext, PermanentFailure, WorkDirectory
 from tfoperator.logs.lines import LogConnection
@@ -19,6 +20,32 @@ LAUNCH_LABEL = "tfoperator.launcher/run"
 _MAX_NAME = 40
 """Characters of the component's name in the names of objects: with run and attempt, and a TFJob's replica type and
 index behind, a label's 63 suffice."""
+
+
+T = TypeVar("T")
+
+
+class Mailbox(Generic[T]):
+    """Thread-safe; unbounded, as senders must never wait for the outcome of a launch."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._arrived = threading.Condition()  # guards _items
+        self._items: deque[T] = deque()
+
+    def put(self, item: T) -> None:
+        """Send."""
+        with self._arrived:
+            self._items.append(item)
+            self._arrived.notify_all()
+
+    def take(self, deadline: float | None = None) -> T | None:
+        """The oldest message; None if none comes until `deadline` (on `monotonic()`; None: wait for ever)."""
+        with self._arrived:
+            while not self._items:
+                if not self._clock.wait_until(self._arrived, deadline) and not self._items:
+                    return None
+            return self._items.popleft()
 
 
 class NeverStarted(PermanentFailure):

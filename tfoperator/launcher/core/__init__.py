@@ -1,14 +1,27 @@
 """The life of any launch: input, record, driver, execution, verdict, publisher; nothing of containers or platforms.
 
-What is launched (`component`, `executor_specs`, `platform_config`), by whom (`component_launcher`, `runner`), in which
-environment (`context`, `metadata`, `output`), and what outlives a crash (`record`)? How does it end (`verdict`,
-`errors`), and when is it tried again (`retry`)?
+What is launched (`component`, `executor_specs`), by whom (`component_launcher`, `runner`), in which environment
+(`context`, `metadata`, `output`), and what outlives a crash (`record`)? How does it end (`verdict`, `errors`)?
 """
 
-from tfoperator.launcher.core.component import TMP_PATH, Artifact, ArtifactDict, Component
+from tfoperator.launcher.core.component import (
+    TMP_PATH,
+    Artifact,
+    ArtifactDict,
+    Component,
+    LaunchResult,
+    PlatformConfig,
+    merge_values,
+)
 from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
-from tfoperator.launcher.core.connecting import connect
-from tfoperator.launcher.core.context import CleanUp, LaunchContext, PendingLimits
+from tfoperator.launcher.core.context import (
+    CLEAN_UP_POLICY,
+    CleanUp,
+    LaunchContext,
+    PendingLimits,
+    RetryPolicy,
+    connect,
+)
 from tfoperator.launcher.core.errors import (
     AlreadyFailed,
     ComponentError,
@@ -26,7 +39,6 @@ from tfoperator.launcher.core.errors import (
     WorkDirectoryError,
 )
 from tfoperator.launcher.core.executor_specs import Executor, ExecutorClassSpec, ExecutorContainerSpec, ExecutorSpec
-from tfoperator.launcher.core.launch_result import LaunchResult
 from tfoperator.launcher.core.metadata import Driver, Execution, LocalMetadata, Publisher, cache_key, fingerprint
 from tfoperator.launcher.core.output import (
     MAX_OUTPUT_BYTES,
@@ -37,10 +49,7 @@ from tfoperator.launcher.core.output import (
     OutputStore,
     parse_output,
 )
-from tfoperator.launcher.core.platform_config import PlatformConfig, merge_values
-from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory, recorded_execution
-from tfoperator.launcher.core.record_keeper import RecordKeeper
-from tfoperator.launcher.core.retry import CLEAN_UP_POLICY, RetryPolicy
+from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory, recorded_execution
 from tfoperator.launcher.core.runner import BaseComponentRunner, ComponentLaunchInfo, LocalComponentRunner
 from tfoperator.launcher.core.verdict import ContainerEnd, VerdictKind, judge, read_output
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, Component
+from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, Component, LaunchResult, PlatformConfig
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.errors import (
     AlreadyFailed,
@@ -26,10 +26,8 @@ from tfoperator.launcher.core.errors import (
     WorkDirectoryError,
 )
 from tfoperator.launcher.core.executor_specs import ExecutorClassSpec, ExecutorSpec
-from tfoperator.launcher.core.launch_result import LaunchResult
 from tfoperator.launcher.core.metadata import Execution, Publisher, fingerprint, put_out
 from tfoperator.launcher.core.output import MalformedOutput, Output
-from tfoperator.launcher.core.platform_config import PlatformConfig
 from tfoperator.launcher.core.record import Decided, LaunchRecord, LaunchState, WorkDirectory, new_run
 from tfoperator.launcher.core.verdict import ContainerEnd, read_output
 

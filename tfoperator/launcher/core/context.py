@@ -4,26 +4,81 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+import msgspec
+
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.controlchars import without_controls
 from tfoperator.kube.client import Client
-from tfoperator.launcher.core.connecting import connect
+from tfoperator.kube.config import SERVICE_ACCOUNT, ClusterConfig, load_config, load_in_cluster_config
 from tfoperator.launcher.core.errors import LaunchCancelled
 from tfoperator.launcher.core.metadata import Driver, LocalMetadata, Publisher
 from tfoperator.launcher.core.output import LocalOutputStore, OutputStore
-from tfoperator.launcher.core.record_keeper import RecordKeeper
-from tfoperator.launcher.core.retry import API_POLICY, DEFAULT_POLICY, RetryPolicy
+from tfoperator.launcher.core.record import RecordKeeper
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+class RetryPolicy(msgspec.Struct, frozen=True):
+    """At most `attempts` tries, the first included. Before try n+1 it waits `initial * 2**(n-1)` seconds.
+
+    That is capped at `maximum`, then made up to `jitter` (a share) shorter at random; a server's Retry-After is a lower
+    bound, itself capped at `longest_retry_after`.
+    """
+
+    attempts: int = 3
+    initial: float = 5.0
+    maximum: float = 300.0
+    jitter: float = 0.5
+    longest_retry_after: float = 600.0
+
+    def delay(self, failed: int, retry_after: float | None, random: Random) -> float:
+        """Seconds to wait after `failed` tries."""
+        seconds = min(self.maximum, self.initial * 2.0 ** min(failed - 1, 64))
+        seconds *= 1 - self.jitter * random.random()
+        return max(seconds, min(retry_after or 0.0, self.longest_retry_after))
+
+
+DEFAULT_POLICY = RetryPolicy()
+"""For executions: the design gives no numbers, so these are ours."""
+
+CLEAN_UP_POLICY = RetryPolicy(attempts=5, initial=0.5, maximum=5.0)
+"""For removing containers: shorter, because a failure is only logged."""
+
+API_POLICY = RetryPolicy(attempts=12, initial=0.5, maximum=30.0)
+"""For requests: some 3 minutes, which outlasts the restart of an API server."""
+
+
+def connect(kubeconfig: str | None = None, context: str | None = None) -> Client:
+    """A client for the chosen cluster; the caller closes it. Raises ConfigError."""
+    return Client(find_cluster(kubeconfig, context))
+
+
+def find_cluster(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> ClusterConfig:
+    """How to reach the chosen cluster: the given one, else its own, else the kubeconfig's. Raises ConfigError.
+
+    The TFX design has this order, and not kubectl's: a pipeline's step that runs in a pod launches into
+    its own cluster.
+    """
+    in_cluster = environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists()
+    if in_cluster and not kubeconfig and not context:
+        return load_in_cluster_config(environ=environ, service_account=service_account)
+    return load_config(kubeconfig, context, environ=environ, service_account=service_account)
 
 
 class CleanUp(StrEnum):

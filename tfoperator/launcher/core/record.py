@@ -13,7 +13,7 @@ import os
 import secrets
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -23,7 +23,6 @@ from tfoperator.launcher.core.errors import LaunchInProgress, WorkDirectoryError
 from tfoperator.launcher.core.executor_specs import ExecutorSpec
 from tfoperator.launcher.core.metadata import Execution, put_out
 from tfoperator.launcher.core.output import Output
-from tfoperator.launcher.core.record_keeper import RecordKeeper
 
 LaunchState = Literal["planned", "created", "retryable", "succeeded", "failed", "cancelled"]
 """planned: a container may exist; created: it exists or did; retryable: this attempt has ended; else the launch has."""
@@ -31,6 +30,33 @@ LaunchState = Literal["planned", "created", "retryable", "succeeded", "failed", 
 _RECORD = "launch.json"
 _LOG_POSITION = "log-position"
 _LOCK = "lock"
+
+
+class RecordKeeper(Protocol):
+    """Keeps the files of one launch's record by name. Used by one thread, `write_soon` by any."""
+
+    def claim(self) -> None:
+        """Become the only one who writes from now on: writes of whoever did so before fail. Raises LauncherError."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """A file, None if there is none. Raises LauncherError."""
+        ...
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file; once this returns, it outlives this machine.
+
+        Raises OwnershipLost if another has claimed it, LauncherError if it can't be written.
+        """
+        ...
+
+    def write_soon(self, name: str, data: bytes) -> None:
+        """Write a file within seconds, unless this process dies: for what may be lost. Does not block."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there. Raises LauncherError."""
+        ...
 
 
 class Decided(msgspec.Struct, frozen=True):

@@ -13,13 +13,11 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.launcher.core.component import DEFAULT, Component
+from tfoperator.launcher.core.component import DEFAULT, Component, LaunchResult, PlatformConfig
 from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.errors import ComponentError, NoLauncherError
 from tfoperator.launcher.core.executor_specs import ExecutorContainerSpec
-from tfoperator.launcher.core.launch_result import LaunchResult
-from tfoperator.launcher.core.platform_config import PlatformConfig
 
 
 class ComponentLaunchInfo(msgspec.Struct, frozen=True):

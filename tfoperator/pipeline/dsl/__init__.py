@@ -4,10 +4,16 @@ Objects of this room only describe. `graph_of` makes of them the plain values th
 """
 
 from tfoperator.pipeline.dsl import standard_artifacts
-from tfoperator.pipeline.dsl.base_component import BaseComponent
-from tfoperator.pipeline.dsl.channel import Channel, Outputs
+from tfoperator.pipeline.dsl.component import (
+    BaseComponent,
+    Channel,
+    ChannelParameter,
+    ComponentSpec,
+    ExecutionParameter,
+    Outputs,
+    make_spec_class,
+)
 from tfoperator.pipeline.dsl.pipeline import Pipeline, graph_of
-from tfoperator.pipeline.dsl.spec import ChannelParameter, ComponentSpec, ExecutionParameter, make_spec_class
 
 __all__ = [
     "BaseComponent",

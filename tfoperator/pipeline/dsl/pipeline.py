@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tfoperator.launcher import Component, ComponentError, ExecutorSpec
-from tfoperator.pipeline.dsl.base_component import BaseComponent
-from tfoperator.pipeline.dsl.channel import Channel
+from tfoperator.pipeline.dsl.component import BaseComponent, Channel
 from tfoperator.pipeline.dsl.standard_artifacts import type_name
 from tfoperator.pipeline.graph import FromOutside, FromStep, Graph, Source, Step, in_order
 

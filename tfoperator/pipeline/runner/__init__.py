@@ -1,9 +1,9 @@
 """How is a pipeline run? Its steps in order, several at once, on their platforms, as one process owns the run."""
 
-from tfoperator.pipeline.runner.leftovers import CannotStop, finish_run, stop_run
-from tfoperator.pipeline.runner.outcome import PipelineCancelled, PipelineFailed, PipelineResult
+from tfoperator.pipeline.runner.leftovers import CannotStop, clean_run, finish_run, old_runs, stop_run
 from tfoperator.pipeline.runner.platforms import IN_CLUSTER, ON_DOCKER, ON_KUBERNETES
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
+from tfoperator.pipeline.runner.run_records import PipelineCancelled, PipelineFailed, PipelineResult
 from tfoperator.pipeline.runner.runner import PipelineRunner
 
 __all__ = [
@@ -18,6 +18,8 @@ __all__ = [
     "PipelineRunner",
     "StepState",
     "StepView",
+    "clean_run",
     "finish_run",
+    "old_runs",
     "stop_run",
 ]

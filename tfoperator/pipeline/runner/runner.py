@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -23,16 +26,45 @@ from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress
 from tfoperator.pipeline.local_paths import local_path
 from tfoperator.pipeline.object_home import ObjectHome, open_home
 from tfoperator.pipeline.ownership import Ownership
-from tfoperator.pipeline.runner.exposure import check_records_are_hidden
-from tfoperator.pipeline.runner.interrupting import on_signals
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
-from tfoperator.pipeline.runner.outcome import PipelineCancelled, PipelineFailed, PipelineResult, outcome_of
-from tfoperator.pipeline.runner.platforms import ON_DOCKER, with_root
+from tfoperator.pipeline.runner.platforms import ON_DOCKER, check_records_are_hidden, with_root
 from tfoperator.pipeline.runner.progress import Listener, Silent, StepState, StepView
-from tfoperator.pipeline.runner.run_records import going_on, new_run, resumed_run
+from tfoperator.pipeline.runner.run_records import (
+    PipelineCancelled,
+    PipelineFailed,
+    PipelineResult,
+    going_on,
+    new_run,
+    outcome_of,
+    resumed_run,
+)
 from tfoperator.pipeline.runner.scheduler import Scheduler
 from tfoperator.pipeline.runner.step_launch import RunParts, StepLaunch
 from tfoperator.pipeline.store import MetadataStore, RunRecord
+
+
+@contextmanager
+def on_signals(cancel: Callable[[], None]) -> Iterator[None]:
+    """While entered, a signal whose handler is still Python's own calls `cancel`. Only the main thread can do that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        # From a thread: a signal handler must not take locks that its own thread may hold.
+        threading.Thread(target=cancel, name="cancel-pipeline", daemon=True).start()
+
+    own = {
+        number: signal.signal(number, handle)
+        for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL))
+        if signal.getsignal(number) is default
+    }
+    try:
+        yield
+    finally:
+        for number, before in own.items():
+            signal.signal(number, before)
 
 
 class PipelineRunner:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
@@ -18,6 +19,43 @@ T = TypeVar("T")
 
 _BUSY_SECONDS = 30
 """How long a writer waits for another; a write takes milliseconds."""
+
+
+P = ParamSpec("P")
+
+
+class Transactions(Protocol):
+    """A database. Thread-safe."""
+
+    def atomically(self, work: Callable[[Connection], T]) -> T:
+        """What `work` returns, run in one transaction: all or nothing, as if nobody else was there.
+
+        It may run more than once, and changes nothing but the database. Raises StoreError, and what it raises.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class OverDatabase(Protocol):
+    """What has methods that are transactions of a database."""
+
+    database: Transactions
+
+
+S = TypeVar("S", bound=OverDatabase)
+
+
+def atomic(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+    """The method as one transaction; it is called without the connection."""
+
+    @wraps(method)
+    def called(self: S, /, *arguments: P.args, **options: P.kwargs) -> T:
+        return self.database.atomically(lambda db: method(self, db, *arguments, **options))
+
+    return called
 
 
 class StoreError(LauncherError):

@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
 
 from tfoperator.launcher import Artifact
-from tfoperator.pipeline.store.database import Database, StoreError
+from tfoperator.pipeline.store.database import Database, StoreError, Transactions, atomic
 from tfoperator.pipeline.store.queries import (
     ARTIFACTS,
     EXECUTIONS,
@@ -49,7 +49,6 @@ from tfoperator.pipeline.store.tables import (
     parent_contexts,
     types,
 )
-from tfoperator.pipeline.store.transactions import Transactions, atomic
 
 __all__ = ["MetadataStore", "StoreError"]
 

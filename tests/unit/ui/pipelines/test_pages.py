@@ -21,9 +21,9 @@ from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
 from tfoperator.launcher import PermanentFailure
 from tfoperator.launcher.core import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, ObjectStoreError, PipelineFailed
+from tfoperator.pipeline.home import StepLog
 from tfoperator.pipeline.object_home import ObjectHome
 from tfoperator.pipeline.objects import FileObjects
-from tfoperator.pipeline.step_log import StepLog
 from tfoperator.pipeline.store import RunRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,8 +1,8 @@
 """Kubernetes: a component's container as a pod, and what is the same for every object that a launch creates.
 
-Pure: `config.py`, `pod_builder.py` and `quantities.py` (what users write), `layers.py` (their pod specs over ours) and
-`pod_status.py` (what a pod's status means). `api_calls.py`, `object_follower.py` and `object_backend.py` serve any kind
-of object, `pod_backend.py` pods. TFJobs build on all of that.
+Pure: `config.py` and `pod_builder.py` (what users write), `layers.py` (their pod specs over ours) and `pod_status.py`
+(what a pod's status means). `api_calls.py` and `object_backend.py` serve any kind of object, `pod_backend.py` pods.
+TFJobs build on all of that.
 """
 
 from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls

@@ -5,8 +5,11 @@ from __future__ import annotations
 import abc
 import copy
 import logging
+import threading
 from contextlib import closing
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from tfoperator.kube import by_name
 from tfoperator.kube.client import Client
@@ -18,7 +21,6 @@ from tfoperator.kube.verbs import Decoder, WatchEventType, decoder
 from tfoperator.launcher.container import LAUNCH_LABEL, Launch, Mailbox, NeverStarted
 from tfoperator.launcher.core import ContainerEnd, LaunchCancelled, PermanentFailure, PlatformUnavailable
 from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls, is_transient
-from tfoperator.launcher.platforms.kubernetes.object_follower import Gone, ObjectFollower
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,60 @@ _BEYOND_GRACE = 30.0  # seconds that a node may take beyond that
 _RETRY = 2.0  # seconds before following is tried again
 
 _decode = decoder(PartialObject)
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """The object is not there, or not any more."""
+
+
+class ObjectFollower(Generic[V]):
+    """A context manager: entered, it follows; left, its thread has ended.
+
+    `mailbox` gets the object, each time that it has changed, `Gone`, or the KubeError with which the API refuses.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        uid: str,
+        decode: Decoder[V],
+        mailbox: Mailbox[object],
+    ) -> None:
+        """`uid` "" takes whatever has the name."""
+        self._uid = uid
+        self._mailbox = mailbox
+        self._follower = Follower(client, resource, namespace, decode, by_name(name))
+        self._thread = threading.Thread(target=self._run, name=f"follow-{name}", daemon=True)
+
+    def __enter__(self) -> ObjectFollower[V]:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._follower.close()
+        self._thread.join(10.0)
+
+    def _run(self) -> None:
+        seen = False
+        try:
+            with closing(iter(self._follower)) as changes:
+                for change in changes:
+                    if change.type is WatchEventType.BOOKMARK:
+                        if not seen:  # the first list is through
+                            self._mailbox.put(Gone())
+                        continue
+                    one = change.object
+                    if one is None or (self._uid and one.metadata.uid != self._uid):
+                        continue
+                    seen = True
+                    self._mailbox.put(one)
+                    if change.type is WatchEventType.DELETED:
+                        self._mailbox.put(Gone())
+        except KubeError as error:
+            self._mailbox.put(error)
 
 
 class ObjectWait(Protocol[W]):

@@ -24,7 +24,7 @@ from tfoperator.pipeline import (
     PipelineRunner,
     make_spec_class,
 )
-from tfoperator.pipeline.runner.exposure import check_manifest
+from tfoperator.pipeline.runner.platforms import check_manifest
 
 RECORDS = PurePosixPath("/data/records")
 HOME = {"persistentVolumeClaim": {"claimName": "pipeline"}}

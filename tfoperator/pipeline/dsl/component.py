@@ -1,16 +1,72 @@
-"""The interface of a kind of components: which inputs, outputs and parameters it has, and of which types."""
+"""Components of a pipeline, their interfaces, and the channels between them.
+
+A spec says which inputs, outputs and parameters a kind of components has, and of which types; a channel carries
+artifacts from one component to others, or from outside into a pipeline.
+"""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import msgspec
 
-from tfoperator.launcher import ComponentError
-from tfoperator.pipeline.dsl.channel import Channel
+from tfoperator.launcher import Artifact, ComponentError, ExecutorSpec
 from tfoperator.pipeline.dsl.standard_artifacts import ArtifactTypeName, type_name
+
+
+class Channel:
+    """Artifacts of one type. With a `uri`, or `artifacts`, they exist; else `producer` will make one."""
+
+    def __init__(
+        self,
+        type: ArtifactTypeName,  # noqa: A002 - what the design calls it
+        uri: str = "",
+        *,
+        artifacts: Sequence[Artifact] = (),
+        properties: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Raises TypeError for what is no type."""
+        self.type_name = type_name(type)
+        self.artifacts = (*((Artifact(uri, dict(properties or {})),) if uri else ()), *artifacts)
+        self.producer: BaseComponent | None = None
+        self.output = ""
+        """Which of the producer's outputs it is."""
+
+    @classmethod
+    def of_output(cls, producer: BaseComponent, output: str, kind: ArtifactTypeName) -> Channel:
+        """What a component will make."""
+        channel = cls(kind)
+        channel.producer, channel.output = producer, output
+        return channel
+
+    def __repr__(self) -> str:
+        source = f"{self.producer.id}.{self.output}" if self.producer else ", ".join(a.uri for a in self.artifacts)
+        return f"Channel({self.type_name}: {source or 'empty'})"
+
+
+class Outputs(Mapping[str, Channel]):
+    """A component's outputs: `component.outputs["model"]`, or `component.outputs.model`."""
+
+    def __init__(self, channels: Mapping[str, Channel]) -> None:
+        self._channels = dict(channels)
+
+    def __getitem__(self, name: str) -> Channel:
+        return self._channels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._channels)
+
+    def __len__(self) -> int:
+        return len(self._channels)
+
+    def __getattr__(self, name: str) -> Channel:
+        try:
+            return self.__dict__["_channels"][name]  # type: ignore[no-any-return]
+        except KeyError:
+            known = ", ".join(self.__dict__.get("_channels", ())) or "none"
+            raise AttributeError(f"there is no output {name!r}; there are: {known}") from None
 
 
 class ChannelParameter(msgspec.Struct, frozen=True):
@@ -109,3 +165,62 @@ def _take_parameter(
         problems.append(f"the parameter {name!r} can't be JSON: {error}")
         return
     into[name] = given
+
+
+class BaseComponent:
+    """A step of a pipeline. A subclass says what it takes (`SPEC_CLASS`) and what does the work (`EXECUTOR_SPEC`).
+
+    `id` is its name in the pipeline, under which runners find its platform config: the class's name, with
+    `.instance_name` behind if there is one. `with_id` gives it another.
+    """
+
+    SPEC_CLASS: ClassVar[type[ComponentSpec]] = ComponentSpec
+    EXECUTOR_SPEC: ClassVar[ExecutorSpec | None] = None
+
+    def __init__(
+        self,
+        spec: ComponentSpec | None = None,
+        *,
+        instance_name: str = "",
+        custom_executor_spec: ExecutorSpec | None = None,
+        **arguments: Any,
+    ) -> None:
+        """Raises ComponentError for wrong arguments, or if there is no executor."""
+        kind = type(self).__name__
+        if spec is not None and arguments:
+            raise ComponentError(f"{kind}: give a spec, or its arguments")
+        executor = custom_executor_spec or self.EXECUTOR_SPEC
+        if executor is None:
+            raise ComponentError(f"{kind} has no EXECUTOR_SPEC: a container or a class that does its work")
+        self.id = f"{kind}.{instance_name}" if instance_name else kind
+        self.executor_spec = executor
+        try:
+            self.spec = spec if spec is not None else self.SPEC_CLASS(**arguments)
+        except ComponentError as error:
+            raise ComponentError(f"{self.id}: {error}") from error
+        self.outputs = Outputs(
+            {
+                name: Channel.of_output(self, name, type_name(parameter.type))
+                for name, parameter in self.spec.OUTPUTS.items()
+            }
+        )
+
+    def with_id(self, name: str) -> Self:
+        """Call it otherwise; returns itself."""
+        self.id = name
+        return self
+
+    @property
+    def name(self) -> str:
+        """Its `id`."""
+        return self.id
+
+    @property
+    def inputs(self) -> dict[str, Channel]:
+        """The channels that it reads, by input."""
+        return self.spec.inputs
+
+    @property
+    def exec_properties(self) -> dict[str, Any]:
+        """Its parameters."""
+        return self.spec.exec_properties

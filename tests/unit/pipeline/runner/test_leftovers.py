@@ -8,8 +8,8 @@ import pytest
 from tfoperator.launcher import Execution
 from tfoperator.launcher.core import Artifact
 from tfoperator.pipeline import Home, RunInProgress
-from tfoperator.pipeline.cleaning import clean_run, old_runs
 from tfoperator.pipeline.driver import publish
+from tfoperator.pipeline.runner import clean_run, old_runs
 from tfoperator.pipeline.store import MetadataStore, RunRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

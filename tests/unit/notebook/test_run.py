@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tfoperator.notebook.environment import EnvironmentFailed, make_environment, variables
+from tfoperator.notebook.run import EnvironmentFailed, make_environment, variables
 
 
 def wheel(folder: Path, name: str, *, requires: str = "") -> str:
