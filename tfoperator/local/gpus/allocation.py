@@ -1,15 +1,90 @@
-"""Who gets which GPUs. Pure: the state is an argument, or belongs to an object without locks, clocks and files."""
+"""Which GPUs there are and how they are linked, how many a pod asks for, and who gets which.
+
+Pure: the state is an argument, or belongs to an object without locks, clocks and files.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
-from tfoperator.local.gpus.inventory import Links
+import msgspec
+
+from tfoperator.api.quantity import parse_quantity
+from tfoperator.kube.pod_spec import GPU, Container
+from tfoperator.local.runtime import LocalPod, shown_devices
 
 _MOST_COMBINATIONS = 5_000
 """Any part of 14 devices is fewer, which takes a tenth of a second; beyond that, a good choice has to do."""
+
+Links = Mapping[frozenset[str], int]
+"""How many NVLinks join two GPUs, by their UUIDs; pairs without any are left out."""
+
+
+class Gpu(msgspec.Struct, frozen=True):
+    """One device. `bus` is its PCI address; `peers` are the PCI addresses at the far ends of its NVLinks, each as
+    often as there are links to it: other GPUs, or switches.
+    """
+
+    uuid: str
+    index: int
+    name: str = ""
+    memory: int = 0
+    bus: str = ""
+    peers: tuple[str, ...] = ()
+
+
+def links_between(gpus: Iterable[Gpu]) -> Links:
+    """The NVLinks of each pair: direct ones, and the ways over switches that both are joined to."""
+    found: dict[frozenset[str], int] = {}
+    for one, other in combinations(gpus, 2):
+        direct = one.peers.count(other.bus)
+        shared = Counter(one.peers) & Counter(other.peers)
+        links = direct + shared.total()
+        if links:
+            found[frozenset((one.uuid, other.uuid))] = links
+    return found
+
+
+def visible(gpus: Sequence[Gpu], cuda_visible_devices: str | None) -> tuple[Gpu, ...]:
+    """Those that CUDA would show with this value of CUDA_VISIBLE_DEVICES, in its order; all if it is not set."""
+    if cuda_visible_devices is None:
+        return tuple(gpus)
+    uuids, indexes = [gpu.uuid for gpu in gpus], [gpu.index for gpu in gpus]
+    return tuple(gpus[position] for position in shown_devices(uuids, indexes, cuda_visible_devices))
+
+
+def asked_for(container: Container) -> int:
+    """How many GPUs a container asks for; what is no whole number is none, since the API server refuses it."""
+    resources = container.resources
+    if resources is None:
+        return 0
+    value = (resources.limits or {}).get(GPU, (resources.requests or {}).get(GPU, 0))
+    try:
+        number = parse_quantity(value)
+    except ValueError:
+        return 0
+    return int(number) if number.denominator == 1 else 0
+
+
+def needed(pod: LocalPod) -> int:
+    """How many a pod needs: all of its containers at once, or its hungriest init container, since these run before."""
+    init = [asked_for(container) for container in pod.spec.init_containers or ()]
+    return max([sum(asked_for(container) for container in pod.spec.containers), *init])
+
+
+def share(pod: LocalPod, container: Container, devices: Sequence[str]) -> tuple[str, ...]:
+    """Those of the pod's devices that are this container's: none that another one of its containers has meanwhile."""
+    if any(one.name == container.name for one in pod.spec.init_containers or ()):
+        return tuple(devices[: asked_for(container)])
+    first = 0
+    for one in pod.spec.containers:
+        if one.name == container.name:
+            break
+        first += asked_for(one)
+    return tuple(devices[first : first + asked_for(container)])
 
 
 def choose(count: int, free: Sequence[str], links: Links) -> tuple[str, ...] | None:

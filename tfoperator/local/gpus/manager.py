@@ -11,11 +11,9 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.kube.pod_spec import GPU, Container
-from tfoperator.local.gpus.allocation import Allocations
-from tfoperator.local.gpus.inventory import Gpu, links_between, visible
+from tfoperator.local.gpus.allocation import Allocations, Gpu, links_between, needed, share, visible
 from tfoperator.local.gpus.locks import FOLDER, DeviceLocks
 from tfoperator.local.gpus.nvml import CannotTell, NoGpus, Nvml, Use
-from tfoperator.local.gpus.requests import needed, share
 from tfoperator.local.runtime import ContainerName, LocalPod
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.local.gpus.inventory import Gpu
+from tfoperator.local.gpus.allocation import Gpu
 
 logger = logging.getLogger(__name__)
 

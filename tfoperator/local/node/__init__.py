@@ -6,7 +6,7 @@ runtime for containers, and reports the pod's status as a kubelet would. Logs of
 
 from tfoperator.local.node.agent import NodeAgent
 from tfoperator.local.node.expansion import expand
-from tfoperator.local.node.logs import LogStore
+from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.node_api import NODES
 from tfoperator.local.node.stacks import kept_stacks
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager

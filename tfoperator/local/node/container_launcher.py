@@ -14,7 +14,7 @@ from tfoperator.kube.pod_spec import Container
 from tfoperator.local.gpus import GpuManager
 from tfoperator.local.node.container_record import ContainerRecord
 from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, image_arguments
-from tfoperator.local.node.pod_api import PodApi
+from tfoperator.local.node.node_api import PodApi
 from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager, token_seconds
 from tfoperator.local.runtime import ContainerProcess, ContainerRun, LocalPod, LogFile, OnExit, Runtime
 

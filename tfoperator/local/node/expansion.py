@@ -1,4 +1,4 @@
-"""A container's environment and command line, computed as the kubelet computes them. Pure, given a machine.
+"""A container's environment, with the values of its limits and requests, and its command line, as the kubelet has them.
 
 `$(NAME)` stands for a variable, `$$` for a dollar sign, and a name that isn't defined stays as it is written:
 programs rely on all three, so a pod's arguments must come out here exactly as they do in a cluster.
@@ -6,11 +6,13 @@ programs rely on all three, so a pod's arguments must come out here exactly as t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 
-from tfoperator.kube.pod_spec import Container, EnvVar, FieldRef, KeyRef
-from tfoperator.local.node.resource_values import resource_value
+from tfoperator.api.quantity import parse_quantity
+from tfoperator.kube.pod_spec import Container, EnvVar, FieldRef, KeyRef, ResourceRef
 from tfoperator.local.runtime import LOOPBACK, LaunchError, LocalPod
 from tfoperator.local.usage import Machine
 
@@ -155,3 +157,51 @@ def _key(kind: str, reference: KeyRef, sources: Sources) -> str | None:
 
 def _text(value: bytes) -> str:
     return value.decode(errors="surrogateescape")
+
+
+_OFFERED = ("cpu", "memory", "ephemeral-storage")
+
+
+def resource_value(pod: LocalPod, container: Container, reference: ResourceRef, machine: Machine) -> str:
+    """The limit or request, divided by the divisor and rounded up.
+
+    Without a limit of CPU or memory it is what the machine has, and a request that isn't there is 0. Raises ValueError
+    for a reference that API servers refuse.
+    """
+    kind, _, resource = reference.resource.partition(".")
+    if kind not in ("limits", "requests") or not (resource in _OFFERED or resource.startswith("hugepages-")):
+        raise ValueError(f"resourceFieldRef {reference.resource!r}: there are limits and requests of {_listed()}")
+    chosen = container
+    if reference.container_name not in ("", container.name):
+        named = [one for one in _containers(pod) if one.name == reference.container_name]
+        if not named:
+            raise ValueError(f"resourceFieldRef: the pod has no container {reference.container_name!r}")
+        chosen = named[0]
+    value = _quantity(chosen, kind, resource, machine)
+    divisor = _number(reference.divisor) or Fraction(1)
+    if resource == "cpu":  # counted in thousandths, as the kubelet does
+        return str(math.ceil(Fraction(math.ceil(value * 1000), math.ceil(divisor * 1000))))
+    return str(math.ceil(Fraction(math.ceil(value), math.ceil(divisor))))
+
+
+def _quantity(container: Container, kind: str, resource: str, machine: Machine) -> Fraction:
+    resources = container.resources
+    limits = (resources.limits if resources is not None else None) or {}
+    if kind == "limits":
+        whole = {"cpu": machine.cpus, "memory": machine.memory}
+        return _number(limits.get(resource, whole.get(resource)))
+    requests = (resources.requests if resources is not None else None) or {}
+    return _number(requests.get(resource))
+
+
+def _number(quantity: str | int | float | None) -> Fraction:
+    """None is 0. API servers take a fraction such as 0.5, too."""
+    return parse_quantity(str(quantity) if isinstance(quantity, float) else quantity or 0)
+
+
+def _containers(pod: LocalPod) -> tuple[Container, ...]:
+    return (*pod.spec.containers, *(pod.spec.init_containers or ()))
+
+
+def _listed() -> str:
+    return ", ".join((*_OFFERED, "hugepages-*"))

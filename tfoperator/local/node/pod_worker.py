@@ -16,9 +16,9 @@ from tfoperator.local.gpus import GpuManager, NotEnoughGpus
 from tfoperator.local.node.container_launcher import ContainerLauncher
 from tfoperator.local.node.container_record import ContainerRecord, Terminated, Waiting
 from tfoperator.local.node.expansion import ContainerConfigError
-from tfoperator.local.node.logs import LogStore
-from tfoperator.local.node.pod_api import PodApi
-from tfoperator.local.node.pod_reporter import PodReporter
+from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.node.node_api import PodApi
+from tfoperator.local.node.pod_status import PodReporter
 from tfoperator.local.node.stacks import keep_stacks
 from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager
 from tfoperator.local.runtime import LaunchError, LocalPod, LogFile, NotYet, Runtime

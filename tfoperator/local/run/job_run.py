@@ -10,21 +10,19 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.kube.event import Event
 from tfoperator.local.controlplane import ControlPlane, PageMaker
-from tfoperator.local.run.container_output import OutputReader
-from tfoperator.local.run.free_space import full_disk
-from tfoperator.local.run.kernel_log import read_kernel_log
+from tfoperator.local.node import VOLUMES, VolumeManager
+from tfoperator.local.run.container_output import OutputReader, Pace
 from tfoperator.local.run.lifecycle import Interrupt, JobLifecycle, OperatorFailed, PageLink, SeenJob
 from tfoperator.local.run.listener import RunListener
-from tfoperator.local.run.pace import Pace
+from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
-from tfoperator.local.run.tensorboard_logs import tensorboard_log_dir
-from tfoperator.local.runtime import RuntimeName
+from tfoperator.local.runtime import Mount, RuntimeName, real_path
 
 _POLL = 0.1  # seconds between two looks at the logs
 
@@ -164,3 +162,35 @@ def _reports_progress(obj: Mapping[str, Any]) -> bool:
     """Whether a manifest's object is a job that asks for the reporting of progress: without one, nobody serves it."""
     spec = obj.get("spec")
     return obj.get("kind") == TFJOBS.kind and isinstance(spec, Mapping) and isinstance(spec.get("progress"), Mapping)
+
+
+def tensorboard_log_dir(job: TFJob, run_dir: Path, *, in_container: bool = False) -> str:
+    """Where the log directory of a job's TensorBoard lies when the run is over; "" without one, or if it is gone.
+
+    What it has seen `in_container`, outside of all mounts, is gone with that.
+    """
+    tensorboard = job.spec.tensor_board
+    if tensorboard is None:
+        return ""
+    claims = VolumeManager(run_dir / VOLUMES).claims(job.metadata.namespace)
+    sources: dict[str, Path] = {}
+    for volume in tensorboard.volumes:
+        if isinstance(host := volume.get("hostPath"), dict):
+            sources[volume["name"]] = Path(str(host.get("path")))
+        elif isinstance(claim := volume.get("persistentVolumeClaim"), dict):
+            sources[volume["name"]] = claims / str(claim.get("claimName"))
+    mounts = [
+        Mount(
+            name=mount["name"],
+            source=sources[mount["name"]] / str(mount.get("subPath") or ""),
+            mount_path=mount["mountPath"],
+        )
+        for mount in tensorboard.volume_mounts
+        if mount["name"] in sources
+    ]
+    if "://" in tensorboard.log_dir:
+        return tensorboard.log_dir
+    if in_container and not any(PurePosixPath(tensorboard.log_dir).is_relative_to(one.mount_path) for one in mounts):
+        return ""
+    path = real_path(tensorboard.log_dir, mounts)
+    return path if Path(path).is_dir() else ""

@@ -5,22 +5,24 @@ here, for its library is an extra: `make_runtime` loads it when it is asked for.
 """
 
 from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_beneath
-from tfoperator.local.runtime.host_service import HostService
 from tfoperator.local.runtime.log_files import LogFile, last_lines, tail_offset
 from tfoperator.local.runtime.loopback_network import LOOPBACK, NoFreePort
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
-from tfoperator.local.runtime.mounts import Mount, real_path
-from tfoperator.local.runtime.pods import LocalPod, decode_pod
-from tfoperator.local.runtime.process import RECORDS, is_stopped, kill_recorded
+from tfoperator.local.runtime.process import RECORDS, is_stopped, kill_recorded, shown_devices
 from tfoperator.local.runtime.protocol import (
     Beside,
     ContainerProcess,
     ContainerRun,
+    HostService,
     LaunchError,
+    LocalPod,
+    Mount,
     NotYet,
     OnExit,
     Runtime,
     RuntimeUnavailable,
+    decode_pod,
+    real_path,
 )
 from tfoperator.local.runtime.selection import RuntimeName, make_runtime
 
@@ -53,5 +55,6 @@ __all__ = [
     "make_runtime",
     "parts_beneath",
     "real_path",
+    "shown_devices",
     "tail_offset",
 ]

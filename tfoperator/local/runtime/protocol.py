@@ -2,17 +2,68 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 import msgspec
 
-from tfoperator.kube.pod_spec import Container
+from tfoperator.kube.objects import HasMetadata, PodStatus
+from tfoperator.kube.pod_spec import Container, FullPodSpec
+from tfoperator.local.runtime.beneath import make_beneath
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.loopback_network import LoopbackNetwork
 from tfoperator.local.runtime.measurements import Measurement, PeakMemory
-from tfoperator.local.runtime.mounts import Mount
-from tfoperator.local.runtime.pods import LocalPod
+
+
+class LocalPod(HasMetadata, frozen=True):
+    """A pod with all of its spec that a runtime can honour."""
+
+    spec: FullPodSpec = msgspec.field(default_factory=FullPodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+decode_pod = msgspec.json.Decoder(LocalPod).decode
+"""Decodes one pod from JSON; raises msgspec.DecodeError if it isn't one."""
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """One volume of one container: where its content lies, and where the container wants to see it."""
+
+    name: str
+    source: Path
+    mount_path: str
+    read_only: bool = False
+    volume: Path | None = None
+    """With a `subPath`: the whole volume, below which containers may have put links on the way to `source`."""
+
+    def make_source(self) -> None:
+        """Have something at `source`, if it is a part of a volume, and no link on the way. Raises UnsafePath."""
+        if self.volume is not None:
+            make_beneath(self.volume, str(self.source.relative_to(self.volume)))
+
+
+def real_path(path: str, mounts: Sequence[Mount]) -> str:
+    """Where a path of a container lies on this machine: in the innermost mount that it is below, else where it says."""
+    wanted = PurePosixPath(path)
+    for mount in sorted(mounts, key=lambda one: len(PurePosixPath(one.mount_path).parts), reverse=True):
+        if wanted.is_relative_to(mount.mount_path):
+            return str(mount.source / wanted.relative_to(mount.mount_path))
+    return path
+
+
+class HostService(msgspec.Struct, frozen=True):
+    """Containers know it as `https://{name}:{port()}`.
+
+    A runtime whose containers have networks of their own makes a socket that only one of these networks can reach, at
+    this port, and gives it to `accept`, whose it is from then on. Both are called from any thread, once a pod runs that
+    has been told of the service.
+    """
+
+    name: str
+    port: Callable[[], int]
+    accept: Callable[[socket.socket], object]
 
 
 class OnExit(Protocol):

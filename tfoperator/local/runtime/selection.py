@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 
-from tfoperator.local.runtime.host_service import HostService
 from tfoperator.local.runtime.process import ProcessRuntime
-from tfoperator.local.runtime.protocol import Runtime, RuntimeUnavailable
+from tfoperator.local.runtime.protocol import HostService, Runtime, RuntimeUnavailable
 
 
 class RuntimeName(StrEnum):

@@ -3,9 +3,16 @@
 `UsageMeter` measures, `Usage` is what it says. Peaks of memory are the runtime's (`Runtime.peaks`).
 """
 
-from tfoperator.local.usage.machine import Machine, MachineUse, read_machine
 from tfoperator.local.usage.meter import UsageMeter
-from tfoperator.local.usage.rates import ContainerUsage, Reading, Usage, usage_between
+from tfoperator.local.usage.rates import (
+    ContainerUsage,
+    Machine,
+    MachineUse,
+    Reading,
+    Usage,
+    read_machine,
+    usage_between,
+)
 
 __all__ = [
     "ContainerUsage",

@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.local.gpus import GpuUse
 from tfoperator.local.runtime import ContainerName, Runtime
-from tfoperator.local.usage.machine import MachineUse, read_machine
-from tfoperator.local.usage.rates import Reading, Usage, usage_between
+from tfoperator.local.usage.rates import MachineUse, Reading, Usage, read_machine, usage_between
 
 logger = logging.getLogger(__name__)
 

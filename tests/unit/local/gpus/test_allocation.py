@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tfoperator.local.gpus.allocation import Allocations, choose
+from tests.unit.local.node.pods import container, manifest, view
+from tfoperator.local.gpus.allocation import Allocations, Gpu, asked_for, choose, links_between, needed, share, visible
 
 DEVICES = tuple("abcdefgh")
 PAIRS = [frozenset(pair) for pair in combinations(DEVICES, 2)]
@@ -88,3 +91,60 @@ class Sharing(RuleBasedStateMachine):
 
 TestSharing = Sharing.TestCase
 TestSharing.settings = settings(max_examples=30, stateful_step_count=20)
+
+
+def wants(name: str, number: Any, member: str = "limits") -> dict[str, Any]:
+    return container(name, resources={member: {"nvidia.com/gpu": number}})
+
+
+@pytest.mark.parametrize(("number", "asked"), [(2, 2), ("2", 2), ("1k", 1000), ("500m", 0), ("x", 0), (0, 0)])
+def test_whole_devices_are_asked_for(number: Any, asked: int) -> None:
+    assert asked_for(view(manifest("p", wants("c", number))).spec.containers[0]) == asked
+
+
+def test_a_request_alone_counts_as_a_limit() -> None:
+    assert needed(view(manifest("p", wants("c", 3, "requests")))) == 3
+
+
+def test_containers_have_devices_of_their_own_and_init_containers_those_of_later_ones() -> None:
+    pod = view(manifest("p", wants("a", 1), container("b"), wants("c", 2), initContainers=[wants("i", 2)]))
+    assert needed(pod) == 3
+    shares = {one.name: share(pod, one, "xyz") for one in (*pod.spec.containers, *(pod.spec.init_containers or ()))}
+    assert shares == {"a": ("x",), "b": (), "c": ("y", "z"), "i": ("x", "y")}
+
+
+def test_a_hungry_init_container_decides() -> None:
+    assert needed(view(manifest("p", wants("a", 1), initContainers=[wants("i", 4)]))) == 4
+
+
+A, B, C = (Gpu(f"GPU-{name}", index, bus=f"bus-{name}") for index, name in enumerate(("aaaa", "abbb", "cccc")))
+
+
+def test_links_lead_straight_to_a_device_or_over_a_switch() -> None:
+    gpus = [
+        Gpu("a", 0, bus="1", peers=("2", "2", "9")),
+        Gpu("b", 1, bus="2", peers=("1", "1")),
+        Gpu("c", 2, bus="3", peers=("9", "9")),
+        Gpu("d", 3, bus="4"),
+    ]
+    assert links_between(gpus) == {frozenset("ab"): 2, frozenset("ac"): 1}
+
+
+@pytest.mark.parametrize(
+    ("variable", "seen"),
+    [
+        (None, (A, B, C)),
+        ("2,0", (C, A)),
+        (" 1 , GPU-c", (B, C)),
+        ("GPU-a", ()),
+        ("0,-1,2", (A,)),
+        ("0,0", (A,)),
+        ("", ()),
+        ("7", ()),
+        ("cccc", ()),
+        ("²", ()),
+        ("9" * 5000, ()),
+    ],
+)
+def test_what_the_shell_leaves_to_us(variable: str | None, seen: tuple[Gpu, ...]) -> None:
+    assert visible((A, B, C), variable) == seen

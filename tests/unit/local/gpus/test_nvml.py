@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.nvml import FakeNvml, uuids
 from tfoperator.local.gpus import nvml
-from tfoperator.local.gpus.inventory import links_between
+from tfoperator.local.gpus.allocation import links_between
 from tfoperator.local.gpus.nvml import CannotTell, NoGpus, Nvml
 
 

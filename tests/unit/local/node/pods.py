@@ -7,7 +7,7 @@ import sys
 import uuid
 from typing import Any
 
-from tfoperator.local.runtime.pods import LocalPod, decode_pod
+from tfoperator.local.runtime.protocol import LocalPod, decode_pod
 
 
 def python(code: str) -> list[str]:

@@ -15,11 +15,10 @@ from tests.unit.local.node.pods import container, manifest, view
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.gpus import GpuManager
 from tfoperator.local.gpus.nvml import Nvml
-from tfoperator.local.node.logs import LogStore
+from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VolumeManager
-from tfoperator.local.runtime.pods import LocalPod
-from tfoperator.local.runtime.protocol import ContainerRun, LaunchError, NotYet
+from tfoperator.local.runtime.protocol import ContainerRun, LaunchError, LocalPod, NotYet
 
 
 class FakeProcess:

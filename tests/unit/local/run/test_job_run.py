@@ -6,18 +6,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.cli import replica, tfjob
 from tests.support.eventually import eventually
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.v1.types import TensorBoard, TFJob, TFJobSpec
 from tfoperator.kube.errors import InvalidError
 from tfoperator.kube.event import Event
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.local.run.container_output import LogChunk
-from tfoperator.local.run.job_run import JobRun
+from tfoperator.local.run.job_run import JobRun, tensorboard_log_dir
 from tfoperator.local.run.lifecycle import ControlPlaneFailed, JobLifecycle
 from tfoperator.local.run.results import RunOutcome
+from tfoperator.local.runtime.protocol import Mount, real_path
 from tfoperator.local.usage import Usage
 
 
@@ -171,3 +173,58 @@ def test_an_interrupt_is_answered_while_the_listener_does_not_return(tmp_path: P
 
     listener.react = react
     assert run.execute().outcome is RunOutcome.INTERRUPTED
+
+
+MOUNT = {"name": "logs", "mountPath": "/logs"}
+
+
+def board_job(board: dict[str, Any] | None) -> TFJob:
+    spec = TFJobSpec(tensor_board=None if board is None else msgspec.convert(board, TensorBoard))
+    return TFJob(metadata=ObjectMeta(name="mnist", namespace="ns"), spec=spec)
+
+
+def test_a_claim_is_a_folder_of_the_run_directory(tmp_path: Path) -> None:
+    claim = {"name": "logs", "persistentVolumeClaim": {"claimName": "boards"}}
+    board = {"logDir": "/logs/a", "volumes": [claim], "volumeMounts": [MOUNT | {"subPath": "x"}]}
+    assert tensorboard_log_dir(board_job(board), tmp_path) == ""
+    folder = tmp_path / "volumes/claims/ns/boards/x/a"
+    folder.mkdir(parents=True)
+    assert tensorboard_log_dir(board_job(board), tmp_path) == str(folder)
+
+
+def test_a_host_path_is_where_it_says(tmp_path: Path) -> None:
+    volume = {"name": "logs", "hostPath": {"path": str(tmp_path)}}
+    board = {"logDir": "/logs", "volumes": [volume], "volumeMounts": [MOUNT]}
+    assert tensorboard_log_dir(board_job(board), tmp_path / "run") == str(tmp_path)
+
+
+def test_only_what_is_mounted_outlives_a_container(tmp_path: Path) -> None:
+    volume = {"name": "logs", "hostPath": {"path": str(tmp_path)}}
+    board = {"volumes": [volume], "volumeMounts": [MOUNT]}
+    found = [
+        tensorboard_log_dir(board_job({"logDir": path, **board}), tmp_path / "run", in_container=True)
+        for path in ("/logs", "/tmp", "gs://bucket/x")
+    ]
+    assert found == [str(tmp_path), "", "gs://bucket/x"]
+
+
+@pytest.mark.parametrize(
+    ("board", "expected"),
+    [
+        (None, ""),
+        ({"logDir": "gs://bucket/logs"}, "gs://bucket/logs"),
+        ({"logDir": "/logs", "volumes": [{"name": "logs", "emptyDir": {}}], "volumeMounts": [MOUNT]}, ""),
+    ],
+)
+def test_what_needs_no_folder_or_has_none_any_more(board: dict[str, Any] | None, expected: str, tmp_path: Path) -> None:
+    assert tensorboard_log_dir(board_job(board), tmp_path) == expected
+
+
+def test_a_path_lies_in_the_innermost_mount_above_it() -> None:
+    mounts = [Mount("a", Path("/1"), "/logs"), Mount("b", Path("/2"), "/logs/deep/"), Mount("c", Path("/3"), "/lo")]
+    assert real_path("/logs", mounts) == "/1"
+    assert real_path("/logs/x/y", mounts) == "/1/x/y"
+    assert real_path("/logs/deep/x", mounts) == "/2/x"
+    assert real_path("/logs2", mounts) == "/logs2"
+    assert real_path("relative", mounts) == "relative"
+    assert real_path("gs://logs", mounts) == "gs://logs"

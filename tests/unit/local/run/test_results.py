@@ -9,7 +9,7 @@ import pytest
 from tfoperator.api.names import replica_labels
 from tfoperator.api.v1.types import JobCondition, ReplicaType, TFJob, TFJobStatus
 from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodStatus
-from tfoperator.local.node.logs import LogStore
+from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.run.results import ReplicaState, RunOutcome, job_result
 from tfoperator.local.runtime.log_files import LogFile
 

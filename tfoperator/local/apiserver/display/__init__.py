@@ -3,7 +3,6 @@ Pure, but for a file of this package (`builtin_schemas.json`).
 """
 
 from tfoperator.local.apiserver.display.discovery import VERSION, Discovery
-from tfoperator.local.apiserver.display.metrics import metrics_list, node_metrics, pod_metrics
 from tfoperator.local.apiserver.display.openapi import OPENAPI_V2_TYPE, OpenAPI, openapi_v2_protobuf
 from tfoperator.local.apiserver.display.representation import Representation, negotiate, representation
 from tfoperator.local.apiserver.display.tables import TableFormat, table_formats
@@ -15,11 +14,8 @@ __all__ = [
     "OpenAPI",
     "Representation",
     "TableFormat",
-    "metrics_list",
     "negotiate",
-    "node_metrics",
     "openapi_v2_protobuf",
-    "pod_metrics",
     "representation",
     "table_formats",
 ]

@@ -8,6 +8,9 @@ has the token shows it long before enough others have come after it.
 
 asyncio ends a TLS connection by a close notification and waits up to half a minute for the client's. A client with an
 idle connection in its pool doesn't read, so it never answers. Therefore a stop shuts what is open still.
+
+Client libraries send a bearer token over TLS only, also on loopback, so each run has a certificate of its own. A
+kubeconfig carries its authority as `certificate-authority-data`: nothing on the machine has to trust it.
 """
 
 from __future__ import annotations
@@ -20,7 +23,12 @@ import ssl
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import msgspec
+
+from tfoperator import certificates
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +42,25 @@ _HANG_UP_SECONDS = 1.0
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _BACK_OFF_SECONDS = 0.2  # for files to be closed
 _SILENCE_SECONDS = 60.0  # between two complaints
+
+
+_VALIDITY = timedelta(days=365)  # far beyond the life of a process that keeps all its state in memory
+
+
+class ServerCertificate(msgspec.Struct, frozen=True):
+    """What a server presents (`context`) and the authority that its clients have to trust (`pem`)."""
+
+    pem: bytes
+    context: ssl.SSLContext
+
+
+def make_certificate(address: str) -> ServerCertificate:
+    """A fresh certificate for a loopback address and `localhost`."""
+    # The system's time, whatever clock the server runs on: it is what TLS libraries compare with.
+    now = datetime.now(UTC)
+    authority = certificates.make_authority("tfoperator embedded API server", now, _VALIDITY)
+    pair = certificates.make_certificate(authority, (address, "localhost"), now, _VALIDITY)
+    return ServerCertificate(authority.certificate, certificates.server_context(pair))
 
 
 @dataclass(eq=False)

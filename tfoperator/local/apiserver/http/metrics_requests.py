@@ -1,21 +1,25 @@
-"""Requests for `metrics.k8s.io`: answered from a measurement, and from no store."""
+"""Requests for `metrics.k8s.io/v1beta1`: answered from a measurement, in the form in which metrics-server says it.
+
+GPUs are ours to add: metrics-server knows none, and clients add up the resources that they know. `nvidia.com/gpu` is
+how many of the container's devices are busy, `nvidia.com/gpu-memory` what of their memory is used.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from aiohttp import web
 
+from tfoperator.kube.objects import timestamp
 from tfoperator.local.apiserver import errors
-from tfoperator.local.apiserver.display import metrics_list, node_metrics, pod_metrics
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http.answers import json_answer, no_such_path
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
-from tfoperator.local.apiserver.resource_types import METRICS, NODES, POD_METRICS, PODS, ResourceType
+from tfoperator.local.apiserver.resource_types import METRICS, NODE_METRICS, NODES, POD_METRICS, PODS, ResourceType
 from tfoperator.local.apiserver.storage import Store, encode, parse_selector
-from tfoperator.local.usage import Usage
+from tfoperator.local.usage import ContainerUsage, Usage
 
 UsageSource = Callable[[], Usage | None]
 """Says what is used now. May block for a measurement; None if there is none yet."""
@@ -69,3 +73,59 @@ def _well_placed(resource: ResourceType, path: ResourcePath) -> bool:
     if not resource.namespaced:
         return not path.namespace
     return bool(path.namespace) or not path.name
+
+
+_Dict = dict[str, Any]
+
+
+def pod_metrics(usage: Usage, pods: Iterable[Mapping[str, Any]]) -> list[_Dict]:
+    """One for each of these pods that has a container that was measured, in their order."""
+    by_uid: dict[str, list[ContainerUsage]] = {}
+    for one in usage.containers:
+        by_uid.setdefault(one.pod_uid, []).append(one)
+    found = []
+    for pod in pods:
+        used = by_uid.get(pod["metadata"]["uid"])
+        if used is None:
+            continue
+        containers = [{"name": one.name.container, "usage": _usage(one)} for one in used]
+        found.append({**_head(POD_METRICS, pod, usage), "containers": containers})
+    return found
+
+
+def node_metrics(usage: Usage, nodes: Iterable[Mapping[str, Any]]) -> list[_Dict]:
+    """One for each node, of which there is one: this machine, with all that runs on it."""
+    used = {"cpu": _cpu(usage.machine_cpu), "memory": _memory(usage.machine_memory)}
+    return [{**_head(NODE_METRICS, node, usage), "usage": used} for node in nodes]
+
+
+def metrics_list(resource: ResourceType, items: list[_Dict]) -> _Dict:
+    """A list of them."""
+    return {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": {}, "items": items}
+
+
+def _head(resource: ResourceType, of: Mapping[str, Any], usage: Usage) -> _Dict:
+    metadata = {key: of["metadata"][key] for key in ("name", "namespace", "labels") if of["metadata"].get(key)}
+    taken = timestamp(usage.taken)
+    return {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": {**metadata, "creationTimestamp": taken},
+        "timestamp": taken,
+        "window": f"{usage.window:.3f}s",
+    }
+
+
+def _usage(one: ContainerUsage) -> dict[str, str]:
+    used = {"cpu": _cpu(one.cpu), "memory": _memory(one.memory)}
+    if one.gpu is not None:
+        used |= {"nvidia.com/gpu": f"{round(one.gpu.busy * 1000)}m", "nvidia.com/gpu-memory": _memory(one.gpu.memory)}
+    return used
+
+
+def _cpu(cores: float) -> str:
+    return f"{round(cores * 1e9)}n"
+
+
+def _memory(size: int) -> str:
+    return f"{size // 1024}Ki"

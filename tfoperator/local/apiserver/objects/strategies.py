@@ -20,8 +20,9 @@ from tfoperator.local.apiserver.objects.defaults import (
     default_service,
     initial_pod_status,
 )
-from tfoperator.local.apiserver.objects.deployment_validation import validate_deployment, validate_deployment_update
 from tfoperator.local.apiserver.objects.pod_validation import (
+    validate_deployment,
+    validate_deployment_update,
     validate_pod,
     validate_pod_update,
     validate_service,

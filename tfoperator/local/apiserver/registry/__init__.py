@@ -6,12 +6,10 @@
 
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions
 from tfoperator.local.apiserver.registry.garbage_collector import GarbageCollector
-from tfoperator.local.apiserver.registry.patch import APPLY, Patcher, patcher
-from tfoperator.local.apiserver.registry.pod_subresources import bind, evict
+from tfoperator.local.apiserver.registry.patch import APPLY, Patcher, apply_configuration, patcher
 from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
-from tfoperator.local.apiserver.registry.scale import rescaled, scale_of
-from tfoperator.local.apiserver.registry.server_side_apply import apply_configuration
 from tfoperator.local.apiserver.registry.service_account_tokens import KEYS_PATH, KEYS_TYPE, TokenIssuer
+from tfoperator.local.apiserver.registry.subresources import bind, evict, rescaled, scale_of
 
 __all__ = [
     "APPLY",

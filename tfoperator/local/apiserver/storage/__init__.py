@@ -13,8 +13,7 @@ from tfoperator.local.apiserver.storage.listing import (
     too_large,
 )
 from tfoperator.local.apiserver.storage.selectors import parse_selector
-from tfoperator.local.apiserver.storage.served_view import ServedView
-from tfoperator.local.apiserver.storage.store import Change, Compacted, Store, StoredObject, encode
+from tfoperator.local.apiserver.storage.store import Change, Compacted, ServedView, Store, StoredObject, encode
 
 __all__ = [
     "Change",

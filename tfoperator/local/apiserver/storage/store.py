@@ -4,6 +4,9 @@ A snapshot of any remembered revision is today's state with the later events und
 lists and watches from the past all come from one bounded history; older revisions have *expired*. Objects are
 never changed once stored: an update stores a new dictionary, so readers need no copies.
 
+A type that is served in several versions is stored in one. The others are views, resource types of their own to all but
+the store, which converts at each read and write, as kube-apiserver does.
+
 Not thread-safe: the store belongs to the server's event loop, which is also why no operation here can block.
 """
 
@@ -16,10 +19,21 @@ from typing import Any
 import msgspec
 
 from tfoperator.local.apiserver.resource_types import ResourceType
-from tfoperator.local.apiserver.storage.served_view import ServedView
 
 encode = msgspec.json.Encoder().encode
 """Compact JSON of anything the server stores or sends."""
+
+
+_Dict = dict[str, Any]
+
+
+class ServedView(msgspec.Struct, frozen=True):
+    """A version that is served but not stored. Both conversions may keep and change what they are given."""
+
+    resource: ResourceType
+    stored: ResourceType
+    to_stored: Callable[[_Dict], _Dict]
+    from_stored: Callable[[_Dict], _Dict]
 
 
 class Compacted(Exception):

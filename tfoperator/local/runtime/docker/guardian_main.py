@@ -21,7 +21,8 @@ def main(run: str) -> None:
         signal.signal(number, signal.SIG_IGN)  # its life is tied to its input and to nothing else
     if sys.stdin.buffer.read() == ALL_IS_REMOVED:
         return
-    from tfoperator.local.runtime.docker import connect, remove_run
+    from tfoperator.local.runtime.docker.engine import connect
+    from tfoperator.local.runtime.docker.leftovers import remove_run
 
     api = connect().api
     for attempt in range(_PASSES):

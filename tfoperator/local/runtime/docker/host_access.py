@@ -22,9 +22,8 @@ import msgspec
 
 from tfoperator.api.progress_names import CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain
-from tfoperator.local.runtime.host_service import HostService
 from tfoperator.local.runtime.loopback_network import LOOPBACK
-from tfoperator.local.runtime.pods import LocalPod
+from tfoperator.local.runtime.protocol import HostService, LocalPod
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 Everything is labelled with the process that made it. Docker outlives that process, so the next run searches for labels
 of processes that have ended, and removes what carries them. Only processes of this machine can be judged: one engine
-may serve several.
+may serve several. The labels are for the worst case, in which the guardian is gone, too.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import logging
 import os
 import platform
 import secrets
+import sys
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tfoperator.local.identity import ProcessIdentity, identify, is_alive
 from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, NotFound, explain, remove_container, try_remove
+from tfoperator.local.runtime.guardian import Guardian
 
 logger = logging.getLogger(__name__)
 
@@ -81,3 +84,16 @@ def _is_orphan(labels: dict[str, str]) -> bool:
     if host != platform.node() or not pid.isdigit():
         return False
     return not is_alive(ProcessIdentity(int(pid), started))
+
+
+_PROGRAM = Path(__file__).with_name("guardian_main.py")
+
+
+def container_guardian(run: str) -> Guardian:
+    """Sees to it that no container of a run outlives this process, unless it is stopped with ALL_IS_REMOVED.
+
+    See `guardian_main`: containers belong to the engine, so unlike processes they would live on after a `kill -9`.
+    """
+    # It may need what this process imports, wherever that came from; -P keeps its own folder out of that.
+    path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
+    return Guardian(["-P", str(_PROGRAM), run], environment={**os.environ, "PYTHONPATH": path})

@@ -19,8 +19,7 @@ from docker.errors import NotFound
 
 from tfoperator.local.runtime.beneath import UnsafePath
 from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain
-from tfoperator.local.runtime.mounts import Mount
-from tfoperator.local.runtime.protocol import LaunchError
+from tfoperator.local.runtime.protocol import LaunchError, Mount
 
 logger = logging.getLogger(__name__)
 

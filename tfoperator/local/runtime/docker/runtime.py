@@ -13,7 +13,7 @@ import msgspec
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.pod_spec import Container
-from tfoperator.local.runtime.docker.container import DockerContainer
+from tfoperator.local.runtime.docker.container import DockerContainer, container_usage
 from tfoperator.local.runtime.docker.engine import (
     ENGINE_ERRORS,
     APIError,
@@ -24,21 +24,31 @@ from tfoperator.local.runtime.docker.engine import (
     remove_container,
     runs,
 )
-from tfoperator.local.runtime.docker.guardian import container_guardian
 from tfoperator.local.runtime.docker.guardian_main import ALL_IS_REMOVED
 from tfoperator.local.runtime.docker.host_access import HostAccess, Unreachable, without_access
 from tfoperator.local.runtime.docker.images import Images
-from tfoperator.local.runtime.docker.leftovers import RUN_LABEL, new_run, remove_leftovers, remove_run
-from tfoperator.local.runtime.docker.privileges import check_privileges
+from tfoperator.local.runtime.docker.leftovers import (
+    RUN_LABEL,
+    container_guardian,
+    new_run,
+    remove_leftovers,
+    remove_run,
+)
 from tfoperator.local.runtime.docker.quiet_volumes import QuietVolumes
 from tfoperator.local.runtime.docker.sandbox import ensure_sandbox_image, sandbox_settings
-from tfoperator.local.runtime.docker.settings import container_settings, host_settings
-from tfoperator.local.runtime.docker.usage import container_usage
-from tfoperator.local.runtime.host_service import HostService
+from tfoperator.local.runtime.docker.settings import check_privileges, container_settings, host_settings
 from tfoperator.local.runtime.loopback_network import LoopbackNetwork
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
-from tfoperator.local.runtime.pods import LocalPod
-from tfoperator.local.runtime.protocol import Beside, ContainerRun, LaunchError, NotYet, OnExit, RuntimeUnavailable
+from tfoperator.local.runtime.protocol import (
+    Beside,
+    ContainerRun,
+    HostService,
+    LaunchError,
+    LocalPod,
+    NotYet,
+    OnExit,
+    RuntimeUnavailable,
+)
 
 logger = logging.getLogger(__name__)
 

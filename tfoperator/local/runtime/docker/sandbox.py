@@ -17,8 +17,7 @@ from docker.errors import ImageNotFound
 
 from tfoperator.local.runtime.docker.engine import Engine
 from tfoperator.local.runtime.docker.settings import NO_NEW_PRIVILEGES, published_ports
-from tfoperator.local.runtime.pods import LocalPod
-from tfoperator.local.runtime.protocol import RuntimeUnavailable
+from tfoperator.local.runtime.protocol import LocalPod, RuntimeUnavailable
 
 SANDBOX_IMAGE = "tfoperator/sandbox:1"
 

@@ -1,11 +1,11 @@
-"""What a container gets from this machine in place of its image: an environment, and programs by name."""
+"""What a container gets from this machine in place of its image: an environment, programs by name, and GPUs."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tfoperator.local.runtime.protocol import LaunchError
@@ -38,3 +38,39 @@ def find_program(name: str, environment: Mapping[str, str], directory: Path) -> 
     if found is None:
         raise LaunchError(f"program {name!r} not found on PATH ({environment.get('PATH', os.defpath)})")
     return found
+
+
+CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+_NONE = "-1"
+"""An index that is none: CUDA shows the devices before the first invalid one. An empty value means the same to CUDA,
+but some programs take it for an unset one."""
+
+
+def visible_devices(own: Sequence[str], asked: str | None = None) -> str:
+    """The value of CUDA_VISIBLE_DEVICES for a container with these devices, given by UUID, since CUDA counts otherwise
+    than NVML does where devices differ.
+
+    `asked` is what the manifest says. As in a cluster, its indexes count the container's own devices, and nothing in
+    it leads to any other.
+    """
+    if asked is None:
+        return ",".join(own) or _NONE
+    return ",".join(own[position] for position in shown_devices(own, range(len(own)), asked)) or _NONE
+
+
+def shown_devices(uuids: Sequence[str], indexes: Sequence[int], value: str) -> list[int]:
+    """The positions of the devices that CUDA shows with this value of CUDA_VISIBLE_DEVICES, in its order.
+
+    As CUDA reads it: indexes, or UUIDs or the unique beginnings of such; what comes after the first invalid one
+    (`-1`, say) is not seen.
+    """
+    shown: list[int] = []
+    for part in (part.strip() for part in value.split(",")):
+        if part.isascii() and part.isdigit() and len(part) < 4:
+            matching = [position for position, index in enumerate(indexes) if index == int(part)]
+        else:
+            matching = [position for position, uuid in enumerate(uuids) if part[:4] == "GPU-" and uuid.startswith(part)]
+        if len(matching) != 1 or matching[0] in shown:
+            break
+        shown += matching
+    return shown

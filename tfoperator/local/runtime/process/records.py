@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from tfoperator.local.identity import ProcessIdentity, identify, is_alive, signal_process
+from tfoperator.local.runtime.process.guardian import kill_stragglers
 from tfoperator.local.runtime.process.guardian_main import remove_links
-from tfoperator.local.runtime.process.stragglers import kill_stragglers
 
 logger = logging.getLogger(__name__)
 

@@ -29,20 +29,22 @@ from tfoperator.local.private_files import private_folder
 from tfoperator.local.runtime.guardian import CONTAINER_VARIABLE
 from tfoperator.local.runtime.loopback_network import LOOPBACK, LoopbackNetwork, NoFreePort
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
-from tfoperator.local.runtime.mounts import Mount, real_path
-from tfoperator.local.runtime.pods import LocalPod
 from tfoperator.local.runtime.process.control_groups import (
     ContainerGroup,
     ControlGroups,
     Limits,
     open_control_groups,
 )
-from tfoperator.local.runtime.process.gpu_visibility import CUDA_VISIBLE_DEVICES, visible_devices
-from tfoperator.local.runtime.process.guardian import GroupGuardian
+from tfoperator.local.runtime.process.guardian import GroupGuardian, Stragglers, kill_stragglers
 from tfoperator.local.runtime.process.mount_links import MountLinks
 from tfoperator.local.runtime.process.process_group import ProcessGroup
 from tfoperator.local.runtime.process.process_usage import ProcessMeter
-from tfoperator.local.runtime.process.programs import base_environment, find_program
+from tfoperator.local.runtime.process.programs import (
+    CUDA_VISIBLE_DEVICES,
+    base_environment,
+    find_program,
+    visible_devices,
+)
 from tfoperator.local.runtime.process.records import (
     kill_left_behind,
     kill_recorded,
@@ -52,8 +54,7 @@ from tfoperator.local.runtime.process.records import (
     remove_records,
 )
 from tfoperator.local.runtime.process.stacks import stacks_folder
-from tfoperator.local.runtime.process.stragglers import Stragglers, kill_stragglers
-from tfoperator.local.runtime.protocol import Beside, ContainerRun, LaunchError, OnExit
+from tfoperator.local.runtime.protocol import Beside, ContainerRun, LaunchError, LocalPod, Mount, OnExit, real_path
 from tfoperator.progress.stacks import STACKS_VARIABLE
 
 logger = logging.getLogger(__name__)

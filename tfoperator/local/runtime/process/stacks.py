@@ -12,10 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
+
 from tfoperator.progress.stacks import take
 
 _TIMEOUT = 10.0  # seconds for one process
 _MAX_PROCESSES = 16  # of one container: data loaders come by the dozen and say the same
+_STOPPED = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 _HOW = "install py-spy, or call tfoperator.progress.stacks.register() in the program"
 
 
@@ -40,26 +43,26 @@ def stacks_of_group(group: int, folder: Path, py_spy: str | None) -> str:
     processes = _processes(group)[:_MAX_PROCESSES]
     if py_spy is not None:
         for pid, state in processes:
-            text, problem = _spy(py_spy, pid, stopped=state in "Tt")
+            text, problem = _spy(py_spy, pid, stopped=state in _STOPPED)
             if text:
                 told[pid] = text
             refused = refused or problem
     for pid, text in take(folder, group=group):
         told.setdefault(pid, text)
     if not told:
-        stopped = [str(pid) for pid, state in processes if state in "Tt"]
+        stopped = [str(pid) for pid, state in processes if state in _STOPPED]
         halted = f" Stopped by a signal: process {', '.join(stopped)}." if stopped else ""
         return f"No stacks: {refused or _HOW}.{halted}\n"
     return "".join(f"Process {pid}{_stopped(pid, processes)}:\n{text}\n" for pid, text in told.items())
 
 
 def is_stopped(group: int) -> bool:
-    """Whether a process of the group is stopped by a signal; False where that can't be seen."""
-    return any(state in ("T", "t") for _, state in _processes(group))
+    """Whether a process of the group is stopped by a signal."""
+    return any(state in _STOPPED for _, state in _processes(group))
 
 
 def _stopped(pid: int, processes: list[tuple[int, str]]) -> str:
-    return " (stopped by a signal)" if (pid, "T") in processes else ""
+    return " (stopped by a signal)" if (pid, psutil.STATUS_STOPPED) in processes else ""
 
 
 def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
@@ -81,21 +84,12 @@ def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
 
 
 def _processes(group: int) -> list[tuple[int, str]]:
-    """The processes of the group with the letter of their state, the first one first; that one alone without /proc."""
+    """The processes of the group with their states, the first one first."""
     found = []
-    try:
-        entries = os.listdir("/proc")
-    except OSError:
-        return [(group, "")]
-    for entry in entries:
-        if not entry.isdigit():
-            continue
+    for pid in psutil.pids():
         try:
-            stat = Path("/proc", entry, "stat").read_text(errors="replace")
-        except OSError:
+            if os.getpgid(pid) == group and (state := psutil.Process(pid).status()) != psutil.STATUS_ZOMBIE:
+                found.append((pid, state))
+        except (OSError, psutil.Error):
             continue
-        # The name before it is in parentheses and may hold anything.
-        state, _, pgrp, *_ = stat.rpartition(")")[2].split()
-        if int(pgrp) == group and state != "Z":
-            found.append((int(entry), state))
     return sorted(found)

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tfoperator.local.apiserver.http.certificates import make_certificate
-from tfoperator.local.apiserver.http.listener import Listener
+from tfoperator.local.apiserver.http.listener import Listener, make_certificate
 
 LIMIT = 5.0  # seconds until something has to have happened
 

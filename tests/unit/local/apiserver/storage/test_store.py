@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfoperator.local.apiserver.resource_types import BUILTIN, PODS, SERVICES
-from tfoperator.local.apiserver.storage.served_view import ServedView
-from tfoperator.local.apiserver.storage.store import Change, Compacted, Store
+from tfoperator.local.apiserver.storage.store import Change, Compacted, ServedView, Store
 
 WRITES = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["write", "delete"])), max_size=40)
 

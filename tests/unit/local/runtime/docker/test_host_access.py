@@ -18,7 +18,7 @@ from tfoperator.local.runtime.docker.host_access import (
     listen_on,
     without_access,
 )
-from tfoperator.local.runtime.host_service import HostService
+from tfoperator.local.runtime.protocol import HostService
 
 NAME = "tfoperator-progress.kube-system.svc"
 NETWORK: dict[str, Any] = {

@@ -8,8 +8,7 @@ from docker.errors import APIError, NotFound
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tfoperator.local.runtime.docker.quiet_volumes import QuietVolumes
-from tfoperator.local.runtime.mounts import Mount
-from tfoperator.local.runtime.protocol import LaunchError
+from tfoperator.local.runtime.protocol import LaunchError, Mount
 
 
 class Pauses:

@@ -20,9 +20,8 @@ from tests.unit.local.runtime.docker.fakes import PlainSettings
 from tfoperator.api.progress_names import PROGRESS_SERVICE, URL_VARIABLE
 from tfoperator.local.runtime.docker import DockerRuntime, runtime
 from tfoperator.local.runtime.docker.engine import Engine
-from tfoperator.local.runtime.host_service import HostService
 from tfoperator.local.runtime.log_files import LogFile
-from tfoperator.local.runtime.protocol import ContainerRun, LaunchError, RuntimeUnavailable
+from tfoperator.local.runtime.protocol import ContainerRun, HostService, LaunchError, RuntimeUnavailable
 from tfoperator.local.runtime.selection import RuntimeName, make_runtime
 
 POD = view(manifest("p", container(image="image:1", command=["x"])))

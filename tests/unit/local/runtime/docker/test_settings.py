@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.local.runtime.docker.settings import container_settings, host_settings, published_ports
+from tfoperator.local.runtime.docker.settings import (
+    check_privileges,
+    container_settings,
+    host_settings,
+    published_ports,
+)
 from tfoperator.local.runtime.log_files import LogFile
-from tfoperator.local.runtime.mounts import Mount
-from tfoperator.local.runtime.pods import LocalPod
-from tfoperator.local.runtime.protocol import ContainerRun, LaunchError
+from tfoperator.local.runtime.protocol import ContainerRun, LaunchError, LocalPod, Mount
 
 
 def pod(*, spec: dict[str, Any] | None = None, **fields: Any) -> LocalPod:
@@ -134,3 +137,33 @@ def test_a_container_is_given_its_own_devices_where_they_are_known(tmp_path: Pat
     assert (request["DeviceIDs"], request["Count"], request["Capabilities"]) == (["GPU-a", "GPU-b"], 0, [["gpu"]])
     assert "device_requests" not in host_settings(run(one, tmp_path, gpus=()), "box", 2)
     assert "device_requests" not in host_settings(run(one, tmp_path), "box", 2, gpus=False)
+
+
+def check(context: dict[str, Any] | None = None, **spec: Any) -> None:
+    pod = view(manifest("p", container(securityContext=context or {}), **spec))
+    check_privileges(pod, pod.spec.containers[0])
+
+
+@pytest.mark.parametrize(
+    ("context", "spec", "words"),
+    [
+        ({"privileged": True}, {}, "securityContext.privileged"),
+        ({"capabilities": {"add": ["CHOWN", "SYS_ADMIN"]}}, {}, "securityContext.capabilities.add SYS_ADMIN"),
+        ({"capabilities": {"add": ["cap_sys_ptrace"], "drop": ["ALL"]}}, {}, "cap_sys_ptrace"),
+        ({"capabilities": {"add": ["ALL"]}}, {}, "securityContext.capabilities.add ALL"),
+        ({}, {"hostNetwork": True}, "hostNetwork"),
+        ({}, {"volumes": [{"name": "v", "hostPath": {"path": "/etc"}}]}, "volume 'v' with hostPath /etc"),
+    ],
+)
+def test_power_over_the_machine_needs_the_flag(context: dict[str, Any], spec: dict[str, Any], words: str) -> None:
+    with pytest.raises(LaunchError, match="container 'tensorflow' would have power") as caught:
+        check(context, **spec)
+    assert words in str(caught.value)
+    assert "--allow-privileged" in str(caught.value)
+    assert caught.value.exit_code == 126
+
+
+def test_what_stays_in_the_container_does_not() -> None:
+    context = {"privileged": False, "runAsUser": 0, "allowPrivilegeEscalation": True}
+    check({**context, "capabilities": {"add": ["CAP_NET_RAW", "chown"]}}, volumes=[{"name": "v", "emptyDir": {}}])
+    check()

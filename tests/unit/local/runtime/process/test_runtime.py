@@ -15,11 +15,10 @@ import pytest
 from tests.support.eventually import eventually
 from tests.unit.local.node.pods import container, manifest, python, view
 from tfoperator.local.identity import identify
-from tfoperator.local.node.logs import LogStore
-from tfoperator.local.runtime.mounts import Mount
+from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.runtime.process.records import kill_recorded
 from tfoperator.local.runtime.process.runtime import ProcessRuntime
-from tfoperator.local.runtime.protocol import ContainerRun, LaunchError
+from tfoperator.local.runtime.protocol import ContainerRun, LaunchError, Mount
 
 
 class Bench:

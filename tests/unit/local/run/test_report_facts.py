@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.local.run import kernel_log
-from tfoperator.local.run.kernel_log import out_of_memory_kills, read_kernel_log
+from tfoperator.local.run import report_facts
+from tfoperator.local.run.report_facts import full_disk, out_of_memory_kills, read_kernel_log
 
 OF_A_GROUP = "Memory cgroup out of memory: Killed process 41 (python) total-vm:9kB, anon-rss:8kB, UID:0 oom_score_adj:0"
 OF_ALL = "Out of memory: Killed process 42 (python3) total-vm:99kB"
@@ -89,10 +89,51 @@ def test_no_more_is_read_than_is_of_use(log: tuple[Path, int], monkeypatch: pyte
     path, writer = log
     for number in range(5):
         os.write(writer, record("x", number).encode())
-    monkeypatch.setattr(kernel_log, "_MAX_RECORDS", 3)
+    monkeypatch.setattr(report_facts, "_MAX_RECORDS", 3)
     assert len(read_kernel_log(path)) == 3
 
 
 @pytest.mark.parametrize("name", ["none", "."])
 def test_without_a_log_there_is_nothing_to_read(tmp_path: Path, name: str) -> None:
     assert read_kernel_log(tmp_path / name) == []
+
+
+HERE, THERE = Path("/here"), Path("/there")
+
+
+def disk(free: int, *, for_users: int | None = None, files: int = 1000, free_files: int = 10) -> os.statvfs_result:
+    """A disk with so many free blocks of 4 KiB."""
+    for_users = free if for_users is None else for_users
+    return os.statvfs_result((4096, 4096, 10**6, free, for_users, files, free_files, free_files, 0, 255))
+
+
+@pytest.mark.parametrize(
+    ("here", "root", "found"),
+    [
+        (disk(10**6), False, ""),
+        (disk(3), False, "/here"),
+        (disk(10**6, for_users=0), False, "/here"),
+        (disk(10**6, for_users=0), True, ""),
+        (disk(10**6, free_files=0), False, "/here"),
+        (disk(10**6, files=0, free_files=0), False, ""),
+    ],
+)
+def test_a_disk_is_full_without_blocks_or_files_for_this_user(
+    monkeypatch: pytest.MonkeyPatch, here: os.statvfs_result, root: bool, found: str
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: here)
+    assert full_disk([HERE], root=root) == found
+
+
+def test_a_folder_that_can_not_be_asked_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(folder: Path) -> os.statvfs_result:
+        if folder == HERE:
+            raise FileNotFoundError(str(folder))
+        return disk(0)
+
+    monkeypatch.setattr(os, "statvfs", ask)
+    assert full_disk([HERE, THERE]) == "/there"
+
+
+def test_this_disk_has_room(tmp_path: Path) -> None:
+    assert full_disk([tmp_path]) == ""

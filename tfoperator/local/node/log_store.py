@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
-from tfoperator.local.node.logs.line_times import LineTimes
-from tfoperator.local.node.logs.log_reading import TimedLines, pieces, size_of, start_of
+from tfoperator.local.node.log_reading import LineTimes, TimedLines, pieces, size_of, start_of
 from tfoperator.local.private_files import private_folder
 from tfoperator.local.runtime import LogFile
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tfoperator.local.runtime.docker.usage import container_usage
+from tfoperator.local.runtime.docker.container import container_usage
 
 CPU = {"cpu_usage": {"total_usage": 2_500_000_000}}
 

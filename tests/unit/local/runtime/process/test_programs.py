@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfoperator.local.runtime.process.gpu_visibility import visible_devices
+from tfoperator.local.runtime.process.programs import visible_devices
 
 OWN = ("GPU-aa", "GPU-bb")
 
