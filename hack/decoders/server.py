@@ -14,7 +14,7 @@ from tfoperator.local.apiserver.objects import Owner, after_update, list_keys, m
 from tfoperator.local.apiserver.objects.field_managers import owned_fields
 from tfoperator.local.apiserver.objects.field_sets import fields_of
 from tfoperator.local.apiserver.registry import patcher
-from tfoperator.local.apiserver.storage import ListOptions, parse_selector
+from tfoperator.local.apiserver.storage import ListRequest, parse_selector
 from tfoperator.servers.http import Refusal
 from tfoperator.servers.http.messages import parse_head
 from tfoperator.servers.webhook.registration import Target, decode_crd, registration_patch
@@ -70,7 +70,7 @@ def _requests() -> list[Decoder]:
         parts = (part.partition("=") for part in data.decode("utf-8", "replace").split("&"))
         values = {name: value for name, _, value in parts}
         for read in (
-            lambda: ListOptions.parse(PODS_OF_SERVER, values),
+            lambda: ListRequest.parse(PODS_OF_SERVER, values),
             lambda: decode_delete_options("", b"", values),
             lambda: write_options(values),
         ):

@@ -14,7 +14,7 @@ import typer
 
 from tfoperator.base.controlchars import in_utf8
 from tfoperator.cli.program_job import LOCAL_IMAGE, ProgramJob, is_program, job_name
-from tfoperator.cli.runtimes import Runtime
+from tfoperator.cli.runtimes import RuntimeChoice
 from tfoperator.cli.terminal.errors import CliError
 
 _PANEL = "A program instead of a manifest"
@@ -64,7 +64,11 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def program_job(
-    words: Sequence[str], options: ProgramOptions, *, runtime: Runtime = Runtime.PROCESS, work_dir: Path | None = None
+    words: Sequence[str],
+    options: ProgramOptions,
+    *,
+    runtime: RuntimeChoice = RuntimeChoice.PROCESS,
+    work_dir: Path | None = None,
 ) -> ProgramJob | None:
     """The job of the program that the words name first, its own arguments behind it; None if they name manifests.
 
@@ -107,7 +111,7 @@ def _refuse_for_manifests(words: Sequence[str], options: ProgramOptions) -> None
         raise CliError(f"{', '.join(given)}: {says}", hint)
 
 
-def _command(file: str, options: ProgramOptions, runtime: Runtime, work_dir: Path | None) -> list[str]:
+def _command(file: str, options: ProgramOptions, runtime: RuntimeChoice, work_dir: Path | None) -> list[str]:
     if options.command is not None:
         try:
             words = shlex.split(options.command)
@@ -118,18 +122,18 @@ def _command(file: str, options: ProgramOptions, runtime: Runtime, work_dir: Pat
         return words
     if options.module:
         return ["python", "-m", file]
-    elsewhere = work_dir is not None and runtime is Runtime.PROCESS and not options.emit_yaml
+    elsewhere = work_dir is not None and runtime is RuntimeChoice.PROCESS and not options.emit_yaml
     return ["python", os.path.abspath(file) if elsewhere else file]
 
 
-def _image(file: str, options: ProgramOptions, runtime: Runtime) -> str:
+def _image(file: str, options: ProgramOptions, runtime: RuntimeChoice) -> str:
     if options.image:
         return options.image
     if options.emit_yaml:
         if sys.stdin.isatty():
             return str(typer.prompt(f"Image that holds {file}", err=True))
         raise CliError("--emit-yaml: which image holds the program?", f"Give --image; it has to start {file}.")
-    if runtime is Runtime.DOCKER:
+    if runtime is RuntimeChoice.DOCKER:
         hint = f"Build one that holds {file}, and give --image; --command says how it is started there."
         raise CliError("--runtime docker: which image holds the program?", hint)
     return LOCAL_IMAGE

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 
-class Runtime(StrEnum):
+class RuntimeChoice(StrEnum):
     """What pods run as: the names of `tfoperator.local.runtime`, which takes time to import."""
 
     PROCESS = "process"
@@ -16,7 +16,7 @@ class Runtime(StrEnum):
 
 
 RuntimeOption = Annotated[
-    Runtime, typer.Option("--runtime", help="What pods run as: processes of this machine, or Docker containers.")
+    RuntimeChoice, typer.Option("--runtime", help="What pods run as: processes of this machine, or Docker containers.")
 ]
 
 AllowPrivilegedOption = Annotated[

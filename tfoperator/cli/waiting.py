@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tfoperator.base.durations import parse_duration
-from tfoperator.cli.terminal.progress import Progress
+from tfoperator.cli.terminal.progress import StatusLine
 
 if TYPE_CHECKING:
     from tfoperator.api.v1.types import TFJob
@@ -55,7 +55,7 @@ def await_conditions(
     from tfoperator.cli.views.jobs import state_message
     from tfoperator.sdk.states import job_state, ready_text
 
-    with Progress(f"waiting for {name}") as progress:
+    with StatusLine(f"waiting for {name}") as progress:
 
         def show(job: TFJob, queue: JobQueue | None) -> None:
             said = f"queue {queue}" if queue is not None and (queue.waits or queue.cluster) else state_message(job)
@@ -67,5 +67,5 @@ def await_conditions(
 
 def await_deletion(client: TFJobClient, name: str, namespace: str, deadline: Deadline) -> None:
     """Return when the job is gone."""
-    with Progress(f"waiting until {name} is gone"):
+    with StatusLine(f"waiting until {name} is gone"):
         client.wait_for_job_deletion(name, namespace, deadline.left)

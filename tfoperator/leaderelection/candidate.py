@@ -22,7 +22,7 @@ _RELEASE_TRIES = 5
 _FAILURES = (KubeError, msgspec.MsgspecError)  # no answer, a refusal, or a Lease that can't be read
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenLease(msgspec.Struct, frozen=True):
     """The lease as last seen, and since when (locally, monotonic) its record has been so."""
 
     lease: Lease | None = None
@@ -45,11 +45,11 @@ class Candidate:
         self._lease_duration = lease_duration
         self._clock = clock
 
-    def holds(self, seen: Seen) -> bool:
+    def holds(self, seen: SeenLease) -> bool:
         """Whether the lease, as seen, is this candidate's."""
         return seen.holder == self._lock.identity
 
-    def attempt(self, seen: Seen) -> tuple[bool, Seen]:
+    def attempt(self, seen: SeenLease) -> tuple[bool, SeenLease]:
         """Acquire or renew the lease: whether it is ours now, and what was seen of it."""
         # Our own lease counts from before the request: others can see the renewal no earlier than that.
         started = self._clock.monotonic()
@@ -106,25 +106,25 @@ class Candidate:
         logger.warning("lease %s is not released and will expire: it changed %d times", self._lock, _RELEASE_TRIES)
         return False
 
-    def _look(self, lease: Lease, before: Seen) -> Seen:
+    def _look(self, lease: Lease, before: SeenLease) -> SeenLease:
         same = before.lease is not None and before.lease.record == lease.record
         # A renewal of ours whose answer was lost counts from the one before it: when it was made is not known.
         if same or lease.record.holder == self._lock.identity:
-            return Seen(lease, before.since)
-        return Seen(lease, self._clock.monotonic())
+            return SeenLease(lease, before.since)
+        return SeenLease(lease, self._clock.monotonic())
 
-    def _create(self, seen: Seen, started: float) -> tuple[bool, Seen]:
+    def _create(self, seen: SeenLease, started: float) -> tuple[bool, SeenLease]:
         try:
-            return True, Seen(self._lock.create(self._record(LeaseRecord(acquired=self._clock.now()))), started)
+            return True, SeenLease(self._lock.create(self._record(LeaseRecord(acquired=self._clock.now()))), started)
         except _FAILURES as error:
             logger.warning("lease %s can't be created: %s", self._lock, error)
             return False, seen
 
-    def _write(self, lease: Lease, started: float) -> Seen:
+    def _write(self, lease: Lease, started: float) -> SeenLease:
         term = lease.record
         if term.holder != self._lock.identity:
             term = LeaseRecord(acquired=self._clock.now(), transitions=term.transitions + 1)
-        return Seen(self._lock.update(lease, self._record(term)), started)
+        return SeenLease(self._lock.update(lease, self._record(term)), started)
 
     def _record(self, term: LeaseRecord) -> LeaseRecord:
         return LeaseRecord(
@@ -135,6 +135,6 @@ class Candidate:
             transitions=term.transitions,
         )
 
-    def _valid(self, seen: Seen, now: float) -> bool:
+    def _valid(self, seen: SeenLease, now: float) -> bool:
         duration = seen.lease.record.duration_seconds if seen.lease else 0
         return now < seen.since + (duration or self._lease_duration)

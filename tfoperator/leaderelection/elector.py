@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.leaderelection.attempt import call_with_deadline
-from tfoperator.leaderelection.candidate import Candidate, Seen
+from tfoperator.leaderelection.candidate import Candidate, SeenLease
 from tfoperator.leaderelection.lease import LeaseLock
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class LeaderElector:
         self._rng = rng or random.Random()
         self._candidate = Candidate(lock, lease_duration=lease_duration, clock=self._clock)
         # Written by the thread in `run` alone and replaced whole, so other threads may read without a lock.
-        self._seen = Seen()
+        self._seen = SeenLease()
         self._over = False
         self._reported = ""
 

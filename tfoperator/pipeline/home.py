@@ -21,7 +21,15 @@ from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.controlchars import without_controls
 from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.launcher.core import LaunchRecord, RecordKeeper, WorkDirectory
-from tfoperator.pipeline.lease import LEASE_SECONDS, Lease, LeaseRecord, RunInProgress, Seen, acquire, kernel_id
+from tfoperator.pipeline.lease import (
+    LEASE_SECONDS,
+    RunInProgress,
+    RunLease,
+    RunLeaseRecord,
+    SeenRunLease,
+    acquire,
+    kernel_id,
+)
 from tfoperator.pipeline.objects import FileObjects, ObjectStore
 from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.store import MetadataStore, RunRecord, change_counter
@@ -204,16 +212,16 @@ class Home:
         clock = clock or SystemClock()
         with ExitStack() as held:
             self._enter(run_id, clock, held)
-            lease = Lease(self._objects, _lease_key(run_id), clock, seconds=seconds)
+            lease = RunLease(self._objects, _lease_key(run_id), clock, seconds=seconds)
             acquire(lease, clock, f"run {run_id}", wait=wait, tell=tell, stop=stop, gone=self._gone)
             self._entered(run_id, clock, lease, held)
             return Ownership(lease, clock, held.pop_all(), seconds)
 
-    def owner(self, run: RunRecord) -> Seen | None:
+    def owner(self, run: RunRecord) -> SeenRunLease | None:
         """The lease of a run that is not over, None if it is or if nobody holds one."""
         if run.state not in ("running", "interrupted") or not is_run_id(run.id):
             return None
-        seen = Lease(self._objects, _lease_key(run.id), SystemClock()).look()
+        seen = RunLease(self._objects, _lease_key(run.id), SystemClock()).look()
         return seen if seen.record.holder else None
 
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
@@ -242,10 +250,10 @@ class Home:
         del clock
         held.enter_context(_kernel_lock(self.folder(run_id), run_id))
 
-    def _entered(self, run_id: str, clock: Clock, lease: Lease, held: ExitStack) -> None:
+    def _entered(self, run_id: str, clock: Clock, lease: RunLease, held: ExitStack) -> None:
         """With the lease."""
 
-    def _gone(self, record: LeaseRecord) -> bool:
+    def _gone(self, record: RunLeaseRecord) -> bool:
         """Whether a holder can't be alive, while this process holds the kernel's lock, or could."""
         return record.kernel == kernel_id()
 

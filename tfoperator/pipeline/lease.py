@@ -38,7 +38,7 @@ class RunInProgress(LaunchInProgress):
     """A runner is at work on this run."""
 
 
-class LeaseRecord(msgspec.Struct, frozen=True):
+class RunLeaseRecord(msgspec.Struct, frozen=True):
     """The lease as it is stored. `term` counts the holders; `holder` is "" if nobody holds it.
 
     `stamp` makes each write unlike every other. `kernel` tells machines apart, and a machine from itself before it was
@@ -54,10 +54,10 @@ class LeaseRecord(msgspec.Struct, frozen=True):
     kernel: str = ""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenRunLease(msgspec.Struct, frozen=True):
     """A lease as it was read, when that was (locally, monotonic), and since when it has been so."""
 
-    record: LeaseRecord
+    record: RunLeaseRecord
     version: str
     age: float
     modified: datetime | None
@@ -85,10 +85,10 @@ class Seen(msgspec.Struct, frozen=True):
         return self.modified + timedelta(seconds=self.record.seconds)
 
 
-_NOBODY = LeaseRecord("", 0, 0.0)
+_NOBODY = RunLeaseRecord("", 0, 0.0)
 
 
-class Lease:
+class RunLease:
     """One runner's side of the lease of one run. `acquire` first, from one thread; after that all is thread-safe."""
 
     def __init__(self, objects: ObjectStore, key: str, clock: Clock, *, seconds: float = LEASE_SECONDS) -> None:
@@ -98,7 +98,7 @@ class Lease:
         self._seconds = seconds
         self._identity = secrets.token_hex(8)
         # Replaced whole, by whoever renews; two renewals at once are told apart by the store.
-        self._held: tuple[LeaseRecord, str, Elapsed] | None = None
+        self._held: tuple[RunLeaseRecord, str, Elapsed] | None = None
 
     @property
     def holder(self) -> str:
@@ -110,17 +110,17 @@ class Lease:
         """The number of this holder; 0 if it holds nothing."""
         return self._held[0].term if self._held else 0
 
-    def look(self, before: Seen | None = None) -> Seen:
+    def look(self, before: SeenRunLease | None = None) -> SeenRunLease:
         """The lease as it is now. `before` is what was seen of it last. Raises ObjectStoreError."""
         stored = self._objects.get(self._key)
         now = self._clock.monotonic()
         version = stored.version if stored else ABSENT
         since = before.since if before is not None and before.version == version else now
         if stored is None:
-            return Seen(_NOBODY, ABSENT, 0.0, None, now, since)
-        return Seen(_decoded(stored), version, stored.age, stored.modified, now, since)
+            return SeenRunLease(_NOBODY, ABSENT, 0.0, None, now, since)
+        return SeenRunLease(_decoded(stored), version, stored.age, stored.modified, now, since)
 
-    def take(self, seen: Seen) -> bool:
+    def take(self, seen: SeenRunLease) -> bool:
         """Take it over as it was seen, if it has run out; whether it is ours. Raises ObjectStoreError."""
         if seen.left > 0:
             return False
@@ -169,11 +169,11 @@ class Lease:
         except ObjectConflict:
             return  # it is somebody else's already
 
-    def _record(self, term: int) -> LeaseRecord:
+    def _record(self, term: int) -> RunLeaseRecord:
         stamp, host = secrets.token_hex(8), socket.gethostname()
-        return LeaseRecord(self._identity, term, self._seconds, stamp, host, os.getpid(), kernel_id())
+        return RunLeaseRecord(self._identity, term, self._seconds, stamp, host, os.getpid(), kernel_id())
 
-    def _write(self, record: LeaseRecord, version: str) -> bool:
+    def _write(self, record: RunLeaseRecord, version: str) -> bool:
         since = Elapsed(self._clock)
         try:
             now = self._objects.put(self._key, msgspec.json.encode(record), version)
@@ -184,14 +184,14 @@ class Lease:
 
 
 def acquire(
-    lease: Lease,
+    lease: RunLease,
     clock: Clock,
     what: str,
     *,
     wait: bool,
     tell: Callable[[str], object] = lambda _: None,
     stop: StopSignal | None = None,
-    gone: Callable[[LeaseRecord], bool] = lambda _: False,
+    gone: Callable[[RunLeaseRecord], bool] = lambda _: False,
 ) -> None:
     """Get the lease; with `wait`, wait until the holder's has run out. `gone` says of a holder that it can't be alive.
 
@@ -214,7 +214,7 @@ def acquire(
         seen = lease.look(seen)
 
 
-def owner_words(seen: Seen) -> str:
+def owner_words(seen: SeenRunLease) -> str:
     """Who holds a lease, and until when, for people."""
     if not seen.record.holder:
         return "held by nobody"
@@ -230,8 +230,8 @@ def kernel_id() -> str:
         return ""
 
 
-def _decoded(stored: Stored) -> LeaseRecord:
+def _decoded(stored: Stored) -> RunLeaseRecord:
     try:
-        return msgspec.json.decode(stored.data, type=LeaseRecord)
+        return msgspec.json.decode(stored.data, type=RunLeaseRecord)
     except UNDECODABLE as error:
         raise ObjectStoreError(f"a lease can't be read: {error}; remove it if no runner is at work") from error

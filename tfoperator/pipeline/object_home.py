@@ -12,7 +12,7 @@ from pathlib import Path
 from tfoperator.base.clock import Clock
 from tfoperator.launcher.core import LaunchRecord, RecordKeeper
 from tfoperator.pipeline.home import DEFAULT_HOME, Home, log_folder
-from tfoperator.pipeline.lease import Lease, LeaseRecord
+from tfoperator.pipeline.lease import RunLease, RunLeaseRecord
 from tfoperator.pipeline.object_keeper import ObjectKeeper, kept_record, launch_prefix
 from tfoperator.pipeline.objects import FileObjects, ObjectStore, check_conditional_writes, is_url, open_objects
 from tfoperator.pipeline.outbox import Outbox
@@ -117,12 +117,12 @@ class ObjectHome(Home):
         del run_id, clock, held
         check_conditional_writes(self._objects, str(self))
 
-    def _entered(self, run_id: str, clock: Clock, lease: Lease, held: ExitStack) -> None:
+    def _entered(self, run_id: str, clock: Clock, lease: RunLease, held: ExitStack) -> None:
         outbox = self._outboxes[run_id] = Outbox(self._objects, clock, f"{lease.term:06d}-{lease.holder}")
         outbox.start()
         held.callback(outbox.stop)
 
-    def _gone(self, record: LeaseRecord) -> bool:
+    def _gone(self, record: RunLeaseRecord) -> bool:
         del record
         return False
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from tfoperator.base.clock import Clock, Repetition
 from tfoperator.launcher import OwnershipLost
-from tfoperator.pipeline.lease import Lease
+from tfoperator.pipeline.lease import RunLease
 from tfoperator.pipeline.objects import ObjectStoreError
 
 logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ class Ownership:
     `check` from any thread. `when_lost` is called once, by the renewing thread, if another has taken the run over.
     """
 
-    def __init__(self, lease: Lease, clock: Clock, held: ExitStack, seconds: float) -> None:
+    def __init__(self, lease: RunLease, clock: Clock, held: ExitStack, seconds: float) -> None:
         """The lease, of so many seconds, is taken already."""
         self.term = lease.term
         self._lease = lease

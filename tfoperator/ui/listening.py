@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 
-class Listener:
+class ChangeListener:
     """Keys of what has changed since somebody looked; used in one event loop, told from any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -47,21 +47,21 @@ class Listeners:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _all
-        self._all: set[Listener] = set()
+        self._all: set[ChangeListener] = set()
 
     def __bool__(self) -> bool:
         """Whether anybody listens."""
         with self._lock:
             return bool(self._all)
 
-    def listen(self, loop: asyncio.AbstractEventLoop) -> Listener:
+    def listen(self, loop: asyncio.AbstractEventLoop) -> ChangeListener:
         """Be told the keys of what changes, and "" when it is something else, until `unlisten`."""
-        listener = Listener(loop)
+        listener = ChangeListener(loop)
         with self._lock:
             self._all.add(listener)
         return listener
 
-    def unlisten(self, listener: Listener) -> None:
+    def unlisten(self, listener: ChangeListener) -> None:
         """Be told no more. Idempotent."""
         with self._lock:
             self._all.discard(listener)

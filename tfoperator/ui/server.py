@@ -29,7 +29,7 @@ from tfoperator.ui.jobs.logs import MAX_REPLICAS, LogFeed, Readers
 from tfoperator.ui.jobs.manifest import job_yaml
 from tfoperator.ui.jobs.queues import Queues
 from tfoperator.ui.jobs.report import job_report
-from tfoperator.ui.jobs.usage import Usage
+from tfoperator.ui.jobs.usage import UsageSamples
 from tfoperator.ui.pipeline_door import PipelineDoor
 from tfoperator.ui.problems import CannotRead, NotThere
 
@@ -155,7 +155,7 @@ class UiServer(HttpServer):
             uid = _one(query, "uid") or None
             return await self._call(lambda: archived.runs(archive, namespace, name, uid))
         if path == "/api/archive/log" and archive is not None:
-            wanted = archived.Wanted.of({key: _one(query, key) for key in query})
+            wanted = archived.WantedLog.of({key: _one(query, key) for key in query})
             return await self._call(lambda: archived.log(archive, namespace, name, wanted, MAX_TAIL))
         return _refuse(HTTPStatus.NOT_FOUND, "there is no such thing")
 
@@ -211,7 +211,7 @@ class Cluster:
     def __init__(self, client: Client, namespaces: Sequence[str]) -> None:
         self.client = client
         self.board = Board(client, namespaces=namespaces)
-        self.usage = Usage(client, namespaces=namespaces, on_round=self.board.tell_all)
+        self.usage = UsageSamples(client, namespaces=namespaces, on_round=self.board.tell_all)
         self.queues = Queues(client, self.board.jobs, self.board.tell)
 
     def watch(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.ui.listening import Listener
+from tfoperator.ui.listening import ChangeListener
 
 Put = Callable[[bytes], Awaitable[None]]
 Producer = Callable[[Put], Coroutine[Any, Any, None]]
@@ -49,7 +49,7 @@ async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
         await asyncio.gather(*started, return_exceptions=True)
 
 
-async def next_changes(listener: Listener, seconds: float = HEARTBEAT) -> set[str]:
+async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT) -> set[str]:
     """What has changed, gathered for a moment; empty if nothing has for so many seconds."""
     await listener.wait(seconds)
     await asyncio.sleep(_GATHER)

@@ -22,7 +22,7 @@ from hack.faults.injection.answers import AFTER, EVENT_ERRORS, REASONS, drop, ha
 from hack.faults.injection.injector import EventFault, Fault, FaultInjector, Request, RequestFault
 from hack.faults.injection.old_lists import OldLists
 from hack.faults.injection.sockets import Sockets
-from tfoperator.local.apiserver.http import Listener
+from tfoperator.local.apiserver.http import ListeningSocket
 
 _START_SECONDS = 10.0
 _SHUTDOWN_SECONDS = 0.5
@@ -65,7 +65,7 @@ class FaultProxy:
         self._session: aiohttp.ClientSession | None = None
         self._runner: web.AppRunner | None = None
         self._site: web.SockSite | None = None
-        self._listener: Listener | None = None
+        self._listener: ListeningSocket | None = None
         self._old_lists = OldLists()
         self._streams: set[aiohttp.ClientResponse] = set()
         self._ending: set[aiohttp.ClientResponse] = set()
@@ -134,7 +134,7 @@ class FaultProxy:
     async def _listen(self) -> None:
         if self._site is None:
             assert self._runner is not None
-            self._listener = Listener("127.0.0.1", self._port)
+            self._listener = ListeningSocket("127.0.0.1", self._port)
             self._port = self._listener.getsockname()[1]
             self._site = web.SockSite(self._runner, self._listener)
             await self._site.start()

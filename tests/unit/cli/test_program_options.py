@@ -7,7 +7,7 @@ import pytest
 from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import parse_manifests
 from tfoperator.cli.program_options import ProgramOptions, program_job
-from tfoperator.cli.runtimes import Runtime
+from tfoperator.cli.runtimes import RuntimeChoice
 from tfoperator.cli.terminal.errors import CliError
 
 
@@ -36,7 +36,9 @@ def test_elsewhere_the_program_is_found_all_the_same(folder: Path) -> None:
 
 def test_a_module_and_a_command_of_ones_own() -> None:
     module = program_job(["pkg.fit", "-x"], ProgramOptions(module=True))
-    own = program_job(["train.py"], ProgramOptions(command="sh -c 'exec train'", image="i:1"), runtime=Runtime.DOCKER)
+    own = program_job(
+        ["train.py"], ProgramOptions(command="sh -c 'exec train'", image="i:1"), runtime=RuntimeChoice.DOCKER
+    )
     assert module is not None
     assert own is not None
     assert (module.name, module.command, module.args) == ("fit", ["python", "-m", "pkg.fit"], ["-x"])
@@ -46,18 +48,20 @@ def test_a_module_and_a_command_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("words", "options", "runtime", "said"),
     [
-        (["nosuch.py"], ProgramOptions(), Runtime.PROCESS, "nosuch.py: no such file"),
-        (["train.py"], ProgramOptions(workers=0), Runtime.PROCESS, "no replica would train"),
-        (["train.py"], ProgramOptions(emit_yaml=True), Runtime.PROCESS, "--emit-yaml: which image"),
-        (["train.py"], ProgramOptions(), Runtime.DOCKER, "--runtime docker: which image"),
-        (["train.py"], ProgramOptions(command="'"), Runtime.PROCESS, "--command: No closing quotation"),
-        (["train.py"], ProgramOptions(command=" "), Runtime.PROCESS, "--command: is empty"),
-        (["job.yaml"], ProgramOptions(workers=2), Runtime.PROCESS, "--workers: a manifest says this itself"),
-        (["job.yaml"], ProgramOptions(ps=1, max_restarts=2), Runtime.PROCESS, "--ps, --max-restarts: a manifest"),
-        (["job.yaml", "train.py"], ProgramOptions(), Runtime.PROCESS, "job.yaml and train.py: give either"),
+        (["nosuch.py"], ProgramOptions(), RuntimeChoice.PROCESS, "nosuch.py: no such file"),
+        (["train.py"], ProgramOptions(workers=0), RuntimeChoice.PROCESS, "no replica would train"),
+        (["train.py"], ProgramOptions(emit_yaml=True), RuntimeChoice.PROCESS, "--emit-yaml: which image"),
+        (["train.py"], ProgramOptions(), RuntimeChoice.DOCKER, "--runtime docker: which image"),
+        (["train.py"], ProgramOptions(command="'"), RuntimeChoice.PROCESS, "--command: No closing quotation"),
+        (["train.py"], ProgramOptions(command=" "), RuntimeChoice.PROCESS, "--command: is empty"),
+        (["job.yaml"], ProgramOptions(workers=2), RuntimeChoice.PROCESS, "--workers: a manifest says this itself"),
+        (["job.yaml"], ProgramOptions(ps=1, max_restarts=2), RuntimeChoice.PROCESS, "--ps, --max-restarts: a manifest"),
+        (["job.yaml", "train.py"], ProgramOptions(), RuntimeChoice.PROCESS, "job.yaml and train.py: give either"),
     ],
 )
-def test_what_makes_no_sense_is_refused(words: list[str], options: ProgramOptions, runtime: Runtime, said: str) -> None:
+def test_what_makes_no_sense_is_refused(
+    words: list[str], options: ProgramOptions, runtime: RuntimeChoice, said: str
+) -> None:
     with pytest.raises(CliError) as error:
         program_job(words, options, runtime=runtime)
     assert said in error.value.message

@@ -9,7 +9,7 @@ from tests.support.fake_api import FakeApi, api_error
 from tfoperator.kube.errors import TransportError
 from tfoperator.kube.resources import LEASES
 from tfoperator.leaderelection import LeaseLock
-from tfoperator.leaderelection.candidate import Candidate, Seen
+from tfoperator.leaderelection.candidate import Candidate, SeenLease
 
 
 class One:
@@ -18,7 +18,7 @@ class One:
     def __init__(self, api: FakeApi, clock: FakeClock, identity: str) -> None:
         lock = LeaseLock(api, namespace="kubeflow", name="tfoperator", identity=identity)
         self.candidate = Candidate(lock, lease_duration=15, clock=clock)
-        self.seen = Seen()
+        self.seen = SeenLease()
 
     def attempt(self) -> bool:
         held, self.seen = self.candidate.attempt(self.seen)

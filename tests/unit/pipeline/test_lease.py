@@ -14,14 +14,14 @@ from tests.support.memory_objects import MemoryObjects
 from tests.support.threads import InThread
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline import RunInProgress
-from tfoperator.pipeline.lease import LEASE_SECONDS, Lease, Seen, acquire
+from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease, SeenRunLease, acquire
 from tfoperator.pipeline.objects import ObjectStoreError
 
 KEY = "runs/x/lease.json"
 
 
-def held(objects: MemoryObjects, clock: FakeClock) -> Lease:
-    lease = Lease(objects, KEY, clock)
+def held(objects: MemoryObjects, clock: FakeClock) -> RunLease:
+    lease = RunLease(objects, KEY, clock)
     acquire(lease, clock, "run x", wait=False)
     return lease
 
@@ -45,7 +45,7 @@ def test_a_lease_that_nobody_holds_is_had_at_once_and_given_back() -> None:
 def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out() -> None:
     clock = FakeClock()
     objects = MemoryObjects(clock)
-    dead, successor, told = held(objects, clock), Lease(objects, KEY, clock), list[str]()
+    dead, successor, told = held(objects, clock), RunLease(objects, KEY, clock), list[str]()
     call = InThread(lambda: acquire(successor, clock, "run x", wait=True, tell=told.append))
     passed = 0.0
     while call.running and passed < 60:
@@ -72,7 +72,7 @@ def test_who_comes_long_after_it_does_not_wait() -> None:
 def test_who_waits_for_a_holder_that_lives_is_told_so_at_its_first_renewal() -> None:
     clock = FakeClock()
     objects = MemoryObjects(clock)
-    living, other = held(objects, clock), Lease(objects, KEY, clock)
+    living, other = held(objects, clock), RunLease(objects, KEY, clock)
     call = InThread(lambda: acquire(other, clock, "run x", wait=True))
     clock.wait_for_waiters()
     living.renew()
@@ -169,8 +169,8 @@ class Runners(RuleBasedStateMachine):
         self.world = FakeClock()
         self.objects = MemoryObjects(self.world)
         self.clocks = [OwnClock(self.world, *both) for both in zip(rates, offsets, strict=True)]
-        self.leases = [Lease(self.objects, KEY, clock) for clock in self.clocks]
-        self.seen: list[Seen | None] = [None] * 2
+        self.leases = [RunLease(self.objects, KEY, clock) for clock in self.clocks]
+        self.seen: list[SeenRunLease | None] = [None] * 2
         self.holders: dict[int, int] = {}
         self.tries(0, 0.0, 0.0, 0.0, lost=False)
 

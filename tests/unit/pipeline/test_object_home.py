@@ -18,7 +18,7 @@ from tfoperator.base.controlchars import without_controls
 from tfoperator.launcher import LaunchContext, OwnershipLost, WorkDirectoryError
 from tfoperator.launcher.core import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, PipelineCancelled, PipelineResult, RunInProgress, open_home, stop_run
-from tfoperator.pipeline.lease import Lease
+from tfoperator.pipeline.lease import RunLease
 from tfoperator.pipeline.object_keeper import ObjectKeeper
 from tfoperator.pipeline.objects import FileObjects
 from tfoperator.pipeline.objects.files import MARKER
@@ -196,7 +196,7 @@ def test_on_one_machine_nobody_waits_for_a_dead_runners_lease(tmp_path: Path) ->
     """The kernel's lock is free, and the lease is one of this kernel's."""
     home = Home(tmp_path / "home")
     clock = FakeClock()
-    lease = Lease(FileObjects(home.path), "runs/x/lease.json", clock)
+    lease = RunLease(FileObjects(home.path), "runs/x/lease.json", clock)
     assert lease.take(lease.look())
     with home.lock("x") as ownership:
         assert ownership.term == 2
@@ -209,7 +209,7 @@ def test_a_directory_is_another_machines_until_its_lease_has_run_out(
     home = Home(tmp_path / "home")
     with monkeypatch.context() as patch:
         patch.setattr("tfoperator.pipeline.lease.kernel_id", lambda: "another machine's")
-        lease = Lease(FileObjects(home.path), "runs/x/lease.json", FakeClock())
+        lease = RunLease(FileObjects(home.path), "runs/x/lease.json", FakeClock())
         assert lease.take(lease.look())
     with pytest.raises(RunInProgress, match="held by"):
         home.lock("x")

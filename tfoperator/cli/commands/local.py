@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfoperator.cli.runtimes import AllowPrivilegedOption, EnforceLimitsOption, Runtime, RuntimeOption
+from tfoperator.cli.runtimes import AllowPrivilegedOption, EnforceLimitsOption, RuntimeChoice, RuntimeOption
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
@@ -38,7 +38,7 @@ def up(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port of the API server; 0 takes a free one.")
     ] = 0,
-    runtime: RuntimeOption = Runtime.PROCESS,
+    runtime: RuntimeOption = RuntimeChoice.PROCESS,
     allow_privileged: AllowPrivilegedOption = False,
     enforce_limits: EnforceLimitsOption = False,
     detach: Annotated[bool, typer.Option("--detach/--foreground", help="Return once it is up, or stay.")] = True,
@@ -182,7 +182,7 @@ def status(
 
 def _where(state: DaemonState) -> str:
     """Where pods are to be looked for."""
-    if state.runtime.value == Runtime.DOCKER:
+    if state.runtime.value == RuntimeChoice.DOCKER:
         return "pods are Docker containers"
     return f"pods start in {state.work_directory}"
 

@@ -36,7 +36,7 @@ from tfoperator.cli.program_options import (
 )
 from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
 from tfoperator.cli.runnable import check_runnable
-from tfoperator.cli.runtimes import AllowPrivilegedOption, EnforceLimitsOption, Runtime, RuntimeOption
+from tfoperator.cli.runtimes import AllowPrivilegedOption, EnforceLimitsOption, RuntimeChoice, RuntimeOption
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, note
@@ -55,7 +55,7 @@ def run(
             help="Manifests (YAML or JSON); - is stdin. Or one Python program, its own arguments after --.",
         ),
     ],
-    runtime: RuntimeOption = Runtime.PROCESS,
+    runtime: RuntimeOption = RuntimeChoice.PROCESS,
     allow_privileged: AllowPrivilegedOption = False,
     enforce_limits: EnforceLimitsOption = False,
     logs_dir: Annotated[
@@ -135,18 +135,18 @@ def run(
     raise typer.Exit(result)
 
 
-def _check_work_dir(work_dir: Path | None, runtime: Runtime) -> None:
+def _check_work_dir(work_dir: Path | None, runtime: RuntimeChoice) -> None:
     if work_dir is None:
         return
-    if runtime is Runtime.DOCKER:
+    if runtime is RuntimeChoice.DOCKER:
         raise CliError("--workdir is for processes", "A container starts where its image or its workingDir says.")
     if not work_dir.is_dir():
         raise CliError(f"--workdir: {work_dir}: is no directory")
 
 
-def _say_where_processes_start(files: list[str], work_dir: Path | None, runtime: Runtime) -> None:
+def _say_where_processes_start(files: list[str], work_dir: Path | None, runtime: RuntimeChoice) -> None:
     """Relative paths of a manifest begin where processes start: worth a word if it lies elsewhere."""
-    if work_dir is not None or runtime is not Runtime.PROCESS:
+    if work_dir is not None or runtime is not RuntimeChoice.PROCESS:
         return
     here = Path.cwd()
     # A shell's <(command) is a pipe, which has no place that anybody could want to start in.
@@ -207,7 +207,7 @@ def _execute(
     limit: float | None,
     keep: bool,
     output: ReportFormat,
-    runtime: Runtime,
+    runtime: RuntimeChoice,
     allow_privileged: bool,
     page: bool,
     enforce_limits: bool,

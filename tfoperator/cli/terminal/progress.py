@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PATIENCE = 2.0  # seconds
 
 
-class Progress:
+class StatusLine:
     """A context manager; `update` from any thread."""
 
     def __init__(self, text: str = "", *, patience: float = _PATIENCE) -> None:
@@ -29,7 +29,7 @@ class Progress:
         self._status: Status | None = None
         self._visible = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> StatusLine:
         self.update(self._text)
         return self
 

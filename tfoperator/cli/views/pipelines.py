@@ -14,7 +14,7 @@ from tfoperator.pipeline.step_states import step_notes, step_states, steps_done
 if TYPE_CHECKING:
     from tfoperator.launcher.core import LaunchRecord
     from tfoperator.pipeline import Lineage, PipelineResult, StepView
-    from tfoperator.pipeline.lease import Seen
+    from tfoperator.pipeline.lease import SeenRunLease
     from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, RunRecord
 
 Json = dict[str, Any]
@@ -27,7 +27,7 @@ _KINDS = {"docker": "container", "kubernetes": "pod", "tfjob": "TFJob", "in-proc
 RUNS_HEADER = ("RUN", "PIPELINE", "STATE", "STEPS", "AGE", "TOOK", "OWNER")
 
 
-def run_row(run: RunRecord, known: Executions, now: datetime, owner: Seen | None = None) -> tuple[str, ...]:
+def run_row(run: RunRecord, known: Executions, now: datetime, owner: SeenRunLease | None = None) -> tuple[str, ...]:
     """A line of the list. `owner` is the run's lease, if somebody holds it."""
     done = steps_done({name: one.state for name, one in known.items()})
     took = human_duration((run.ended - run.began).total_seconds()) if run.ended else ""
@@ -36,7 +36,9 @@ def run_row(run: RunRecord, known: Executions, now: datetime, owner: Seen | None
     return run.id, run.pipeline, run.state, f"{done}/{len(run.steps)}", age, took, who
 
 
-def run_report(run: RunRecord, known: Executions, owner: Seen | None = None, launches: Launches | None = None) -> Json:
+def run_report(
+    run: RunRecord, known: Executions, owner: SeenRunLease | None = None, launches: Launches | None = None
+) -> Json:
     """All of a run, for programs. `launches` are those of steps that run, by step."""
     steps = [_step_report(name, state, known.get(name)) for name, state in step_states(run, known).items()]
     for step in steps:
@@ -56,7 +58,7 @@ def run_report(run: RunRecord, known: Executions, owner: Seen | None = None, lau
 
 
 def run_lines(
-    run: RunRecord, known: Executions, owner: Seen | None, launches: Launches, now: datetime
+    run: RunRecord, known: Executions, owner: SeenRunLease | None, launches: Launches, now: datetime
 ) -> Iterator[str]:
     """All of a run, for people. `launches` are those of steps that run, by step."""
     yield f"run {run.id} of {run.pipeline}: {run.state}" + (f" ({run.message})" if run.message else "")
@@ -85,7 +87,7 @@ def _begun(execution: ExecutionRecord | None, now: datetime) -> str:
     return f", begun {human_duration((now - execution.began).total_seconds())} ago"
 
 
-def _lease_words(owner: Seen) -> str:
+def _lease_words(owner: SeenRunLease) -> str:
     """How good a run's lease is; runners before this one have died, or were stopped."""
     number = f"; runner {owner.record.term} of this run" if owner.record.term > 1 else ""
     if owner.overdue:

@@ -61,7 +61,7 @@ class VerdictKind(StrEnum):
     RETRYABLE = "retryable"
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ExecutionVerdict(msgspec.Struct, frozen=True):
     """The outcome, in words for a user unless it is a success."""
 
     kind: VerdictKind
@@ -75,24 +75,26 @@ class Verdict(msgspec.Struct, frozen=True):
             raise RetryableFailure(f"{what}: {self.message}")
 
 
-def judge(end: ContainerEnd, output: Output | MalformedOutput | None) -> Verdict:
+def judge(end: ContainerEnd, output: Output | MalformedOutput | None) -> ExecutionVerdict:
     """The outcome of one execution. `output` None: there is no output.json."""
     if isinstance(output, MalformedOutput):
         if not end.lost:
-            return Verdict(VerdictKind.PERMANENT, str(output))
+            return ExecutionVerdict(VerdictKind.PERMANENT, str(output))
         output = None  # it was cut off with the container that wrote it
     if output is not None and output.error_status is not None:
         status = output.error_status
         kind = VerdictKind.RETRYABLE if status.retryable else VerdictKind.PERMANENT
-        return Verdict(kind, f"output.json says {status.code}: {status.message or 'without a message'}")
+        return ExecutionVerdict(kind, f"output.json says {status.code}: {status.message or 'without a message'}")
     if end.exit_code == 0:
-        return Verdict(VerdictKind.SUCCEEDED)
+        return ExecutionVerdict(VerdictKind.SUCCEEDED)
     if end.lost:
         # The component writes output.json when its work is done: one that names no error means success.
         if output is not None:
-            return Verdict(VerdictKind.SUCCEEDED)
-        return Verdict(VerdictKind.RETRYABLE, end.message or "its container was taken away before it had finished")
+            return ExecutionVerdict(VerdictKind.SUCCEEDED)
+        return ExecutionVerdict(
+            VerdictKind.RETRYABLE, end.message or "its container was taken away before it had finished"
+        )
     if end.exit_code is None:  # as of a TFJob, whose message has its replicas' codes
-        return Verdict(VerdictKind.PERMANENT, end.message or "its exit code is unknown")
+        return ExecutionVerdict(VerdictKind.PERMANENT, end.message or "its exit code is unknown")
     said = f"exit code {end.exit_code}"
-    return Verdict(VerdictKind.PERMANENT, f"{said}: {end.message}" if end.message else said)
+    return ExecutionVerdict(VerdictKind.PERMANENT, f"{said}: {end.message}" if end.message else said)

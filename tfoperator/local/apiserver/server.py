@@ -27,7 +27,7 @@ from tfoperator.local.apiserver.http import (
     USER,
     Api,
     CommandOpener,
-    Listener,
+    ListeningSocket,
     LogReader,
     LogThreads,
     MetricsRequests,
@@ -75,7 +75,7 @@ class EmbeddedApiServer:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
         if not address.is_loopback:
             raise ValueError(f"the embedded API server listens on loopback only, not on {host}")
-        self._socket = Listener(str(address), port)
+        self._socket = ListeningSocket(str(address), port)
         shown = f"[{address}]" if address.version == 6 else str(address)
         self.url = f"https://{shown}:{self._socket.getsockname()[1]}"
         """Where it listens."""

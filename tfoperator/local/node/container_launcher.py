@@ -16,7 +16,7 @@ from tfoperator.local.node.container_record import ContainerRecord
 from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, image_arguments
 from tfoperator.local.node.node_api import PodApi
 from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager, token_seconds
-from tfoperator.local.runtime import ContainerProcess, ContainerRun, LocalPod, LogFile, OnExit, Runtime
+from tfoperator.local.runtime import ContainerProcess, ContainerStart, LocalPod, LogFile, OnExit, Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class ContainerLauncher:
         pod, container = self._pod, record.container
         mounts = self._volumes.mounts(pod, container, prepared.volumes)
         record.message = self._volumes.termination_message(pod, container, mounts, record.restarts)
-        run = ContainerRun(
+        run = ContainerStart(
             pod=pod,
             container=container,
             command=command_line(container, prepared.variables),

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from tfoperator.local.node import LogStore
-from tfoperator.local.run.log_tail import LogTail
+from tfoperator.local.run.log_tail import UnreadLog
 from tfoperator.local.runtime import LogFile
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class OutputReader:
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
-        self._tails: dict[LogFile, LogTail] = {}
+        self._tails: dict[LogFile, UnreadLog] = {}
         self._bars: dict[LogFile, str] = {}
         self.more = False
         """Whether there was more than was asked for."""
@@ -114,7 +114,7 @@ class OutputReader:
         known = {log: (namespace, pod, container) for namespace, pod, container, log in self._store.all()}
         for log in known:
             if log not in self._tails:
-                self._tails[log] = LogTail(log)
+                self._tails[log] = UnreadLog(log)
         active = [tail for tail in self._tails.values() if not tail.finished]
         waiting = self._fill(active, lines is not None)
         shares = waiting if lines is None else fair_shares(waiting, lines)
@@ -134,7 +134,7 @@ class OutputReader:
         for tail in self._tails.values():
             tail.close()
 
-    def _fill(self, tails: Sequence[LogTail], may_skip: bool) -> dict[LogFile, int]:
+    def _fill(self, tails: Sequence[UnreadLog], may_skip: bool) -> dict[LogFile, int]:
         """Read ahead in each log; how many lines of it can be taken now."""
         ahead = max(_LEAST_AHEAD, min(_AHEAD, _AHEAD_OF_ALL // max(len(tails), 1))) if may_skip else _BLOCK
         waiting = {}

@@ -18,7 +18,7 @@ from tfoperator.kube.event import Event
 from tfoperator.local.controlplane import ControlPlane, PageMaker
 from tfoperator.local.node import VOLUMES, VolumeManager
 from tfoperator.local.run.container_output import OutputReader, Pace
-from tfoperator.local.run.lifecycle import Interrupt, JobLifecycle, OperatorFailed, PageLink, SeenJob
+from tfoperator.local.run.lifecycle import Interrupt, JobLifecycle, JobWithJson, OperatorFailed, PageLink
 from tfoperator.local.run.listener import RunListener
 from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
@@ -143,7 +143,7 @@ class JobRun:
             self._listener.logged(chunks)
             self._pace = self._pace.after(sum(len(chunk.lines) for chunk in chunks), time.monotonic() - began)
 
-    def _result(self, seen: SeenJob, plane: ControlPlane, outcome: RunOutcome) -> JobResult:
+    def _result(self, seen: JobWithJson, plane: ControlPlane, outcome: RunOutcome) -> JobResult:
         pods = self._lifecycle.pods.values()
         log_dir = tensorboard_log_dir(seen.job, self._run_dir, in_container=self._runtime is not RuntimeName.PROCESS)
         return job_result(

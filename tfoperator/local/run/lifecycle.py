@@ -63,7 +63,7 @@ class _Abandon(msgspec.Struct, frozen=True):
     """Nobody listens any more."""
 
 
-class SeenJob(HasMetadata, frozen=True):
+class JobWithJson(HasMetadata, frozen=True):
     """A TFJob with the JSON it came as, to be kept as the server had it."""
 
     job: TFJob = msgspec.field(default_factory=TFJob)
@@ -76,7 +76,7 @@ class _PodGone(msgspec.Struct, frozen=True):
     pod: Pod
 
 
-Message = SeenJob | Pod | Event | Usage | _PodGone | Interrupt | PageLink | OperatorFailed | _Abandon
+Message = JobWithJson | Pod | Event | Usage | _PodGone | Interrupt | PageLink | OperatorFailed | _Abandon
 
 
 class _Abandoned(Exception):
@@ -105,7 +105,7 @@ class JobLifecycle:
         self._namespace = namespace
         self._timeout = timeout
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()  # its put is reentrant, as handlers need it
-        self.jobs: dict[str, SeenJob] = {}
+        self.jobs: dict[str, JobWithJson] = {}
         """By UID, as they were last seen."""
         self.pods: dict[str, Pod] = {}
         """By UID, every pod that there ever was."""
@@ -256,7 +256,7 @@ class JobLifecycle:
     def _handle(self, message: Message) -> None:
         listener = self._listener
         match message:
-            case SeenJob():
+            case JobWithJson():
                 if not self._over:
                     self.jobs[message.metadata.uid] = message
                     self._tell(partial(listener.job_changed, message.job))
@@ -285,6 +285,6 @@ class JobLifecycle:
                 pass
 
 
-def _decode_job(data: bytes) -> SeenJob:
+def _decode_job(data: bytes) -> JobWithJson:
     job = decode_tfjob(data)
-    return SeenJob(metadata=job.metadata, job=job, raw=bytes(data))
+    return JobWithJson(metadata=job.metadata, job=job, raw=bytes(data))

@@ -17,7 +17,7 @@ _EMPTIED = b"... the program has emptied its log, as `> /dev/stderr` does: `>&2`
 """Shown where a log has become shorter: what was in it is nowhere any more."""
 
 
-class LogTail:
+class UnreadLog:
     """What has been read of a log and not been taken yet. Not thread-safe."""
 
     def __init__(self, log: LogFile) -> None:

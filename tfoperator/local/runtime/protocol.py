@@ -103,7 +103,7 @@ class RuntimeUnavailable(Exception):
     """The runtime can't be had on this machine. The message says what to do."""
 
 
-class ContainerRun(msgspec.Struct, frozen=True):
+class ContainerStart(msgspec.Struct, frozen=True):
     """Everything that is needed to start a container once."""
 
     pod: LocalPod
@@ -177,7 +177,7 @@ class Runtime(Protocol):
         """
         ...
 
-    def launch(self, run: ContainerRun, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:
+    def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:
         """Start a container. Raises LaunchError.
 
         `warn(reason, message)` is called for what the container wants and can't have, but may do without.

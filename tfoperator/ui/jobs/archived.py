@@ -12,7 +12,7 @@ from tfoperator.api.names import replica_name
 from tfoperator.logs.archive import ArchivedContainer, archived_pods, read_archived
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedLog(msgspec.Struct, frozen=True):
     """Which run's log: of a pod by its UID, of a container, the last one or the one before."""
 
     pod: str
@@ -21,7 +21,7 @@ class Wanted(msgspec.Struct, frozen=True):
     uid: str | None = None
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Wanted:
+    def of(cls, query: Mapping[str, str]) -> WantedLog:
         """As a request says it."""
         return cls(
             query.get("pod", ""), query.get("container", ""), query.get("previous") == "true", query.get("uid") or None
@@ -46,7 +46,7 @@ def runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None
     return found
 
 
-def log(root: str | os.PathLike[str], namespace: str, job: str, wanted: Wanted, tail_lines: int) -> dict[str, Any]:
+def log(root: str | os.PathLike[str], namespace: str, job: str, wanted: WantedLog, tail_lines: int) -> dict[str, Any]:
     """The last lines of a run's log; `text` is null if it is not there (any more). Raises OSError."""
     for record in archived_pods(root, namespace, job, wanted.uid):
         if record.pod_uid != wanted.pod:

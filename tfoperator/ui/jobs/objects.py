@@ -22,13 +22,13 @@ from tfoperator.kube.objects import (
 )
 
 
-class Running(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class ContainerRunning(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Since when a container runs."""
 
     started_at: datetime | None = None
 
 
-class Terminated(ContainerStateTerminated, frozen=True, gc=False, rename="camel"):
+class ContainerEnded(ContainerStateTerminated, frozen=True, gc=False, rename="camel"):
     """How a container ended, and when it had started."""
 
     started_at: datetime | None = None
@@ -37,8 +37,8 @@ class Terminated(ContainerStateTerminated, frozen=True, gc=False, rename="camel"
 class State(ContainerState, frozen=True, gc=False):
     """At most one member is set."""
 
-    running: Running | None = None
-    terminated: Terminated | None = None
+    running: ContainerRunning | None = None
+    terminated: ContainerEnded | None = None
 
 
 class SeenContainerStatus(ContainerStatus, frozen=True, gc=False, rename="camel"):

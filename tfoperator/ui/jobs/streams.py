@@ -18,9 +18,9 @@ from tfoperator.ui.jobs.board import Board
 from tfoperator.ui.jobs.logs import LogFeed
 from tfoperator.ui.jobs.objects import SeenJob
 from tfoperator.ui.jobs.queues import Queues
-from tfoperator.ui.jobs.usage import Usage
+from tfoperator.ui.jobs.usage import UsageSamples
 from tfoperator.ui.jobs.views import event_rows, job_detail, job_row, metric_curves, replica_rows
-from tfoperator.ui.listening import Listener
+from tfoperator.ui.listening import ChangeListener
 from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, encode_status, merged, next_changes
 
 _SKEW = 60.0
@@ -56,7 +56,7 @@ async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
 
 
 async def one_job(
-    board: Board, usage: Usage, queues: Queues, key: str, feed: LogFeed | None, logs: Sequence[str]
+    board: Board, usage: UsageSamples, queues: Queues, key: str, feed: LogFeed | None, logs: Sequence[str]
 ) -> AsyncGenerator[bytes, None]:
     """A job by `namespace/name`: its parts, each when it has changed. With a feed also the logs of those replicas."""
     listener = board.listeners.listen(asyncio.get_running_loop())
@@ -75,12 +75,12 @@ async def one_job(
 
 async def _parts(
     board: Board,
-    usage: Usage,
+    usage: UsageSamples,
     queues: Queues,
     key: str,
     feed: LogFeed | None,
     logs: Sequence[str],
-    listener: Listener,
+    listener: ChangeListener,
     put: Put,
 ) -> None:
     sent: dict[str, bytes] = {}
@@ -130,7 +130,7 @@ def _sections(board: Board, queues: Queues, seen: SeenJob | None) -> Mapping[str
     }
 
 
-def _samples(board: Board, usage: Usage, seen: SeenJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
+def _samples(board: Board, usage: UsageSamples, seen: SeenJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
     """Per replica what has been sampled since the last time, of which `sampled` has the time."""
     found = {}
     made = seen.metadata.creation_timestamp

@@ -50,7 +50,7 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     used: dict[str, float]
 
 
-class Usage:
+class UsageSamples:
     """A ring of samples per pod. `start()` and `stop()` any number of times, the first stop is final. Thread-safe."""
 
     def __init__(

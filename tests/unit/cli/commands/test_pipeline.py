@@ -180,14 +180,14 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
     from tfoperator.base.clock import SystemClock
     from tfoperator.launcher.core import LaunchRecord, WorkDirectory
     from tfoperator.pipeline import Home
-    from tfoperator.pipeline.lease import Lease
+    from tfoperator.pipeline.lease import RunLease
     from tfoperator.pipeline.objects import FileObjects
     from tfoperator.pipeline.store import RunRecord
 
     clock = SystemClock()
     home = Home(here / ".tfoperator/pipelines")
     for _ in range(2):  # of which the first has died
-        lease = Lease(FileObjects(home.path), "runs/one/lease.json", clock, seconds=0.05)
+        lease = RunLease(FileObjects(home.path), "runs/one/lease.json", clock, seconds=0.05)
         assert lease.take(msgspec.structs.replace(lease.look(), age=60.0))
     one = RunRecord("one", "p", "running", "/root", "f", clock.now(), steps={"train": (), "../../etc": ()}, term=2)
     with home.store() as store:

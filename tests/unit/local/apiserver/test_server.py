@@ -21,7 +21,7 @@ from tfoperator.kube.resources import NAMESPACES, PODS, SECRETS, Resource
 from tfoperator.kube.verbs import WatchEventType
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.apiserver.http import resource_requests
-from tfoperator.local.apiserver.http.pod_logs import LogStream
+from tfoperator.local.apiserver.http.pod_logs import LogChunks
 
 WIDGETS = Resource("example.com", "v1", "Widget", "widgets")
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "i"}]}}
@@ -65,7 +65,7 @@ def test_a_client_that_leaves_amid_a_stream_is_nothing_to_complain_about(
         monkeypatch.setattr(resource_requests, "serve", gone)
         http("GET", "/api/v1/pods?watch=true&timeoutSeconds=1")
     else:
-        monkeypatch.setattr(LogStream, "send", gone)
+        monkeypatch.setattr(LogChunks, "send", gone)
         server.set_log_reader(lambda *_: iter((b"line\n",)))
         http("POST", "/api/v1/namespaces/default/pods", POD)
         http("GET", LOG)

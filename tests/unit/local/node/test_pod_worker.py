@@ -18,13 +18,13 @@ from tfoperator.local.gpus.nvml import Nvml
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VolumeManager
-from tfoperator.local.runtime.protocol import ContainerRun, LaunchError, LocalPod, NotYet
+from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, NotYet
 
 
 class FakeProcess:
     """A container that ends when the test says so, or when it is killed."""
 
-    def __init__(self, run: ContainerRun, on_exit: Any) -> None:
+    def __init__(self, run: ContainerStart, on_exit: Any) -> None:
         self.name = run.container.name
         self.run = run
         self.signals: list[str] = []
@@ -56,7 +56,7 @@ class FakeRuntime:
             raise self.not_yet.pop(0)
         return "10.1.2.3"
 
-    def launch(self, run: ContainerRun, on_exit: Any, warn: Any) -> FakeProcess:
+    def launch(self, run: ContainerStart, on_exit: Any, warn: Any) -> FakeProcess:
         if self.refuse:
             raise self.refuse
         self.processes.append(FakeProcess(run, on_exit))

@@ -26,11 +26,11 @@ def describe(
     context: Context = None,
 ) -> None:
     """Show a TFJob with its replicas, conditions and events."""
-    from tfoperator.cli.terminal.progress import Progress
+    from tfoperator.cli.terminal.progress import StatusLine
     from tfoperator.cli.views.description import print_description
 
     with connect(kubeconfig, context, namespace) as client:
-        with Progress(f"reading {name}"):
+        with StatusLine(f"reading {name}"):
             job = client.get_job(name)
             pods = client.get_job_pods(name)
             events = client.get_job_events(name)

@@ -15,7 +15,7 @@ from tfoperator.base.controlchars import json_text, shown_line, without_controls
 from tfoperator.cli.cluster import ArchiveDir, Context, JobName, Kubeconfig, Namespace, Replica, connect
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import REPLICA_COLOURS, ReportFormat, ReportOutput, note, paint, uses_colour
-from tfoperator.cli.terminal.progress import Progress
+from tfoperator.cli.terminal.progress import StatusLine
 from tfoperator.cli.waiting import timeout_seconds
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def logs(
             _follow(client, name, selection, wanted, printer)
             return
         try:
-            with Progress("reading logs"):
+            with StatusLine("reading logs"):
                 which = msgspec.structs.asdict(selection)
                 found = client.get_replica_logs(name, previous=previous, **msgspec.structs.asdict(wanted), **which)
         except OSError as error:
@@ -110,7 +110,7 @@ class _Wanted(msgspec.Struct, frozen=True):
 def _follow(client: TFJobClient, name: str, selection: ReplicaFilter, wanted: _Wanted, printer: _Printer) -> None:
     arguments = msgspec.structs.asdict(wanted) | msgspec.structs.asdict(selection)
     with (
-        Progress() as progress,
+        StatusLine() as progress,
         client.stream_job_logs(name, on_wait=progress.update, **arguments) as stream,
     ):
         for line in stream:

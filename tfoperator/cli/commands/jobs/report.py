@@ -25,11 +25,11 @@ def report(
     """
     import msgspec
 
-    from tfoperator.cli.terminal.progress import Progress
+    from tfoperator.cli.terminal.progress import StatusLine
     from tfoperator.report import headline, report_lines
 
     try:
-        with connect(kubeconfig, context, namespace, archive_dir=archive_dir) as client, Progress(f"reading {name}"):
+        with connect(kubeconfig, context, namespace, archive_dir=archive_dir) as client, StatusLine(f"reading {name}"):
             made = client.get_job_report(name)
     except OSError as error:
         if archive_dir is None or isinstance(error, ConnectionError):

@@ -32,10 +32,10 @@ def stacks(
     to run a command in the pods (pods/exec).
     """
     from tfoperator.cli.commands.jobs.logs import selection_of
-    from tfoperator.cli.terminal.progress import Progress
+    from tfoperator.cli.terminal.progress import StatusLine
 
     which = selection_of(replica, all_replicas=replica is None)
-    with connect(kubeconfig, context, namespace) as client, Progress(f"taking stacks of {name}"):
+    with connect(kubeconfig, context, namespace) as client, StatusLine(f"taking stacks of {name}"):
         found = client.get_job_stacks(name, replica_type=which.replica_type, replica_index=which.replica_index)
     if not found:
         which_one = "pod" if replica is None else "such pod"

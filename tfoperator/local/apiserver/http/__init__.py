@@ -6,7 +6,7 @@ and how it looks is decided in other rooms. All but the readers of logs runs in 
 
 from tfoperator.local.apiserver.http.api import Api
 from tfoperator.local.apiserver.http.bodies import MAX_BODY, decode_delete_options, decode_object, write_options
-from tfoperator.local.apiserver.http.listener import Listener, make_certificate
+from tfoperator.local.apiserver.http.listener import ListeningSocket, make_certificate
 from tfoperator.local.apiserver.http.metrics_requests import MetricsRequests, UsageSource
 from tfoperator.local.apiserver.http.pod_logs import LogReader, LogThreads
 from tfoperator.local.apiserver.http.resource_requests import CommandOpener, ResourceRequests
@@ -18,7 +18,7 @@ __all__ = [
     "USER",
     "Api",
     "CommandOpener",
-    "Listener",
+    "ListeningSocket",
     "LogReader",
     "LogThreads",
     "MetricsRequests",

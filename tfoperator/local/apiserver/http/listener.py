@@ -69,7 +69,7 @@ class _Unauthenticated:
     patience: asyncio.TimerHandle
 
 
-class Listener(socket.socket):
+class ListeningSocket(socket.socket):
     """A TCP socket that listens. It is closed like any socket; all else is for the event loop that serves it."""
 
     def __init__(

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.local.apiserver.errors import StatusError, bad_request
-from tfoperator.local.apiserver.http.watch_streams import Sink
+from tfoperator.local.apiserver.http.watch_streams import LineSink
 from tfoperator.local.apiserver.members import parse_int64, query_flag
 from tfoperator.local.apiserver.resource_types import PODS
 from tfoperator.local.apiserver.storage import StoredObject
@@ -150,9 +150,9 @@ class LogThreads:
             if thread.is_alive():
                 logger.warning("%s did not end within %s s", thread.name, timeout)
 
-    async def open(self, reader: LogReader, wanted: LogRequest) -> LogStream:
+    async def open(self, reader: LogReader, wanted: LogRequest) -> LogChunks:
         """Open a log and wait for its first chunk, while a log that isn't there can still be refused."""
-        stream = LogStream(self, reader, wanted)
+        stream = LogChunks(self, reader, wanted)
         try:
             await stream.wait_for_first()
         except BaseException:
@@ -176,7 +176,7 @@ class LogThreads:
         return self._stopping.is_set()
 
 
-class LogStream:
+class LogChunks:
     """One log on its way to a client."""
 
     def __init__(self, readers: LogThreads, reader: LogReader, wanted: LogRequest) -> None:
@@ -234,7 +234,7 @@ class LogStream:
         if isinstance(self._head, _End) and self._head.error is not None:
             raise _status(self._head.error, self._wanted)
 
-    async def send(self, sink: Sink) -> None:
+    async def send(self, sink: LineSink) -> None:
         """Write everything to the client, until the end of the log or of the client."""
         left = self._wanted.limit_bytes
         item = self._head

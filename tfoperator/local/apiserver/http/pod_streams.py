@@ -17,7 +17,7 @@ from aiohttp import WSMsgType, web
 
 from tfoperator.local.apiserver.errors import StatusError, bad_request
 from tfoperator.local.apiserver.http.exec_program import STDERR, STDOUT, ExecProgram
-from tfoperator.local.apiserver.http.pod_logs import LogStream
+from tfoperator.local.apiserver.http.pod_logs import LogChunks
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.runtime import Beside
 
@@ -68,7 +68,7 @@ async def open_socket(request: web.Request) -> web.WebSocketResponse:
     return socket
 
 
-async def attach(socket: web.WebSocketResponse, stream: LogStream) -> None:
+async def attach(socket: web.WebSocketResponse, stream: LogChunks) -> None:
     """Send what the container prints from now on, until it ends or the client goes."""
     try:
         await _first_of(stream.send(_Channel(socket, STDOUT)), _until_closed(socket))

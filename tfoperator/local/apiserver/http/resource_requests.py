@@ -46,7 +46,7 @@ from tfoperator.local.apiserver.registry import (
     scale_of,
 )
 from tfoperator.local.apiserver.resource_types import PODS, ResourceType
-from tfoperator.local.apiserver.storage import ListOptions, Store, StoredObject, encode, list_page
+from tfoperator.local.apiserver.storage import ListRequest, Store, StoredObject, encode, list_page
 from tfoperator.local.runtime import Beside, LaunchError
 
 CommandOpener = Callable[[str, str, str, Sequence[str]], Beside]
@@ -134,7 +134,7 @@ class ResourceRequests:
             case "GET" if query_flag(request.query, "watch"):
                 return await self._watch(call)
             case "GET":
-                options = ListOptions.parse(resource, request.query)
+                options = ListRequest.parse(resource, request.query)
                 return json_answer(self._form(call).many(list_page(self._store, resource, path.namespace, options)))
             case "POST" if path.namespace or not resource.namespaced:
                 body = await read_object(request)
@@ -231,7 +231,7 @@ class ResourceRequests:
 
     async def _delete_collection(self, call: _Call) -> web.Response:
         request, resource, path = call
-        options = ListOptions.parse(resource, request.query)
+        options = ListRequest.parse(resource, request.query)
         deletion = decode_delete_options(content_type(request), await request.read(), request.query)
         if not resource.delete_collection or (resource.namespaced and not path.namespace):
             raise errors.method_not_allowed("delete")
@@ -254,7 +254,7 @@ class ResourceRequests:
 
     async def _watch(self, call: _Call) -> web.StreamResponse:
         request, resource, path = call
-        options = ListOptions.parse(resource, request.query)
+        options = ListRequest.parse(resource, request.query)
         form = self._form(call)
         check_watch_options(options)
         watcher = Watcher(self._store, resource, path.namespace, options, form)

@@ -15,10 +15,10 @@ from tfoperator.local.apiserver.display import Representation
 from tfoperator.local.apiserver.errors import StatusError, expired
 from tfoperator.local.apiserver.resource_types import ResourceType
 from tfoperator.local.apiserver.storage import (
-    Change,
     Compacted,
-    ListOptions,
+    ListRequest,
     Store,
+    StoreChange,
     StoredObject,
     encode,
     match_forbidden,
@@ -31,7 +31,7 @@ BACKLOG_LIMIT = 10_000
 it resumes from the last version it saw, or relists."""
 
 
-class Sink(Protocol):
+class LineSink(Protocol):
     """Where lines go: an HTTP response."""
 
     async def write(self, data: bytes) -> None:
@@ -39,7 +39,7 @@ class Sink(Protocol):
         ...
 
 
-def check_watch_options(options: ListOptions) -> None:
+def check_watch_options(options: ListRequest) -> None:
     """Raise StatusError 422 for a combination that a watch doesn't have."""
     if options.send_initial_events is None:
         if options.match:
@@ -56,7 +56,7 @@ class Watcher:
         store: Store,
         resource: ResourceType,
         namespace: str,
-        options: ListOptions,
+        options: ListRequest,
         form: Representation,
         *,
         backlog_limit: int = BACKLOG_LIMIT,
@@ -77,7 +77,7 @@ class Watcher:
         if not self._closed:
             self._unobserve = store.observe(self._observe, resource)
 
-    def _start(self, options: ListOptions, namespace: str) -> None:
+    def _start(self, options: ListRequest, namespace: str) -> None:
         revision = parse_revision(options.resource_version)
         initial = options.send_initial_events
         if initial and revision > self._store.revision:
@@ -110,7 +110,7 @@ class Watcher:
         self._lines.append(line)
         self._wake.set()
 
-    def _observe(self, change: Change) -> None:
+    def _observe(self, change: StoreChange) -> None:
         if not change.last.key.startswith(self._prefix):
             return
         if self._selector.empty:
@@ -164,7 +164,7 @@ class Watcher:
             pass
 
 
-async def serve(watcher: Watcher, sink: Sink, *, timeout: float, bookmark_interval: float) -> None:
+async def serve(watcher: Watcher, sink: LineSink, *, timeout: float, bookmark_interval: float) -> None:
     """Send a watcher's lines until it is closed or `timeout` seconds are over, with bookmarks when they are due."""
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout

@@ -47,7 +47,7 @@ class Owner(msgspec.Struct, frozen=True):
 Owned = Mapping[Owner, FieldSet]
 
 
-class Applied(msgspec.Struct, frozen=True):
+class AppliedObject(msgspec.Struct, frozen=True):
     """What an apply comes to: the object, and who owns what of it."""
 
     obj: _Dict
@@ -88,14 +88,14 @@ def managed_fields(owned: Owned, before: Iterable[_Dict], api_version: str, now:
 
 def apply(
     resource: ResourceType, current: _Dict | None, wanted: _Dict, owner: Owner, keys: ListKeys, *, force: bool
-) -> Applied:
+) -> AppliedObject:
     """What becomes of an object (None: there is none) when `owner` applies a configuration.
 
     Raises StatusError 409, which names each field that another owns and that would get another value, unless `force`.
     """
     fields = fields_of(wanted, keys)
     if current is None:
-        return Applied(copy.deepcopy(wanted), {owner: fields})
+        return AppliedObject(copy.deepcopy(wanted), {owner: fields})
     owned = dict(owned_fields(current["metadata"].get("managedFields")))
     if not owned:
         applied_by_client = _LAST_APPLIED in (current["metadata"].get("annotations") or {})
@@ -112,7 +112,7 @@ def apply(
     for path in sorted(mine - fields, key=lambda one: (not is_item(one), len(one))):
         if path not in others and not is_key(path):
             remove(obj, path)
-    return Applied(obj, {**owned, owner: fields})
+    return AppliedObject(obj, {**owned, owner: fields})
 
 
 def after_update(old: _Dict, new: _Dict, given: Any, owner: Owner, keys: ListKeys) -> Owned:

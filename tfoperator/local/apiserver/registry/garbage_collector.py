@@ -23,7 +23,7 @@ from tfoperator.local.apiserver.registry.deletion import (
 )
 from tfoperator.local.apiserver.registry.registry import Registry
 from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
-from tfoperator.local.apiserver.storage import Change, Store, StoredObject
+from tfoperator.local.apiserver.storage import Store, StoreChange, StoredObject
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class GarbageCollector:
         self._scheduled = False
         store.observe(self._observe)
 
-    def _observe(self, change: Change) -> None:
+    def _observe(self, change: StoreChange) -> None:
         place = (change.resource, change.last.key)
         before = _owner_uids(change.old)
         after = _owner_uids(change.new)
@@ -194,7 +194,7 @@ def _owner_uids(stored: StoredObject | None) -> set[str]:
     return {r["uid"] for r in stored.metadata.get("ownerReferences") or ()} if stored else set()
 
 
-def _home(change: Change) -> Iterator[_Place]:
+def _home(change: StoreChange) -> Iterator[_Place]:
     """The namespace of a deleted object, which may be waiting to become empty."""
     if change.resource.namespaced:
         yield NAMESPACES, change.last.metadata["namespace"]

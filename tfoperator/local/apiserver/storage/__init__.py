@@ -4,8 +4,8 @@ Confined to the server's event loop.
 """
 
 from tfoperator.local.apiserver.storage.listing import (
-    ListOptions,
-    Page,
+    ListPage,
+    ListRequest,
     list_metadata,
     list_page,
     match_forbidden,
@@ -13,15 +13,15 @@ from tfoperator.local.apiserver.storage.listing import (
     too_large,
 )
 from tfoperator.local.apiserver.storage.selectors import parse_selector
-from tfoperator.local.apiserver.storage.store import Change, Compacted, ServedView, Store, StoredObject, encode
+from tfoperator.local.apiserver.storage.store import Compacted, ServedView, Store, StoreChange, StoredObject, encode
 
 __all__ = [
-    "Change",
     "Compacted",
-    "ListOptions",
-    "Page",
+    "ListPage",
+    "ListRequest",
     "ServedView",
     "Store",
+    "StoreChange",
     "StoredObject",
     "encode",
     "list_metadata",

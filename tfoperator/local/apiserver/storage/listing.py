@@ -22,7 +22,7 @@ from tfoperator.local.apiserver.storage.store import Compacted, Store, StoredObj
 _SHOWN = 64  # characters of a value that is refused
 
 
-class ListOptions(msgspec.Struct, frozen=True):
+class ListRequest(msgspec.Struct, frozen=True):
     """The query parameters of a list or watch, parsed. `send_initial_events` is None when absent."""
 
     selector: Selector
@@ -35,7 +35,7 @@ class ListOptions(msgspec.Struct, frozen=True):
     timeout_seconds: float | None = None
 
     @classmethod
-    def parse(cls, resource: ResourceType, query: Mapping[str, str]) -> ListOptions:
+    def parse(cls, resource: ResourceType, query: Mapping[str, str]) -> ListRequest:
         """Read them; StatusError 400 for one that can't be read."""
         timeout = query.get("timeoutSeconds", "")
         return cls(
@@ -50,7 +50,7 @@ class ListOptions(msgspec.Struct, frozen=True):
         )
 
 
-class Page(msgspec.Struct, frozen=True):
+class ListPage(msgspec.Struct, frozen=True):
     """One page of a list."""
 
     items: list[StoredObject]
@@ -109,7 +109,7 @@ def _invalid_options(problem: FieldProblem) -> StatusError:
     return StatusError(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {problem}', details=details)
 
 
-def list_page(store: Store, resource: ResourceType, namespace: str, options: ListOptions) -> Page:
+def list_page(store: Store, resource: ResourceType, namespace: str, options: ListRequest) -> ListPage:
     """Cut the page that a list request asks for. StatusError 400, 410, 422 or 504 if it can't be had."""
     token = _check(options)
     if token is not None:
@@ -130,7 +130,7 @@ def list_page(store: Store, resource: ResourceType, namespace: str, options: Lis
     return _cut([o for o in objects if o.key > start] if start else objects, revision, options)
 
 
-def _check(options: ListOptions) -> _Token | None:
+def _check(options: ListRequest) -> _Token | None:
     match, version = options.match, options.resource_version
     if options.continue_token:
         if match:
@@ -161,18 +161,18 @@ def _objects_at(store: Store, resource: ResourceType, namespace: str, revision: 
         raise expired(why) from error
 
 
-def _cut(objects: list[StoredObject], revision: int, options: ListOptions) -> Page:
+def _cut(objects: list[StoredObject], revision: int, options: ListRequest) -> ListPage:
     selector, limit = options.selector, options.limit
     if not selector.empty:
         objects = [stored for stored in objects if selector.matches(stored.obj)]
     if not limit or len(objects) <= limit:
-        return Page(objects, revision)
+        return ListPage(objects, revision)
     page = objects[:limit]
     token = base64.urlsafe_b64encode(msgspec.json.encode(_Token(revision, page[-1].key))).decode()
-    return Page(page, revision, token, len(objects) - limit if selector.empty else None)
+    return ListPage(page, revision, token, len(objects) - limit if selector.empty else None)
 
 
-def list_metadata(page: Page) -> dict[str, Any]:
+def list_metadata(page: ListPage) -> dict[str, Any]:
     """The `metadata` of the list object."""
     metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
     if page.continue_token:

@@ -70,7 +70,7 @@ class StoredObject:
         return copied
 
 
-class Change:
+class StoreChange:
     """One event. `old` is None when it was added, `new` is None when it was deleted; `last` is the state it left.
 
     For a deletion `last` is the final state under the revision of the deletion.
@@ -94,7 +94,7 @@ class Change:
         self.last = last
 
 
-Observer = Callable[[Change], None]
+Observer = Callable[[StoreChange], None]
 
 
 class _Shelf:
@@ -102,11 +102,11 @@ class _Shelf:
 
     def __init__(self, revision: int, history_limit: int) -> None:
         self.objects: dict[str, StoredObject] = {}
-        self.history: deque[Change] = deque(maxlen=history_limit)
+        self.history: deque[StoreChange] = deque(maxlen=history_limit)
         self.compacted = revision  # events up to and including this revision are forgotten
         self.observers: list[Observer] = []
 
-    def record(self, change: Change) -> None:
+    def record(self, change: StoreChange) -> None:
         if len(self.history) == self.history.maxlen:
             self.compacted = self.history[0].revision
         self.history.append(change)
@@ -158,7 +158,7 @@ class Store:
                 objects[change.last.key] = change.old
         return self._all_shown(resource, _sorted(objects, namespace))
 
-    def changes_since(self, resource: ResourceType, revision: int) -> list[Change]:
+    def changes_since(self, resource: ResourceType, revision: int) -> list[StoreChange]:
         """The events after a revision, oldest first. Raises Compacted."""
         shelf = self._shelf(resource)
         if revision < shelf.compacted:
@@ -176,7 +176,7 @@ class Store:
     def _put(self, resource: ResourceType, key: str, obj: dict[str, Any], old: StoredObject | None) -> StoredObject:
         shelf = self._shelf(resource)
         stored = shelf.objects[key] = StoredObject(key, self._to_store(resource, obj), self._next())
-        self._publish(shelf, Change(self._stored_as(resource), stored.revision, old, stored, stored))
+        self._publish(shelf, StoreChange(self._stored_as(resource), stored.revision, old, stored, stored))
         return self._shown(resource, stored)
 
     def delete(self, resource: ResourceType, key: str, final: dict[str, Any] | None = None) -> StoredObject:
@@ -185,7 +185,7 @@ class Store:
         old = shelf.objects.pop(key)
         obj = old.copy() if final is None else self._to_store(resource, final)
         last = StoredObject(key, obj, self._next())
-        self._publish(shelf, Change(self._stored_as(resource), last.revision, old, None, last))
+        self._publish(shelf, StoreChange(self._stored_as(resource), last.revision, old, None, last))
         return self._shown(resource, last)
 
     def observe(self, observer: Observer, resource: ResourceType | None = None) -> Callable[[], None]:
@@ -197,7 +197,7 @@ class Store:
         if resource in self._views:
             view, tell = resource, observer
 
-            def observer(change: Change) -> None:
+            def observer(change: StoreChange) -> None:
                 tell(self._shown_change(view, change))
 
         observers.append(observer)
@@ -231,18 +231,18 @@ class Store:
     def _all_shown(self, resource: ResourceType, objects: list[StoredObject]) -> list[StoredObject]:
         return [self._shown(resource, stored) for stored in objects] if resource in self._views else objects
 
-    def _shown_change(self, resource: ResourceType, change: Change) -> Change:
+    def _shown_change(self, resource: ResourceType, change: StoreChange) -> StoreChange:
         if resource not in self._views:
             return change
         old, new = (None if one is None else self._shown(resource, one) for one in (change.old, change.new))
         last = new if change.last is change.new and new is not None else self._shown(resource, change.last)
-        return Change(resource, change.revision, old, new, last)
+        return StoreChange(resource, change.revision, old, new, last)
 
     def _next(self) -> int:
         self.revision += 1
         return self.revision
 
-    def _publish(self, shelf: _Shelf, change: Change) -> None:
+    def _publish(self, shelf: _Shelf, change: StoreChange) -> None:
         shelf.record(change)
         for observer in (*shelf.observers, *self._observers):
             observer(change)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.local.runtime.protocol import ContainerRun, LaunchError, RuntimeUnavailable
+from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, RuntimeUnavailable
 
 try:
     import docker
@@ -76,7 +76,7 @@ def explain(error: Exception) -> str:
     return str(cause) or str(error) or type(error).__name__
 
 
-def launch_error(run: ContainerRun, error: Exception) -> LaunchError:
+def launch_error(run: ContainerStart, error: Exception) -> LaunchError:
     """What can't be found is 127 as for a shell, what can't be run 126: both permanent under `ExitCode`."""
     text = explain(error)
     code = 127 if isinstance(error, APIError) and _NOT_FOUND.search(text) else 126

@@ -41,7 +41,7 @@ from tfoperator.local.runtime.loopback_network import LoopbackNetwork
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
 from tfoperator.local.runtime.protocol import (
     Beside,
-    ContainerRun,
+    ContainerStart,
     HostService,
     LaunchError,
     LocalPod,
@@ -98,7 +98,7 @@ class DockerRuntime:
         self._guardian = container_guardian(self._labels[RUN_LABEL])
         self._has_init = True  # until the engine says otherwise; nothing is lost if two threads ask
         self._lock = threading.Lock()  # guards the three below
-        self._running: dict[DockerContainer, ContainerRun] = {}
+        self._running: dict[DockerContainer, ContainerStart] = {}
         self._sandboxes: dict[str, _Sandbox] = {}  # by pod uid
         self._attempts = 0
         self._network_lock = threading.Lock()  # guards _networks; one is made at a time, and none after `stop`
@@ -164,7 +164,7 @@ class DockerRuntime:
         self._images.ensure(container)
         return sandbox.ip
 
-    def launch(self, run: ContainerRun, on_exit: OnExit, warn: Callable[[str, str], None]) -> DockerContainer:
+    def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> DockerContainer:
         """Create and start the container; see `Runtime.launch`."""
         engine = self._connected()
         api = engine.api
@@ -242,7 +242,7 @@ class DockerRuntime:
             self._running.pop(container, None)
 
     def _start(
-        self, engine: Engine, run: ContainerRun, name: str, sandbox: _Sandbox, warn: Callable[[str, str], None]
+        self, engine: Engine, run: ContainerStart, name: str, sandbox: _Sandbox, warn: Callable[[str, str], None]
     ) -> str:
         api, init, gpus = engine.api, self._has_init, not self._without_gpus
         settings = container_settings(run, self._labels)

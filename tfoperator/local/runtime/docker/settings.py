@@ -14,7 +14,7 @@ from docker.types import DeviceRequest, LogConfig, Mount
 
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.kube.pod_spec import GPU, Container, Resources, SecurityContext
-from tfoperator.local.runtime.protocol import ContainerRun, LaunchError, LocalPod
+from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod
 
 PIDS = 4096
 """Processes and threads of a container, what clusters commonly allow a pod: a fork bomb ends there."""
@@ -24,7 +24,7 @@ _SMALLEST_MEMORY = 6 << 20  # bytes; Docker refuses less
 _PERIOD = 10**9  # nanoseconds of CPU time per second: Docker's unit of a CPU
 
 
-def container_settings(run: ContainerRun, labels: Mapping[str, str]) -> dict[str, Any]:
+def container_settings(run: ContainerStart, labels: Mapping[str, str]) -> dict[str, Any]:
     """Everything but the host's part. A `command` replaces the image's entry point and arguments, `args` the latter."""
     settings: dict[str, Any] = {
         "image": run.container.image,
@@ -45,7 +45,7 @@ def container_settings(run: ContainerRun, labels: Mapping[str, str]) -> dict[str
 
 
 def host_settings(
-    run: ContainerRun, sandbox: str, cpus: int, *, init: bool = True, gpus: bool = True
+    run: ContainerStart, sandbox: str, cpus: int, *, init: bool = True, gpus: bool = True
 ) -> dict[str, Any]:
     """The host's part: limits, mounts, rights, and the sandbox whose network and IPC namespace it shares.
 
@@ -124,7 +124,7 @@ def _limits(container: Container, cpus: int) -> dict[str, Any]:
     return found
 
 
-def _gpus(run: ContainerRun) -> dict[str, Any]:
+def _gpus(run: ContainerStart) -> dict[str, Any]:
     """The container's own devices; where we don't know of any, as many of the engine's as it asks for."""
     if run.gpus:
         return {"device_requests": [DeviceRequest(device_ids=list(run.gpus), capabilities=[["gpu"]])]}

@@ -33,7 +33,7 @@ _ENTER = 'for procs in $1; do echo $$ > "$procs" || exit 126; done; shift; exec 
 """Run by a shell, which then becomes the container: so nothing of it is ever outside of its group."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class GroupLimits(msgspec.Struct, frozen=True):
     """What a container gets at most: CPUs, bytes of memory; None for no limit."""
 
     cpu: float | None = None
@@ -79,7 +79,7 @@ class ControlGroups:
         """Use `open_control_groups`."""
         self._bases = tuple(bases)
 
-    def make(self, name: str, limits: Limits) -> ContainerGroup:
+    def make(self, name: str, limits: GroupLimits) -> ContainerGroup:
         """A group with these limits; `name` must be new. Raises OSError."""
         made: list[Path] = []
         try:
@@ -163,7 +163,7 @@ def _emptied(own: Path, controllers: set[str]) -> Path:
     return own
 
 
-def _settings(hierarchy: Hierarchy, limits: Limits) -> dict[str, str]:
+def _settings(hierarchy: Hierarchy, limits: GroupLimits) -> dict[str, str]:
     """What to write into which file of a group, in this order."""
     quota = None if limits.cpu is None else max(_SMALLEST_QUOTA, int(limits.cpu * _PERIOD))
     found: dict[str, str] = {}

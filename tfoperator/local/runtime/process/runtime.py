@@ -32,7 +32,7 @@ from tfoperator.local.runtime.measurements import ContainerName, Measurement, Pe
 from tfoperator.local.runtime.process.control_groups import (
     ContainerGroup,
     ControlGroups,
-    Limits,
+    GroupLimits,
     open_control_groups,
 )
 from tfoperator.local.runtime.process.guardian import GroupGuardian, Stragglers, kill_stragglers
@@ -54,7 +54,7 @@ from tfoperator.local.runtime.process.records import (
     remove_records,
 )
 from tfoperator.local.runtime.process.stacks import stacks_folder
-from tfoperator.local.runtime.protocol import Beside, ContainerRun, LaunchError, LocalPod, Mount, OnExit, real_path
+from tfoperator.local.runtime.protocol import Beside, ContainerStart, LaunchError, LocalPod, Mount, OnExit, real_path
 from tfoperator.progress.stacks import STACKS_VARIABLE
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class ProcessRuntime:
         self._meter = ProcessMeter()
         self._links = MountLinks(records)
         self._lock = threading.Lock()  # guards _running and _places
-        self._running: dict[ProcessGroup, ContainerRun] = {}
+        self._running: dict[ProcessGroup, ContainerStart] = {}
         self._places: dict[tuple[str, str], _Place] = {}  # by pod uid and container's name
 
     def start(self) -> None:
@@ -146,7 +146,7 @@ class ProcessRuntime:
         del pod, container, services
         return LOOPBACK
 
-    def launch(self, run: ContainerRun, on_exit: OnExit, warn: Callable[[str, str], None]) -> ProcessGroup:
+    def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> ProcessGroup:
         """Start the container's process; see `Runtime.launch`."""
         if not run.command:
             raise LaunchError(
@@ -253,17 +253,17 @@ class ProcessRuntime:
             for key in [key for key in self._places if key[0] == pod.metadata.uid]:
                 del self._places[key]
 
-    def _group(self, run: ContainerRun) -> ContainerGroup | None:
+    def _group(self, run: ContainerStart) -> ContainerGroup | None:
         """A control group, if the container has limits that are to be enforced. Raises LaunchError."""
         limits = _limits(run)
-        if self._groups is None or limits == Limits():
+        if self._groups is None or limits == GroupLimits():
             return None
         try:
             return self._groups.make(str(next(self._attempts)), limits)
         except OSError as error:
             raise LaunchError(f"the limits of container {run.container.name!r} can't be set: {error}") from None
 
-    def _environment(self, run: ContainerRun, warn: Callable[[str, str], None]) -> dict[str, str]:
+    def _environment(self, run: ContainerStart, warn: Callable[[str, str], None]) -> dict[str, str]:
         namespace = run.pod.metadata.namespace
         environment = dict(self._environ)
         environment[STACKS_VARIABLE] = str(stacks_folder(run.log.path))
@@ -299,7 +299,7 @@ class ProcessRuntime:
         link = Path(tempfile.gettempdir(), f"tfo-{digest[:16]}")
         return volume if self._links.make(pod.metadata.uid, link, volume) else link
 
-    def _directory(self, run: ContainerRun, warn: Callable[[str, str], None]) -> Path:
+    def _directory(self, run: ContainerStart, warn: Callable[[str, str], None]) -> Path:
         wanted = run.container.working_dir
         if not wanted:
             return self._work_dir
@@ -339,18 +339,18 @@ def _mount_variable(mount: Mount) -> str:
     return MOUNT_VARIABLE + mount.name.upper().replace("-", "_")
 
 
-def _limits(run: ContainerRun) -> Limits:
+def _limits(run: ContainerStart) -> GroupLimits:
     said = (run.container.resources.limits or {}) if run.container.resources is not None else {}
     try:
         cpu, memory = (parse_quantity(said[name]) if name in said else None for name in ("cpu", "memory"))
     except ValueError as error:
         raise LaunchError(f"container {run.container.name!r}: resources: {error}") from None
-    return Limits(None if cpu is None else float(cpu), None if memory is None else int(memory))
+    return GroupLimits(None if cpu is None else float(cpu), None if memory is None else int(memory))
 
 
-def _name(run: ContainerRun) -> ContainerName:
+def _name(run: ContainerStart) -> ContainerName:
     return ContainerName(run.pod.metadata.namespace, run.pod.metadata.name, run.container.name)
 
 
-def _label(run: ContainerRun) -> str:
+def _label(run: ContainerStart) -> str:
     return f"{run.pod.metadata.key}/{run.container.name}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tfoperator.local.apiserver.http.listener import Listener, make_certificate
+from tfoperator.local.apiserver.http.listener import ListeningSocket, make_certificate
 
 LIMIT = 5.0  # seconds until something has to have happened
 
@@ -24,12 +24,12 @@ class Greeting(asyncio.Protocol):
         transport.write(b"hello")
 
 
-def serving(check: Callable[[Listener], Awaitable[None]], **options: Any) -> None:
+def serving(check: Callable[[ListeningSocket], Awaitable[None]], **options: Any) -> None:
     """Run a check against a listener that serves."""
 
     async def main() -> None:
         certificate = make_certificate("127.0.0.1")
-        with Listener("127.0.0.1", 0, **options) as listener:
+        with ListeningSocket("127.0.0.1", 0, **options) as listener:
             task = asyncio.create_task(listener.serve(Greeting, certificate.context))
             async with asyncio.timeout(LIMIT):
                 await check(listener)
@@ -40,7 +40,7 @@ def serving(check: Callable[[Listener], Awaitable[None]], **options: Any) -> Non
     asyncio.run(main())
 
 
-async def connect(listener: Listener) -> socket.socket:
+async def connect(listener: ListeningSocket) -> socket.socket:
     client = socket.socket()
     client.setblocking(False)
     await asyncio.get_running_loop().sock_connect(client, listener.getsockname())
@@ -55,7 +55,7 @@ async def rest(client: socket.socket) -> bytes:
         return b""
 
 
-async def greet(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def greet(listener: ListeningSocket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect as a client that knows what to do."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -65,7 +65,7 @@ async def greet(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.Strea
 
 
 def test_the_unauthenticated_client_that_came_first_goes_when_there_are_too_many() -> None:
-    async def check(listener: Listener) -> None:
+    async def check(listener: ListeningSocket) -> None:
         clients = [await connect(listener) for _ in range(5)]
         assert [await rest(client) for client in clients[:2]] == [b"", b""]
         still = [asyncio.ensure_future(rest(client)) for client in clients[2:]]
@@ -81,7 +81,7 @@ def test_the_unauthenticated_client_that_came_first_goes_when_there_are_too_many
 
 
 def test_who_has_the_token_stays_and_who_does_not_get_so_far_goes_in_time() -> None:
-    async def check(listener: Listener) -> None:
+    async def check(listener: ListeningSocket) -> None:
         began = time.monotonic()
         silent = await connect(listener)
         half = await greet(listener)
@@ -104,7 +104,7 @@ def test_who_has_the_token_stays_and_who_does_not_get_so_far_goes_in_time() -> N
 
 
 def test_those_that_have_left_by_themselves_do_not_count() -> None:
-    async def check(listener: Listener) -> None:
+    async def check(listener: ListeningSocket) -> None:
         stays = await connect(listener)
         for _ in range(10):
             left = await connect(listener)
@@ -124,7 +124,7 @@ def test_clients_that_are_gone_take_no_memory(said: bytes) -> None:
     def connections() -> int:
         return sum(isinstance(one, SSLProtocol) for one in gc.get_objects())
 
-    async def check(listener: Listener) -> None:
+    async def check(listener: ListeningSocket) -> None:
         before = connections()  # of what else this process has open
         for _ in range(20):
             client = await connect(listener)
@@ -148,7 +148,7 @@ def test_without_files_it_makes_room_waits_and_says_so_once(
 ) -> None:
     asked: list[float] = []
 
-    async def check(listener: Listener) -> None:
+    async def check(listener: ListeningSocket) -> None:
         loop = asyncio.get_running_loop()
         stranger = await connect(listener)
         await asyncio.sleep(0.05)

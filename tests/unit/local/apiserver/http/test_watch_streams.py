@@ -14,7 +14,7 @@ from tfoperator.local.apiserver.display.representation import Wanted, representa
 from tfoperator.local.apiserver.display.tables import table_formats
 from tfoperator.local.apiserver.http.watch_streams import Watcher, check_watch_options, serve
 from tfoperator.local.apiserver.resource_types import BUILTIN
-from tfoperator.local.apiserver.storage.listing import ListOptions
+from tfoperator.local.apiserver.storage.listing import ListRequest
 from tfoperator.local.apiserver.storage.store import Store
 
 SECRETS = next(resource for resource in BUILTIN if resource.plural == "secrets")
@@ -22,7 +22,7 @@ TABLE = table_formats(BUILTIN, [])[SECRETS]
 
 
 def watcher(store: Store, *, form: str = "", backlog_limit: int = 1000, **query: str) -> Watcher:
-    options = ListOptions.parse(SECRETS, query)
+    options = ListRequest.parse(SECRETS, query)
     encoder = representation(Wanted(form), SECRETS, TABLE, FakeClock())
     return Watcher(store, SECRETS, "", options, encoder, backlog_limit=backlog_limit)
 
@@ -160,7 +160,7 @@ def test_a_table_names_its_columns_once(world: World) -> None:
 )
 def test_contradictory_options_are_refused(query: dict[str, str]) -> None:
     with refused(422):
-        check_watch_options(ListOptions.parse(SECRETS, query))
+        check_watch_options(ListRequest.parse(SECRETS, query))
 
 
 class Lines:

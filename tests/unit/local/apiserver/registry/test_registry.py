@@ -6,7 +6,7 @@ from tests.unit.local.apiserver.samples import World, named
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions
 from tfoperator.local.apiserver.resource_types import NAMESPACES, PODS
-from tfoperator.local.apiserver.storage.store import Change
+from tfoperator.local.apiserver.storage.store import StoreChange
 
 
 def pod(name: str, **spec: object) -> dict[str, object]:
@@ -25,7 +25,7 @@ def test_a_refused_write_leaves_no_trace(world: World) -> None:
 
 def test_a_write_that_changes_nothing_wakes_nobody(world: World) -> None:
     world.create(PODS, pod("a"))
-    heard: list[Change] = []
+    heard: list[StoreChange] = []
     world.store.observe(heard.append)
 
     world.update(PODS, "a")

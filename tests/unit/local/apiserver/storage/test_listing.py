@@ -8,13 +8,13 @@ from tests.unit.local.apiserver.samples import World, named
 from tfoperator.local.apiserver.display.representation import Wanted, negotiate
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.resource_types import BUILTIN
-from tfoperator.local.apiserver.storage.listing import ListOptions, Page, list_page
+from tfoperator.local.apiserver.storage.listing import ListPage, ListRequest, list_page
 
 SECRETS = next(resource for resource in BUILTIN if resource.plural == "secrets")
 
 
-def page(world: World, **query: str) -> Page:
-    return list_page(world.store, SECRETS, "", ListOptions.parse(SECRETS, {**query}))
+def page(world: World, **query: str) -> ListPage:
+    return list_page(world.store, SECRETS, "", ListRequest.parse(SECRETS, {**query}))
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfoperator.local.apiserver.resource_types import BUILTIN, PODS, SERVICES
-from tfoperator.local.apiserver.storage.store import Change, Compacted, ServedView, Store
+from tfoperator.local.apiserver.storage.store import Compacted, ServedView, Store, StoreChange
 
 WRITES = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["write", "delete"])), max_size=40)
 
@@ -65,7 +65,7 @@ def test_a_view_reads_and_writes_what_is_stored_in_another_version() -> None:
 
 def test_an_observer_of_a_view_sees_its_version_and_others_the_stored_one() -> None:
     store = with_view()
-    seen: list[tuple[str, Change]] = []
+    seen: list[tuple[str, StoreChange]] = []
     undo = store.observe(lambda change: seen.append(("view", change)), OLDER_PODS)
     store.observe(lambda change: seen.append(("stored", change)), PODS)
     store.observe(lambda change: seen.append(("all", change)))
@@ -166,7 +166,7 @@ def test_compaction_forgets_everything_but_the_present() -> None:
 def test_a_deletion_has_a_revision_of_its_own_and_shows_the_final_state() -> None:
     store = new_store()
     put(store, "a")
-    seen: list[Change] = []
+    seen: list[StoreChange] = []
     store.observe(seen.append, PODS)
 
     store.delete(PODS, "ns/a", {"metadata": {"name": "a"}, "final": True})
@@ -188,7 +188,7 @@ def test_objects_come_in_the_order_of_their_keys_and_by_namespace() -> None:
 
 def test_an_observer_that_left_hears_nothing() -> None:
     store = new_store()
-    heard: list[Change] = []
+    heard: list[StoreChange] = []
     leave = store.observe(heard.append)
     put(store, "a")
     leave()

@@ -21,7 +21,7 @@ from tfoperator.api.progress_names import PROGRESS_SERVICE, URL_VARIABLE
 from tfoperator.local.runtime.docker import DockerRuntime, runtime
 from tfoperator.local.runtime.docker.engine import Engine
 from tfoperator.local.runtime.log_files import LogFile
-from tfoperator.local.runtime.protocol import ContainerRun, HostService, LaunchError, RuntimeUnavailable
+from tfoperator.local.runtime.protocol import ContainerStart, HostService, LaunchError, RuntimeUnavailable
 from tfoperator.local.runtime.selection import RuntimeName, make_runtime
 
 POD = view(manifest("p", container(image="image:1", command=["x"])))
@@ -107,7 +107,7 @@ def launch(docker_runtime: DockerRuntime, folder: Path) -> list[int]:
     """Start a container of the pod; the exit code appears in the list."""
     docker_runtime.prepare(POD, MAIN, tuple)
     codes: list[int] = []
-    run = ContainerRun(POD, MAIN, ("x",), {}, (), LogFile(folder / "0.log"))
+    run = ContainerStart(POD, MAIN, ("x",), {}, (), LogFile(folder / "0.log"))
     docker_runtime.launch(run, lambda code, reason="": codes.append(code), lambda *_: None)
     return codes
 
@@ -200,7 +200,7 @@ def test_an_engine_without_gpus_runs_containers_on_the_cpu_and_says_so_once(
     docker_runtime.prepare(pod, pod.spec.containers[0], tuple)
     codes: list[int] = []
     said: list[tuple[str, str]] = []
-    run = ContainerRun(pod, pod.spec.containers[0], ("x",), {}, (), LogFile(tmp_path / "0.log"))
+    run = ContainerStart(pod, pod.spec.containers[0], ("x",), {}, (), LogFile(tmp_path / "0.log"))
     for _ in range(2):
         docker_runtime.launch(run, lambda code, reason="": codes.append(code), lambda *news: said.append(news))
     eventually(lambda: codes == [0, 0], what="both containers end")
@@ -231,7 +231,7 @@ def test_a_program_is_told_where_to_report_if_it_can_reach_that(
         try:
             for pod, environment in ((REPORTING, {URL_VARIABLE: URL, "OTHER": "x"}), (POD, {})):
                 one.prepare(pod, pod.spec.containers[0], tuple)
-                run = ContainerRun(pod, pod.spec.containers[0], ("x",), environment, (), LogFile(tmp_path / "0.log"))
+                run = ContainerStart(pod, pod.spec.containers[0], ("x",), environment, (), LogFile(tmp_path / "0.log"))
                 one.launch(run, lambda code, reason="": None, lambda reason, _: said.append(reason))
                 one.release_pod(pod)
         finally:

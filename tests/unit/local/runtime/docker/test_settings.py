@@ -13,17 +13,17 @@ from tfoperator.local.runtime.docker.settings import (
     published_ports,
 )
 from tfoperator.local.runtime.log_files import LogFile
-from tfoperator.local.runtime.protocol import ContainerRun, LaunchError, LocalPod, Mount
+from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, Mount
 
 
 def pod(*, spec: dict[str, Any] | None = None, **fields: Any) -> LocalPod:
     return view(manifest("p", container(image="image:1", **fields), **(spec or {})))
 
 
-def run(of: LocalPod, tmp_path: Path, **more: Any) -> ContainerRun:
+def run(of: LocalPod, tmp_path: Path, **more: Any) -> ContainerStart:
     defaults: dict[str, Any] = {"command": (), "environment": {}, "mounts": ()}
     log = LogFile(tmp_path / "0.log")
-    return ContainerRun(pod=of, container=of.spec.containers[0], log=log, **{**defaults, **more})
+    return ContainerStart(pod=of, container=of.spec.containers[0], log=log, **{**defaults, **more})
 
 
 def test_a_command_replaces_entry_point_and_arguments_and_arguments_only_the_latter(tmp_path: Path) -> None:

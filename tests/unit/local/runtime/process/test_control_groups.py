@@ -8,11 +8,11 @@ import pytest
 
 from tfoperator.local.identity import identify
 from tfoperator.local.runtime.process.cgroup_mounts import Hierarchy, hierarchies
-from tfoperator.local.runtime.process.control_groups import Limits, open_control_groups
+from tfoperator.local.runtime.process.control_groups import GroupLimits, open_control_groups
 from tfoperator.local.runtime.protocol import RuntimeUnavailable
 
 BOTH = frozenset({"cpu", "memory"})
-LIMITS = Limits(cpu=0.25, memory=1 << 20)
+LIMITS = GroupLimits(cpu=0.25, memory=1 << 20)
 MOUNTS = """\
 31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw
 32 31 0:29 / {root}/cpu rw,relatime shared:1 - cgroup cgroup rw,cpu,cpuacct
@@ -44,7 +44,7 @@ def test_limits_of_version_2_as_a_kubelet_writes_them(tmp_path: Path) -> None:
     groups.make("0", LIMITS)
     expected = {"memory.max": "1048576", "memory.oom.group": "1", "cpu.max": "25000 100000"}
     assert contents(base / "0") == expected  # this tree doesn't count swap
-    groups.make("1", Limits(cpu=0.000001))
+    groups.make("1", GroupLimits(cpu=0.000001))
     assert contents(base / "1") == {"cpu.max": "1000 100000"}
 
 

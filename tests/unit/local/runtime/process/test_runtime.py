@@ -18,7 +18,7 @@ from tfoperator.local.identity import identify
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.runtime.process.records import kill_recorded
 from tfoperator.local.runtime.process.runtime import ProcessRuntime
-from tfoperator.local.runtime.protocol import ContainerRun, LaunchError, Mount
+from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Mount
 
 
 class Bench:
@@ -39,7 +39,7 @@ class Bench:
         self, command: list[str], env: dict[str, str] | None = None, mounts: tuple[Mount, ...] = (), **fields: Any
     ) -> Any:
         pod = view(manifest("p", container(command=command, **fields)))
-        run = ContainerRun(
+        run = ContainerStart(
             pod=pod,
             container=pod.spec.containers[0],
             command=tuple(command),
