@@ -15,7 +15,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hack import gobuild
-from tfoperator.local.apiserver.display.builtin_schemas import FILE, names_of, reachable
+from tfoperator.local.apiserver.display.openapi import BUILTIN_SCHEMAS, names_of, reachable
 from tfoperator.local.apiserver.resource_types import BUILTIN
 
 KUBERNETES = "k8s.io/kubernetes"
@@ -55,7 +55,7 @@ def main() -> int:
     except gobuild.BuildError as error:
         print(error, file=sys.stderr)
         return 1
-    FILE.write_text("{\n" + ",\n".join(lines(published(folder))) + "\n}\n", encoding="utf-8")
+    BUILTIN_SCHEMAS.write_text("{\n" + ",\n".join(lines(published(folder))) + "\n}\n", encoding="utf-8")
     return 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tfoperator.local.gpus.locks import FOLDER as LOCKS
+from tfoperator.local.gpus.manager import FOLDER as LOCKS
 
 FOLDER = Path(__file__).with_name("fake_nvml")
 """Put first on PYTHONPATH it gives a program `pynvml` with the devices that this variable names:"""

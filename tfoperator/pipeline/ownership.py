@@ -48,11 +48,6 @@ class Ownership:
         """Raise OwnershipLost if the run is another runner's, ObjectStoreError if that can't be found out."""
         self._lease.check()
 
-    @property
-    def lost(self) -> bool:
-        """Whether another has taken it over, as far as was noticed."""
-        return self._lost
-
     def _renew(self) -> None:
         if self._lost:
             return

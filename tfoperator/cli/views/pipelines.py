@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tfoperator.base.durations import human_duration
-from tfoperator.pipeline.step_states import step_notes, step_states, steps_done
+from tfoperator.pipeline.drawing import step_notes, step_states, steps_done
 
 if TYPE_CHECKING:
     from tfoperator.launcher.core import LaunchRecord

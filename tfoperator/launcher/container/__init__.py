@@ -5,9 +5,16 @@ becomes of its log, and what is removed at the end? `ContainerComponentLauncher`
 `Backend`, for which it gets a `Launch`: a value with all that a backend needs to know.
 """
 
-from tfoperator.launcher.container.backend import LAUNCH_LABEL, Backend, Launch, Mailbox, NeverStarted, object_name
+from tfoperator.launcher.container.backend import (
+    LAUNCH_LABEL,
+    Backend,
+    Launch,
+    LogForwarder,
+    Mailbox,
+    NeverStarted,
+    object_name,
+)
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
-from tfoperator.launcher.container.log_forwarder import LogForwarder
 from tfoperator.launcher.container.templates import Bindings, render_container, rendered_value
 
 __all__ = [

@@ -1,7 +1,7 @@
 """The life of any launch: input, record, driver, execution, verdict, publisher; nothing of containers or platforms.
 
 What is launched (`component`, `executor_specs`), by whom (`component_launcher`, `runner`), in which environment
-(`context`, `metadata`, `output`), and what outlives a crash (`record`)? How does it end (`verdict`, `errors`)?
+(`context`, `metadata`, `output`), and what outlives a crash (`record`)? How does it end (`output`, `errors`)?
 """
 
 from tfoperator.launcher.core.component import (
@@ -43,15 +43,18 @@ from tfoperator.launcher.core.metadata import Driver, Execution, LocalMetadata, 
 from tfoperator.launcher.core.output import (
     MAX_OUTPUT_BYTES,
     OUTPUT_FILE,
+    ContainerEnd,
     LocalOutputStore,
     MalformedOutput,
     Output,
     OutputStore,
+    VerdictKind,
+    judge,
     parse_output,
+    read_output,
 )
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory, recorded_execution
 from tfoperator.launcher.core.runner import BaseComponentRunner, ComponentLaunchInfo, LocalComponentRunner
-from tfoperator.launcher.core.verdict import ContainerEnd, VerdictKind, judge, read_output
 
 __all__ = [
     "CLEAN_UP_POLICY",

@@ -27,9 +27,8 @@ from tfoperator.launcher.core.errors import (
 )
 from tfoperator.launcher.core.executor_specs import ExecutorClassSpec, ExecutorSpec
 from tfoperator.launcher.core.metadata import Execution, Publisher, fingerprint, put_out
-from tfoperator.launcher.core.output import MalformedOutput, Output
+from tfoperator.launcher.core.output import ContainerEnd, MalformedOutput, Output, read_output
 from tfoperator.launcher.core.record import Decided, LaunchRecord, LaunchState, WorkDirectory, new_run
-from tfoperator.launcher.core.verdict import ContainerEnd, read_output
 
 T = TypeVar("T")
 

@@ -25,8 +25,8 @@ from tfoperator.kube.pod_spec import (
     PartialSource,
     Volume,
 )
+from tfoperator.local.node.container_record import TerminationMessage
 from tfoperator.local.node.expansion import ContainerConfigError, Sources, Tokens, field_value, object_data
-from tfoperator.local.node.termination_message import TerminationMessage
 from tfoperator.local.private_files import private_folder
 from tfoperator.local.runtime import LocalPod, Mount, UnsafePath, folder_beneath, parts_beneath
 

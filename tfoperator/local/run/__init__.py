@@ -3,10 +3,9 @@
 `JobRun` runs them and tells a `RunListener` what happens; `RunResult` says how it ended. Nothing here prints.
 """
 
-from tfoperator.local.run.container_output import LogChunk
+from tfoperator.local.run.container_output import LogChunk, RunListener
 from tfoperator.local.run.job_run import JobRun
 from tfoperator.local.run.lifecycle import ControlPlaneFailed
-from tfoperator.local.run.listener import RunListener
 from tfoperator.local.run.results import JobResult, ReplicaResult, RunOutcome, RunResult
 from tfoperator.report import ReplicaState
 

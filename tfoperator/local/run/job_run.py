@@ -17,9 +17,8 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.kube.event import Event
 from tfoperator.local.controlplane import ControlPlane, PageMaker
 from tfoperator.local.node import VOLUMES, VolumeManager
-from tfoperator.local.run.container_output import OutputReader, Pace
+from tfoperator.local.run.container_output import OutputReader, Pace, RunListener
 from tfoperator.local.run.lifecycle import Interrupt, JobLifecycle, JobWithJson, OperatorFailed, PageLink
-from tfoperator.local.run.listener import RunListener
 from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
 from tfoperator.local.runtime import Mount, RuntimeName, real_path

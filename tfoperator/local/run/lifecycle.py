@@ -27,7 +27,7 @@ from tfoperator.kube.resources import EVENTS, PODS
 from tfoperator.kube.verbs import decoder
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.manifest_resources import apply
-from tfoperator.local.run.listener import RunListener
+from tfoperator.local.run.container_output import RunListener
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.local.usage import Usage
 

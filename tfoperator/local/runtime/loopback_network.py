@@ -62,11 +62,6 @@ class LoopbackNetwork:
                 logger.debug("%s.%s:%d is %s:%d", name, namespace, port, LOOPBACK, held[0])
             return held[0]
 
-    def mappings(self) -> dict[str, str]:
-        """`service.namespace:port`, or with a host before it, to `127.0.0.1:port`, for people."""
-        with self._lock:
-            return {f"{svc}.{ns}:{port}": f"{LOOPBACK}:{held[0]}" for (ns, svc, port), held in self._ports.items()}
-
     def release(self, namespace: str, service: str) -> None:
         """Forget a service that is gone, and the hosts in it; its ports may be used for something else."""
         self._forget(lambda key: key[0] == namespace and (key[1] == service or key[1].endswith(f".{service}")))

@@ -9,7 +9,7 @@ import msgspec
 from cachetools import LRUCache
 
 _REMEMBERED = 10_000
-"""Containers whose peaks are kept; a control plane that stays up for months forgets the oldest."""
+"""Containers whose peaks are kept; a control plane that stays up for months forgets the others."""
 
 
 class ContainerName(msgspec.Struct, frozen=True):
@@ -62,8 +62,5 @@ class PeakMemory:
     def of_pod(self, namespace: str, pod: str) -> dict[str, int]:
         """The same for each container of a pod that is known."""
         with self._lock:
-            return {
-                name.container: peak
-                for name, peak in self._peaks.items()
-                if (name.namespace, name.pod) == (namespace, pod)
-            }
+            names = [name for name in self._peaks if (name.namespace, name.pod) == (namespace, pod)]
+            return {name.container: self._peaks[name] for name in names}

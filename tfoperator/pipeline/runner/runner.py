@@ -38,8 +38,7 @@ from tfoperator.pipeline.runner.run_records import (
     outcome_of,
     resumed_run,
 )
-from tfoperator.pipeline.runner.scheduler import Scheduler
-from tfoperator.pipeline.runner.step_launch import RunParts, StepLaunch
+from tfoperator.pipeline.runner.scheduler import RunParts, Scheduler, StepLaunch
 from tfoperator.pipeline.store import MetadataStore, RunRecord
 
 

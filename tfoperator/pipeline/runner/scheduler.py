@@ -1,7 +1,9 @@
-"""Which steps of a run are launched when: each as soon as what it reads from is there, several at once."""
+"""Launches the steps of a run, each as soon as what it reads from is there, several at once; what becomes of each."""
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import queue
 import threading
 from collections.abc import Mapping
@@ -10,10 +12,107 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.launcher import BaseComponentLauncher
-from tfoperator.pipeline.graph import Graph, ready
+from tfoperator.launcher import (
+    BaseComponentLauncher,
+    ComponentError,
+    LaunchCancelled,
+    LaunchContext,
+    LaunchInProgress,
+    LaunchResult,
+    OwnershipLost,
+    PermanentFailure,
+    PlatformUnavailable,
+    RetryableFailure,
+)
+from tfoperator.pipeline.driver import MetadataDriver
+from tfoperator.pipeline.graph import Graph, Step, ready
+from tfoperator.pipeline.home import Home
+from tfoperator.pipeline.objects import ObjectStoreError
+from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
-from tfoperator.pipeline.runner.step_launch import StepLaunch
+from tfoperator.pipeline.store import MetadataStore, RunRecord, StoreError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunParts:
+    """What the launches of one run have in common. `ownership` is None where others decide the order of its steps."""
+
+    home: Home
+    store: MetadataStore
+    graph: Graph
+    run: RunRecord
+    ownership: Ownership | None
+    cache: bool
+
+
+class StepLaunch:
+    """A step that is launched once. `run` from one thread; lines of its log may come from several."""
+
+    launcher: BaseComponentLauncher
+
+    def __init__(self, parts: RunParts, step: Step, pattern: LaunchContext, listener: Listener) -> None:
+        home, run = parts.home, parts.run
+        self.name = step.name
+        self.result: LaunchResult | None = None
+        self.unfinished = False
+        """Whether something of it may still run, though nobody follows it."""
+        self._listener = listener
+        self._clock = pattern.clock
+        self._view = StepView(step.name, after=tuple(sorted(step.after)))
+        self._keep_line = home.log_to(run.id, step.name)
+        metadata = MetadataDriver(parts.store, parts.graph, run)
+        self.context = dataclasses.replace(
+            pattern,
+            work_dir=home.step_folder(run.id, step.name),
+            tmp_path=f"{pattern.tmp_path}/{run.id}/{step.name}" if pattern.tmp_path else "",
+            cache=parts.cache,
+            resume=True,
+            driver=metadata,
+            publisher=metadata,
+            keeper=home.keeper(run.id, step.name),
+            still_ours=parts.ownership.check if parts.ownership is not None else pattern.still_ours,
+            log=self._log,
+            tell=lambda message: listener.tell(step.name, message),
+        )
+
+    def began(self) -> StepView:
+        """It begins."""
+        self._view = msgspec.structs.replace(self._view, state=StepState.RUNNING, began=self._clock.now())
+        return self._view
+
+    def run(self) -> StepView:
+        """Launch it; how it has ended. Raises no Exception."""
+        try:
+            self.result = result = self.launcher.launch()
+        except LaunchCancelled as error:
+            return self._ended(StepState.CANCELLED, str(error))
+        except (PlatformUnavailable, OwnershipLost, ObjectStoreError, StoreError) as error:
+            self.unfinished = True
+            return self._ended(StepState.RETRYABLE, str(error))
+        except (RetryableFailure, LaunchInProgress) as error:
+            return self._ended(StepState.RETRYABLE, str(error))
+        except (PermanentFailure, ComponentError) as error:
+            return self._ended(StepState.FAILED, str(error))
+        except Exception as error:  # noqa: BLE001 - it is logged there
+            return self.broken(error)
+        state = StepState.CACHED if result.cached else StepState.SUCCEEDED
+        view = self._ended(state, "")
+        return msgspec.structs.replace(view, attempts=result.attempts, execution_id=result.execution_id)
+
+    def broken(self, error: BaseException) -> StepView:
+        """Its launch ended in a way that nobody has foreseen. The record says what was created; it may still run."""
+        logger.error("step %s: its launch failed", self.name, exc_info=error)
+        self.unfinished = True
+        return self._ended(StepState.RETRYABLE, f"{type(error).__name__}: {error}")
+
+    def _ended(self, state: StepState, message: str) -> StepView:
+        return msgspec.structs.replace(self._view, state=state, ended=self._clock.now(), message=message)
+
+    def _log(self, line: str) -> None:
+        self._keep_line(line)
+        self._listener.log(self.name, line)
 
 
 class Scheduler:

@@ -11,8 +11,7 @@ import msgspec
 
 from tfoperator.launcher.core import LaunchRecord
 from tfoperator.pipeline import Lineage
-from tfoperator.pipeline.drawing import arrange
-from tfoperator.pipeline.step_states import states_of, step_states, steps_done
+from tfoperator.pipeline.drawing import arrange, states_of, step_states, steps_done
 from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, ExecutionState, Maker, RunRecord
 from tfoperator.ui.pipelines.reading import ArtifactFacts, RunFacts
 

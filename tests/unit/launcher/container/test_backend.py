@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
-from tests.unit.launcher.container.test_log_forwarder import Source
 from tests.unit.logs.lines.test_lines import stamp
-from tfoperator.base.clock import StopSignal
-from tfoperator.launcher.container.backend import Launch
+from tfoperator.base.clock import StopSignal, SystemClock
+from tfoperator.launcher.container.backend import Launch, LogForwarder
 from tfoperator.launcher.core import LaunchContext, WorkDirectory
+from tfoperator.logs.lines import LogCut, NoLog
 
 
 def test_lines_of_several_replicas_are_told_one_at_a_time(tmp_path: Path) -> None:
@@ -43,3 +45,92 @@ def test_lines_of_several_replicas_are_told_one_at_a_time(tmp_path: Path) -> Non
             one.finish(0.1)
     assert sorted(told) == [f"[{number}] {text}" for number in range(3) for text in "ab"]
     assert not overlaps.is_set()
+
+
+class Source:
+    def __init__(self, items: list[bytes | Exception], blocks: bool = False) -> None:
+        self._items = items
+        self._closed = threading.Event()
+        self._blocks = blocks
+
+    def __iter__(self) -> Iterator[bytes]:
+        for item in self._items:
+            if isinstance(item, Exception):
+                raise item
+            yield item
+        if self._blocks:
+            self._closed.wait(20)
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+def follower(connect: Callable[[str], Source], told: list[str], kept: list[str] | None = None) -> LogForwarder:
+    keep = (kept if kept is not None else []).append
+    one = LogForwarder("pod", connect, told.append, clock=SystemClock(), keep=keep)
+    one.start()
+    return one
+
+
+def test_a_cut_connection_loses_and_doubles_nothing() -> None:
+    said = [f"{stamp(1)} one\n".encode(), f"{stamp(1, 1)} two\n{stamp(1, 2)} thr".encode()]
+    answers = [
+        Source([*said, LogCut("reset")]),
+        Source([f"{stamp(1)} one\n{stamp(1, 1)} two\n{stamp(1, 2)} three\n".encode()], blocks=True),
+    ]
+    asked: list[str] = []
+    told: list[str] = []
+    kept: list[str] = []
+
+    def connect(since: str) -> Source:
+        asked.append(since)
+        return answers[min(len(asked), 2) - 1]
+
+    with no_threads_left():
+        one = follower(connect, told, kept)
+        eventually(lambda: told[-1:] == ["three"])
+        one.finish(0.1)
+    assert told == ["one", "two", "three"]
+    assert asked[:2] == ["", "2025-12-31T23:59:59Z"]
+    assert kept[-1] == stamp(1, 2)
+
+
+def test_what_is_written_last_is_told_although_the_answer_had_ended_before() -> None:
+    told: list[str] = []
+    texts = [b"", b"early\n"]
+
+    def connect(_: str) -> Source:
+        return Source([b"".join(texts)])
+
+    with no_threads_left():
+        one = follower(connect, told)
+        eventually(lambda: told == ["early"])
+        texts.append(b"last words without an end")
+        one.finish()
+    assert told == ["early", "last words without an end"]
+
+
+def test_a_log_that_can_not_be_read_or_does_not_end_holds_up_nothing() -> None:
+    def refuse(_: str) -> Source:
+        raise NoLog("403")
+
+    def cut(_: str) -> Source:
+        raise LogCut("not yet")
+
+    def bug(_: str) -> Source:
+        raise RuntimeError("bug")
+
+    with no_threads_left():
+        for connect in (refuse, cut, bug):
+            follower(connect, []).finish(0.1)
+        follower(lambda _: Source([b"a\n"], blocks=True), []).finish(0.1)
+
+
+def test_the_clock_of_a_follower_is_injected() -> None:
+    clock, told = FakeClock(), []  # type: ignore[var-annotated]
+    one = LogForwarder("pod", lambda _: Source([b"a\n"]), told.append, clock=clock)
+    with no_threads_left():
+        one.start()
+        clock.wait_for_deadline(0.2)
+        one.finish()
+    assert told == ["a"]

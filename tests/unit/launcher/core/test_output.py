@@ -12,8 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.launcher import Artifact, LocalOutputStore
-from tfoperator.launcher.core.output import MAX_OUTPUT_BYTES, ErrorStatus, MalformedOutput, Output, parse_output
-from tfoperator.launcher.core.verdict import ContainerEnd, VerdictKind, judge
+from tfoperator.launcher.core.output import (
+    MAX_OUTPUT_BYTES,
+    ContainerEnd,
+    ErrorStatus,
+    MalformedOutput,
+    Output,
+    VerdictKind,
+    judge,
+    parse_output,
+)
 
 PERMANENT = Output(ErrorStatus("PERMANENT_ERROR", "bad data"))
 RETRYABLE = Output(ErrorStatus("RETRYABLE_ERROR", "busy"))

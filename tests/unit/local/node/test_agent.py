@@ -112,9 +112,9 @@ def test_pods_find_each_other_by_service_name(bench: Bench) -> None:
     bench.api.put(PODS, manifest("server", server))
     bench.run("client", "Succeeded", client)
     assert bench.log("client") == "hello\n"
-    assert list(bench.runtime.network.mappings()) == ["server.ns:80"]
+    assert list(bench.runtime.network._ports) == [("ns", "server", 80)]
     bench.api.remove(SERVICES, "ns", "server")
-    eventually(lambda: not bench.runtime.network.mappings())
+    eventually(lambda: not bench.runtime.network._ports)
 
 
 def test_a_process_that_is_killed_is_reported_and_restarted(bench: Bench) -> None:

@@ -1,8 +1,71 @@
 from __future__ import annotations
 
-from tfoperator.local.node.container_record import backoff
+import os
+from pathlib import Path
+
+import pytest
+
+from tfoperator.kube.pod_spec import Container
+from tfoperator.local.node.container_record import DEFAULT_PATH, TerminationMessage, backoff
 
 
 def test_backoff_doubles_up_to_five_minutes() -> None:
     assert [backoff(n) for n in (1, 2, 3, 4, 5)] == [0, 1, 2, 4, 8]
     assert backoff(40) == 300
+
+
+def container(path: str = DEFAULT_PATH, policy: str = "File") -> Container:
+    return Container(name="c", termination_message_path=path, termination_message_policy=policy)
+
+
+def test_a_mounted_message_is_what_this_attempt_wrote(tmp_path: Path) -> None:
+    file = tmp_path / "messages" / "c-0"
+    first = TerminationMessage.mounted(container(), file)
+    assert first.mount is not None
+    assert (first.mount.source, first.mount.mount_path) == (file, DEFAULT_PATH)
+    assert file.stat().st_mode & 0o777 == 0o666
+    assert first.read(0, None) == ""
+    file.write_text("done")
+    assert first.read(0, None) == "done"
+    assert TerminationMessage.mounted(container(), file).read(0, None) == ""
+
+
+def test_the_last_4096_bytes_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "m" / "c-0"
+    message = TerminationMessage.mounted(container(), file)
+    file.write_text("a" * 10 + "b" * 4096)
+    assert message.read(0, None) == "b" * 4096
+
+
+def test_a_process_writes_to_the_machines_own_file_and_an_older_one_is_not_its_message(tmp_path: Path) -> None:
+    file = tmp_path / "message"
+    file.write_text("somebody else's")
+    message = TerminationMessage.on_this_machine(container(str(file)), ())
+    assert message.mount is None
+    assert message.read(0, None) == ""
+    file.write_text("mine, and longer than that")
+    assert message.read(0, None) == "mine, and longer than that"
+    assert TerminationMessage.on_this_machine(container(), ()).read(0, None) == ""
+
+
+def test_what_is_no_file_says_so_and_is_neither_followed_nor_waited_for(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("password")
+    for number, make in enumerate((lambda f: f.symlink_to(secret), os.mkfifo, Path.mkdir)):
+        file = tmp_path / f"m{number}"
+        message = TerminationMessage.on_this_machine(container(str(file)), ())
+        make(file)
+        said = message.read(0, None)
+        assert said.startswith("Error on reading termination log")
+        assert "password" not in said
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "said"),
+    [("File", 1, ""), ("FallbackToLogsOnError", 0, ""), ("FallbackToLogsOnError", 1, "line\n" * 80)],
+)
+def test_the_end_of_the_log_may_stand_for_a_message(tmp_path: Path, policy: str, code: int, said: str) -> None:
+    log = tmp_path / "log"
+    log.write_text("line\n" * 200)
+    message = TerminationMessage.mounted(container(policy=policy), tmp_path / "m" / "c-0")
+    assert message.read(code, log) == said

@@ -9,8 +9,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.threads import InThread
-from tfoperator.local.node.log_reading import LineTimes
-from tfoperator.local.node.log_store import LogNotFound, LogStore
+from tfoperator.local.node.log_store import LineTimes, LogNotFound, LogStore
 
 
 def test_attempts_are_counted_per_container_and_over_runs(tmp_path: Path) -> None:
@@ -153,7 +152,7 @@ def test_a_follower_gets_the_time_of_each_line_once_it_is_whole(tmp_path: Path) 
 
 
 def test_a_log_that_grows_for_weeks_has_bounded_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfoperator.local.node.log_reading._MOST", 10)
+    monkeypatch.setattr("tfoperator.local.node.log_store._MOST", 10)
     times, begin = LineTimes(), datetime(2026, 1, 1, tzinfo=UTC)
     seen = {}
     for number in range(10_000):

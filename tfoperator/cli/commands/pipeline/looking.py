@@ -119,8 +119,7 @@ def graph(
             typer.echo(draw(made.name, {step.name: sorted(step.after) for step in made.steps}), nl=False)
         return
     with opened(home) as (place, store):
-        from tfoperator.pipeline.drawing import draw
-        from tfoperator.pipeline.step_states import step_notes, step_states
+        from tfoperator.pipeline.drawing import draw, step_notes, step_states
 
         found = place.find(store, what)
         known = store.executions(found.id)

@@ -1,15 +1,17 @@
 """OpenAPI documents, as much as clients need: `kubectl explain`, and who checks unknown fields.
 
-Each PATCH operation lists the `fieldValidation` parameter, by which
-kubectl learns that the server checks fields, so that it does not try to with a schema of its own.
+Each PATCH operation lists the `fieldValidation` parameter, by which kubectl
+learns that the server checks fields, so that it does not try to with a schema of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from tfoperator.local.apiserver.display import builtin_schemas
+import msgspec
+
 from tfoperator.local.apiserver.objects import CustomResource
 from tfoperator.local.apiserver.resource_types import BUILTIN, ResourceType
 
@@ -17,6 +19,54 @@ OPENAPI_V2_TYPE = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 """How kubectl asks for OpenAPI 2: it takes nothing else. An answer has a dot for the `@`, which MIME forbids."""
 
 _Dict = dict[str, Any]
+
+BUILTIN_SCHEMAS = Path(__file__).with_name("builtin_schemas.json")
+"""The built-in kinds, with the fields that Kubernetes publishes; made by hack/builtin_schemas.py.
+
+Read when somebody asks, and not kept: a server that nobody asks pays nothing for them."""
+
+_REFERENCE = "#/components/schemas/"
+
+Schemas = Mapping[str, Any]
+
+
+def _builtin_schemas() -> dict[str, Any]:
+    return msgspec.json.decode(BUILTIN_SCHEMAS.read_bytes(), type=dict[str, Any])
+
+
+def names_of(schemas: Schemas, resources: Iterable[ResourceType]) -> dict[ResourceType, str]:
+    """The names of the schemas of these resources; without those that are not described."""
+    by_kind = {
+        (kind["group"], kind["version"], kind["kind"]): name
+        for name, schema in schemas.items()
+        for kind in schema.get("x-kubernetes-group-version-kind") or ()
+    }
+    found = {one: by_kind.get((one.group, one.version, one.kind)) for one in resources}
+    return {resource: name for resource, name in found.items() if name is not None}
+
+
+def reachable(schemas: Schemas, names: Iterable[str]) -> dict[str, Any]:
+    """These schemas, and all that they refer to."""
+    chosen: dict[str, Any] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in chosen:
+            chosen[name] = schemas[name]
+            waiting += _references(schemas[name])
+    return chosen
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for one in value:
+            yield from _references(one)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            if key == "$ref" and isinstance(one, str):
+                yield one.removeprefix(_REFERENCE)
+            else:
+                yield from _references(one)
 
 
 def openapi_v2_protobuf() -> bytes:
@@ -65,9 +115,9 @@ class OpenAPI:
 
     def _group_document(self, resources: list[ResourceType]) -> _Dict:
         paths: _Dict = {}
-        published = builtin_schemas.read() if any(resource in BUILTIN for resource in resources) else {}
-        builtin = builtin_schemas.names_of(published, resources)
-        schemas = builtin_schemas.reachable(published, builtin.values())
+        published = _builtin_schemas() if any(resource in BUILTIN for resource in resources) else {}
+        builtin = names_of(published, resources)
+        schemas = reachable(published, builtin.values())
         for resource, name in builtin.items():
             schemas[name] = {**schemas[name], "description": _BUILTIN_TEXT.format(resource.kind)}
         for resource in resources:
@@ -101,4 +151,4 @@ _INFO = {"title": "Kubernetes (tfoperator, embedded)", "version": "v1.34.0"}
 
 
 def _content(schema: str) -> _Dict:
-    return {"application/json": {"schema": {"$ref": f"{builtin_schemas.REFERENCE}{schema}"}}}
+    return {"application/json": {"schema": {"$ref": f"{_REFERENCE}{schema}"}}}

@@ -70,28 +70,17 @@ class StoredObject:
         return copied
 
 
-class StoreChange:
+class StoreChange(msgspec.Struct, eq=False, gc=False):
     """One event. `old` is None when it was added, `new` is None when it was deleted; `last` is the state it left.
 
     For a deletion `last` is the final state under the revision of the deletion.
     """
 
-    __slots__ = ("last", "new", "old", "resource", "revision")
-
-    def __init__(
-        self,
-        resource: ResourceType,
-        revision: int,
-        old: StoredObject | None,
-        new: StoredObject | None,
-        last: StoredObject,
-    ) -> None:
-        """Record it."""
-        self.resource = resource
-        self.revision = revision
-        self.old = old
-        self.new = new
-        self.last = last
+    resource: ResourceType
+    revision: int
+    old: StoredObject | None
+    new: StoredObject | None
+    last: StoredObject
 
 
 Observer = Callable[[StoreChange], None]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tfoperator.launcher.core.verdict import ContainerEnd
+from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.platforms.kubernetes.pod_status import (
     PodView,
     container_end,
