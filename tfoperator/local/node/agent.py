@@ -23,6 +23,7 @@ from tfoperator.kube.pod_spec import GPU, Container
 from tfoperator.kube.resources import PODS, SERVICES
 from tfoperator.kube.verbs import ApiClient, decoder
 from tfoperator.local.gpus import GpuManager
+from tfoperator.local.node.container_launcher import NodeParts
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.node_api import NodeApi
 from tfoperator.local.node.pod_worker import PodWorker
@@ -74,6 +75,7 @@ class NodeAgent:
         self._informers.informer(PODS, decode_pod).add_handler(Callbacks(changed=self.pod_changed, gone=self.pod_gone))
         self._informers.informer(SERVICES, decoder(Service)).add_handler(Callbacks(gone=self._service_gone))
         self._gpus = gpus or GpuManager()
+        self._parts = NodeParts(self._api, runtime, self._volumes, self.logs, self._gpus, self._clock)
         self._machine = Machine.this()
         self._notices = Notices(runtime, cpus=self._machine.cpus, gpu_problem="")
         self._lock = threading.Lock()  # guards _workers, _stopping and _notices
@@ -173,15 +175,7 @@ class NodeAgent:
             worker = self._workers.get(uid)
             begins = worker is None and not self._stopping and _wants_running(pod)
             if begins:
-                worker = self._workers[uid] = PodWorker(
-                    pod,
-                    api=self._api,
-                    runtime=self._runtime,
-                    volumes=self._volumes,
-                    logs=self.logs,
-                    clock=self._clock,
-                    gpus=self._gpus,
-                )
+                worker = self._workers[uid] = PodWorker(pod, self._parts)
                 worker.start()
         if begins:
             self._give_notice(pod)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,8 @@ from tfoperator.kube.pod_spec import Container
 from tfoperator.local.gpus import GpuManager
 from tfoperator.local.node.container_record import ContainerRecord
 from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, image_arguments
-from tfoperator.local.node.node_api import PodApi
+from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.node.node_api import NodeApi
 from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager, token_seconds
 from tfoperator.local.runtime import ContainerProcess, ContainerStart, LocalPod, LogFile, OnExit, Runtime
 
@@ -32,39 +34,40 @@ class Prepared(msgspec.Struct, frozen=True):
     variables: dict[str, str]
 
 
+@dataclass(frozen=True)
+class NodeParts:
+    """What the workers of a node's pods have in common."""
+
+    api: NodeApi
+    runtime: Runtime
+    volumes: VolumeManager
+    logs: LogStore
+    gpus: GpuManager
+    clock: Clock
+
+
 class ContainerLauncher:
     """Not thread-safe: belongs to the pod's worker."""
 
-    def __init__(
-        self,
-        pod: LocalPod,
-        *,
-        api: PodApi,
-        runtime: Runtime,
-        volumes: VolumeManager,
-        gpus: GpuManager,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, pod: LocalPod, parts: NodeParts) -> None:
         self._pod = pod
-        self._api = api
-        self._runtime = runtime
-        self._volumes = volumes
-        self._gpus = gpus
-        self._clock = clock
+        self._parts = parts
         self.renewal: float | None = None
         """When the tokens in the pod's volumes are to be renewed."""
 
     def address(self, container: Container) -> str:
         """The pod's IP address, when the runtime has what the container needs to start. Raises NotYet, LaunchError."""
-        return self._runtime.prepare(self._pod, container, functools.partial(self._api.services_of, self._pod))
+        return self._parts.runtime.prepare(
+            self._pod, container, functools.partial(self._parts.api.services_of, self._pod)
+        )
 
     def prepare(self, container: Container, ip: str) -> Prepared:
         """Make the pod's volumes, and the container's environment.
 
         Raises ContainerConfigError for what may come yet; UnsupportedVolume and OSError otherwise.
         """
-        sources = self._api.sources(self._pod.metadata.namespace)
-        volumes = self._volumes.prepare(self._pod, sources, self._api.tokens(self._pod))
+        sources = self._parts.api.sources(self._pod.metadata.namespace)
+        volumes = self._parts.volumes.prepare(self._pod, sources, self._parts.api.tokens(self._pod))
         variables = environment(self._pod, container, sources, ip)
         self._plan_renewal(_RENEW_AT)
         return Prepared(volumes, variables)
@@ -79,8 +82,8 @@ class ContainerLauncher:
     ) -> ContainerProcess:
         """Start the container. Raises UnsupportedVolume, LaunchError, and OSError if it can't leave a message."""
         pod, container = self._pod, record.container
-        mounts = self._volumes.mounts(pod, container, prepared.volumes)
-        record.message = self._volumes.termination_message(pod, container, mounts, record.restarts)
+        mounts = self._parts.volumes.mounts(pod, container, prepared.volumes)
+        record.message = self._parts.volumes.termination_message(pod, container, mounts, record.restarts)
         run = ContainerStart(
             pod=pod,
             container=container,
@@ -88,17 +91,17 @@ class ContainerLauncher:
             environment=prepared.variables,
             mounts=(*mounts, record.message.mount) if record.message.mount else mounts,
             log=log,
-            services=self._api.services(),
+            services=self._parts.api.services(),
             args=image_arguments(container, prepared.variables),
-            gpus=self._gpus.devices_of(pod, container),
+            gpus=self._parts.gpus.devices_of(pod, container),
         )
-        return self._runtime.launch(run, on_exit, warn)
+        return self._parts.runtime.launch(run, on_exit, warn)
 
     def renew_tokens(self) -> None:
         """Write new tokens into the pod's volumes, and plan the next time; what fails is logged."""
-        api, pod = self._api, self._pod
+        api, pod = self._parts.api, self._pod
         try:
-            self._volumes.prepare(pod, api.sources(pod.metadata.namespace), api.tokens(pod))
+            self._parts.volumes.prepare(pod, api.sources(pod.metadata.namespace), api.tokens(pod))
         except (ContainerConfigError, UnsupportedVolume, OSError) as error:
             logger.warning("pod %s: its tokens can't be renewed: %s", pod.metadata.key, error)
             self._plan_renewal(_RETRY_AFTER)
@@ -107,4 +110,4 @@ class ContainerLauncher:
 
     def _plan_renewal(self, part: float) -> None:
         seconds = token_seconds(self._pod)
-        self.renewal = None if seconds is None else self._clock.monotonic() + seconds * part
+        self.renewal = None if seconds is None else self._parts.clock.monotonic() + seconds * part

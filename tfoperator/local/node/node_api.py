@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -32,42 +32,6 @@ _PAUSE = 0.25  # seconds, doubled each time: some 30 s in all, which outlasts a 
 
 _decode_any = msgspec.json.Decoder().decode
 _decode_metadata = decoder(HasMetadata)
-
-
-class PodApi(Protocol):
-    """What a pod's worker needs of the API server. Its methods never raise; failures are logged."""
-
-    def bind(self, pod: LocalPod) -> bool:
-        """Assign the pod to this node, unless it is already. False if that can't be done: leave the pod alone."""
-        ...
-
-    def report(self, pod: LocalPod, status: dict[str, object]) -> None:
-        """Write the pod's status."""
-        ...
-
-    def finalise(self, pod: LocalPod) -> None:
-        """Remove the pod's object for good, now that nothing of it runs."""
-        ...
-
-    def sources(self, namespace: str) -> Sources:
-        """Lookup of ConfigMaps and Secrets."""
-        ...
-
-    def tokens(self, pod: LocalPod) -> Tokens:
-        """Where the pod gets tokens of its service account."""
-        ...
-
-    def services(self) -> frozenset[tuple[str, str]]:
-        """(namespace, name) of every service."""
-        ...
-
-    def services_of(self, pod: LocalPod) -> tuple[str, ...]:
-        """The names of the services that select the pod. The one that may raise: NotYet."""
-        ...
-
-    def event(self, pod: LocalPod, kind: str, reason: str, message: str) -> None:
-        """Record an event about the pod; `kind` is Normal or Warning."""
-        ...
 
 
 class _Selection(msgspec.Struct, frozen=True):
@@ -98,7 +62,7 @@ _decode_selecting = decoder(_Selecting)
 
 
 class NodeApi:
-    """Implements `PodApi` on an ApiClient. Thread-safe. `close()` ends all waiting for another try."""
+    """What a pod's worker asks of the API server. Thread-safe. `close()` ends all waiting for another try."""
 
     def __init__(self, client: ApiClient, recorder: EventRecorder, *, node_name: str, clock: Clock) -> None:
         self._client = client

@@ -13,7 +13,7 @@ from typing import Any
 from tfoperator.base.clock import Clock
 from tfoperator.kube.objects import timestamp
 from tfoperator.local.node.container_record import ContainerRecord, Running, Terminated, Waiting
-from tfoperator.local.node.node_api import PodApi
+from tfoperator.local.node.node_api import NodeApi
 from tfoperator.local.runtime import LOOPBACK, LocalPod
 
 
@@ -121,7 +121,7 @@ class PodReporter:
     Belongs to the pod's worker; `warn_once` alone may be called by the runtime's threads, too.
     """
 
-    def __init__(self, pod: LocalPod, api: PodApi, clock: Clock) -> None:
+    def __init__(self, pod: LocalPod, api: NodeApi, clock: Clock) -> None:
         self._pod = pod
         self._api = api
         self._clock = clock

@@ -11,17 +11,14 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from tfoperator.base.clock import Clock
-from tfoperator.local.gpus import GpuManager, NotEnoughGpus
-from tfoperator.local.node.container_launcher import ContainerLauncher
+from tfoperator.local.gpus import NotEnoughGpus
+from tfoperator.local.node.container_launcher import ContainerLauncher, NodeParts
 from tfoperator.local.node.container_record import ContainerRecord, Terminated, Waiting
 from tfoperator.local.node.expansion import ContainerConfigError
-from tfoperator.local.node.log_store import LogStore
-from tfoperator.local.node.node_api import PodApi
 from tfoperator.local.node.pod_status import PodReporter
 from tfoperator.local.node.stacks import keep_stacks
-from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager
-from tfoperator.local.runtime import LaunchError, LocalPod, LogFile, NotYet, Runtime
+from tfoperator.local.node.volumes import UnsupportedVolume
+from tfoperator.local.runtime import LaunchError, LocalPod, LogFile, NotYet
 
 logger = logging.getLogger(__name__)
 
@@ -38,26 +35,12 @@ KILL_TIMEOUT = 10.0
 class PodWorker:
     """Runs one pod. Thread-safe: `start()` once, then the other methods from anywhere."""
 
-    def __init__(
-        self,
-        pod: LocalPod,
-        *,
-        api: PodApi,
-        runtime: Runtime,
-        volumes: VolumeManager,
-        logs: LogStore,
-        clock: Clock,
-        gpus: GpuManager,
-    ) -> None:
+    def __init__(self, pod: LocalPod, parts: NodeParts) -> None:
         self.pod = pod
-        self._api = api
-        self._runtime = runtime
-        self._volumes = volumes
-        self._launcher = ContainerLauncher(pod, api=api, runtime=runtime, volumes=volumes, gpus=gpus, clock=clock)
-        self._reporter = PodReporter(pod, api, clock)
-        self._logs = logs
-        self._clock = clock
-        self._gpus = gpus
+        self._parts = parts
+        self._clock = parts.clock
+        self._launcher = ContainerLauncher(pod, parts)
+        self._reporter = PodReporter(pod, parts.api, parts.clock)
         seconds = pod.spec.termination_grace_period_seconds
         self._grace = DEFAULT_GRACE if seconds is None else float(seconds)
         self._init = [
@@ -157,7 +140,7 @@ class PodWorker:
         self._report("Failed", "NodeAgentError", what)
 
     def _live(self) -> None:
-        if not self._schedule() or not self._api.bind(self.pod):
+        if not self._schedule() or not self._parts.api.bind(self.pod):
             return
         self._began = self._clock.monotonic()
         self._report("Pending")
@@ -175,7 +158,7 @@ class PodWorker:
         """Wait until there is room for the pod on this machine; False if it is to end before."""
         while True:
             try:
-                self._gpus.acquire(self.pod)
+                self._parts.gpus.acquire(self.pod)
             except NotEnoughGpus as error:
                 self._reporter.unschedulable(str(error), error.details)
             else:
@@ -239,7 +222,7 @@ class PodWorker:
 
     def _begin_attempt(self, record: ContainerRecord) -> LogFile:
         meta = self.pod.metadata
-        log = self._logs.open(meta.namespace, meta.name, record.container.name, owner=meta.uid)
+        log = self._parts.logs.open(meta.namespace, meta.name, record.container.name, owner=meta.uid)
         record.begin(log)
         return log
 
@@ -267,7 +250,7 @@ class PodWorker:
         if delay > 0:
             what = f"back-off {delay:g}s restarting failed container {record.container.name} (exit code {code})"
             record.state = Waiting("CrashLoopBackOff", what)
-            self._api.event(self.pod, "Warning", "BackOff", what[0].upper() + what[1:])
+            self._parts.api.event(self.pod, "Warning", "BackOff", what[0].upper() + what[1:])
 
     def _wait(self, due: Sequence[float], policy: str) -> None:
         """Wait until a process ends, a stop is asked for, or one of these times or the deadline comes; then deal with
@@ -354,11 +337,11 @@ class PodWorker:
         for record in (*self._init, *self._main):
             if record.log is not None:
                 record.log.close()
-        self._runtime.release_pod(self.pod)
-        self._gpus.release(self.pod)
-        self._volumes.remove(self.pod)
+        self._parts.runtime.release_pod(self.pod)
+        self._parts.gpus.release(self.pod)
+        self._parts.volumes.remove(self.pod)
         with self._wake:
             self._done = True
             finalise = self._stop_at is not None and not self._abandoned
         if finalise:
-            self._api.finalise(self.pod)
+            self._parts.api.finalise(self.pod)

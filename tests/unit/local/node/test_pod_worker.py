@@ -15,6 +15,7 @@ from tests.unit.local.node.pods import container, manifest, view
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.gpus import GpuManager
 from tfoperator.local.gpus.nvml import Nvml
+from tfoperator.local.node.container_launcher import NodeParts
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VolumeManager
@@ -111,15 +112,8 @@ class Bench:
 
     def start(self, *containers: dict[str, Any], **spec: Any) -> PodWorker:
         pod = view(manifest("p", *(containers or (container(command=["x"]),)), **spec))
-        worker = PodWorker(
-            pod,
-            api=self.api,
-            runtime=self.runtime,  # type: ignore[arg-type]
-            volumes=self.volumes,
-            logs=self.logs,
-            clock=self.clock,
-            gpus=self.gpus,
-        )
+        parts = NodeParts(self.api, self.runtime, self.volumes, self.logs, self.gpus, self.clock)  # type: ignore[arg-type]
+        worker = PodWorker(pod, parts)
         self.workers.append(worker)
         worker.start()
         return worker
