@@ -21,6 +21,7 @@ from tfoperator.api.names import replica_labels
 from tfoperator.api.v1.types import TFJOBS, ReplicaType
 from tfoperator.kube.client import Client
 from tfoperator.kube.resources import EVENTS, NAMESPACES, PODS
+from tfoperator.local.runtime import LogRequest
 
 _numbers = itertools.count(1)
 
@@ -53,23 +54,14 @@ class LogBook:
         with self._lock:
             self._open.clear()
 
-    def read(
-        self,
-        namespace: str,
-        pod: str,
-        container: str,
-        previous: bool,
-        follow: bool,
-        tail: int | None,
-        since: datetime | None,
-        timestamps: bool,
-    ) -> Iterator[bytes]:
+    def read(self, wanted: LogRequest) -> Iterator[bytes]:
         with self._lock:
-            self.asked[pod] = (since, timestamps)
-            attempts = self._attempts.get(pod, [])
-        if len(attempts) < (2 if previous else 1):
-            raise LookupError(f"no log of {pod}")
-        return self._chunks(pod, len(attempts) - (2 if previous else 1), follow, tail)
+            self.asked[wanted.pod] = (wanted.since, wanted.timestamps)
+            attempts = self._attempts.get(wanted.pod, [])
+        number = len(attempts) - (2 if wanted.previous else 1)
+        if number < 0:
+            raise LookupError(f"no log of {wanted.pod}")
+        return self._chunks(wanted.pod, number, wanted.follow, wanted.tail_lines)
 
     def _chunks(self, pod: str, attempt: int, follow: bool, tail: int | None) -> Iterator[bytes]:
         given = 0

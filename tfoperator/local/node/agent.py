@@ -29,7 +29,7 @@ from tfoperator.local.node.node_api import NodeApi
 from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.stacks import NodeStacks
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
-from tfoperator.local.runtime import LOOPBACK, Beside, LaunchError, LocalPod, Runtime, decode_pod
+from tfoperator.local.runtime import LOOPBACK, Beside, LaunchError, LocalPod, LogRequest, Runtime, decode_pod
 from tfoperator.local.usage import Machine
 
 logger = logging.getLogger(__name__)
@@ -142,14 +142,15 @@ class NodeAgent:
                 return self._runtime.beside(worker.pod, container, command)
         raise LaunchError(f"pod {name} does not run on this node")
 
-    def read_stacks(self, namespace: str, pod: str, container: str, *_: object) -> Iterator[bytes]:
+    def read_stacks(self, wanted: LogRequest) -> Iterator[bytes]:
         """The stacks of the Python threads of a container, as a `LogReader` reads a log. Raises LookupError."""
+        key = f"{wanted.namespace}/{wanted.pod}"
         with self._lock:
-            found = [one for one in self._workers.values() if one.pod.metadata.key == f"{namespace}/{pod}"]
+            found = [one for one in self._workers.values() if one.pod.metadata.key == key]
         if not found:
-            raise LookupError(f"pod {namespace}/{pod} does not run here")
+            raise LookupError(f"pod {key} does not run here")
         yield b""  # the answer begins at once
-        told = found[-1].take_stacks(container)
+        told = found[-1].take_stacks(wanted.container)
         yield "".join(told.values()).encode() if told else b"No stacks: it does not run.\n"
 
     def take_stacks(self, pods: Iterable[str], timeout: float) -> None:

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.local.private_files import private_folder
-from tfoperator.local.runtime import LogFile, tail_offset
+from tfoperator.local.runtime import LogFile, LogRequest, tail_offset
 
 _POLL = 0.1
 """Seconds between two reads of a file that is being followed: short for a person, cheap for the machine."""
@@ -187,27 +187,14 @@ class LogStore:
         with self._lock:
             return tuple((*key, log) for key, logs in self._latest.items() for log in logs)
 
-    def read(
-        self,
-        namespace: str,
-        pod: str,
-        container: str,
-        previous: bool = False,
-        follow: bool = False,
-        tail_lines: int | None = None,
-        since: datetime | None = None,
-        timestamps: bool = False,
-    ) -> Iterator[bytes]:
-        """The content of the latest attempt (or the one before), in pieces; with `follow`, until the container ends.
+    def read(self, wanted: LogRequest) -> Iterator[bytes]:
+        """What is wanted, in pieces; with `follow`, until the container ends.
 
-        Only the last so many lines, and none that was written before a time; with `timestamps` each begins with its
-        time (RFC 3339). Times are as exact as the calls of `note_times` are close.
-
-        A follower gets an empty piece now and then while there is nothing new, so that it can give up. `container`
-        may be "" when the pod has only one. Raises LogNotFound at once, not while iterating.
+        Times are as exact as the calls of `note_times` are close. A follower gets an empty piece now and then while
+        there is nothing new, so that it can give up. `container` may be "" when the pod has only one. Raises
+        LogNotFound at once, not while iterating.
         """
-        log = self._find(namespace, pod, container, previous)
-        return self._read(log, follow, tail_lines, since, timestamps)
+        return self._read(self._find(wanted), wanted)
 
     def note_times(self) -> None:
         """Note how far each log has grown: lines that were written since the last call have this time."""
@@ -232,25 +219,22 @@ class LogStore:
         """End all followers."""
         self._stopped.set()
 
-    def _find(self, namespace: str, pod: str, container: str, previous: bool) -> LogFile:
+    def _find(self, wanted: LogRequest) -> LogFile:
+        where = f"pod {wanted.namespace}/{wanted.pod}"
         with self._lock:
-            containers = [key[2] for key in self._latest if key[:2] == (namespace, pod)]
-            if not container and len(containers) > 1:
-                raise LogNotFound(
-                    f"pod {namespace}/{pod} has several containers, choose one of {', '.join(containers)}"
-                )
-            name = container or (containers[0] if containers else "")
-            logs = self._latest.get((namespace, pod, name), [])
+            containers = [key[2] for key in self._latest if key[:2] == (wanted.namespace, wanted.pod)]
+            if not wanted.container and len(containers) > 1:
+                raise LogNotFound(f"{where} has several containers, choose one of {', '.join(containers)}")
+            name = wanted.container or (containers[0] if containers else "")
+            logs = self._latest.get((wanted.namespace, wanted.pod, name), [])
             # As a kubelet has it: what an earlier pod of that name did was not this one's previous run.
             logs = [log for log in logs if log.owner == logs[-1].owner]
-        if len(logs) < (2 if previous else 1):
-            what = "previous container" if previous else "container"
-            raise LogNotFound(f"{what} {name!r} of pod {namespace}/{pod} has not started")
-        return logs[-2 if previous else -1]
+        if len(logs) < (2 if wanted.previous else 1):
+            what = "previous container" if wanted.previous else "container"
+            raise LogNotFound(f"{what} {name!r} of {where} has not started")
+        return logs[-2 if wanted.previous else -1]
 
-    def _read(
-        self, log: LogFile, follow: bool, tail_lines: int | None, since: datetime | None, timestamps: bool
-    ) -> Iterator[bytes]:
+    def _read(self, log: LogFile, wanted: LogRequest) -> Iterator[bytes]:
         times = self._times[log]
         with log.path.open("rb") as stream:
 
@@ -260,13 +244,15 @@ class LogStore:
                 return size
 
             note()
-            stream.seek(start_of(log.path, times, tail_lines, since))
-            timed = TimedLines(times, stream.tell()) if timestamps else None
+            stream.seek(start_of(log.path, times, wanted.tail_lines, wanted.since))
+            timed = TimedLines(times, stream.tell()) if wanted.timestamps else None
             while True:
-                ended = log.closed or self._stopped.is_set() or not follow  # asked before reading: no last words lost
+                ended = (
+                    log.closed or self._stopped.is_set() or not wanted.follow
+                )  # asked before reading: no last words lost
                 if size_of(stream) < stream.tell():  # the program has emptied it, as `> /dev/stderr` does
                     stream.seek(0)
-                    timed = TimedLines(times, 0) if timestamps else None
+                    timed = TimedLines(times, 0) if wanted.timestamps else None
                 for piece in pieces(stream, note):
                     yield timed.add(piece) if timed is not None else piece
                 if ended:

@@ -3,7 +3,7 @@
 `JobRun` runs them and tells a `RunListener` what happens; `RunResult` says how it ended. Nothing here prints.
 """
 
-from tfoperator.local.run.container_output import LogChunk, RunListener
+from tfoperator.local.run.container_output import LogChunk
 from tfoperator.local.run.job_run import JobRun
 from tfoperator.local.run.lifecycle import ControlPlaneFailed
 from tfoperator.local.run.results import JobResult, ReplicaResult, RunOutcome, RunResult
@@ -16,7 +16,6 @@ __all__ = [
     "LogChunk",
     "ReplicaResult",
     "ReplicaState",
-    "RunListener",
     "RunOutcome",
     "RunResult",
 ]

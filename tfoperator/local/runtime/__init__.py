@@ -5,7 +5,7 @@ here, for its library is an extra: `make_runtime` loads it when it is asked for.
 """
 
 from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_beneath
-from tfoperator.local.runtime.log_files import LogFile, last_lines, tail_offset
+from tfoperator.local.runtime.log_files import LogFile, LogRequest, last_lines, tail_offset
 from tfoperator.local.runtime.loopback_network import LOOPBACK, NoFreePort
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
 from tfoperator.local.runtime.process import RECORDS, is_stopped, kill_recorded, shown_devices
@@ -37,6 +37,7 @@ __all__ = [
     "LaunchError",
     "LocalPod",
     "LogFile",
+    "LogRequest",
     "Measurement",
     "Mount",
     "NoFreePort",

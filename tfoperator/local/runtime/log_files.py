@@ -10,6 +10,8 @@ import threading
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
+
 from tfoperator.base.controlchars import shown_lines
 
 _CHUNK = 64 * 1024
@@ -62,6 +64,24 @@ class LogFile:
         """Write a line of the agent's own: why the container did not start, for example."""
         with self.path.open("a", encoding="utf-8") as stream:
             stream.write(line + end)
+
+
+class LogRequest(msgspec.Struct, frozen=True):
+    """What a client wants to read of a container's latest attempt, or of the one before (`previous`).
+
+    Only the last `tail_lines`, and none that was written before `since`; with `timestamps` each begins with its time
+    (RFC 3339). `limit_bytes` is for who sends it. None is no limit, or the beginning.
+    """
+
+    namespace: str
+    pod: str
+    container: str
+    previous: bool = False
+    follow: bool = False
+    tail_lines: int | None = None
+    limit_bytes: int | None = None
+    since: datetime | None = None
+    timestamps: bool = False
 
 
 def last_lines(path: Path, count: int, max_bytes: int | None = None) -> list[str]:

@@ -10,7 +10,6 @@ from tfoperator.pipeline.dsl.component import (
     ChannelParameter,
     ComponentSpec,
     ExecutionParameter,
-    Outputs,
     make_spec_class,
 )
 from tfoperator.pipeline.dsl.pipeline import Pipeline, graph_of
@@ -21,7 +20,6 @@ __all__ = [
     "ChannelParameter",
     "ComponentSpec",
     "ExecutionParameter",
-    "Outputs",
     "Pipeline",
     "graph_of",
     "make_spec_class",

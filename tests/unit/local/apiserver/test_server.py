@@ -22,6 +22,7 @@ from tfoperator.kube.verbs import WatchEventType
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.apiserver.http import resource_requests
 from tfoperator.local.apiserver.http.pod_logs import LogChunks
+from tfoperator.local.runtime import LogRequest
 
 WIDGETS = Resource("example.com", "v1", "Widget", "widgets")
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "i"}]}}
@@ -218,10 +219,10 @@ def test_requests_that_are_no_http_do_no_harm(server: EmbeddedApiServer, http: H
 def test_logs_are_read_by_whoever_is_set(server: EmbeddedApiServer, client: Client, http: Http) -> None:
     client.create(PODS, "default", POD, decode)
     nobody = http("GET", LOG)
-    asked: list[object] = []
+    asked: list[LogRequest] = []
 
-    def reader(*arguments: object) -> Iterator[bytes]:
-        asked.append(arguments)
+    def reader(wanted: LogRequest) -> Iterator[bytes]:
+        asked.append(wanted)
         yield b"one\n"
         yield b"two\n"
 
@@ -233,11 +234,12 @@ def test_logs_are_read_by_whoever_is_set(server: EmbeddedApiServer, client: Clie
     assert (whole.code, whole.body) == (200, b"one\ntwo\n")
     assert cut.body == b"one\nt"
     assert asked == [
-        ("default", "p", "main", True, False, 7, None, False),
-        ("default", "p", "main", False, False, None, None, False),
+        LogRequest("default", "p", "main", previous=True, tail_lines=7),
+        LogRequest("default", "p", "main", limit_bytes=5),
     ]
     http("GET", f"{LOG}?sinceTime=2026-01-01T00:00:00Z&timestamps=true")
-    assert asked[-1] == ("default", "p", "main", False, False, None, datetime(2026, 1, 1, tzinfo=UTC), True)
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    assert asked[-1] == LogRequest("default", "p", "main", since=since, timestamps=True)
     for query in ("sinceSeconds=0", "sinceTime=yesterday", "sinceTime=2026-01-01T00:00:00", "limitBytes=0"):
         assert http("GET", f"{LOG}?{query}").code == 400, query
     assert http("GET", f"{LOG}?sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z").code == 400

@@ -17,7 +17,7 @@ from tfoperator.api.names import LABEL_REPLICA_TYPE
 from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 from tfoperator.local.identity import identify
 from tfoperator.local.node.agent import NodeAgent, Notices
-from tfoperator.local.runtime import LocalPod
+from tfoperator.local.runtime import LocalPod, LogRequest
 from tfoperator.local.runtime.process.runtime import ProcessRuntime
 
 
@@ -55,7 +55,7 @@ class Bench:
         return self.until(name, phase)
 
     def log(self, name: str) -> str:
-        return b"".join(self.agent.logs.read("ns", name, "")).decode()
+        return b"".join(self.agent.logs.read(LogRequest("ns", name, ""))).decode()
 
 
 @pytest.fixture

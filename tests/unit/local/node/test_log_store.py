@@ -10,6 +10,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.threads import InThread
 from tfoperator.local.node.log_store import LineTimes, LogNotFound, LogStore
+from tfoperator.local.runtime import LogRequest
 
 
 def test_attempts_are_counted_per_container_and_over_runs(tmp_path: Path) -> None:
@@ -24,29 +25,29 @@ def test_the_latest_attempt_is_read_and_the_one_before_on_request(tmp_path: Path
     store = LogStore(tmp_path)
     store.open("ns", "p", "c").append("old")
     store.open("ns", "p", "c").append("new")
-    assert b"".join(store.read("ns", "p", "c")) == b"new\n"
-    assert b"".join(store.read("ns", "p", "", previous=True)) == b"old\n"
+    assert b"".join(store.read(LogRequest("ns", "p", "c"))) == b"new\n"
+    assert b"".join(store.read(LogRequest("ns", "p", "", previous=True))) == b"old\n"
 
 
 def test_an_earlier_pod_of_that_name_is_no_previous_run(tmp_path: Path) -> None:
     store = LogStore(tmp_path)
     store.open("ns", "p", "c", owner="first pod").append("old")
     store.open("ns", "p", "c", owner="second pod").append("new")
-    assert b"".join(store.read("ns", "p", "c")) == b"new\n"
+    assert b"".join(store.read(LogRequest("ns", "p", "c"))) == b"new\n"
     with pytest.raises(LogNotFound, match="previous"):
-        store.read("ns", "p", "c", previous=True)
+        store.read(LogRequest("ns", "p", "c", previous=True))
 
 
 def test_a_log_that_is_not_there_is_an_error_before_iteration(tmp_path: Path) -> None:
     store = LogStore(tmp_path)
     with pytest.raises(LogNotFound, match="ns/p has not started"):
-        store.read("ns", "p", "c")
+        store.read(LogRequest("ns", "p", "c"))
     store.open("ns", "p", "c")
     with pytest.raises(LogNotFound, match="previous"):
-        store.read("ns", "p", "c", previous=True)
+        store.read(LogRequest("ns", "p", "c", previous=True))
     store.open("ns", "p", "d")
     with pytest.raises(LogNotFound, match="c, d"):
-        store.read("ns", "p", "")
+        store.read(LogRequest("ns", "p", ""))
 
 
 def test_a_follower_gets_what_is_written_until_the_container_ends(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_a_follower_gets_what_is_written_until_the_container_ends(tmp_path: Path
     seen = threading.Event()
 
     def follow() -> None:
-        for piece in store.read("ns", "p", "c", follow=True):
+        for piece in store.read(LogRequest("ns", "p", "c", follow=True)):
             pieces.append(piece)
             if piece:
                 seen.set()
@@ -75,7 +76,7 @@ def test_a_follower_of_a_log_that_was_emptied_begins_again(tmp_path: Path, times
     store = LogStore(tmp_path)
     log = store.open("ns", "p", "c")
     log.append("written before")
-    lines = store.read("ns", "p", "c", follow=True, timestamps=timestamps)
+    lines = store.read(LogRequest("ns", "p", "c", follow=True, timestamps=timestamps))
     assert next(lines).endswith(b"written before\n")
     log.path.write_text("new\n")
     log.close()
@@ -93,13 +94,13 @@ def test_a_log_knows_how_its_container_ended(tmp_path: Path) -> None:
 def test_closing_the_store_ends_followers(tmp_path: Path) -> None:
     store = LogStore(tmp_path)
     store.open("ns", "p", "c")
-    following = InThread(lambda: list(store.read("ns", "p", "c", follow=True)))
+    following = InThread(lambda: list(store.read(LogRequest("ns", "p", "c", follow=True))))
     store.close()
     following.result()
 
 
 def timed(store: LogStore, **wanted: Any) -> list[str]:
-    return b"".join(store.read("ns", "p", "c", **wanted)).decode().splitlines()
+    return b"".join(store.read(LogRequest("ns", "p", "c", **wanted))).decode().splitlines()
 
 
 def test_lines_have_the_time_at_which_the_log_was_seen_to_grow(tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_times_stay_whoever_reads_and_whatever_the_clock_does(tmp_path: Path) ->
 def test_a_follower_gets_the_time_of_each_line_once_it_is_whole(tmp_path: Path) -> None:
     store = LogStore(tmp_path)
     log = store.open("ns", "p", "c")
-    lines = store.read("ns", "p", "c", follow=True, timestamps=True)
+    lines = store.read(LogRequest("ns", "p", "c", follow=True, timestamps=True))
     log.append("ha", end="")
     assert next(lines) == b""
     log.append("lf")

@@ -19,6 +19,7 @@ from tfoperator.local.node.container_launcher import NodeParts
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VolumeManager
+from tfoperator.local.runtime import LogRequest
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, NotYet
 
 
@@ -391,7 +392,7 @@ def test_a_container_that_can_not_start_fails_with_the_reason_in_its_log(bench: 
         "StartError",
         "no such program",
     )
-    assert b"".join(bench.logs.read("ns", "p", "tensorflow")) == b"tfoperator: no such program\n"
+    assert b"".join(bench.logs.read(LogRequest("ns", "p", "tensorflow"))) == b"tfoperator: no such program\n"
 
 
 def test_a_containers_last_words_are_in_its_status(bench: Bench, tmp_path: Path) -> None:
@@ -439,7 +440,7 @@ def test_a_deadline_that_is_set_on_a_running_pod_ends_it_and_keeps_object_and_lo
     assert bench.api.finalised == []
     [(*_, log)] = bench.logs.all()
     assert log.stopped
-    assert b"".join(bench.logs.read("ns", "p", "tensorflow")) == b"at work\n"
+    assert b"".join(bench.logs.read(LogRequest("ns", "p", "tensorflow"))) == b"at work\n"
 
 
 def test_a_stopped_pod_gets_its_grace_period_and_no_more(bench: Bench) -> None:

@@ -14,58 +14,39 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
-
 from tfoperator.local.apiserver.errors import StatusError, bad_request
 from tfoperator.local.apiserver.http.watch_streams import LineSink
 from tfoperator.local.apiserver.members import parse_int64, query_flag
 from tfoperator.local.apiserver.resource_types import PODS
 from tfoperator.local.apiserver.storage import StoredObject
+from tfoperator.local.runtime import LogRequest
 
 logger = logging.getLogger(__name__)
 
-LogReader = Callable[[str, str, str, bool, bool, int | None, datetime | None, bool], Iterator[bytes]]
-"""(namespace, pod, container, previous, follow, tail_lines, since, timestamps) -> chunks.
-
-LookupError: there is no such log (yet).
-"""
+LogReader = Callable[[LogRequest], Iterator[bytes]]
+"""What is wanted -> chunks. LookupError: there is no such log (yet)."""
 
 _LONG_AGO = 10 * 365 * 24 * 3600  # seconds: longer than any log of this server
 _CHUNKS_AHEAD = 16  # how far a reader may run ahead of its client
 
 
-class LogRequest(msgspec.Struct, frozen=True):
-    """What a client wants to read. `limit_bytes` None is no limit, `since` None the beginning."""
-
-    namespace: str
-    pod: str
-    container: str
-    previous: bool = False
-    follow: bool = False
-    tail_lines: int | None = None
-    limit_bytes: int | None = None
-    since: datetime | None = None
-    timestamps: bool = False
-
-    @classmethod
-    def parse(cls, stored: StoredObject, query: Mapping[str, str], now: datetime) -> LogRequest:
-        """Read the query and choose the container; StatusError 400 if it isn't clear or has not started."""
-        pod = stored.metadata["name"]
-        container = choose_container(stored.obj, query.get("container", ""))
-        previous = query_flag(query, "previous")
-        if not previous:
-            _check_started(stored.obj, container)
-        return cls(
-            stored.metadata["namespace"],
-            pod,
-            container,
-            previous,
-            query_flag(query, "follow"),
-            _number(query, "tailLines"),
-            _number(query, "limitBytes", least=1),
-            _since(query, now),
-            query_flag(query, "timestamps"),
-        )
+def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -> LogRequest:
+    """Read the query and choose the container; StatusError 400 if it isn't clear or has not started."""
+    container = choose_container(stored.obj, query.get("container", ""))
+    previous = query_flag(query, "previous")
+    if not previous:
+        _check_started(stored.obj, container)
+    return LogRequest(
+        stored.metadata["namespace"],
+        stored.metadata["name"],
+        container,
+        previous,
+        query_flag(query, "follow"),
+        _number(query, "tailLines"),
+        _number(query, "limitBytes", least=1),
+        _since(query, now),
+        query_flag(query, "timestamps"),
+    )
 
 
 def _since(query: Mapping[str, str], now: datetime) -> datetime | None:
@@ -194,19 +175,9 @@ class LogChunks:
         thread.start()
 
     def _read(self, reader: LogReader) -> None:
-        wanted, error = self._wanted, None
+        error = None
         try:
-            chunks = reader(
-                wanted.namespace,
-                wanted.pod,
-                wanted.container,
-                wanted.previous,
-                wanted.follow,
-                wanted.tail_lines,
-                wanted.since,
-                wanted.timestamps,
-            )
-            for chunk in chunks:
+            for chunk in reader(self._wanted):
                 if not self._wait_for_room():
                     break
                 self._hand_over(chunk)

@@ -26,7 +26,7 @@ from tfoperator.local.apiserver.http.bodies import (
     read_object,
     write_options,
 )
-from tfoperator.local.apiserver.http.pod_logs import LogReader, LogRequest, LogThreads, choose_container
+from tfoperator.local.apiserver.http.pod_logs import LogReader, LogThreads, choose_container, log_request
 from tfoperator.local.apiserver.http.pod_streams import StreamRequest, attach, execute, no_ports, open_socket
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
 from tfoperator.local.apiserver.http.watch_streams import Watcher, check_watch_options, serve
@@ -47,7 +47,7 @@ from tfoperator.local.apiserver.registry import (
 )
 from tfoperator.local.apiserver.resource_types import PODS, ResourceType
 from tfoperator.local.apiserver.storage import ListRequest, Store, StoredObject, encode, list_page
-from tfoperator.local.runtime import Beside, LaunchError
+from tfoperator.local.runtime import Beside, LaunchError, LogRequest
 
 CommandOpener = Callable[[str, str, str, Sequence[str]], Beside]
 """(namespace, pod, container, command) -> how to run it. LaunchError: why not, and what to do."""
@@ -304,7 +304,7 @@ class ResourceRequests:
         return socket
 
     async def _log(self, call: _Call, reader: LogReader | None) -> web.StreamResponse:
-        wanted = LogRequest.parse(self._registry.get(*call.key), call.request.query, self._clock.now())
+        wanted = log_request(self._registry.get(*call.key), call.request.query, self._clock.now())
         if reader is None:
             raise StatusError(503, "ServiceUnavailable", f"no node agent serves {call.path.subresource}")
         stream = await self._logs.open(reader, wanted)

@@ -5,7 +5,7 @@ gets exactly what its manifest says.
 """
 
 from tfoperator.local.runtime.docker.engine import connect
-from tfoperator.local.runtime.docker.leftovers import OWNER_LABEL, new_run, remove_leftovers, remove_run
+from tfoperator.local.runtime.docker.leftovers import OWNER_LABEL, new_run, remove_leftovers
 from tfoperator.local.runtime.docker.runtime import DockerRuntime
 
-__all__ = ["OWNER_LABEL", "DockerRuntime", "connect", "new_run", "remove_leftovers", "remove_run"]
+__all__ = ["OWNER_LABEL", "DockerRuntime", "connect", "new_run", "remove_leftovers"]

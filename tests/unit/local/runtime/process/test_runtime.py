@@ -16,6 +16,7 @@ from tests.support.eventually import eventually
 from tests.unit.local.node.pods import container, manifest, python, view
 from tfoperator.local.identity import identify
 from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.runtime import LogRequest
 from tfoperator.local.runtime.process.records import kill_recorded
 from tfoperator.local.runtime.process.runtime import ProcessRuntime
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Mount
@@ -52,7 +53,7 @@ class Bench:
         return self.runtime.launch(run, self.codes.put, lambda reason, message: self.warnings.append(reason))
 
     def output(self) -> str:
-        return b"".join(self.logs.read("ns", "p", "tensorflow")).decode()
+        return b"".join(self.logs.read(LogRequest("ns", "p", "tensorflow"))).decode()
 
     def run(self, *args: Any, **kwargs: Any) -> str:
         self.launch(*args, **kwargs)
