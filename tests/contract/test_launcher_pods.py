@@ -290,7 +290,7 @@ def test_a_launcher_killed_before_the_outcome_was_recorded_sees_it_again(
 def test_a_success_whose_pod_is_left_is_cleared_up_on_the_next_launch(
     start: Start, player: PodPlayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tfoperator.launcher.platforms.kubernetes.pod_backend import PodBackend
+    from tfoperator.launcher.platforms.kubernetes.launcher import PodBackend
 
     def die(*_: Any) -> None:
         raise Killed

@@ -1,7 +1,7 @@
 """The life of any launch: input, record, driver, execution, verdict, publisher; nothing of containers or platforms.
 
-What is launched (`component`, `executor_specs`), by whom (`component_launcher`, `runner`), in which environment
-(`context`, `metadata`, `output`), and what outlives a crash (`record`)? How does it end (`output`, `errors`)?
+What is launched (`component`), by whom (`component_launcher`, `runner`), in which environment (`context`, `metadata`,
+`output`), and what outlives a crash (`record`)? How does it end (`output`, `errors`)?
 """
 
 from tfoperator.launcher.core.component import (
@@ -9,6 +9,10 @@ from tfoperator.launcher.core.component import (
     Artifact,
     ArtifactDict,
     Component,
+    Executor,
+    ExecutorClassSpec,
+    ExecutorContainerSpec,
+    ExecutorSpec,
     LaunchResult,
     PlatformConfig,
     merge_values,
@@ -38,7 +42,6 @@ from tfoperator.launcher.core.errors import (
     TemplateError,
     WorkDirectoryError,
 )
-from tfoperator.launcher.core.executor_specs import Executor, ExecutorClassSpec, ExecutorContainerSpec, ExecutorSpec
 from tfoperator.launcher.core.metadata import Driver, Execution, LocalMetadata, Publisher, cache_key, fingerprint
 from tfoperator.launcher.core.output import (
     MAX_OUTPUT_BYTES,

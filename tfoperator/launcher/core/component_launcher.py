@@ -14,7 +14,15 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, Component, LaunchResult, PlatformConfig
+from tfoperator.launcher.core.component import (
+    TMP_PATH,
+    ArtifactDict,
+    Component,
+    ExecutorClassSpec,
+    ExecutorSpec,
+    LaunchResult,
+    PlatformConfig,
+)
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.errors import (
     AlreadyFailed,
@@ -25,7 +33,6 @@ from tfoperator.launcher.core.errors import (
     RetryableFailure,
     WorkDirectoryError,
 )
-from tfoperator.launcher.core.executor_specs import ExecutorClassSpec, ExecutorSpec
 from tfoperator.launcher.core.metadata import Execution, Publisher, fingerprint, put_out
 from tfoperator.launcher.core.output import ContainerEnd, MalformedOutput, Output, read_output
 from tfoperator.launcher.core.record import Decided, LaunchRecord, LaunchState, WorkDirectory, new_run

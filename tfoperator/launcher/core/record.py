@@ -18,9 +18,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.launcher.core.component import Artifact, Component
+from tfoperator.launcher.core.component import Artifact, Component, ExecutorSpec
 from tfoperator.launcher.core.errors import LaunchInProgress, WorkDirectoryError
-from tfoperator.launcher.core.executor_specs import ExecutorSpec
 from tfoperator.launcher.core.metadata import Execution, put_out
 from tfoperator.launcher.core.output import Output
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.launcher.core.component import DEFAULT, Component, LaunchResult, PlatformConfig
+from tfoperator.launcher.core.component import DEFAULT, Component, ExecutorContainerSpec, LaunchResult, PlatformConfig
 from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.errors import ComponentError, NoLauncherError
-from tfoperator.launcher.core.executor_specs import ExecutorContainerSpec
 
 
 class ComponentLaunchInfo(msgspec.Struct, frozen=True):

@@ -24,8 +24,8 @@ from tfoperator.launcher.core import (
 )
 from tfoperator.launcher.platforms.docker.backend import DockerBackend
 from tfoperator.launcher.platforms.docker.client import connect_docker
-from tfoperator.launcher.platforms.kubernetes.pod_backend import PodBackend
-from tfoperator.launcher.platforms.tfjob.backend import TFJobBackend
+from tfoperator.launcher.platforms.kubernetes.launcher import PodBackend
+from tfoperator.launcher.platforms.tfjob import TFJobBackend
 
 
 def stop_recorded(folder: Path, context: LaunchContext, why: str) -> LaunchRecord | None:

@@ -22,7 +22,7 @@ from tfoperator.launcher import LaunchContext
 from tfoperator.launcher.container import Launch
 from tfoperator.launcher.core import WorkDirectory
 from tfoperator.launcher.platforms.kubernetes import ApiCalls
-from tfoperator.launcher.platforms.tfjob.backend import TFJobWait
+from tfoperator.launcher.platforms.tfjob import TFJobWait
 
 
 class _Log:

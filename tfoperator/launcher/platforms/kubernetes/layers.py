@@ -20,9 +20,6 @@ from tfoperator.launcher.platforms.kubernetes.config import PodLayer
 
 Json = dict[str, Any]
 
-MAIN = "main"
-"""The name of the component's container in its pod."""
-
 BASE = "component"
 """The origin of the component's own values."""
 

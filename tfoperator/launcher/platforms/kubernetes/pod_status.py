@@ -20,7 +20,7 @@ from tfoperator.kube.objects import (
 )
 from tfoperator.kube.verbs import decoder
 from tfoperator.launcher.core import OUTPUT_FILE, ContainerEnd
-from tfoperator.launcher.platforms.kubernetes.layers import MAIN
+from tfoperator.launcher.platforms.kubernetes.config import MAIN
 
 
 class _State(ContainerState, frozen=True):

@@ -14,7 +14,7 @@ from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver.display.tables import TableFormat
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.resource_types import ResourceType
-from tfoperator.local.apiserver.storage import ListPage, StoredObject, encode, list_metadata
+from tfoperator.local.apiserver.storage import StoredObject, StoredPage, encode, list_metadata
 
 _Dict = dict[str, Any]
 
@@ -60,7 +60,7 @@ class Representation(Protocol):
         """A single object."""
         ...
 
-    def many(self, page: ListPage) -> bytes:
+    def many(self, page: StoredPage) -> bytes:
         """A list."""
         ...
 
@@ -107,7 +107,7 @@ class _Whole:
     def one(self, stored: StoredObject) -> bytes:
         return stored.data
 
-    def many(self, page: ListPage) -> bytes:
+    def many(self, page: StoredPage) -> bytes:
         return b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":[%b]}' % (
             self._resource.kind.encode(),
             self._resource.api_version.encode(),
@@ -133,7 +133,7 @@ class _Partial:
     def one(self, stored: StoredObject) -> bytes:
         return encode(_partial_object(self._api_version, stored.metadata))
 
-    def many(self, page: ListPage) -> bytes:
+    def many(self, page: StoredPage) -> bytes:
         return encode(
             {
                 "kind": "PartialObjectMetadataList",
@@ -184,7 +184,7 @@ class _Tables:
     def one(self, stored: StoredObject) -> bytes:
         return self._wrap({"resourceVersion": str(stored.revision)}, [self._row(stored)])
 
-    def many(self, page: ListPage) -> bytes:
+    def many(self, page: StoredPage) -> bytes:
         return self._wrap(list_metadata(page), [self._row(stored) for stored in page.items])
 
     def event(self, type_: str, stored: StoredObject) -> bytes:

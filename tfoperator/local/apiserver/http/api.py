@@ -12,8 +12,14 @@ from aiohttp import web
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.display import OPENAPI_V2_TYPE, VERSION, Discovery, OpenAPI, openapi_v2_protobuf
 from tfoperator.local.apiserver.errors import StatusError
-from tfoperator.local.apiserver.http.answers import JSON, json_answer, no_such_path, status_answer
-from tfoperator.local.apiserver.http.bodies import read_object, too_large_body
+from tfoperator.local.apiserver.http.bodies import (
+    JSON,
+    json_answer,
+    no_such_path,
+    read_object,
+    status_answer,
+    too_large_body,
+)
 from tfoperator.local.apiserver.http.metrics_requests import MetricsRequests
 from tfoperator.local.apiserver.http.resource_requests import ResourceRequests
 from tfoperator.local.apiserver.http.reviews import review_at, reviewed

@@ -1,8 +1,8 @@
-"""Reading request bodies: JSON (or YAML) objects, patches and delete options, with errors a user can act on."""
+"""Bodies: of requests JSON (or YAML) objects, patches and delete options; of answers JSON, and Kubernetes' statuses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -10,10 +10,12 @@ from aiohttp import web
 
 from tfoperator.base.yamldata import YamlError, read_value
 from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.local.apiserver.errors import StatusError, bad_request, unsupported_media_type
+from tfoperator.local.apiserver.errors import StatusError, bad_request, details_of, unsupported_media_type
 from tfoperator.local.apiserver.http import protobuf
 from tfoperator.local.apiserver.members import is_int64, parse_int64, query_flag
 from tfoperator.local.apiserver.registry import DeleteOptions, WriteOptions
+from tfoperator.local.apiserver.resource_types import ResourceType
+from tfoperator.local.apiserver.storage import StoredObject, encode
 
 MAX_BODY = 3 * 1024 * 1024
 """Bytes of a request body, kube-apiserver's own limit."""
@@ -22,7 +24,8 @@ _MANAGER_LENGTH = 128  # as in kube-apiserver
 
 _decode_json = msgspec.json.Decoder().decode
 _decode_delete_options = msgspec.json.Decoder(DeleteOptions).decode
-_JSON = ("", "application/json", "application/octet-stream")
+JSON = "application/json"
+_JSON = ("", JSON, "application/octet-stream")
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml")
 
 
@@ -121,3 +124,43 @@ def write_options(query: Mapping[str, str], user_agent: str = "") -> WriteOption
         manager=manager or user_agent.partition("/")[0][:_MANAGER_LENGTH],
         force=query_flag(query, "force"),
     )
+
+
+def json_answer(
+    data: bytes, *, status: int = 200, content_type: str = JSON, warnings: Iterable[str] = ()
+) -> web.Response:
+    """An answer with this body. Each warning becomes a header that clients print."""
+    response = web.Response(body=data, status=status, headers={"Content-Type": content_type})
+    for warning in warnings:
+        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{quoted}"')
+    return response
+
+
+def status_answer(error: StatusError) -> web.Response:
+    """A refusal."""
+    response = json_answer(encode(error.body()), status=error.code)
+    response.headers.update(error.headers)
+    if error.headers.get("Connection") == "close":
+        response.force_close()
+    return response
+
+
+def created() -> web.Response:
+    """201 for a subresource whose creation leaves no object of its own."""
+    return json_answer(encode(_success(code=201)), status=201)
+
+
+def deleted(resource: ResourceType, stored: StoredObject) -> web.Response:
+    """200 for a DELETE that names what is gone instead of showing it."""
+    details = details_of(resource, stored.metadata["name"], uid=stored.metadata["uid"])
+    return json_answer(encode(_success(details=details)))
+
+
+def no_such_path() -> StatusError:
+    """404 for a path that leads to no resource."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
+
+
+def _success(**more: Any) -> dict[str, Any]:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", **more}

@@ -15,7 +15,7 @@ from aiohttp import web
 from tfoperator.kube.objects import timestamp
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError
-from tfoperator.local.apiserver.http.answers import json_answer, no_such_path
+from tfoperator.local.apiserver.http.bodies import json_answer, no_such_path
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
 from tfoperator.local.apiserver.resource_types import METRICS, NODE_METRICS, NODES, POD_METRICS, PODS, ResourceType
 from tfoperator.local.apiserver.storage import Store, encode, parse_selector

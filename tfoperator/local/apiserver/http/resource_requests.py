@@ -17,12 +17,16 @@ from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.display import Representation, TableFormat, negotiate, representation
 from tfoperator.local.apiserver.errors import StatusError
-from tfoperator.local.apiserver.http.answers import JSON, created, deleted, json_answer, no_such_path
 from tfoperator.local.apiserver.http.bodies import (
+    JSON,
     content_type,
+    created,
     decode_configuration,
     decode_delete_options,
     decode_object,
+    deleted,
+    json_answer,
+    no_such_path,
     read_object,
     write_options,
 )

@@ -4,8 +4,8 @@ Confined to the server's event loop.
 """
 
 from tfoperator.local.apiserver.storage.listing import (
-    ListPage,
     ListRequest,
+    StoredPage,
     list_metadata,
     list_page,
     match_forbidden,
@@ -17,12 +17,12 @@ from tfoperator.local.apiserver.storage.store import Compacted, ServedView, Stor
 
 __all__ = [
     "Compacted",
-    "ListPage",
     "ListRequest",
     "ServedView",
     "Store",
     "StoreChange",
     "StoredObject",
+    "StoredPage",
     "encode",
     "list_metadata",
     "list_page",

@@ -50,7 +50,7 @@ class ListRequest(msgspec.Struct, frozen=True):
         )
 
 
-class ListPage(msgspec.Struct, frozen=True):
+class StoredPage(msgspec.Struct, frozen=True):
     """One page of a list."""
 
     items: list[StoredObject]
@@ -109,7 +109,7 @@ def _invalid_options(problem: FieldProblem) -> StatusError:
     return StatusError(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {problem}', details=details)
 
 
-def list_page(store: Store, resource: ResourceType, namespace: str, options: ListRequest) -> ListPage:
+def list_page(store: Store, resource: ResourceType, namespace: str, options: ListRequest) -> StoredPage:
     """Cut the page that a list request asks for. StatusError 400, 410, 422 or 504 if it can't be had."""
     token = _check(options)
     if token is not None:
@@ -161,18 +161,18 @@ def _objects_at(store: Store, resource: ResourceType, namespace: str, revision: 
         raise expired(why) from error
 
 
-def _cut(objects: list[StoredObject], revision: int, options: ListRequest) -> ListPage:
+def _cut(objects: list[StoredObject], revision: int, options: ListRequest) -> StoredPage:
     selector, limit = options.selector, options.limit
     if not selector.empty:
         objects = [stored for stored in objects if selector.matches(stored.obj)]
     if not limit or len(objects) <= limit:
-        return ListPage(objects, revision)
+        return StoredPage(objects, revision)
     page = objects[:limit]
     token = base64.urlsafe_b64encode(msgspec.json.encode(_Token(revision, page[-1].key))).decode()
-    return ListPage(page, revision, token, len(objects) - limit if selector.empty else None)
+    return StoredPage(page, revision, token, len(objects) - limit if selector.empty else None)
 
 
-def list_metadata(page: ListPage) -> dict[str, Any]:
+def list_metadata(page: StoredPage) -> dict[str, Any]:
     """The `metadata` of the list object."""
     metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
     if page.continue_token:
