@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import msgspec
+import psutil
 
 _PROC = Path("/proc/self/stat")
 
@@ -25,9 +25,9 @@ class ProcessIdentity(msgspec.Struct, frozen=True):
 
 def identify(pid: int) -> ProcessIdentity | None:
     """The identity of a process that runs now, None if there is none. A zombie counts as ended."""
-    if _PROC.exists():
+    if _PROC.exists():  # there psutil counts from the clock, which may be set meanwhile
         return _identify_linux(pid)
-    return _identify_with_ps(pid)
+    return _identify_elsewhere(pid)
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
@@ -59,10 +59,10 @@ def _identify_linux(pid: int) -> ProcessIdentity | None:
     return None if state in "ZX" else ProcessIdentity(pid, started)
 
 
-def _identify_with_ps(pid: int) -> ProcessIdentity | None:
-    # The same words for the same moment, wherever a laptop has been taken since and whoever asks.
-    command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
-    environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
-    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=10)
-    state, _, started = answer.stdout.strip().partition(" ")
-    return None if not state or state.startswith("Z") else ProcessIdentity(pid, started.strip())
+def _identify_elsewhere(pid: int) -> ProcessIdentity | None:
+    try:
+        process = psutil.Process(pid)
+        ended = process.status() == psutil.STATUS_ZOMBIE
+        return None if ended else ProcessIdentity(pid, str(process.create_time()))
+    except psutil.Error:
+        return None

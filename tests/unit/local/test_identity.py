@@ -20,7 +20,7 @@ def test_a_process_is_known_by_more_than_its_id() -> None:
 
 
 def test_without_proc_a_process_stays_the_same_wherever_one_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on macOS: `ps` tells the time as people of the place do."""
+    """As on macOS."""
     monkeypatch.setattr("tfoperator.local.identity._PROC", Path("/nonexistent"))
     seen = set()
     for zone in ("UTC", "Asia/Tokyo", "America/Los_Angeles"):

@@ -1,7 +1,6 @@
 """The GPUs of this machine: which there are, which pod has which, and how busy they are.
 
-`GpuManager` is all that others use; `nvml` asks NVIDIA's library, `allocation` decides, `locks` keeps other control
-planes of this machine away from devices that are in use.
+`GpuManager` is all that others use; `nvml` asks NVIDIA's library, `allocation` decides.
 """
 
 from tfoperator.local.gpus.manager import GpuManager, GpuUse, NotEnoughGpus

@@ -73,7 +73,7 @@ class _Sandbox:
 class DockerRuntime:
     """A `Runtime`. Thread-safe; `start()` and `stop()` once each.
 
-    Without `allow_privileged` it starts no container that would have power over this machine, see `privileges`.
+    Without `allow_privileged` it starts no container that would have power over this machine, see `check_privileges`.
     Containers that are told of `host_service` can reach it, where the engine is on this machine.
     """
 
