@@ -30,8 +30,8 @@ from tests.support.operated import wait_until_clock
 from tests.support.operator_process import OperatorProcess, ask, free_port
 from tests.support.webhook import V1ALPHA2, wait_served
 from tfoperator.api.conversion import V1_ONLY
+from tfoperator.api.names import CRD_NAME
 from tfoperator.api.schema import crd
-from tfoperator.api.webhook_names import CRD_NAME
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, ServerError

@@ -25,8 +25,8 @@ from tests.support.kubectl import Kubectl
 from tests.support.operated import Operated
 from tests.support.operator_process import OperatorProcess, free_port
 from tests.support.webhook import wait_served
+from tfoperator.api.names import CRD_NAME
 from tfoperator.api.progress_names import PROGRESS_SECRET
-from tfoperator.api.webhook_names import CRD_NAME
 from tfoperator.controller.pods import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config

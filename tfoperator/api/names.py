@@ -193,3 +193,10 @@ def replica_name(pod: HasMetadata) -> str:
         return TENSORBOARD_REPLICA
     replica = replica_of(pod.metadata.labels)
     return f"{replica[0].lower()}-{replica[1]}" if replica is not None else pod.metadata.name
+
+
+CRD_NAME = "tfjobs.kubeflow.org"
+SYSTEM_NAMESPACE = "tfoperator-system"
+WEBHOOK_SERVICE = "tfoperator-webhook"
+WEBHOOK_SECRET = "tfoperator-webhook-cert"
+CONVERSION_PATH = "/convert"

@@ -7,12 +7,16 @@ object itself, so an edit made in between holds. The status needs no such care (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from tfoperator.api.conversion.result import ConversionError
 from tfoperator.api.names import LABEL_PREFIX
+from tfoperator.api.problems import errors
+from tfoperator.api.v1.types import decode_tfjob
+from tfoperator.api.validation import validate
 from tfoperator.kube.errors import UNDECODABLE
 
 V1_ONLY = LABEL_PREFIX + "v1-only"
@@ -89,3 +93,68 @@ def preserve(obj: dict[str, Any], annotation: str, value: Preserved | Mapping[st
     if not isinstance(annotations, dict):
         return obj
     return {**obj, "metadata": {**metadata, "annotations": {**annotations, annotation: data}}}
+
+
+_Dict = dict[str, Any]
+
+_MANAGED_BY = "managedBy"
+_SCHEDULING = "schedulingPolicy"
+_QUEUE = "queue"
+
+
+def split_policy(policy: Any, moved: Iterable[str] = ()) -> tuple[_Dict, Any]:
+    """Those of a run policy's members that both versions have, and the rest of it without those named in `moved`.
+
+    These can't be changed, and no rule of an API server sees what an annotation holds: both versions carry them in
+    `spec.runPolicy`, where the same rules hold, and an annotation that names them counts for nothing. The rest of
+    something that is no object is that itself. Nothing of `policy` is changed.
+    """
+    if not isinstance(policy, dict):
+        return {}, policy
+    rest = {name: value for name, value in policy.items() if name not in (_MANAGED_BY, *moved)}
+    own = {_MANAGED_BY: policy[_MANAGED_BY]} if _MANAGED_BY in policy else {}
+    scheduling = rest.get(_SCHEDULING)
+    if isinstance(scheduling, dict) and _QUEUE in scheduling:
+        own[_SCHEDULING] = {_QUEUE: scheduling[_QUEUE]}
+        rest[_SCHEDULING] = {name: value for name, value in scheduling.items() if name != _QUEUE}
+        if not rest[_SCHEDULING]:
+            del rest[_SCHEDULING]
+    return own, rest
+
+
+def overlaid(policy: Any, own: _Dict) -> _Dict:
+    """A run policy, or what stands in its place, with `own` in it. Nothing of either is changed."""
+    result = {**policy, **own} if isinstance(policy, dict) else own
+    before = policy.get(_SCHEDULING) if isinstance(policy, dict) else None
+    if isinstance(before, dict) and _SCHEDULING in own:
+        result[_SCHEDULING] = {**before, **own[_SCHEDULING]}
+    return result
+
+
+_REPLICAS = "spec.tfReplicaSpecs"
+
+
+def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
+    """Raises ConversionError for the first of these members of a v1 job's spec that v1 refuses.
+
+    An API server checks a v1alpha2 job by v1alpha2's rules and stores what it is converted to without another look:
+    what comes from the annotation no rule has seen by then. What the annotation does not hold is left to the rules
+    that have seen it: they may accept what is older than they are, and an API server may ask about a part of a job.
+    The name counts where a TensorBoard is to be named by it.
+    """
+    spec = job.get("spec")
+    if not members or not isinstance(spec, dict):
+        return
+    metadata = job.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    restored = {member: spec[member] for member in members if member in spec}
+    alone = {"metadata": {"name": name if isinstance(name, str) else ""}, "spec": {**restored, "tfReplicaSpecs": {}}}
+    judged = (_REPLICAS,) if "tensorBoard" in restored else (_REPLICAS, "metadata.name")
+    annotation = f"metadata.annotations[{V1_ONLY}]"
+    try:
+        decoded = decode_tfjob(msgspec.json.encode(alone))
+    except UNDECODABLE as error:
+        raise ConversionError(annotation, f"spec: {error}") from None
+    for problem in errors(validate(decoded)):
+        if problem.field not in judged:
+            raise ConversionError(annotation, f"{problem.field}: {problem.message}")

@@ -20,10 +20,17 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.conversion.policies import overlaid, split_policy
-from tfoperator.api.conversion.preserved import V1_ONLY, V1ALPHA2_ONLY, Preserved, preserve, take
+from tfoperator.api.conversion.preserved import (
+    V1_ONLY,
+    V1ALPHA2_ONLY,
+    Preserved,
+    check_restored,
+    overlaid,
+    preserve,
+    split_policy,
+    take,
+)
 from tfoperator.api.conversion.replica_names import LOCAL, rename, to_remember, v1_name, v1alpha2_name
-from tfoperator.api.conversion.restored import check_restored
 from tfoperator.api.conversion.result import Conversion, Note, pod_spec
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
 

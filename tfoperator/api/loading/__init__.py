@@ -4,7 +4,6 @@
 every reader understands in the same way.
 """
 
-from tfoperator.api.loading.reader import Manifest, ManifestError, load_manifests, parse_manifests
-from tfoperator.api.loading.writer import to_yaml
+from tfoperator.api.loading.reader import Manifest, ManifestError, load_manifests, parse_manifests, to_yaml
 
 __all__ = ["Manifest", "ManifestError", "load_manifests", "parse_manifests", "to_yaml"]

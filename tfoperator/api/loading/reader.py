@@ -1,15 +1,20 @@
-"""Reads manifests (YAML or JSON, several documents, lists) as the plain data that kubectl would send."""
+"""Read manifests (YAML or JSON, several documents, lists) as the plain data that kubectl would send, and write YAML.
+
+The rules for plain words differ: to PyYAML `1e3` and `0o17` are text, to kubectl and `yamldata` numbers; `12:30` is the
+reverse. So a string is quoted as soon as one of them would take it for something else.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 
-from tfoperator.base.yamldata import MAX_BYTES, Document, YamlError, read_documents
+from tfoperator.base.yamldata import MAX_BYTES, Document, YamlError, is_plain_text, read_documents
 
 
 class ManifestError(YamlError):
@@ -94,3 +99,34 @@ def _opened(manifest: Manifest) -> Iterator[Manifest]:
             raise ManifestError(manifest.source, f"items[{position}]: must be an object", line)
         lines = {path[len(start) :]: at for path, at in manifest.lines.items() if path.startswith(start)}
         yield Manifest(item, manifest.source, line, lines)
+
+
+_WIDTH = 120
+_OTHER_LINE_BREAKS = "\r\x85\u2028\u2029"
+"""YAML 1.1 takes them for ends of lines unless they are escaped."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """SafeDumper without aliases, with block style for texts of several lines, and quoted with care."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = None if is_plain_text(text) else "'"
+    if any(character in text for character in _OTHER_LINE_BREAKS):
+        style = '"'
+    elif "\n" in text.rstrip("\n"):
+        style = "|"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def to_yaml(objects: Iterable[Any]) -> str:
+    """The objects as YAML documents, members in their order."""
+    return yaml.dump_all(
+        objects, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, explicit_start=False
+    )

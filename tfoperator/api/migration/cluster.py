@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.migration.findings import Effort, Finding
+from tfoperator.api.names import CRD_NAME
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.webhook_names import CRD_NAME
 from tfoperator.kube.objects import Pod
 
 OTHER_KINDS = ("jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "xgboostjobs")

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from tfoperator.api.migration.cluster import GO_OPERATOR, OTHER_KINDS, ClusterFacts, Unread
-from tfoperator.api.names import MANAGED_SELECTOR
+from tfoperator.api.names import CRD_NAME, MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.webhook_names import CRD_NAME
 from tfoperator.kube.errors import ForbiddenError, NotFoundError
 from tfoperator.kube.list_watch import ListWatch, list_all
 from tfoperator.kube.objects import PartialObject, decode_partial, decode_pod

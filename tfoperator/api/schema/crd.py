@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 from tfoperator.api.loading import to_yaml
+from tfoperator.api.names import CONVERSION_PATH, SYSTEM_NAMESPACE, WEBHOOK_SERVICE
 from tfoperator.api.schema.cel_rules import V1_RULES
 from tfoperator.api.schema.fields import TABLE
 from tfoperator.api.schema.structs import Schema, struct_schema
 from tfoperator.api.schema.v1alpha2 import v1alpha2_schema
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec, TFJobStatus
-from tfoperator.api.webhook_names import CONVERSION_PATH, SYSTEM_NAMESPACE, WEBHOOK_SERVICE
 
 _PRINTER_COLUMNS = (
     ("State", "string", ".status.conditions[-1:].type", 0, "The latest condition."),

@@ -9,7 +9,7 @@ from tfoperator.api.problems import errors
 from tfoperator.api.validation.job import STOCK_PARAMETER_SERVER, long_names, validate
 from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR, MAX_BEHIND, MAX_REPLICAS, MAX_SHOWN_METRICS
 from tfoperator.api.validation.manifest import validate_manifest
-from tfoperator.api.validation.queue import validate_multikueue
+from tfoperator.api.validation.warnings import validate_multikueue
 
 __all__ = [
     "MANAGED_BY_OPERATOR",

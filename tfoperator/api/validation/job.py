@@ -32,8 +32,6 @@ from tfoperator.api.v1.types import (
     TFJob,
     TFJobSpec,
 )
-from tfoperator.api.validation.checks import check_one_of, check_range, listed, volume_sources, warning
-from tfoperator.api.validation.cluster_size import validate_cluster_size
 from tfoperator.api.validation.limits import (
     INT32_MAX,
     MANAGED_BY,
@@ -42,11 +40,16 @@ from tfoperator.api.validation.limits import (
     MOUNT_PATH_PATTERN,
     NAME_PATTERN,
     QUANTITY_PATTERN,
+    check_one_of,
+    check_range,
+    listed,
+    volume_sources,
+    warning,
 )
 from tfoperator.api.validation.pod_template import validate_template
-from tfoperator.api.validation.queue import validate_queue
 from tfoperator.api.validation.tensorboard import validate_tensorboard
 from tfoperator.api.validation.thresholds import validate_thresholds
+from tfoperator.api.validation.warnings import validate_cluster_size, validate_queue
 
 _GENERATED_SUFFIX_LENGTH = 5  # what an API server appends to generateName
 _REPLICAS = "spec.tfReplicaSpecs"

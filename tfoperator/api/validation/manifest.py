@@ -18,8 +18,7 @@ from tfoperator.api.problems import Problem, Severity, member, shown
 from tfoperator.api.structure import drop_wrong, members, type_problems, unknown_members
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobSpec, decode_tfjob
 from tfoperator.api.validation.job import validate
-from tfoperator.api.validation.pod_fields import CONTAINER_FIELDS, POD_SPEC_FIELDS, POD_TEMPLATE_FIELDS
-from tfoperator.api.validation.pod_shapes import shape_problems
+from tfoperator.api.validation.pod_fields import CONTAINER_FIELDS, POD_SPEC_FIELDS, POD_TEMPLATE_FIELDS, shape_problems
 from tfoperator.kube.objects import ObjectMeta
 
 _UNREAD_METADATA = frozenset({"managedFields", "selfLink"})

@@ -14,7 +14,7 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import type_problems
 from tfoperator.api.templates import Container, PodTemplate, decode_template, is_absent
-from tfoperator.api.validation.checks import check_range, warning
+from tfoperator.api.validation.limits import check_range, warning
 
 _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 

@@ -15,8 +15,14 @@ from tfoperator.api.names import TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VAR
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import type_problems
 from tfoperator.api.v1.types import TensorBoard, TensorBoardServiceType
-from tfoperator.api.validation.checks import check_one_of, volume_sources, warning
-from tfoperator.api.validation.limits import MAX_LOG_DIR_LENGTH, MAX_VARIABLES, MAX_VOLUMES
+from tfoperator.api.validation.limits import (
+    MAX_LOG_DIR_LENGTH,
+    MAX_VARIABLES,
+    MAX_VOLUMES,
+    check_one_of,
+    volume_sources,
+    warning,
+)
 from tfoperator.kube.pod_spec import EnvVar, SecurityContext
 
 _PATH = "spec.tensorBoard"

@@ -9,7 +9,7 @@ from tfoperator.api.int_or_percent import PERCENT_PATTERN, POSITIVE_PERCENT_PATT
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.problems import Problem, shown
 from tfoperator.api.v1.types import CleanPodPolicy, ReplicaSpec, ReplicaType, RestartPolicy, SuccessPolicy, TFJobSpec
-from tfoperator.api.validation.checks import warning
+from tfoperator.api.validation.limits import warning
 
 CONTRADICTION = "minSucceededWorkers and successPolicy AllWorkers contradict each other"
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tfoperator.api.names import WEBHOOK_SECRET, WEBHOOK_SERVICE
 from tfoperator.api.progress_names import PROGRESS_SECRET, PROGRESS_SERVICE
 from tfoperator.api.v1.types import CleanPodPolicy, Network
-from tfoperator.api.webhook_names import WEBHOOK_SECRET, WEBHOOK_SERVICE
 from tfoperator.controller import DEFAULT_TENSORBOARD_IMAGE, Accelerator, SchedulingRules
 from tfoperator.operator.options import values as parse
 from tfoperator.operator.options.accelerators import parse_accelerators

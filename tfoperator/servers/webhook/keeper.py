@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Collection
 from datetime import timedelta
 
-from tfoperator.api.webhook_names import CRD_NAME
+from tfoperator.api.names import CRD_NAME
 from tfoperator.base.clock import Clock
 from tfoperator.kube import by_name
 from tfoperator.kube.errors import ConflictError, KubeError

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.names import CONVERSION_PATH
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.webhook_names import CONVERSION_PATH
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.verbs import decoder
 

@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
-from tfoperator.api.webhook_names import CONVERSION_PATH
+from tfoperator.api.names import CONVERSION_PATH
 from tfoperator.servers.certificates import KeyPair, server_context
 from tfoperator.servers.http import Answer, HttpServer, Limits, Refusal, Request
 from tfoperator.servers.webhook.metrics import WebhookMetrics

@@ -22,8 +22,7 @@ from tfoperator.api.conversion import (
     to_v1,
     v1_to_v1alpha2,
 )
-from tfoperator.api.conversion.policies import split_policy
-from tfoperator.api.conversion.restored import check_restored
+from tfoperator.api.conversion.preserved import check_restored, split_policy
 from tfoperator.api.conversion.v1alpha2 import v1alpha2_to_v1
 from tfoperator.api.schema.crd import openapi_schema
 from tfoperator.operator.__main__ import MAX_NESTING

@@ -11,8 +11,8 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.threads import no_threads_left
+from tfoperator.api.names import CRD_NAME
 from tfoperator.api.schema import crd
-from tfoperator.api.webhook_names import CRD_NAME
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from tfoperator.servers.certificates import KeyPair, is_issued_by, split
 from tfoperator.servers.keyring import KeyringSecret
