@@ -12,16 +12,11 @@ from tfoperator.base.controlchars import in_utf8
 from tfoperator.cli.commands import local, pipeline
 from tfoperator.cli.commands.convert import convert
 from tfoperator.cli.commands.crd import print_crd
-from tfoperator.cli.commands.jobs.delete import delete
-from tfoperator.cli.commands.jobs.describe import describe
-from tfoperator.cli.commands.jobs.events import events
-from tfoperator.cli.commands.jobs.get import get
+from tfoperator.cli.commands.jobs.changing import delete, resume, scale, suspend
+from tfoperator.cli.commands.jobs.diagnosing import report, stacks
 from tfoperator.cli.commands.jobs.logs import logs
-from tfoperator.cli.commands.jobs.report import report
-from tfoperator.cli.commands.jobs.scale import scale
-from tfoperator.cli.commands.jobs.stacks import stacks
+from tfoperator.cli.commands.jobs.looking import describe, events, get
 from tfoperator.cli.commands.jobs.submit import submit
-from tfoperator.cli.commands.jobs.suspend import resume, suspend
 from tfoperator.cli.commands.jobs.wait import wait
 from tfoperator.cli.commands.launch import launch
 from tfoperator.cli.commands.migrate import migrate

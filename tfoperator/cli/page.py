@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfoperator.cli.pipeline_home import DEFAULT_HOME
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 
 if TYPE_CHECKING:
     from tfoperator.kube.client import Client
     from tfoperator.ui import UiServer
+
+DEFAULT_HOME = Path(".tfoperator", "pipelines")
+"""Where pipelines keep their records by default."""
 
 
 def make_page(client: Client, on_link: Callable[[str], object], archive_dir: Path | None) -> UiServer:

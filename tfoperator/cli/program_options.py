@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,35 @@ from tfoperator.base.controlchars import in_utf8
 from tfoperator.cli.program_job import LOCAL_IMAGE, ProgramJob, is_program, job_name
 from tfoperator.cli.runtimes import RuntimeChoice
 from tfoperator.cli.terminal.errors import CliError
+
+
+class Runtime(StrEnum):
+    """What pods run as: the names of `tfoperator.local.runtime`, which takes time to import."""
+
+    PROCESS = "process"
+    DOCKER = "docker"
+
+
+RuntimeOption = Annotated[
+    Runtime, typer.Option("--runtime", help="What pods run as: processes of this machine, or Docker containers.")
+]
+
+AllowPrivilegedOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-privileged",
+        help="Let Docker containers have folders of this machine (hostPath), its network, or be privileged.",
+    ),
+]
+
+EnforceLimitsOption = Annotated[
+    bool,
+    typer.Option(
+        "--enforce-limits",
+        help="Give processes no more CPU and memory than their limits say, by control groups; containers have it so.",
+    ),
+]
+
 
 _PANEL = "A program instead of a manifest"
 _MOST = 10_000  # replicas of a type, as in the CRD

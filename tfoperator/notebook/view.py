@@ -10,8 +10,7 @@ import msgspec
 
 from tfoperator.base.html_table import html_table, html_text
 from tfoperator.cli.views.replica_rows import ReplicaRow
-from tfoperator.cli.views.run.bars import in_short
-from tfoperator.cli.views.run.plain import PlainView, harmless
+from tfoperator.cli.views.run.plain import PlainView, harmless, in_short
 from tfoperator.cli.views.run.view import View
 from tfoperator.kube.objects import Pod
 from tfoperator.local.run import RunOutcome, RunResult

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfoperator.cli.runtimes import AllowPrivilegedOption, EnforceLimitsOption, RuntimeChoice, RuntimeOption
+from tfoperator.cli.program_options import AllowPrivilegedOption, EnforceLimitsOption, Runtime, RuntimeOption
+from tfoperator.cli.runtimes import RuntimeChoice
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 

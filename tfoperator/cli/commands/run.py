@@ -17,12 +17,14 @@ import typer
 from tfoperator.api.loading import Manifest, to_yaml
 from tfoperator.api.validation import STOCK_PARAMETER_SERVER
 from tfoperator.base.controlchars import printable
-from tfoperator.cli.manifests import checked, checked_manifests, is_tfjob
+from tfoperator.cli.manifests import check_runnable, checked, checked_manifests, is_tfjob
 from tfoperator.cli.program_job import ProgramJob
 from tfoperator.cli.program_options import (
+    AllowPrivilegedOption,
     ChiefOption,
     CommandOption,
     EmitYamlOption,
+    EnforceLimitsOption,
     EvaluatorOption,
     GpusOption,
     ImageOption,
@@ -31,12 +33,13 @@ from tfoperator.cli.program_options import (
     NameOption,
     ProgramOptions,
     PsOption,
+    Runtime,
+    RuntimeOption,
     WorkersOption,
     program_job,
 )
 from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
-from tfoperator.cli.runnable import check_runnable
-from tfoperator.cli.runtimes import AllowPrivilegedOption, EnforceLimitsOption, RuntimeChoice, RuntimeOption
+from tfoperator.cli.runtimes import RuntimeChoice
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, note
@@ -215,7 +218,7 @@ def _execute(
 ) -> int:
     with logging_to(run_dir / "tfoperator.log"):
         from tfoperator.cli.page import make_page
-        from tfoperator.cli.views.run.console import make_view
+        from tfoperator.cli.views.run.live import make_view
         from tfoperator.cli.views.run.summary import summary
         from tfoperator.kube.errors import ApiError
         from tfoperator.local.run import ControlPlaneFailed, JobRun, RunOutcome

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from tfoperator.cli.cluster import AllNamespaces, ArchiveDir, Context, Kubeconfig, Namespace, connect
-from tfoperator.cli.page import checked_home
-from tfoperator.cli.pipeline_home import DEFAULT_HOME
+from tfoperator.cli.page import DEFAULT_HOME, checked_home
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import note, say

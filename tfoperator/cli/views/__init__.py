@@ -1,5 +1,5 @@
 """How do jobs, replicas and events look? Rows of tables, the text of `describe`, and what `run` shows.
 
-`jobs`, `events` and `ages` are pure; `listing` and `description` print for `get` and `describe`; `run` has
+`jobs` is pure; `listing` and `description` print for `get` and `describe`; `run` has
 the live view of a run, and its last lines.
 """

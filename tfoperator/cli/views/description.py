@@ -18,12 +18,9 @@ from tfoperator.api.names import (
 from tfoperator.api.queues import is_multikueue, not_carried
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob
 from tfoperator.cli.terminal.output import say, table
-from tfoperator.cli.views.ages import age
-from tfoperator.cli.views.events import EVENT_HEADER, event_row
-from tfoperator.cli.views.jobs import replicas_text, state_message, took
+from tfoperator.cli.views.jobs import EVENT_HEADER, age, event_row, replicas_text, state_message, took
 from tfoperator.cli.views.progress import behind_text, progress_text
-from tfoperator.cli.views.replica_rows import replica_row
-from tfoperator.cli.views.usage import usage_cells, usage_header
+from tfoperator.cli.views.replica_rows import replica_row, usage_cells, usage_header
 from tfoperator.kube.objects import Pod
 from tfoperator.sdk import JobEvent, JobQueue, PodUsage
 from tfoperator.sdk.states import job_state, waiting_reason

@@ -1,15 +1,18 @@
-"""A TFJob in the columns and lines that `get` and `describe` print. Pure."""
+"""A TFJob and its events in the columns and lines that `get`, `describe` and `events` print. Pure."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from tfoperator.api.job_conditions import condition_of
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.durations import human_duration
-from tfoperator.cli.views.ages import age
 from tfoperator.sdk.queues import JobQueue
 from tfoperator.sdk.states import job_state, ready_text, restart_count, wanted_replicas
+
+if TYPE_CHECKING:
+    from tfoperator.sdk import JobEvent
 
 HEADER = ("NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE")
 WIDE_HEADER = (*HEADER, "DURATION", "REPLICAS", "MESSAGE")
@@ -51,3 +54,31 @@ def took(job: TFJob, now: datetime) -> str:
     if job.status.start_time is None:
         return "-"
     return human_duration(((job.status.completion_time or now) - job.status.start_time).total_seconds())
+
+
+def age(since: datetime | None, now: datetime) -> str:
+    """The time that has passed since; `-` if there is no such time."""
+    return "-" if since is None else human_duration((now - since).total_seconds())
+
+
+EVENT_HEADER = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
+
+
+def event_row(event: JobEvent, now: datetime) -> tuple[str, ...]:
+    """The cells under EVENT_HEADER."""
+    seen = age(event.last_seen, now) + (f" (x{event.times})" if event.times > 1 else "")
+    return (seen, event.type, event.reason, event.subject, event.message)
+
+
+def event_summary(event: JobEvent) -> dict[str, Any]:
+    """An event for a program: what it says, about what, when and how often."""
+    return {
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message,
+        "kind": event.involved_object.kind,
+        "name": event.involved_object.name,
+        "count": event.times,
+        "lastSeen": event.last_seen.isoformat(),
+        "source": event.reporter,
+    }

@@ -15,7 +15,7 @@ from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import json_text
 from tfoperator.cli.terminal.output import ListFormat, TableWriter, as_list, print_object, say, without_noise
 from tfoperator.cli.views.jobs import HEADER, QUEUE_HEADER, STATE_COLUMN, WIDE_HEADER, job_row, queue_cell
-from tfoperator.cli.views.usage import usage_cells, usage_header
+from tfoperator.cli.views.replica_rows import usage_cells, usage_header
 from tfoperator.kube import ListWatch, Selection, list_all
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.verbs import WatchEventType

@@ -9,7 +9,7 @@ from rich.text import Text
 from tfoperator.api.v1.types import TrainingProgress
 from tfoperator.base.controlchars import printable
 from tfoperator.base.durations import human_duration
-from tfoperator.cli.views.ages import age
+from tfoperator.cli.views.jobs import age
 
 _SHOWN_METRICS = 3
 _BAR = 24  # characters

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfoperator.cli.commands.launch import CleanUpPolicy
-from tfoperator.cli.commands.pipeline.opening import in_words
-from tfoperator.cli.commands.pipeline.options import (
+from tfoperator.cli.commands.pipeline.opening import (
     AttemptsOption,
     CacheOption,
     CleanUpOption,
@@ -18,6 +17,7 @@ from tfoperator.cli.commands.pipeline.options import (
     ParamOption,
     PlatformOption,
     TmpPathOption,
+    in_words,
 )
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import note

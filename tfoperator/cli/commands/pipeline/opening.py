@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfoperator.cli.commands.launch import EXIT_RETRYABLE
-from tfoperator.cli.pipeline_home import DEFAULT_HOME as DEFAULT_DIRECTORY
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE, CleanUpPolicy
+from tfoperator.cli.page import DEFAULT_HOME as DEFAULT_DIRECTORY
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.output import note
 
 if TYPE_CHECKING:
+    from tfoperator.launcher import LaunchContext
     from tfoperator.pipeline import Home, MetadataStore
 
 __all__ = ["DEFAULT_HOME", "HomeOption", "RunArgument", "in_words", "opened"]
@@ -68,3 +70,27 @@ def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
                 raise CliError(f"no pipeline was run here: there is no {home}", "Where was it? --home says so.")
             with home.store() as store:
                 yield home, store
+
+
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A pipeline in Python; see docs/pipelines.md.")]
+ParamOption = Annotated[list[str] | None, typer.Option("--param", help="A parameter.", metavar="NAME=VALUE")]
+PlatformOption = Annotated[str, typer.Option("--platform", help="Which of the file's PLATFORMS.", metavar="NAME")]
+CacheOption = Annotated[
+    bool | None,
+    typer.Option("--cache/--no-cache", help="Use again what is the same. Default: the pipeline's enable_cache."),
+]
+AttemptsOption = Annotated[
+    int, typer.Option("--attempts", min=1, help="Executions of a step at most, where another try can help.")
+]
+CleanUpOption = Annotated[CleanUpPolicy, typer.Option("--clean-up", help="When a container that has ended is removed.")]
+TmpPathOption = Annotated[
+    str, typer.Option("--tmp-path", help="A directory that containers see under the same path.", metavar="DIR")
+]
+
+
+def patterned(namespace: str | None, kubeconfig: str | None, context: str | None) -> LaunchContext:
+    """A context for launches that are only stopped."""
+    from tfoperator.launcher import LaunchContext
+    from tfoperator.launcher.core import connect
+
+    return LaunchContext(namespace=namespace or "", kube=lambda: connect(kubeconfig, context), tell=note)

@@ -16,15 +16,19 @@ import typer
 
 from tfoperator.cli.cluster import Context, Kubeconfig, Namespace
 from tfoperator.cli.commands.launch import EXIT_RETRYABLE, CleanUpPolicy
-from tfoperator.cli.commands.pipeline.opening import DEFAULT_HOME, HomeOption, RunArgument, in_words, opened
-from tfoperator.cli.commands.pipeline.options import (
+from tfoperator.cli.commands.pipeline.opening import (
+    DEFAULT_HOME,
     AttemptsOption,
     CacheOption,
     CleanUpOption,
     FileArgument,
+    HomeOption,
     ParamOption,
     PlatformOption,
+    RunArgument,
     TmpPathOption,
+    in_words,
+    opened,
 )
 from tfoperator.cli.page import pipeline_page
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
@@ -131,7 +135,7 @@ def stop(
     context: Context = None,
 ) -> None:
     """Stop what a run has left whose runner has died. A runner that lives is stopped by SIGTERM or Ctrl-C."""
-    from tfoperator.cli.commands.pipeline.stopping import patterned
+    from tfoperator.cli.commands.pipeline.opening import patterned
 
     with opened(home) as (place, store):
         from tfoperator.pipeline import stop_run

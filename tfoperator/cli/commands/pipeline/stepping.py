@@ -17,15 +17,18 @@ import typer
 
 from tfoperator.cli.cluster import Context, Kubeconfig, Namespace
 from tfoperator.cli.commands.launch import EXIT_RETRYABLE, CleanUpPolicy
-from tfoperator.cli.commands.pipeline.opening import DEFAULT_HOME, HomeOption, RunArgument, in_words
-from tfoperator.cli.commands.pipeline.options import (
+from tfoperator.cli.commands.pipeline.opening import (
+    DEFAULT_HOME,
     AttemptsOption,
     CacheOption,
     CleanUpOption,
     FileArgument,
+    HomeOption,
     ParamOption,
     PlatformOption,
+    RunArgument,
     TmpPathOption,
+    in_words,
 )
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
@@ -117,7 +120,7 @@ def finish(
     context: Context = None,
 ) -> None:
     """End a run whose steps an orchestrator has launched: stop what they may have left, and record how it ended."""
-    from tfoperator.cli.commands.pipeline.stopping import patterned
+    from tfoperator.cli.commands.pipeline.opening import patterned
 
     with in_words(failed=EXIT_RETRYABLE):
         from tfoperator.pipeline import NoSuchRun, finish_run, open_home

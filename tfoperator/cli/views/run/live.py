@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TextIO, cast
 
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.constrain import Constrain
 from rich.live import Live
+from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from tfoperator.api.names import TENSORBOARD_REPLICA
+from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.terminal.output import REPLICA_COLOURS
+from tfoperator.cli.terminal.stdio import FragileStream
 from tfoperator.cli.views.progress import progress_line
-from tfoperator.cli.views.replica_rows import ReplicaRow
-from tfoperator.cli.views.run.bars import in_short
-from tfoperator.cli.views.run.prefixed_lines import PrefixedLines
+from tfoperator.cli.views.replica_rows import ReplicaRow, usage_by_pod, usage_cells, usage_header
+from tfoperator.cli.views.run.plain import PlainView, in_short
 from tfoperator.cli.views.run.view import View
-from tfoperator.cli.views.usage import usage_by_pod, usage_cells, usage_header
 from tfoperator.local.usage import Usage
 from tfoperator.sdk import PodUsage, total
 
@@ -46,13 +49,13 @@ class LiveView(View):
         """Print above the table."""
         self._console.print(self.styled(lines), end="", soft_wrap=True, highlight=False)
 
-    def styled(self, lines: Iterable[tuple[str, str]]) -> PrefixedLines:
+    def styled(self, lines: Iterable[tuple[str, str]]) -> _PrefixedLines:
         """The lines as they are shown, each prefix in a colour of its own."""
         shown = []
         for prefix, content in lines:
             colour = self._colours.setdefault(prefix, REPLICA_COLOURS[len(self._colours) % len(REPLICA_COLOURS)])
             shown.append((f"{prefix:>10} ", Style(color=colour), content))
-        return PrefixedLines(shown)
+        return _PrefixedLines(shown)
 
     def used(self, usage: Usage) -> None:
         """Remember it for the table."""
@@ -110,3 +113,38 @@ class LiveView(View):
         if bar and row.state == "Running":
             return Text(in_short(bar), overflow="ellipsis")
         return Text(row.detail or url, style="dim", overflow="ellipsis")
+
+
+_LONGEST = 2000
+"""Characters of a line that a terminal shows; the log has all. More would push everything else off the screen."""
+
+_BAR = Segment("| ", Style(dim=True))
+
+
+class _PrefixedLines:
+    """Something that rich prints: lines, each as its prefix, the style of that, and the text."""
+
+    def __init__(self, lines: Sequence[tuple[str, Style, str]]) -> None:
+        self._lines = lines
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for prefix, style, text in self._lines:
+            yield Segment(prefix, style)
+            yield _BAR
+            if len(text) > _LONGEST:
+                text = f"{text[:_LONGEST]} ... ({len(text) - _LONGEST} more characters in the log)"
+            if text.isprintable():
+                # Most lines: nothing in them is to be interpreted, and looking for it would take 50 times as long.
+                yield Segment(f"{text}\n")
+            else:
+                yield from Text.from_ansi(without_controls(text), end="\n").render(console, end="\n")
+
+
+def make_view(stream: TextIO | FragileStream | None = None) -> View:
+    """A live view if the stream (standard output by default) is a terminal, a plain one otherwise."""
+    stream = cast(TextIO, sys.stdout if stream is None else stream)
+    if stream.isatty():
+        console = Console(file=stream)
+        if console.is_terminal and not console.is_dumb_terminal:
+            return LiveView(console)
+    return PlainView(stream)

@@ -1,7 +1,8 @@
-"""`tfoperator run` in a pipe or a file: plain lines only, one per fact, so that they can be searched."""
+"""`tfoperator run` in a pipe: one plain line per fact."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -53,3 +54,12 @@ class PlainView(View):
 def harmless(line: str) -> str:
     """A line of a container as it may be shown. Most have no control characters, and cost next to nothing."""
     return line if line.isprintable() else without_controls(line)
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+_DRAWN = re.compile(r"[\u2500-\u259f#=>.\- ]{6,}")  # box drawing, blocks, and what does for them in ASCII
+
+
+def in_short(bar: str) -> str:
+    """The bar without what is only drawn and coloured, for a cell of a table: its numbers and words are what counts."""
+    return _DRAWN.sub(" ", _COLOURS.sub("", without_controls(bar))).strip()

@@ -12,8 +12,7 @@ from rich.console import Console
 from tfoperator.api.names import ANNOTATION_STOPPED, LABEL_TENSORBOARD, replica_labels
 from tfoperator.api.v1.types import JobCondition, ReplicaType, TensorBoardStatus, TFJob, TFJobStatus
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
-from tfoperator.cli.views.run.console import make_view
-from tfoperator.cli.views.run.live import LiveView
+from tfoperator.cli.views.run.live import LiveView, make_view
 from tfoperator.cli.views.run.plain import PlainView
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import ObjectMeta, Pod

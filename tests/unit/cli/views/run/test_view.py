@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.names import ANNOTATION_RESTARTS
-from tfoperator.cli.views.run.restarts import KnownRestarts, after
+from tfoperator.cli.views.run.view import KnownRestarts, after
 from tfoperator.kube.objects import Pod
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tfoperator.cli.views.ages import age
+from tfoperator.cli.views.jobs import age
 
 
 def test_ages_count_from_a_moment() -> None:

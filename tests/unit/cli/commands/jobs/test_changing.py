@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.jobs import submitted_manifest
+from tests.support.served import ServedWorld
+from tests.unit.cli.conftest import Tell
+
+
+def test_jobs_are_suspended_and_resumed(tell: Tell, world: ServedWorld) -> None:
+    world.submit("a")
+    world.submit("b")
+    assert tell("suspend", "a", "b").out == "tfjob.kubeflow.org/a suspended\ntfjob.kubeflow.org/b suspended\n"
+    assert world.job("b")["spec"]["runPolicy"]["suspend"] is True
+    assert json.loads(tell("resume", "b", "-o", "json").out)["spec"]["runPolicy"]["suspend"] is False
+    assert len(json.loads(tell("resume", "a", "b", "-o", "json").out)["items"]) == 2
+
+
+def test_a_job_that_has_ended_is_refused_but_not_the_others(tell: Tell, world: ServedWorld) -> None:
+    world.submit("a")
+    world.submit("b")
+    world.becomes("Succeeded", "a")
+    said = tell("suspend", "a", "b", "-o", "name")
+    assert (said.code, said.out) == (1, "tfjob.kubeflow.org/b\n")
+    assert "TFJob a" in said.err
+    assert "has ended (Succeeded)" in said.err
+
+
+def test_workers_and_other_types_are_scaled(tell: Tell, world: ServedWorld) -> None:
+    world.submit(PS=1, Worker=2)
+    said = tell("scale", "mnist", "--workers", "4", "--replicas", "ps=2")
+    assert (said.code, said.out, said.err) == (0, "tfjob.kubeflow.org/mnist scaled\n", "")
+    specs = world.job()["spec"]["tfReplicaSpecs"]
+    assert (specs["Worker"]["replicas"], specs["PS"]["replicas"]) == (4, 2)
+
+
+def test_running_replicas_that_will_not_notice_are_warned_about(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    world.status({"startTime": "2026-01-01T00:00:00Z"})
+    assert "lacks enableDynamicWorker" in tell("scale", "mnist", "--workers", "3").err
+
+
+def test_a_type_that_the_job_lacks_is_refused(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    said = tell("scale", "mnist", "--replicas", "PS=1", code=1)
+    assert "has no PS replicas; it has Worker" in said.err
+
+
+@pytest.mark.parametrize("arguments", [[], ["--workers", "-1"], ["--replicas", "PS"], ["--replicas", "Boss=1"]])
+def test_what_makes_no_sense_is_exit_code_2(tell: Tell, arguments: list[str]) -> None:
+    assert tell("scale", "mnist", *arguments).code == 2
+
+
+def test_jobs_are_deleted_by_name(tell: Tell, world: ServedWorld) -> None:
+    for name in "ab":
+        world.submit(name)
+    said = tell("delete", "a", "b", "--wait")
+    assert (said.code, said.out) == (0, "tfjob.kubeflow.org/a deleted\ntfjob.kubeflow.org/b deleted\n")
+    assert world.sdk.list_jobs() == []
+
+
+def test_the_jobs_of_a_manifest_are_deleted_and_nothing_else(tell: Tell, world: ServedWorld, tmp_path: Path) -> None:
+    world.submit()
+    settings = yaml.safe_dump({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}})
+    path = tmp_path / "job.yaml"
+    path.write_text(f"{settings}---\n{submitted_manifest()}")
+    said = tell("delete", "-f", str(path), "-o", "json")
+    assert json.loads(said.out) == {"deleted": [{"name": "mnist", "namespace": world.namespace}]}
+    assert "ConfigMap settings is left alone" in said.err
+    assert world.sdk.list_jobs() == []
+
+
+def test_a_missing_job_does_not_keep_the_others(tell: Tell, world: ServedWorld) -> None:
+    world.submit("b")
+    said = tell("delete", "a", "b", code=1)
+    assert "there is no TFJob a" in said.err
+    assert world.sdk.list_jobs() == []
+    assert tell("delete", "a", "--ignore-not-found").code == 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["a", "-f", "x.yaml"]])
+def test_names_or_files_not_both(tell: Tell, arguments: list[str]) -> None:
+    said = tell("delete", *arguments, code=2)
+    assert "name either jobs or manifests" in said.err

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.cli import Cli
+from tests.support.served import ServedWorld
+from tests.unit.cli.conftest import Tell
+
+
+def test_it_tells_everything_that_helps_to_understand_a_job(tell: Tell, world: ServedWorld) -> None:
+    world.submit(labels={"team": "vision"}, PS=1, Worker=4, condition="Created")
+    world.becomes("Running", message="2 of 5 replicas run")
+    world.status(
+        {
+            "startTime": "2026-01-01T00:00:00Z",
+            "replicaStatuses": {"Worker": {"completedIndexes": "2", "restartCounts": {"2": 3}}},
+        }
+    )
+    world.pod("worker-0", restarts=2)
+    world.pod("worker-1", phase="Pending", waiting="ImagePullBackOff")
+    world.event("Pod", "mnist-worker-1", "Failed", "can't pull", warning=True)
+    said = tell("describe", "mnist", code=0)
+    text = [" ".join(line.split()) for line in said.out.splitlines()]
+    assert "Labels: team=vision" in text
+    assert "State: Running - 2 of 5 replicas run" in text
+    assert "Asked for: 1 PS, 4 Worker" in text
+    assert any(line.startswith("worker-0 Running yes 2 ") and line.endswith("last exit code 137") for line in text)
+    assert any(line.startswith("worker-1 ImagePullBackOff no 0 ") and line.endswith("for a reason") for line in text)
+    assert any(line.startswith("worker-2 Completed no 3 ") for line in text)
+    assert any(line.startswith("worker-3 No pod no 0 ") for line in text)
+    assert any(line.startswith("ps-0 No pod ") for line in text)
+    assert any(line.startswith("Running True ") and line.endswith("TFJobRunning 2 of 5 replicas run") for line in text)
+    assert any(line.endswith("Warning Failed pod/mnist-worker-1 can't pull") for line in text)
+
+
+def test_a_job_that_nobody_has_taken_notice_of(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    out = tell("describe", "mnist").out
+    assert "none: is the operator running?" in out
+    assert "State:        Pending" in out
+
+
+def test_a_large_job_that_waits_does_not_fill_the_screen(tell: Tell, world: ServedWorld) -> None:
+    world.submit(Worker=500)
+    out = tell("describe", "mnist").out
+    assert "worker: 480 more" in out
+    assert len(out.splitlines()) < 50
+
+
+def test_for_programs_it_is_the_job_its_pods_and_events(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    world.pod("worker-0")
+    world.event("TFJob", "mnist", "Tested", "said so")
+    report = json.loads(tell("describe", "mnist", "-o", "json").out)
+    assert report["job"]["metadata"]["name"] == "mnist"
+    assert [pod["metadata"]["name"] for pod in report["pods"]] == ["mnist-worker-0"]
+    assert [(event["reason"], event["kind"], event["count"]) for event in report["events"]] == [("Tested", "TFJob", 1)]
+
+
+def test_a_missing_job_is_named(tell: Tell) -> None:
+    said = tell("describe", "gone")
+    assert (said.code, said.out) == (1, "")
+    assert "there is no TFJob gone" in said.err
+
+
+def test_the_address_of_a_tensorboard(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    for ready, said in ((False, "http://board (not ready)"), (True, "http://board")):
+        world.status({"tensorBoard": {"url": "http://board", "ready": ready}})
+        assert f"TensorBoard:  {said}\n" in tell("describe", "mnist").out
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_a_job_is_one_row(tell: Tell, world: ServedWorld) -> None:
+    world.submit("a", PS=1, Worker=2)
+    world.submit("b")
+    world.becomes("Running", "a")
+    world.status({"ready": "2/3", "restarts": 4, "progress": {"completion": "43%", "eta": "3m20s"}}, "a")
+    said = tell("get")
+    assert rows(said.out) == [
+        ["NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE"],
+        ["a", "Running", "2/3", "4", "43%", "3m20s", rows(said.out)[1][-1]],
+        ["b", "Pending", "0/2", "0", "-", "-", rows(said.out)[2][-1]],
+    ]
+    assert "\x1b" not in said.out
+
+
+def test_wide_says_why_and_how_long(tell: Tell, world: ServedWorld) -> None:
+    world.submit("a", PS=1, Worker=2)
+    world.becomes("Failed", "a", message="it broke")
+    world.status({"startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:05:30Z"}, "a")
+    cells = re.split(" {2,}", tell("get", "-o", "wide").out.splitlines()[1])
+    assert cells[-3:] == ["5m30s", "1 PS, 2 Worker", "it broke"]
+
+
+def test_every_namespace_has_a_column_for_it(tell: Tell, world: ServedWorld) -> None:
+    world.submit("a", labels={"only": world.namespace})
+    said = tell("get", "-A", "-l", f"only={world.namespace}")
+    assert [row[:2] for row in rows(said.out)] == [["NAMESPACE", "NAME"], [world.namespace, "a"]]
+
+
+def test_one_job_as_json_is_the_object_and_several_are_a_list(tell: Tell, world: ServedWorld) -> None:
+    world.submit("a")
+    world.submit("b")
+    one = json.loads(tell("get", "a", "-o", "json").out)
+    all_of_them = json.loads(tell("get", "-o", "json").out)
+    as_yaml = yaml.safe_load(tell("get", "a", "-o", "yaml").out)
+    assert (one["kind"], one["metadata"]["name"]) == ("TFJob", "a")
+    assert [item["kind"] for item in all_of_them["items"]] == ["TFJob", "TFJob"]
+    assert as_yaml == one
+    assert tell("get", "-o", "name").out == "tfjob.kubeflow.org/a\ntfjob.kubeflow.org/b\n"
+
+
+def test_nothing_to_show_is_no_failure(tell: Tell, world: ServedWorld) -> None:
+    said = tell("get")
+    assert (said.code, said.out, said.err) == (0, "", f"There are no TFJobs in namespace {world.namespace}.\n")
+    assert json.loads(tell("get", "-o", "json").out)["items"] == []
+
+
+def test_a_missing_job_is_named_beside_those_that_are_there(tell: Tell, world: ServedWorld) -> None:
+    world.submit("a")
+    said = tell("get", "a", "gone", "-o", "name")
+    assert (said.code, said.out) == (1, "tfjob.kubeflow.org/a\n")
+    assert said.err == (
+        f"tfoperator: there is no TFJob gone in namespace {world.namespace}\n"
+        f"Those that exist: tfoperator get -n {world.namespace}\n"
+    )
+    assert tell("get", "gone", "-w").code == 1
+
+
+@pytest.mark.parametrize("arguments", [["a", "-A"], ["a", "b", "-w"]])
+def test_what_makes_no_sense_is_exit_code_2(tell: Tell, arguments: list[str]) -> None:
+    assert tell("get", *arguments).code == 2
+
+
+def test_watching_shows_each_change_until_interrupted(world: ServedWorld, tmp_path: Path) -> None:
+    world.submit()
+    with Cli(tmp_path, KUBECONFIG=str(world.kubeconfig)).start("get", "-w") as command:
+        command.until("Pending")
+        world.becomes("Running")
+        command.until("Running")
+        world.sdk.delete_job("mnist")
+        command.until("Deleted")
+        assert command.end(signal.SIGINT) == 130
+    assert command.output.count("NAME ") == 1
+    assert "Traceback" not in command.output
+
+
+def test_colours_are_for_terminals_and_no_color_is_honoured(
+    tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.submit(condition="Running")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[36mRunning\x1b[0m" in tell("get").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in tell("get").out
+
+
+def test_events_are_a_table_oldest_first(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    world.event("TFJob", "mnist", "Later", "second", lastTimestamp="2099-01-01T00:00:00Z", count=3)
+    world.event("Pod", "mnist-worker-0", "Earlier", "first\nline", warning=True)
+    header, first, second = tell("events", "mnist").out.splitlines()
+    assert header.split() == ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    assert first.split()[1:] == ["Warning", "Earlier", "pod/mnist-worker-0", "first", "line"]
+    assert second.split() == ["<invalid>", "(x3)", "Normal", "Later", "tfjob/mnist", "second"]
+    assert [event["reason"] for event in json.loads(tell("events", "mnist", "-o", "json").out)] == ["Earlier", "Later"]
+
+
+def test_no_events_is_no_failure(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    said = tell("events", "mnist")
+    assert (said.code, said.out) == (0, "")
+    assert "There are no events about TFJob mnist" in said.err
+
+
+def test_watching_shows_new_ones(world: ServedWorld, tmp_path: Path) -> None:
+    world.submit()
+    world.event("TFJob", "mnist", "Old", "before")
+    with Cli(tmp_path, KUBECONFIG=str(world.kubeconfig)).start("events", "mnist", "-w") as command:
+        command.until("before")
+        world.event("TFJob", "other", "Foreign", "not ours")
+        world.event("Pod", "mnist-worker-0", "New", "after")
+        command.until("after")
+        assert command.end(signal.SIGINT) == 130
+    assert "not ours" not in command.output

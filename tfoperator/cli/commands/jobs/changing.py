@@ -1,0 +1,177 @@
+"""`tfoperator suspend`, `resume`, `scale` and `delete`: change jobs, one by one, and complain of each that can't be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tfoperator.api.loading import load_manifests
+from tfoperator.api.names import parse_replica_type
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
+from tfoperator.cli.cluster import Context, JobName, Kubeconfig, Namespace, connect, plain
+from tfoperator.cli.manifests import in_namespace, is_tfjob, title
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
+from tfoperator.cli.terminal.output import (
+    ObjectFormat,
+    ObjectOutput,
+    ReportFormat,
+    ReportOutput,
+    as_list,
+    note,
+    print_object,
+    say,
+    without_noise,
+)
+from tfoperator.cli.waiting import await_deletion, optional_deadline
+
+if TYPE_CHECKING:
+    from tfoperator.api.v1.types import TFJob
+    from tfoperator.sdk import TFJobClient
+
+
+def _command(change: Callable[[TFJobClient, str], TFJob], done: str, help_text: str) -> Callable[..., None]:
+    def command(
+        names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The jobs.")],
+        output: ObjectOutput = ObjectFormat.TEXT,
+        namespace: Namespace = None,
+        kubeconfig: Kubeconfig = None,
+        context: Context = None,
+    ) -> None:
+        with connect(kubeconfig, context, namespace) as client:
+            _apply_to_each(client, names, lambda name: change(client, name), output, done=done)
+
+    command.__doc__ = help_text
+    return command
+
+
+suspend = _command(
+    lambda client, name: client.suspend_job(name), "suspended", "Stop the pods of TFJobs until they are resumed."
+)
+resume = _command(lambda client, name: client.resume_job(name), "resumed", "Have suspended TFJobs run.")
+
+
+def scale(
+    name: JobName,
+    workers: Annotated[int | None, typer.Option("--workers", help="How many workers.", min=0)] = None,
+    replicas: Annotated[
+        list[str] | None, typer.Option("--replicas", help="How many of a type, e.g. PS=2.", metavar="TYPE=N")
+    ] = None,
+    output: ObjectOutput = ObjectFormat.TEXT,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Change the number of replicas of a TFJob."""
+    wanted: dict[str, int] = dict(_count(text) for text in replicas or ())
+    if workers is not None:
+        wanted[ReplicaType.WORKER] = workers
+    if not wanted:
+        raise CliError("how many? Say --workers N, or --replicas TYPE=N")
+    with connect(kubeconfig, context, namespace) as client:
+
+        def change(name: str) -> TFJob:
+            job = client.scale_job(name, wanted)
+            if not job.spec.enable_dynamic_worker and job.status.start_time is not None:
+                note("warning: the job lacks enableDynamicWorker, so running replicas won't learn of the change")
+            return job
+
+        _apply_to_each(client, [name], change, output, done="scaled")
+
+
+def _count(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    replica_type = parse_replica_type(name)
+    if replica_type is None or not (number.isascii() and number.isdigit()):
+        raise CliError(f"--replicas {text}: write it like PS=2; types are {', '.join(ReplicaType)}")
+    return replica_type, int(number)
+
+
+def _apply_to_each(
+    client: TFJobClient, names: Sequence[str], change: Callable[[str], TFJob], output: ObjectFormat, *, done: str
+) -> None:
+    """Change each job and print it; `done` is the word for the change. Raises typer.Exit if one of them failed."""
+    from tfoperator.sdk import TFJobError
+
+    changed: list[dict[str, Any]] = []
+    code = 0
+    for name in names:
+        try:
+            change(name)
+        except TFJobError as error:
+            complain(error)
+            code = EXIT_FAILED
+            continue
+        if output is ObjectFormat.NAME:
+            say(f"tfjob.kubeflow.org/{name}")
+        elif output is ObjectFormat.TEXT:
+            say(f"tfjob.kubeflow.org/{name} {done}")
+        else:
+            changed.append(without_noise(client.api.get(TFJOBS, client.namespace, name, plain)))
+    if changed:
+        print_object(changed[0] if len(names) == 1 else as_list(changed), output)
+    if code:
+        raise typer.Exit(code)
+
+
+def delete(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="The jobs.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("--filename", "-f", help="The TFJobs in this manifest.", metavar="FILE")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait until they are gone.")] = False,
+    timeout: Annotated[str | None, typer.Option("--timeout", help="With --wait: how long at most.")] = None,
+    ignore_not_found: Annotated[
+        bool, typer.Option("--ignore-not-found", help="A job that is not there is no failure.")
+    ] = False,
+    output: ReportOutput = ReportFormat.TEXT,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Delete TFJobs. Their pods and services go after them."""
+    if bool(names) == bool(files):
+        raise CliError("name either jobs or manifests (-f FILE)")
+    deadline = optional_deadline(wait, timeout)
+    with connect(kubeconfig, context, namespace) as client:
+        targets = [(name, client.namespace) for name in names or ()]
+        for file in files or ():
+            targets += _in_file(file, namespace, client.namespace)
+        deleted: list[tuple[str, str]] = []
+        failures: list[Exception] = []
+        from tfoperator.sdk import JobNotFound
+
+        for name, where in targets:
+            try:
+                client.delete_job(name, where)
+            except JobNotFound as error:
+                if not ignore_not_found:
+                    failures.append(error)
+            else:
+                deleted.append((name, where))
+                if output is ReportFormat.TEXT:
+                    say(f"tfjob.kubeflow.org/{name} deleted")
+        if wait:
+            for name, where in deleted:
+                await_deletion(client, name, where, deadline)
+    if output is ReportFormat.JSON:
+        print_object({"deleted": [{"name": name, "namespace": where} for name, where in deleted]}, output)
+    codes = [complain(error) for error in failures]
+    if codes:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _in_file(file: str, asked: str | None, default: str) -> list[tuple[str, str]]:
+    targets = []
+    for manifest in load_manifests(file):
+        if not is_tfjob(manifest.obj):
+            note(f"{manifest.place()}: {title(manifest)} is left alone, as it is no TFJob")
+            continue
+        name = (manifest.obj.get("metadata") or {}).get("name")
+        if not name:
+            raise CliError(f"{manifest.place()}: the TFJob has no name, so it can't be found")
+        targets.append((str(name), in_namespace(manifest, asked, default)))
+    if not targets:
+        raise CliError(f"{file}: no TFJob in there")
+    return targets

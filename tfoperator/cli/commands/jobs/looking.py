@@ -1,0 +1,178 @@
+"""`tfoperator get`, `describe` and `events`: how jobs stand, all about one, and what happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.base.clock import SystemClock
+from tfoperator.base.controlchars import json_text
+from tfoperator.cli.cluster import AllNamespaces, Context, JobName, Kubeconfig, Namespace, Selector, connect, plain
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
+from tfoperator.cli.terminal.output import (
+    ListFormat,
+    ListOutput,
+    ReportFormat,
+    ReportOutput,
+    TableWriter,
+    note,
+    print_object,
+    without_noise,
+)
+from tfoperator.kube import ListOptions
+from tfoperator.kube.resources import EVENTS, PODS
+from tfoperator.kube.verbs import WatchEventType
+
+if TYPE_CHECKING:
+    from tfoperator.kube.objects import Pod
+    from tfoperator.sdk import JobEvent, JobQueue, PodUsage, TFJobClient
+
+
+def get(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Default: all.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show every change.")] = False,
+    selector: Selector = "",
+    all_namespaces: AllNamespaces = False,
+    output: ListOutput = ListFormat.TABLE,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show TFJobs and how they stand."""
+    wanted = names or []
+    if all_namespaces and wanted:
+        raise CliError("a job is looked up by name in one namespace: leave out either the name or -A")
+    if watch and len(wanted) > 1:
+        raise CliError("--watch takes one name, or none for all")
+    from tfoperator.cli.views.listing import JobPrinter, find_jobs, queues_of_jobs, usage_of_jobs, watch_jobs
+
+    with connect(kubeconfig, context, namespace) as client:
+        where = "" if all_namespaces else client.namespace
+        # A watch shows changes of jobs; what they use changes all the time, and no event tells.
+        usage = usage_of_jobs(client, where) if output is ListFormat.WIDE and not watch else {}
+        if watch:
+            printer = JobPrinter(output, with_namespace=all_namespaces, usage=usage)
+            watch_jobs(client, where, wanted, selector, printer)
+            return
+        found, failures = find_jobs(client, where, wanted, selector)
+        is_table = output in (ListFormat.TABLE, ListFormat.WIDE)
+        queues = queues_of_jobs(client, found) if is_table else {}
+        printer = JobPrinter(output, with_namespace=all_namespaces, usage=usage, queues=queues)
+        if found or not failures:
+            printer.whole(found, single=len(wanted) == 1)
+        if not found and not wanted and is_table:
+            note("There are no TFJobs" + (f" in namespace {where}." if where else "."))
+    codes = [complain(error) for error in failures]
+    if codes:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def describe(
+    name: JobName,
+    output: ReportOutput = ReportFormat.TEXT,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show a TFJob with its replicas, conditions and events."""
+    from tfoperator.cli.terminal.progress import Progress
+    from tfoperator.cli.views.description import print_description
+
+    with connect(kubeconfig, context, namespace) as client:
+        with Progress(f"reading {name}"):
+            job = client.get_job(name)
+            pods = client.get_job_pods(name)
+            events = client.get_job_events(name)
+            usage = client.get_job_usage(name) if pods else {}
+            queue = client.get_job_queue(job=job)
+        if output is ReportFormat.TEXT:
+            print_description(job, pods, events, SystemClock().now(), usage, queue)
+        else:
+            print_object(_report(client, name, pods, events, usage) | _queue_summary(queue), output)
+
+
+def _queue_summary(queue: JobQueue | None) -> dict[str, Any]:
+    return {} if queue is None else {"queue": msgspec.to_builtins(queue)}
+
+
+def _report(
+    client: TFJobClient, name: str, pods: list[Pod], events: list[JobEvent], usage: dict[str, PodUsage]
+) -> dict[str, Any]:
+    from tfoperator.api.names import job_selector
+    from tfoperator.cli.views.jobs import event_summary
+
+    uids = {pod.metadata.uid for pod in pods}
+    page = client.api.list(PODS, client.namespace, plain, ListOptions(label_selector=job_selector(name)))
+    kind = {"apiVersion": PODS.api_version, "kind": PODS.kind}
+    return {
+        "job": without_noise(client.api.get(TFJOBS, client.namespace, name, plain)),
+        "pods": [without_noise(kind | pod) for pod in page.items if pod["metadata"]["uid"] in uids],
+        "events": [event_summary(event) for event in events],
+        "usage": {pod: msgspec.to_builtins(used) for pod, used in usage.items()},
+    }
+
+
+def events(
+    name: JobName,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show every new one.")] = False,
+    output: ReportOutput = ReportFormat.TEXT,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show the events of a TFJob, its pods and services, the oldest first."""
+    from tfoperator.cli.views.jobs import EVENT_HEADER, event_summary
+
+    with connect(kubeconfig, context, namespace) as client:
+        table = TableWriter(EVENT_HEADER)
+        if watch:
+            _watch(client, name, table, output)
+            return
+        found = client.get_job_events(name)
+    if output is ReportFormat.JSON:
+        print_object([event_summary(event) for event in found], output)
+    elif found:
+        table.write(_rows(found))
+    else:
+        note(f"There are no events about TFJob {name} (an API server forgets them after an hour or so).")
+
+
+def _rows(found: Sequence[JobEvent]) -> list[tuple[str, ...]]:
+    from tfoperator.cli.views.jobs import event_row
+
+    now = SystemClock().now()
+    return [event_row(event, now) for event in found]
+
+
+def _watch(client: TFJobClient, name: str, table: TableWriter, output: ReportFormat) -> None:
+    from tfoperator.cli.views.jobs import event_summary
+    from tfoperator.kube.event import decode_event
+    from tfoperator.sdk import Follower
+    from tfoperator.sdk.events import EventFilter
+
+    concerns = EventFilter(client.get_job(name))
+    first: list[JobEvent] | None = []
+
+    def show(found: Sequence[JobEvent]) -> None:
+        if output is ReportFormat.JSON:
+            for event in found:
+                typer.echo(json_text(event_summary(event)))
+        else:
+            table.write(_rows(found))
+
+    with closing(iter(Follower(client.api, EVENTS, client.namespace, decode_event))) as changes:
+        for change in changes:
+            if change.object is None:
+                show(sorted(first or (), key=lambda event: event.last_seen))
+                first = None
+            elif change.type is WatchEventType.DELETED or not concerns(change.object):
+                continue
+            elif first is not None:
+                first.append(change.object)
+            else:
+                show([change.object])
