@@ -23,6 +23,7 @@ from tfoperator.cli.commands.migrate import migrate
 from tfoperator.cli.commands.run import run
 from tfoperator.cli.commands.ui import ui
 from tfoperator.cli.commands.validate import validate
+from tfoperator.cli.option_groups import flat
 from tfoperator.cli.program_job import is_program
 from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, EXIT_USAGE, CliError, complain
 from tfoperator.cli.terminal.output import note
@@ -83,14 +84,14 @@ def make_app() -> typer.Typer:
     )
     app.callback()(_root)
     for name, command in _COMMANDS.items():
-        app.command(name)(command)
+        app.command(name)(flat(command))
     group = typer.Typer(help="A control plane in the background, for kubectl and friends.", no_args_is_help=True)
     for name, command in _LOCAL_COMMANDS.items():
-        group.command(name)(command)
+        group.command(name)(flat(command))
     app.add_typer(group, name="local")
     pipelines = typer.Typer(help="Pipelines of components, and what came from what.", no_args_is_help=True)
     for name, command in _PIPELINE_COMMANDS.items():
-        pipelines.command(name)(command)
+        pipelines.command(name)(flat(command))
     app.add_typer(pipelines, name="pipeline")
     # `tfoperator operator` itself never comes here (see __main__); this puts it into the help.
     app.command(

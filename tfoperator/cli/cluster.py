@@ -9,27 +9,53 @@ import msgspec
 import typer
 
 if TYPE_CHECKING:
+    from tfoperator.kube.client import Client
     from tfoperator.sdk import TFJobClient
 
 _PANEL = "Cluster"
 
-Namespace = Annotated[
-    str | None,
-    typer.Option("--namespace", "-n", help="Default: that of the context.", metavar="NAME", rich_help_panel=_PANEL),
-]
-Kubeconfig = Annotated[
-    str | None,
-    typer.Option(
-        "--kubeconfig",
-        help="Default: $KUBECONFIG, ~/.kube/config, or the cluster that this runs in.",
-        metavar="FILE",
-        rich_help_panel=_PANEL,
-    ),
-]
-Context = Annotated[
-    str | None,
-    typer.Option("--context", help="A context of the kubeconfig.", metavar="NAME", rich_help_panel=_PANEL),
-]
+
+class Cluster(msgspec.Struct, frozen=True):
+    """The options that say which cluster is meant, and the clients made of them."""
+
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", help="Default: that of the context.", metavar="NAME", rich_help_panel=_PANEL),
+    ] = None
+    kubeconfig: Annotated[
+        str | None,
+        typer.Option(
+            "--kubeconfig",
+            help="Default: $KUBECONFIG, ~/.kube/config, or the cluster that this runs in.",
+            metavar="FILE",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    context: Annotated[
+        str | None,
+        typer.Option("--context", help="A context of the kubeconfig.", metavar="NAME", rich_help_panel=_PANEL),
+    ] = None
+
+    def connect(self, archive_dir: Path | None = None) -> TFJobClient:
+        """A client of jobs; use it as a context manager. Raises ConfigError."""
+        # Imported here because other commands need no cluster.
+        from tfoperator.sdk import TFJobClient
+
+        return TFJobClient(self.kubeconfig, self.context, self.namespace, archive_dir=archive_dir)
+
+    def api(self) -> Client:
+        """A client of the API server, for launchers. Raises ConfigError."""
+        from tfoperator.launcher.core import connect
+
+        return connect(self.kubeconfig, self.context)
+
+    def place(self) -> dict[str, str]:
+        """How the cluster is reached, for the record of a pipeline's run."""
+        kubeconfig = str(Path(self.kubeconfig).absolute()) if self.kubeconfig else ""
+        place = {"namespace": self.namespace, "kubeconfig": kubeconfig, "context": self.context}
+        return {name: value for name, value in place.items() if value}
+
+
 AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look into every namespace.")]
 Selector = Annotated[
     str, typer.Option("--selector", "-l", help="Only those with these labels, e.g. team=vision.", metavar="LABELS")
@@ -49,16 +75,6 @@ ArchiveDir = Annotated[
         metavar="DIR",
     ),
 ]
-
-
-def connect(
-    kubeconfig: str | None, context: str | None, namespace: str | None, *, archive_dir: Path | None = None
-) -> TFJobClient:
-    """A client for the cluster that the options mean; use it as a context manager. Raises ConfigError."""
-    # Imported here because other commands need no cluster.
-    from tfoperator.sdk import TFJobClient
-
-    return TFJobClient(kubeconfig, context, namespace, archive_dir=archive_dir)
 
 
 def plain(data: bytes) -> dict[str, Any]:

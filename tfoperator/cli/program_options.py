@@ -1,4 +1,4 @@
-"""The options of `run` for a program instead of a manifest, and what they mean together."""
+"""The options of what pods run as, and of `run` for a program instead of a manifest; what these mean together."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ import typer
 
 from tfoperator.base.controlchars import in_utf8
 from tfoperator.cli.program_job import LOCAL_IMAGE, ProgramJob, is_program, job_name
-from tfoperator.cli.runtimes import RuntimeChoice
 from tfoperator.cli.terminal.errors import CliError
 
 
-class Runtime(StrEnum):
+class RuntimeChoice(StrEnum):
     """What pods run as: the names of `tfoperator.local.runtime`, which takes time to import."""
 
     PROCESS = "process"
     DOCKER = "docker"
 
 
-RuntimeOption = Annotated[
-    Runtime, typer.Option("--runtime", help="What pods run as: processes of this machine, or Docker containers.")
-]
+class PodOptions(msgspec.Struct, frozen=True):
+    """The options of what pods run as, for the commands that run pods on this machine."""
 
-AllowPrivilegedOption = Annotated[
-    bool,
-    typer.Option(
-        "--allow-privileged",
-        help="Let Docker containers have folders of this machine (hostPath), its network, or be privileged.",
-    ),
-]
-
-EnforceLimitsOption = Annotated[
-    bool,
-    typer.Option(
-        "--enforce-limits",
-        help="Give processes no more CPU and memory than their limits say, by control groups; containers have it so.",
-    ),
-]
+    runtime: Annotated[
+        RuntimeChoice,
+        typer.Option("--runtime", help="What pods run as: processes of this machine, or Docker containers."),
+    ] = RuntimeChoice.PROCESS
+    allow_privileged: Annotated[
+        bool,
+        typer.Option(
+            "--allow-privileged",
+            help="Let Docker containers have folders of this machine (hostPath), its network, or be privileged.",
+        ),
+    ] = False
+    enforce_limits: Annotated[
+        bool,
+        typer.Option(
+            "--enforce-limits",
+            help="Give processes no more CPU and memory than their limits say, by control groups; containers have it "
+            "so.",
+        ),
+    ] = False
 
 
 _PANEL = "A program instead of a manifest"
@@ -55,37 +57,26 @@ def _option(name: str, text: str, **limits: Any) -> Any:
     return typer.Option(name, help=text, rich_help_panel=_PANEL, **limits)
 
 
-WorkersOption = Annotated[int | None, _option("--workers", "Workers; 1 unless there is a chief.", min=0, max=_MOST)]
-PsOption = Annotated[int, _option("--ps", "Parameter servers.", min=0, max=_MOST)]
-ChiefOption = Annotated[bool, _option("--chief", "A chief besides.")]
-EvaluatorOption = Annotated[bool, _option("--evaluator", "An evaluator besides.")]
-GpusOption = Annotated[int, _option("--gpus", "GPUs of each chief and worker.", min=0, max=1024)]
-MaxRestartsOption = Annotated[
-    int, _option("--max-restarts", "Start failed replicas again, so many times in all.", min=0, max=_MOST)
-]
-NameOption = Annotated[str | None, _option("--name", "Name of the job; by default the file's.")]
-ModuleOption = Annotated[bool, _option("--module/--no-module", "The program is a module: python -m FILE.")]
-ImageOption = Annotated[str | None, _option("--image", "The image that holds the program, for Docker and clusters.")]
-CommandOption = Annotated[
-    str | None, _option("--command", "How the image starts the program; by default python FILE.", metavar="WORDS")
-]
-EmitYamlOption = Annotated[bool, _option("--emit-yaml", "Print the job for a cluster instead of running it.")]
-
-
 class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the options say; the defaults are those of a command line without them."""
 
-    workers: int | None = None
-    ps: int = 0
-    chief: bool = False
-    evaluator: bool = False
-    gpus: int = 0
-    max_restarts: int = 0
-    name: str | None = None
-    module: bool = False
-    image: str | None = None
-    command: str | None = None
-    emit_yaml: bool = False
+    workers: Annotated[int | None, _option("--workers", "Workers; 1 unless there is a chief.", min=0, max=_MOST)] = None
+    ps: Annotated[int, _option("--ps", "Parameter servers.", min=0, max=_MOST)] = 0
+    chief: Annotated[bool, _option("--chief", "A chief besides.")] = False
+    evaluator: Annotated[bool, _option("--evaluator", "An evaluator besides.")] = False
+    gpus: Annotated[int, _option("--gpus", "GPUs of each chief and worker.", min=0, max=1024)] = 0
+    max_restarts: Annotated[
+        int, _option("--max-restarts", "Start failed replicas again, so many times in all.", min=0, max=_MOST)
+    ] = 0
+    name: Annotated[str | None, _option("--name", "Name of the job; by default the file's.")] = None
+    module: Annotated[bool, _option("--module/--no-module", "The program is a module: python -m FILE.")] = False
+    image: Annotated[str | None, _option("--image", "The image that holds the program, for Docker and clusters.")] = (
+        None
+    )
+    command: Annotated[
+        str | None, _option("--command", "How the image starts the program; by default python FILE.", metavar="WORDS")
+    ] = None
+    emit_yaml: Annotated[bool, _option("--emit-yaml", "Print the job for a cluster instead of running it.")] = False
 
     def given(self) -> list[str]:
         """The options that are not at their defaults, as they are typed."""

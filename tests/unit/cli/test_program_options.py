@@ -6,8 +6,7 @@ import pytest
 
 from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import parse_manifests
-from tfoperator.cli.program_options import ProgramOptions, Runtime, program_job
-from tfoperator.cli.runtimes import RuntimeChoice
+from tfoperator.cli.program_options import ProgramOptions, RuntimeChoice, program_job
 from tfoperator.cli.terminal.errors import CliError
 
 

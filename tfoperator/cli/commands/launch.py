@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tfoperator.base.controlchars import without_controls
-from tfoperator.cli.cluster import Context, Kubeconfig, Namespace
+from tfoperator.cli.cluster import Cluster
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import note
@@ -76,16 +76,14 @@ def launch(
         str,
         typer.Option("--tmp-path", help="A directory that the container sees under the same path.", metavar="DIR"),
     ] = "",
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Run one component: a container on Docker, in a cluster, or as a TFJob; or a Python class.
 
     Exit code 0: it succeeded. 1: it failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
     """
     from tfoperator.launcher import CleanUp, LaunchContext, LocalMetadata, RetryPolicy
-    from tfoperator.launcher.core import ComponentError, connect
+    from tfoperator.launcher.core import ComponentError
 
     log = FragileStream(sys.stdout)
 
@@ -108,8 +106,8 @@ def launch(
                 cache=cache,
                 driver=records,
                 publisher=records,
-                namespace=namespace or "",
-                kube=lambda: connect(kubeconfig, context),
+                namespace=cluster.namespace or "",
+                kube=cluster.api,
                 log=show,
                 tell=note,
             ),

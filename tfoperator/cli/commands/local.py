@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfoperator.cli.program_options import AllowPrivilegedOption, EnforceLimitsOption, Runtime, RuntimeOption
-from tfoperator.cli.runtimes import RuntimeChoice
+from tfoperator.cli.program_options import PodOptions, RuntimeChoice
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
@@ -39,9 +38,7 @@ def up(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port of the API server; 0 takes a free one.")
     ] = 0,
-    runtime: RuntimeOption = RuntimeChoice.PROCESS,
-    allow_privileged: AllowPrivilegedOption = False,
-    enforce_limits: EnforceLimitsOption = False,
+    pods: PodOptions = PodOptions(),
     detach: Annotated[bool, typer.Option("--detach/--foreground", help="Return once it is up, or stay.")] = True,
     state_dir: _StateDir = None,
 ) -> None:
@@ -60,10 +57,10 @@ def up(
         typer.echo(_export(state))
         return
     state.create()
-    command = [sys.executable, "-m", "tfoperator.cli.local_daemon", str(state.root.resolve()), str(port), runtime.value]
-    if allow_privileged:
+    command = [sys.executable, "-m", "tfoperator.cli.local_daemon", str(state.root.resolve()), str(port), pods.runtime]
+    if pods.allow_privileged:
         command.append("--allow-privileged")
-    if enforce_limits:
+    if pods.enforce_limits:
         command.append("--enforce-limits")
     if not detach:
         note(f"for kubectl in another shell: {_export(state)}")

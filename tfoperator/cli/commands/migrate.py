@@ -13,7 +13,7 @@ from tfoperator.api.loading import load_manifests
 from tfoperator.api.migration import Effort, Finding, cluster_findings, job_findings, read_cluster
 from tfoperator.api.migration.jobs import owned
 from tfoperator.base.clock import SystemClock
-from tfoperator.cli.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connect
+from tfoperator.cli.cluster import AllNamespaces, Cluster
 from tfoperator.cli.manifests import is_tfjob
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
@@ -34,21 +34,19 @@ def migrate(
     ] = None,
     output: ReportOutput = ReportFormat.TEXT,
     all_namespaces: AllNamespaces = False,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Say what would change for the TFJobs of the Go operator if this one took over.
 
     It reads a cluster, or manifests, and writes nothing. Exit code 0: nothing has to be done first. 1: something needs
     a hand (an action). 2: bad input.
     """
-    if files and (all_namespaces or namespace or kubeconfig or context):
+    if files and (all_namespaces or cluster != Cluster()):
         raise CliError("give either manifests or options of a cluster")
     if files:
         subjects = _of_files(files)
     else:
-        subjects = _of_cluster(kubeconfig, context, namespace, all_namespaces=all_namespaces)
+        subjects = _of_cluster(cluster, all_namespaces=all_namespaces)
     if output is ReportFormat.JSON:
         typer.echo(json.dumps(_report(subjects), indent=2))
     else:
@@ -65,10 +63,8 @@ def _of_files(files: list[str]) -> list[_Subject]:
     return [_job(manifest.obj, job_findings(manifest.obj, None, now), manifest.place()) for manifest in manifests]
 
 
-def _of_cluster(
-    kubeconfig: str | None, context: str | None, namespace: str | None, *, all_namespaces: bool
-) -> list[_Subject]:
-    with connect(kubeconfig, context, namespace) as client:
+def _of_cluster(cluster: Cluster, *, all_namespaces: bool) -> list[_Subject]:
+    with cluster.connect() as client:
         facts = read_cluster(client.api, "" if all_namespaces else client.namespace)
     now = SystemClock().now()
     pods = None if facts.pods is None else owned(facts.pods)

@@ -19,27 +19,8 @@ from tfoperator.api.validation import STOCK_PARAMETER_SERVER
 from tfoperator.base.controlchars import printable
 from tfoperator.cli.manifests import check_runnable, checked, checked_manifests, is_tfjob
 from tfoperator.cli.program_job import ProgramJob
-from tfoperator.cli.program_options import (
-    AllowPrivilegedOption,
-    ChiefOption,
-    CommandOption,
-    EmitYamlOption,
-    EnforceLimitsOption,
-    EvaluatorOption,
-    GpusOption,
-    ImageOption,
-    MaxRestartsOption,
-    ModuleOption,
-    NameOption,
-    ProgramOptions,
-    PsOption,
-    Runtime,
-    RuntimeOption,
-    WorkersOption,
-    program_job,
-)
+from tfoperator.cli.program_options import PodOptions, ProgramOptions, RuntimeChoice, program_job
 from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
-from tfoperator.cli.runtimes import RuntimeChoice
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, note
@@ -58,9 +39,7 @@ def run(
             help="Manifests (YAML or JSON); - is stdin. Or one Python program, its own arguments after --.",
         ),
     ],
-    runtime: RuntimeOption = RuntimeChoice.PROCESS,
-    allow_privileged: AllowPrivilegedOption = False,
-    enforce_limits: EnforceLimitsOption = False,
+    pods: PodOptions = PodOptions(),
     logs_dir: Annotated[
         Path | None,
         typer.Option("--logs-dir", help="Keep logs and events here instead of .tfoperator/runs/...", metavar="DIR"),
@@ -78,17 +57,7 @@ def run(
         Path | None,
         typer.Option("--workdir", help="Where processes start; by default here.", metavar="DIR"),
     ] = None,
-    workers: WorkersOption = None,
-    ps: PsOption = 0,
-    chief: ChiefOption = False,
-    evaluator: EvaluatorOption = False,
-    gpus: GpusOption = 0,
-    max_restarts: MaxRestartsOption = 0,
-    name: NameOption = None,
-    module: ModuleOption = False,
-    image: ImageOption = None,
-    command: CommandOption = None,
-    emit_yaml: EmitYamlOption = False,
+    program: ProgramOptions = ProgramOptions(),
 ) -> None:
     """Run TFJobs on this machine, without a cluster: of manifests, or of a program (run train.py --workers 2).
 
@@ -97,27 +66,14 @@ def run(
     """
     limit = timeout_seconds(timeout) if timeout else None
     Path.cwd()  # raises FileNotFoundError, of which the command line tells, where it was removed
-    _check_work_dir(work_dir, runtime)
-    options = ProgramOptions(
-        workers=workers,
-        ps=ps,
-        chief=chief,
-        evaluator=evaluator,
-        gpus=gpus,
-        max_restarts=max_restarts,
-        name=name,
-        module=module,
-        image=image,
-        command=command,
-        emit_yaml=emit_yaml,
-    )
-    job = program_job(files, options, runtime=runtime, work_dir=work_dir)
-    if job is not None and emit_yaml:
+    _check_work_dir(work_dir, pods.runtime)
+    job = program_job(files, program, runtime=pods.runtime, work_dir=work_dir)
+    if job is not None and program.emit_yaml:
         typer.echo(to_yaml([manifest.obj for manifest in _of_program(job, files[0])]), nl=False)
         raise typer.Exit
     if job is None:
         manifests = _load(files)
-        _say_where_processes_start(files, work_dir, runtime)
+        _say_where_processes_start(files, work_dir, pods.runtime)
     else:
         manifests = _of_program(job, files[0])
     check_runnable(manifests, namespace)
@@ -129,10 +85,8 @@ def run(
         limit=limit,
         keep=keep,
         output=output,
-        runtime=runtime,
-        allow_privileged=allow_privileged,
+        pods=pods,
         page=ui,
-        enforce_limits=enforce_limits,
         work_dir=work_dir,
     )
     raise typer.Exit(result)
@@ -210,10 +164,8 @@ def _execute(
     limit: float | None,
     keep: bool,
     output: ReportFormat,
-    runtime: RuntimeChoice,
-    allow_privileged: bool,
+    pods: PodOptions,
     page: bool,
-    enforce_limits: bool,
     work_dir: Path | None,
 ) -> int:
     with logging_to(run_dir / "tfoperator.log"):
@@ -233,10 +185,10 @@ def _execute(
             namespace=namespace,
             timeout=limit,
             keep_volumes=keep,
-            runtime=RuntimeName(runtime),
-            allow_privileged=allow_privileged,
+            runtime=RuntimeName(pods.runtime),
+            allow_privileged=pods.allow_privileged,
             make_page=make_page if page else None,
-            enforce_limits=enforce_limits,
+            enforce_limits=pods.enforce_limits,
             work_dir=work_dir,
         )
         interruptions = Interruptions(engine.interrupt)

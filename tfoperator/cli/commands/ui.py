@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tfoperator.cli.cluster import AllNamespaces, ArchiveDir, Context, Kubeconfig, Namespace, connect
+from tfoperator.cli.cluster import AllNamespaces, ArchiveDir, Cluster
 from tfoperator.cli.page import DEFAULT_HOME, checked_home
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
@@ -26,9 +26,7 @@ def ui(
             "--pipelines", help="Show the pipeline runs kept there; by default those kept here.", metavar="DIR|URL"
         ),
     ] = None,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Serve a page that shows TFJobs as they train, and pipeline runs: state, replicas, progress, logs, resources.
 
@@ -43,7 +41,7 @@ def ui(
 
         with opened(pipelines):
             pass  # it is there, and can be read
-    with connect(kubeconfig, context, namespace) as client:
+    with cluster.connect() as client:
         where = "" if all_namespaces else client.namespace
         # Says now what the page could only wait for: no connection, no rights, no CRD.
         client.check_access(where)

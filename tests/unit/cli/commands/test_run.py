@@ -15,9 +15,8 @@ from tfoperator.api.loading import Manifest
 from tfoperator.api.validation import MANAGED_BY_OPERATOR
 from tfoperator.cli.commands import run as command
 from tfoperator.cli.manifests import check_runnable
-from tfoperator.cli.program_options import Runtime
+from tfoperator.cli.program_options import RuntimeChoice
 from tfoperator.cli.run_directory import make_run_dir
-from tfoperator.cli.runtimes import RuntimeChoice
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.waiting import timeout_seconds
 from tfoperator.local.run import RunOutcome, RunResult

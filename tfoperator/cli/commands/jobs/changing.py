@@ -10,7 +10,7 @@ import typer
 from tfoperator.api.loading import load_manifests
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
-from tfoperator.cli.cluster import Context, JobName, Kubeconfig, Namespace, connect, plain
+from tfoperator.cli.cluster import Cluster, JobName, plain
 from tfoperator.cli.manifests import in_namespace, is_tfjob, title
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
 from tfoperator.cli.terminal.output import (
@@ -35,11 +35,9 @@ def _command(change: Callable[[TFJobClient, str], TFJob], done: str, help_text: 
     def command(
         names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The jobs.")],
         output: ObjectOutput = ObjectFormat.TEXT,
-        namespace: Namespace = None,
-        kubeconfig: Kubeconfig = None,
-        context: Context = None,
+        cluster: Cluster = Cluster(),
     ) -> None:
-        with connect(kubeconfig, context, namespace) as client:
+        with cluster.connect() as client:
             _apply_to_each(client, names, lambda name: change(client, name), output, done=done)
 
     command.__doc__ = help_text
@@ -59,9 +57,7 @@ def scale(
         list[str] | None, typer.Option("--replicas", help="How many of a type, e.g. PS=2.", metavar="TYPE=N")
     ] = None,
     output: ObjectOutput = ObjectFormat.TEXT,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Change the number of replicas of a TFJob."""
     wanted: dict[str, int] = dict(_count(text) for text in replicas or ())
@@ -69,7 +65,7 @@ def scale(
         wanted[ReplicaType.WORKER] = workers
     if not wanted:
         raise CliError("how many? Say --workers N, or --replicas TYPE=N")
-    with connect(kubeconfig, context, namespace) as client:
+    with cluster.connect() as client:
 
         def change(name: str) -> TFJob:
             job = client.scale_job(name, wanted)
@@ -126,18 +122,16 @@ def delete(
         bool, typer.Option("--ignore-not-found", help="A job that is not there is no failure.")
     ] = False,
     output: ReportOutput = ReportFormat.TEXT,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Delete TFJobs. Their pods and services go after them."""
     if bool(names) == bool(files):
         raise CliError("name either jobs or manifests (-f FILE)")
     deadline = optional_deadline(wait, timeout)
-    with connect(kubeconfig, context, namespace) as client:
+    with cluster.connect() as client:
         targets = [(name, client.namespace) for name in names or ()]
         for file in files or ():
-            targets += _in_file(file, namespace, client.namespace)
+            targets += _in_file(file, cluster.namespace, client.namespace)
         deleted: list[tuple[str, str]] = []
         failures: list[Exception] = []
         from tfoperator.sdk import JobNotFound

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tfoperator.base.controlchars import printable, without_controls
-from tfoperator.cli.cluster import ArchiveDir, Context, JobName, Kubeconfig, Namespace, Replica, connect
+from tfoperator.cli.cluster import ArchiveDir, Cluster, JobName, Replica
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object
 
@@ -21,9 +21,7 @@ def stacks(
     name: JobName,
     replica: Replica = None,
     output: ReportOutput = ReportFormat.TEXT,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Show where the Python threads of a TFJob's replicas are at this moment, to see what a job waits for.
 
@@ -35,7 +33,7 @@ def stacks(
     from tfoperator.cli.terminal.progress import StatusLine
 
     which = selection_of(replica, all_replicas=replica is None)
-    with connect(kubeconfig, context, namespace) as client, StatusLine(f"taking stacks of {name}"):
+    with cluster.connect() as client, StatusLine(f"taking stacks of {name}"):
         found = client.get_job_stacks(name, replica_type=which.replica_type, replica_index=which.replica_index)
     if not found:
         which_one = "pod" if replica is None else "such pod"
@@ -69,9 +67,7 @@ def report(
     name: JobName,
     archive_dir: ArchiveDir = None,
     output: ReportOutput = ReportFormat.TEXT,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Tell why a TFJob failed or does not go on.
 
@@ -80,11 +76,11 @@ def report(
     """
     import msgspec
 
-    from tfoperator.cli.terminal.progress import Progress
+    from tfoperator.cli.terminal.progress import StatusLine
     from tfoperator.report import headline, report_lines
 
     try:
-        with connect(kubeconfig, context, namespace, archive_dir=archive_dir) as client, Progress(f"reading {name}"):
+        with cluster.connect(archive_dir) as client, StatusLine(f"reading {name}"):
             made = client.get_job_report(name)
     except OSError as error:
         if archive_dir is None or isinstance(error, ConnectionError):

@@ -12,7 +12,7 @@ import typer
 from tfoperator.api.names import parse_replica_index, parse_replica_type
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.base.controlchars import json_text, shown_line, without_controls
-from tfoperator.cli.cluster import ArchiveDir, Context, JobName, Kubeconfig, Namespace, Replica, connect
+from tfoperator.cli.cluster import ArchiveDir, Cluster, JobName, Replica
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import REPLICA_COLOURS, ReportFormat, ReportOutput, note, paint, uses_colour
 from tfoperator.cli.terminal.progress import StatusLine
@@ -40,9 +40,7 @@ def logs(
     container: Annotated[str, typer.Option("--container", "-c", help="Default: tensorflow.")] = "",
     archive_dir: ArchiveDir = None,
     output: ReportOutput = ReportFormat.TEXT,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Show what replicas of a TFJob print, by default the one that leads it (the chief, else worker 0).
 
@@ -59,7 +57,7 @@ def logs(
     )
     selection = selection_of(replica, all_replicas=all_replicas)
     printer = _Printer(output, with_prefix=not selection.single)
-    with connect(kubeconfig, context, namespace, archive_dir=archive_dir) as client:
+    with cluster.connect(archive_dir) as client:
         if follow:
             _follow(client, name, selection, wanted, printer)
             return

@@ -12,7 +12,7 @@ import typer
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import json_text
-from tfoperator.cli.cluster import AllNamespaces, Context, JobName, Kubeconfig, Namespace, Selector, connect, plain
+from tfoperator.cli.cluster import AllNamespaces, Cluster, JobName, Selector, plain
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
 from tfoperator.cli.terminal.output import (
     ListFormat,
@@ -39,9 +39,7 @@ def get(
     selector: Selector = "",
     all_namespaces: AllNamespaces = False,
     output: ListOutput = ListFormat.TABLE,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Show TFJobs and how they stand."""
     wanted = names or []
@@ -51,7 +49,7 @@ def get(
         raise CliError("--watch takes one name, or none for all")
     from tfoperator.cli.views.listing import JobPrinter, find_jobs, queues_of_jobs, usage_of_jobs, watch_jobs
 
-    with connect(kubeconfig, context, namespace) as client:
+    with cluster.connect() as client:
         where = "" if all_namespaces else client.namespace
         # A watch shows changes of jobs; what they use changes all the time, and no event tells.
         usage = usage_of_jobs(client, where) if output is ListFormat.WIDE and not watch else {}
@@ -75,15 +73,13 @@ def get(
 def describe(
     name: JobName,
     output: ReportOutput = ReportFormat.TEXT,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Show a TFJob with its replicas, conditions and events."""
     from tfoperator.cli.terminal.progress import Progress
     from tfoperator.cli.views.description import print_description
 
-    with connect(kubeconfig, context, namespace) as client:
+    with cluster.connect() as client:
         with Progress(f"reading {name}"):
             job = client.get_job(name)
             pods = client.get_job_pods(name)
@@ -121,14 +117,12 @@ def events(
     name: JobName,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show every new one.")] = False,
     output: ReportOutput = ReportFormat.TEXT,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Show the events of a TFJob, its pods and services, the oldest first."""
     from tfoperator.cli.views.jobs import EVENT_HEADER, event_summary
 
-    with connect(kubeconfig, context, namespace) as client:
+    with cluster.connect() as client:
         table = TableWriter(EVENT_HEADER)
         if watch:
             _watch(client, name, table, output)

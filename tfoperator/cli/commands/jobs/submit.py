@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from tfoperator.api.loading import Manifest
-from tfoperator.cli.cluster import Context, Kubeconfig, Namespace, connect, plain
+from tfoperator.cli.cluster import Cluster, plain
 from tfoperator.cli.manifests import checked_manifests, in_namespace, is_tfjob, title
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_TIMEOUT, complain
 from tfoperator.cli.terminal.output import ObjectFormat, ObjectOutput, as_list, note, print_object, say, without_noise
@@ -37,9 +37,7 @@ def submit(
         DryRun, typer.Option("--dry-run", help="Only check: here (client), or by the API server as well (server).")
     ] = DryRun.NONE,
     output: ObjectOutput = ObjectFormat.TEXT,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Create TFJobs in a cluster.
 
@@ -50,8 +48,8 @@ def submit(
     """
     deadline = optional_deadline(wait, timeout)
     manifests = checked_manifests(files, consequence="Nothing was submitted.", exit_code=EXIT_FAILED)
-    with connect(kubeconfig, context, namespace) as client:
-        places = [in_namespace(manifest, namespace, client.namespace) for manifest in manifests]
+    with cluster.connect() as client:
+        places = [in_namespace(manifest, cluster.namespace, client.namespace) for manifest in manifests]
         created: list[dict[str, Any]] = []
         for manifest, place in zip(manifests, places, strict=True):
             if is_tfjob(manifest.obj):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from tfoperator.api.v1.types import TFJOBS, ConditionType
-from tfoperator.cli.cluster import Context, JobName, Kubeconfig, Namespace, connect, plain
+from tfoperator.cli.cluster import Cluster, JobName, plain
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, print_object, say, without_noise
 from tfoperator.cli.waiting import Deadline, await_conditions, await_deletion, timeout_seconds
@@ -27,9 +27,7 @@ def wait(
     ] = None,
     timeout: Annotated[str | None, typer.Option("--timeout", help="Default: for ever; e.g. 90s or 1h30m.")] = None,
     output: ReportOutput = ReportFormat.TEXT,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Wait for a TFJob, by default until it has succeeded.
 
@@ -37,7 +35,7 @@ def wait(
     """
     targets = _targets(target or [ConditionType.SUCCEEDED])
     deadline = Deadline(timeout_seconds(timeout) if timeout else None)
-    with connect(kubeconfig, context, namespace) as client:
+    with cluster.connect() as client:
         if targets == [_DELETED]:
             await_deletion(client, name, client.namespace, deadline)
             said: Any = {"name": name, "namespace": client.namespace, "deleted": True}

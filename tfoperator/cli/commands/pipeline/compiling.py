@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfoperator.cli.commands.launch import CleanUpPolicy
-from tfoperator.cli.commands.pipeline.opening import (
-    AttemptsOption,
-    CacheOption,
-    CleanUpOption,
-    FileArgument,
-    ParamOption,
-    PlatformOption,
-    TmpPathOption,
-    in_words,
-)
+from tfoperator.cli.commands.pipeline.opening import FileArgument, Launching, ParamOption, in_words
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import note
 
@@ -44,7 +34,6 @@ def compile_pipeline(
     to: Annotated[Orchestrator, typer.Option("--to", help="What runs it.")] = Orchestrator.ARGO,
     template: Annotated[bool, typer.Option("--template", help="Argo: a WorkflowTemplate, and no Workflow.")] = False,
     params: ParamOption = None,
-    platform: PlatformOption = "",
     pipeline_file: Annotated[
         str,
         typer.Option("--pipeline-file", help="FILE in the image. Default: /pipeline/ and its name.", metavar="PATH"),
@@ -67,10 +56,7 @@ def compile_pipeline(
     retries: Annotated[
         int, typer.Option("--retries", min=0, help="How often a launcher that has died is started again.")
     ] = 5,
-    cache: CacheOption = None,
-    attempts: AttemptsOption = 3,
-    clean_up: CleanUpOption = CleanUpPolicy.ALWAYS,
-    tmp_path: TmpPathOption = "",
+    launching: Launching = Launching(),
 ) -> None:
     """Write a pipeline as a Workflow of Argo, or a DAG of Airflow, whose steps are pods that launch the pipeline's.
 
@@ -85,9 +71,9 @@ def compile_pipeline(
         from tfoperator.pipeline.compiling import LauncherPods
 
         loaded = load(file, single_values("--param", params), cache=None, hint="Nothing was written.")
-        options = {"--platform": platform, "--tmp-path": tmp_path, "--attempts": str(attempts)}
-        options |= {"--clean-up": clean_up.value}
-        flags = [] if cache is None else ["--cache" if cache else "--no-cache"]
+        options = {"--platform": launching.platform, "--tmp-path": launching.tmp_path}
+        options |= {"--attempts": str(launching.attempts), "--clean-up": launching.clean_up.value}
+        flags = [] if launching.cache is None else ["--cache" if launching.cache else "--no-cache"]
         pods = LauncherPods(
             image=image,
             file=pipeline_file or f"/pipeline/{Path(file).name}",
@@ -98,7 +84,7 @@ def compile_pipeline(
             retries=retries,
             options=(*[f"{name}={value}" for name, value in options.items() if value], *flags),
         )
-        plan = _plan(loaded, platform, pods)
+        plan = _plan(loaded, launching.platform, pods)
         text = _written(plan, to, template=template)
     if output is None:
         typer.echo(text, nl=False)

@@ -7,8 +7,10 @@ from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
+from tfoperator.cli.cluster import Cluster
 from tfoperator.cli.commands.launch import EXIT_RETRYABLE, CleanUpPolicy
 from tfoperator.cli.page import DEFAULT_HOME as DEFAULT_DIRECTORY
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
@@ -74,23 +76,41 @@ def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A pipeline in Python; see docs/pipelines.md.")]
 ParamOption = Annotated[list[str] | None, typer.Option("--param", help="A parameter.", metavar="NAME=VALUE")]
-PlatformOption = Annotated[str, typer.Option("--platform", help="Which of the file's PLATFORMS.", metavar="NAME")]
-CacheOption = Annotated[
-    bool | None,
-    typer.Option("--cache/--no-cache", help="Use again what is the same. Default: the pipeline's enable_cache."),
-]
-AttemptsOption = Annotated[
-    int, typer.Option("--attempts", min=1, help="Executions of a step at most, where another try can help.")
-]
-CleanUpOption = Annotated[CleanUpPolicy, typer.Option("--clean-up", help="When a container that has ended is removed.")]
-TmpPathOption = Annotated[
-    str, typer.Option("--tmp-path", help="A directory that containers see under the same path.", metavar="DIR")
-]
 
 
-def patterned(namespace: str | None, kubeconfig: str | None, context: str | None) -> LaunchContext:
+class Launching(msgspec.Struct, frozen=True):
+    """The options of commands that launch steps, and of those that compile what launches them."""
+
+    platform: Annotated[str, typer.Option("--platform", help="Which of the file's PLATFORMS.", metavar="NAME")] = ""
+    cache: Annotated[
+        bool | None,
+        typer.Option("--cache/--no-cache", help="Use again what is the same. Default: the pipeline's enable_cache."),
+    ] = None
+    attempts: Annotated[
+        int, typer.Option("--attempts", min=1, help="Executions of a step at most, where another try can help.")
+    ] = 3
+    clean_up: Annotated[
+        CleanUpPolicy, typer.Option("--clean-up", help="When a container that has ended is removed.")
+    ] = CleanUpPolicy.ALWAYS
+    tmp_path: Annotated[
+        str, typer.Option("--tmp-path", help="A directory that containers see under the same path.", metavar="DIR")
+    ] = ""
+
+    def context(self, cluster: Cluster) -> LaunchContext:
+        """The context of a step's launch."""
+        from tfoperator.launcher import CleanUp, LaunchContext, RetryPolicy
+
+        return LaunchContext(
+            tmp_path=self.tmp_path,
+            retry=RetryPolicy(attempts=self.attempts),
+            clean_up=CleanUp(self.clean_up.value),
+            namespace=cluster.namespace or "",
+            kube=cluster.api,
+        )
+
+
+def patterned(cluster: Cluster) -> LaunchContext:
     """A context for launches that are only stopped."""
     from tfoperator.launcher import LaunchContext
-    from tfoperator.launcher.core import connect
 
-    return LaunchContext(namespace=namespace or "", kube=lambda: connect(kubeconfig, context), tell=note)
+    return LaunchContext(namespace=cluster.namespace or "", kube=cluster.api, tell=note)

@@ -14,19 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfoperator.cli.cluster import Context, Kubeconfig, Namespace
-from tfoperator.cli.commands.launch import EXIT_RETRYABLE, CleanUpPolicy
+from tfoperator.cli.cluster import Cluster
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE
 from tfoperator.cli.commands.pipeline.opening import (
     DEFAULT_HOME,
-    AttemptsOption,
-    CacheOption,
-    CleanUpOption,
     FileArgument,
     HomeOption,
+    Launching,
     ParamOption,
-    PlatformOption,
     RunArgument,
-    TmpPathOption,
     in_words,
     opened,
 )
@@ -54,22 +50,16 @@ def run(
     run_id: Annotated[
         str, typer.Option("--run-id", help="Go on with the run of this id; begin it if there is none.", metavar="ID")
     ] = "",
-    platform: PlatformOption = "",
     containers: Annotated[
         Containers, typer.Option("--containers", help="Where containers without a platform config run.")
     ] = Containers.DOCKER,
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Steps at once, at most.")] = 4,
-    cache: CacheOption = None,
-    attempts: AttemptsOption = 3,
-    clean_up: CleanUpOption = CleanUpPolicy.ALWAYS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be launched; contact nobody.")] = False,
-    tmp_path: TmpPathOption = "",
+    launching: Launching = Launching(),
     ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the run while it goes on.")] = False,
     home: HomeOption = DEFAULT_HOME,
     output: ReportOutput = ReportFormat.TEXT,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Run a pipeline: its steps in order, independent ones at once, each recorded.
 
@@ -81,24 +71,16 @@ def run(
         raise CliError("--resume goes on with a run that is there, --run-id begins one if need be: give one of them")
     with in_words():
         from tfoperator.cli.views.pipeline_progress import RunDisplay
-        from tfoperator.launcher import CleanUp, LaunchContext, RetryPolicy
-        from tfoperator.launcher.core import connect
         from tfoperator.pipeline import ON_DOCKER, ON_KUBERNETES, PipelineRunner
 
-        loaded = load(file, single_values("--param", params), cache=cache)
+        loaded = load(file, single_values("--param", params), cache=launching.cache)
         display = RunDisplay(logs_to_stdout=output is ReportFormat.TEXT)
         runner = PipelineRunner(
             ON_DOCKER if containers is Containers.DOCKER else ON_KUBERNETES,
-            loaded.platform_configs(platform),
+            loaded.platform_configs(launching.platform),
             home=home,
             parallel=parallel,
-            context=LaunchContext(
-                tmp_path=tmp_path,
-                retry=RetryPolicy(attempts=attempts),
-                clean_up=CleanUp(clean_up.value),
-                namespace=namespace or "",
-                kube=lambda: connect(kubeconfig, context),
-            ),
+            context=launching.context(cluster),
             listener=display,
         )
         if dry_run:
@@ -111,7 +93,7 @@ def run(
             "source": str(Path(file).absolute()),
             "parameters": loaded.parameters,
         }
-        options["place"] = place_of(namespace, kubeconfig, context)
+        options["place"] = cluster.place()
         page = pipeline_page(home, 0, lambda url: note(f"the page, for one browser: {url}")) if ui else nullcontext()
         with page:
             code, result = _run(runner, display, loaded, options)
@@ -130,9 +112,7 @@ def run(
 def stop(
     run: RunArgument,
     home: HomeOption = DEFAULT_HOME,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Stop what a run has left whose runner has died. A runner that lives is stopped by SIGTERM or Ctrl-C."""
     from tfoperator.cli.commands.pipeline.opening import patterned
@@ -146,7 +126,7 @@ def stop(
             if found.state == "running":
                 raise typer.Exit(EXIT_FAILED)
             return
-        stopped = stop_run(place, store, found, patterned(namespace, kubeconfig, context), wait=True)
+        stopped = stop_run(place, store, found, patterned(cluster), wait=True)
         say(f"run {stopped.id} is {stopped.state}")
 
 
@@ -214,13 +194,3 @@ def _run(
             return 128 + interruptions.signals[-1] if interruptions.signals else EXIT_INTERRUPTED, error.result
         except PipelineFailed as error:
             return EXIT_RETRYABLE if error.retryable else EXIT_FAILED, error.result
-
-
-def place_of(namespace: str | None, kubeconfig: str | None, context: str | None) -> dict[str, str]:
-    """How the run's cluster is reached, for its record."""
-    place = {
-        "namespace": namespace or "",
-        "kubeconfig": str(Path(kubeconfig).absolute()) if kubeconfig else "",
-        "context": context or "",
-    }
-    return {name: value for name, value in place.items() if value}

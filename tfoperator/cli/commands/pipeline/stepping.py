@@ -15,19 +15,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfoperator.cli.cluster import Context, Kubeconfig, Namespace
-from tfoperator.cli.commands.launch import EXIT_RETRYABLE, CleanUpPolicy
+from tfoperator.cli.cluster import Cluster
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE
 from tfoperator.cli.commands.pipeline.opening import (
     DEFAULT_HOME,
-    AttemptsOption,
-    CacheOption,
-    CleanUpOption,
     FileArgument,
     HomeOption,
+    Launching,
     ParamOption,
-    PlatformOption,
     RunArgument,
-    TmpPathOption,
     in_words,
 )
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
@@ -52,44 +48,30 @@ def step(
     steps: Annotated[
         str, typer.Option("--steps", help="What `compile` has found to be the steps; refuse others.", metavar="DIGEST")
     ] = "",
-    platform: PlatformOption = "",
-    cache: CacheOption = None,
-    attempts: AttemptsOption = 3,
-    clean_up: CleanUpOption = CleanUpPolicy.ALWAYS,
-    tmp_path: TmpPathOption = "",
+    launching: Launching = Launching(),
     home: HomeOption = DEFAULT_HOME,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """Launch one step of a run whose order an orchestrator decides, such as Argo or Airflow.
 
     Exit code 0: it succeeded. 1: it failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
     """
     from tfoperator.cli.commands.launch import single_values
-    from tfoperator.cli.commands.pipeline.running import load, place_of
+    from tfoperator.cli.commands.pipeline.running import load
 
     with in_words(failed=EXIT_RETRYABLE):
         from tfoperator.cli.views.pipeline_progress import RunDisplay
-        from tfoperator.launcher import CleanUp, LaunchContext, RetryPolicy
-        from tfoperator.launcher.core import connect
         from tfoperator.pipeline import IN_CLUSTER, PipelineRunner
 
         given = {**single_values("--param", params), **_decoded(encoded)}
-        loaded = load(file, given, cache=cache, blank_is_left_out=True)
+        loaded = load(file, given, cache=launching.cache, blank_is_left_out=True)
         _check_steps(file, loaded, steps)
         display = RunDisplay(logs_to_stdout=True)
         runner = PipelineRunner(
             IN_CLUSTER,
-            loaded.platform_configs(platform),
+            loaded.platform_configs(launching.platform),
             home=home,
-            context=LaunchContext(
-                tmp_path=tmp_path,
-                retry=RetryPolicy(attempts=attempts),
-                clean_up=CleanUp(clean_up.value),
-                namespace=namespace or "",
-                kube=lambda: connect(kubeconfig, context),
-            ),
+            context=launching.context(cluster),
             listener=display,
         )
 
@@ -107,7 +89,7 @@ def step(
                 orchestrator=orchestrator,
                 source=str(Path(file).absolute()),
                 parameters=loaded.parameters,
-                place=place_of(namespace, kubeconfig, context),
+                place=cluster.place(),
             )
     raise typer.Exit(_exit_code(view, interruptions.signals))
 
@@ -115,9 +97,7 @@ def step(
 def finish(
     run: RunArgument,
     home: HomeOption = DEFAULT_HOME,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: Cluster = Cluster(),
 ) -> None:
     """End a run whose steps an orchestrator has launched: stop what they may have left, and record how it ended."""
     from tfoperator.cli.commands.pipeline.opening import patterned
@@ -131,7 +111,7 @@ def finish(
             except NoSuchRun:
                 note(f"no step of run {run} has begun: there is nothing to end")
                 return
-            ended = finish_run(records, store, found, patterned(namespace, kubeconfig, context))
+            ended = finish_run(records, store, found, patterned(cluster))
     say(f"run {ended.id} of {ended.pipeline}: {ended.state}" + (f": {ended.message}" if ended.message else ""))
 
 

@@ -1,0 +1,45 @@
+"""Groups of options: a parameter of a command whose type is a struct stands for an option for each field."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import msgspec
+
+
+def flat(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as Typer needs it: with the options themselves instead of groups of them."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, type[msgspec.Struct]] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind = hints[name]
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            groups[name] = kind
+            parameters += _options(kind)
+        else:
+            parameters.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
+    if not groups:
+        return command
+
+    def run(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{field: given.pop(field) for field in kind.__struct_fields__})
+        command(**given)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what `inspect.signature` asks for
+    return run
+
+
+def _options(group: type[msgspec.Struct]) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in msgspec.structs.fields(group)
+    ]
