@@ -52,7 +52,6 @@ class LeaderElector:
     - `on_started_leading(stop)` runs in a thread of its own once the lease is ours. It must not return before its
       work has ended, and must end it when `stop` is set: the lease is renewed until it returns, and only then
       released. If it raises, the lease is released and `run` raises the same error.
-    - `on_stopped_leading()` is called exactly once, when `run` ends for whatever reason, even if it never led.
     - `on_new_leader(identity)` is called whenever another holder is seen, this one included. It must be quick.
 
     Durations are in seconds; `lease_duration > renew_deadline > 1.2 * retry_period` must hold (ValueError
@@ -65,12 +64,10 @@ class LeaderElector:
         lock: LeaseLock,
         *,
         on_started_leading: Callable[[StopSignal], None],
-        on_stopped_leading: Callable[[], None],
-        on_new_leader: Callable[[str], None] | None = None,
+        on_new_leader: Callable[[str], None],
         lease_duration: float = 15.0,
         renew_deadline: float = 10.0,
         retry_period: float = 2.0,
-        release_on_stop: bool = True,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -88,12 +85,10 @@ class LeaderElector:
             )
         self._lock = lock
         self._on_started_leading = on_started_leading
-        self._on_stopped_leading = on_stopped_leading
         self._on_new_leader = on_new_leader
         self._lease_duration = lease_duration
         self._renew_deadline = renew_deadline
         self._retry_period = retry_period
-        self._release_on_stop = release_on_stop
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._candidate = Candidate(lock, lease_duration=lease_duration, clock=self._clock)
@@ -127,7 +122,6 @@ class LeaderElector:
                 self._lead(stop)
         finally:
             self._over = True
-            self._on_stopped_leading()
 
     def _acquire(self, stop: StopSignal) -> bool:
         logger.info("waiting for lease %s as %s", self._lock, self._lock.identity)
@@ -152,8 +146,7 @@ class LeaderElector:
                 work.ended.wait(self._clock, max(0.0, left))
             return
         work.join()
-        if self._release_on_stop:
-            self._release()
+        self._release()
         if work.error is not None:
             raise work.error
 
@@ -201,10 +194,8 @@ class LeaderElector:
         self._reported = holder
         if not holder:
             return
-        logger.info("lease %s is held by %s", self._lock, holder)
-        if self._on_new_leader is not None:
-            try:
-                self._on_new_leader(holder)
-            except Exception:
-                # A listener's failure must not cost the leader its lease.
-                logger.exception("the listener for new leaders has failed")
+        try:
+            self._on_new_leader(holder)
+        except Exception:
+            # A listener's failure must not cost the leader its lease.
+            logger.exception("the listener for new leaders has failed")

@@ -264,7 +264,6 @@ class Operator:
         return LeaderElector(
             LeaseLock(self._lease_client, namespace=namespace, name=options.leader_elect_id, identity=self.identity),
             on_started_leading=self._work,
-            on_stopped_leading=lambda: None,
             on_new_leader=lambda leader: logger.info("the leader is %s", leader),
             lease_duration=options.leader_elect_lease_duration,
             renew_deadline=options.leader_elect_renew_deadline,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -33,10 +34,12 @@ from tfoperator.logs.archive import ArchiveBounds, LogArchive, LogSource, ensure
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
-from tfoperator.operator.progress import make_progress_server
 from tfoperator.operator.witnesses import CommandRunner, LogLooker, NewestLineOf, StackTaker
 from tfoperator.reconciler import Reconciler
 from tfoperator.workqueue import BucketRateLimiter, ExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimitingQueue
+
+if TYPE_CHECKING:
+    from tfoperator.servers.progress import ProgressServer
 
 _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
@@ -99,16 +102,7 @@ class Parts:
         self.informers = ControllerInformers.of(self.factory, self.gang)
         self.archive = self._make_archive(log_source)
         self.ended_logs = None if self.archive is None else self._follow_ends(self.archive)
-        self.progress = make_progress_server(
-            options,
-            client,
-            self.informers,
-            fetch=fetch,
-            on_authorities=self._trust,
-            metrics=metrics,
-            is_leader=is_leader,
-            clock=clock,
-        )
+        self.progress = self._make_progress_server(fetch, is_leader)
         self.log_looker = None if newest_line is None else LogLooker(newest_line, clock=clock)
         self.stack_taker = None if stacks is not None else self._make_stack_taker(commands)
         expectations = Expectations(clock=clock)
@@ -160,6 +154,38 @@ class Parts:
             cap=self._options.reconcile_max_period,
             clock=self._clock,
             metrics=self._metrics.reconciler,
+        )
+
+    def _make_progress_server(
+        self, fetch: Callable[[str], bytes] | None, is_leader: Callable[[], bool]
+    ) -> ProgressServer | None:
+        options, address = self._options, self._options.progress_bind_address
+        if address is None or fetch is None:
+            return None
+        # Imported late: an operator without it does without certificates and tokens.
+        from tfoperator.operator.metrics.progress_metrics import ProgressMetrics
+        from tfoperator.servers.progress import ProgressConfig, ProgressServer
+
+        config = ProgressConfig(
+            host=address.host,
+            port=address.port,
+            namespace=options.progress_namespace or os.environ.get("POD_NAMESPACE", "") or "default",
+            service=options.progress_service,
+            secret=options.progress_secret,
+            url=options.progress_url,
+            cluster_domain=options.cluster_domain,
+            writes_per_second=options.progress_writes_per_second,
+        )
+        return ProgressServer(
+            self._client,
+            config,
+            jobs=self.informers.jobs,
+            pods=self.informers.pods,
+            fetch=fetch,
+            on_authorities=self._trust,
+            metrics=ProgressMetrics(self._metrics.registry, is_leader),
+            queue_metrics=self._metrics.queues,
+            clock=self._clock,
         )
 
     def _make_archive(self, source: LogSource | None) -> LogArchive | None:

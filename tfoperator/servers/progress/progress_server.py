@@ -119,10 +119,6 @@ class ProgressServer:
         """Whether it has a certificate, so that reports can be taken."""
         return self._ready.is_set()
 
-    def wait_until_ready(self, timeout: float) -> bool:
-        """Wait for the certificate for up to so many real seconds; whether it is there."""
-        return self._ready.wait(timeout)
-
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
         """What the status of this job should say by now, as far as this replica knows."""
         return self._store.progress_of(job)

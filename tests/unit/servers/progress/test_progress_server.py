@@ -84,7 +84,7 @@ class Replica:
         self.factory.start()
         self.factory.wait_for_sync(10.0)
         self.server.start()
-        assert self.server.wait_until_ready(10.0)
+        eventually(lambda: self.server.is_ready, what="the certificate")
 
     def stop(self) -> None:
         self.server.stop()
