@@ -36,13 +36,13 @@ class World:
         return operator
 
     def job(self, name: str, workers: int, **spec: Any) -> list[str]:
-        """A job whose pods are there; their names."""
+        """A job whose pods are there; their names, that of worker 0, whose end is the job's, last."""
         job = tfjob(name, Worker=workers, **spec)
         job["metadata"]["namespace"] = "ns"
         self.api.put(TFJOBS, job)
         names = [f"{name}-worker-{number}" for number in range(workers)]
         eventually(lambda: set(names) <= set(self.api.names(PODS)), what="pods")
-        return names
+        return names[::-1]
 
     def job_before_start(self, name: str, workers: int) -> list[str]:
         """The same, by an operator that keeps nothing and is gone afterwards."""
