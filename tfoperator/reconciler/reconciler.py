@@ -162,7 +162,7 @@ class Reconciler:
     # The comparison.
 
     def reconcile(self) -> int:
-        """Compare the jobs that are due; returns how many. Makes no API call before something is due. Raises KubeError."""
+        """Compare the jobs that are due; returns how many. Makes no API call if there is none. Raises KubeError."""
         started = self._clock.monotonic()
         with self._lock:
             # Those that would be due before the next look come along: they cost nothing now, and a look then.
