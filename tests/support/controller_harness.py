@@ -26,7 +26,7 @@ from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
-from tfoperator.workqueue import ExponentialFailureRateLimiter, RateLimitingQueue
+from tfoperator.workqueue import RateLimitingQueue
 
 READS = ("get", "list")
 WRITES = ("create", "patch", "delete", "replace", "deletecollection")
@@ -65,7 +65,7 @@ class Harness:
         self.creator = FakeCreator(self.api)
         self.recorder = EventList()
         self.expectations = Expectations(clock=clock)
-        self.queue: RateLimitingQueue[str] = RateLimitingQueue(ExponentialFailureRateLimiter(0.001, 0.05), clock=clock)
+        self.queue: RateLimitingQueue[str] = RateLimitingQueue(base=0.001, cap=0.05, clock=clock)
         self.factory = SharedInformerFactory(self.api, clock=clock)
         self.informers = ControllerInformers.of(self.factory, gang)
         self.controller = TFJobController(

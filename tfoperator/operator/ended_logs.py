@@ -15,7 +15,7 @@ from tfoperator.controller import is_managed_by_others
 from tfoperator.informers import InformerGroup, Lister
 from tfoperator.kube.objects import ObjectMeta, Pod, object_key
 from tfoperator.logs.archive import LogArchive
-from tfoperator.workqueue import ExponentialFailureRateLimiter, MetricsProvider, RateLimitingQueue, Workers
+from tfoperator.workqueue import MetricsProvider, RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class EndedLogs:
         self._pods = pods.lister
         self._jobs = jobs
         self._queue: RateLimitingQueue[str] = RateLimitingQueue(
-            ExponentialFailureRateLimiter(_RETRY_BASE, _RETRY_CAP), name="logs", clock=clock, metrics=metrics
+            base=_RETRY_BASE, cap=_RETRY_CAP, name="logs", clock=clock, metrics=metrics
         )
         self._workers = Workers(self._queue, self._process, _AT_ONCE, thread_name="ended-logs")
         self._leading = False  # set once, by start()

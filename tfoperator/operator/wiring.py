@@ -13,6 +13,7 @@ import msgspec
 from tfoperator.api.names import OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS, Network
 from tfoperator.base.clock import Clock
+from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.controller import (
     PLAIN_NAMES,
     UNIQUE_NAMES,
@@ -36,7 +37,7 @@ from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
 from tfoperator.operator.witnesses import CommandRunner, LogLooker, NewestLineOf, StackTaker
 from tfoperator.reconciler import Reconciler
-from tfoperator.workqueue import BucketRateLimiter, ExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimitingQueue
+from tfoperator.workqueue import RateLimitingQueue
 
 if TYPE_CHECKING:
     from tfoperator.servers.progress import ProgressServer
@@ -45,6 +46,9 @@ _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
 """Seconds. A job that can't be synced (a name taken, a quota used up) is tried at least every two minutes: no event
 tells that the reason is gone."""
+
+_RETRY_RATE, _RETRY_BURST = 10.0, 100
+"""Retries a second of all jobs together, and how many at once before that holds: both as in client-go's controllers."""
 
 _FIRST_STATUS_SECONDS = 1.0
 """How long users may wait to see that a job is Created, while its pods have not started."""
@@ -84,7 +88,9 @@ class Parts:
         self.namespaces = options.namespace or ("",)
         self.factory = SharedInformerFactory(client, namespaces=self.namespaces, clock=clock, metrics=metrics.informers)
         self._queue: RateLimitingQueue[str] = RateLimitingQueue(
-            MaxOfRateLimiter(ExponentialFailureRateLimiter(_RETRY_BASE, _RETRY_CAP), BucketRateLimiter(clock=clock)),
+            base=_RETRY_BASE,
+            cap=_RETRY_CAP,
+            bucket=TokenBucket(_RETRY_RATE, _RETRY_BURST, clock=clock),
             name="tfjobs",
             clock=clock,
             metrics=metrics.queues,

@@ -3,21 +3,13 @@
 from tfoperator.workqueue.delaying_queue import DelayingQueue
 from tfoperator.workqueue.metrics import DURATION_BUCKETS, Counter, Histogram, MetricsProvider
 from tfoperator.workqueue.queue import Queue, ShutDown, Workers
-from tfoperator.workqueue.rate_limiting_queue import (
-    BucketRateLimiter,
-    ExponentialFailureRateLimiter,
-    MaxOfRateLimiter,
-    RateLimitingQueue,
-)
+from tfoperator.workqueue.rate_limiting_queue import RateLimitingQueue
 
 __all__ = [
     "DURATION_BUCKETS",
-    "BucketRateLimiter",
     "Counter",
     "DelayingQueue",
-    "ExponentialFailureRateLimiter",
     "Histogram",
-    "MaxOfRateLimiter",
     "MetricsProvider",
     "Queue",
     "RateLimitingQueue",

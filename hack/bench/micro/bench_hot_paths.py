@@ -24,7 +24,7 @@ from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Indexer, i
 from tfoperator.kube.http.requests import encode
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.watch import HttpWatch
-from tfoperator.workqueue import ExponentialFailureRateLimiter, RateLimitingQueue
+from tfoperator.workqueue import RateLimitingQueue
 
 Benchmark = Any  # pytest_benchmark is untyped
 
@@ -67,7 +67,7 @@ def test_update_a_store_of_5000_pods_with_its_indexes(benchmark: Benchmark) -> N
 
 
 def test_queue_add_get_done(benchmark: Benchmark) -> None:
-    queue: RateLimitingQueue[str] = RateLimitingQueue(ExponentialFailureRateLimiter(0.005, 1000), name="bench")
+    queue: RateLimitingQueue[str] = RateLimitingQueue(base=0.005, cap=1000, name="bench")
 
     def cycle() -> None:
         queue.add("ns/job")

@@ -25,7 +25,7 @@ from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.progress.metrics import ProgressMetrics
-from tfoperator.workqueue import ExponentialFailureRateLimiter, MetricsProvider, RateLimitingQueue, Workers
+from tfoperator.workqueue import MetricsProvider, RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class ProgressWriter:
         self._metrics = metrics
         self._bucket = TokenBucket(writes_per_second, _BURST, clock=clock)
         self._queue: RateLimitingQueue[str] = RateLimitingQueue(
-            ExponentialFailureRateLimiter(_RETRY_BASE, _RETRY_CAP), name="progress", clock=clock, metrics=queue_metrics
+            base=_RETRY_BASE, cap=_RETRY_CAP, name="progress", clock=clock, metrics=queue_metrics
         )
         self._workers = Workers(self._queue, self._process, _WRITERS, thread_name="progress-writer")
         self._stop = StopSignal()
