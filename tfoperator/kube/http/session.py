@@ -51,8 +51,7 @@ _decode_status = msgspec.json.Decoder(Status).decode
 class Call(msgspec.Struct, frozen=True):
     """One request, as it is sent any number of times. `what` says it for people: `create pods default/a`.
 
-    `written` is the kind of what it writes into which `namespace`, as the observer is told; empty for a request that
-    writes nothing.
+    `written` is the kind of what it writes; empty for a request that writes nothing.
     """
 
     method: str
