@@ -13,19 +13,19 @@ import msgspec
 from tfoperator.api.structure import drop_nulls
 
 
-class ContainerPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class TemplatePort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A port that a container listens on."""
 
     name: str = ""
     container_port: int = 0
 
 
-class Container(msgspec.Struct, frozen=True, gc=False):
+class TemplateContainer(msgspec.Struct, frozen=True, gc=False):
     """A container of the pods."""
 
     name: str = ""
     image: str = ""
-    ports: tuple[ContainerPort, ...] = ()
+    ports: tuple[TemplatePort, ...] = ()
 
 
 class PodTemplateMetadata(msgspec.Struct, frozen=True, gc=False):
@@ -38,8 +38,8 @@ class PodTemplateMetadata(msgspec.Struct, frozen=True, gc=False):
 class PodTemplateSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The part of the pod's spec that somebody here reads."""
 
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
+    containers: tuple[TemplateContainer, ...] = ()
+    init_containers: tuple[TemplateContainer, ...] = ()
     restart_policy: str = ""
     scheduler_name: str = ""
 

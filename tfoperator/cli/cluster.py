@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _PANEL = "Cluster"
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class ClusterOptions(msgspec.Struct, frozen=True):
     """The options that say which cluster is meant, and the clients made of them."""
 
     namespace: Annotated[

@@ -25,7 +25,7 @@ class RuntimeChoice(StrEnum):
     DOCKER = "docker"
 
 
-class PodOptions(msgspec.Struct, frozen=True):
+class LocalPodOptions(msgspec.Struct, frozen=True):
     """The options of what pods run as, for the commands that run pods on this machine."""
 
     runtime: Annotated[

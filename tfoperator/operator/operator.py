@@ -21,7 +21,7 @@ from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.controller import StackKeeper
 from tfoperator.kube.verbs import ApiClient, Creator
 from tfoperator.leaderelection import LeaderElector, LeaseLock
-from tfoperator.logs.archive import LogSource
+from tfoperator.logs.archive import ArchiveSource
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
 from tfoperator.operator.preflight import await_resources, needed_resources
@@ -57,7 +57,7 @@ class Operator:
         options: Options | None = None,
         *,
         lease_client: ApiClient | None = None,
-        log_source: LogSource | None = None,
+        log_source: ArchiveSource | None = None,
         newest_line: NewestLineOf | None = None,
         stacks: StackKeeper | None = None,
         commands: CommandRunner | None = None,

@@ -48,7 +48,7 @@ class ServedWebhook:
 
 def make_webhook(options: Options, client: ApiClient, registry: CollectorRegistry, namespace: str) -> ServedWebhook:
     """The webhook that the options ask for; `namespace` is our own. Raises OSError if its address is taken."""
-    from tfoperator.operator.metrics.webhook_metrics import WebhookMetrics
+    from tfoperator.operator.metrics.webhook_metrics import PrometheusWebhookMetrics
     from tfoperator.servers.webhook import ConversionWebhook, WebhookConfig
 
     address = options.webhook_bind_address
@@ -65,5 +65,5 @@ def make_webhook(options: Options, client: ApiClient, registry: CollectorRegistr
         validity=timedelta(seconds=options.webhook_certificate_validity),
     )
     return ServedWebhook(
-        ConversionWebhook(client, config, metrics=WebhookMetrics(registry)), options.webhook_shutdown_delay
+        ConversionWebhook(client, config, metrics=PrometheusWebhookMetrics(registry)), options.webhook_shutdown_delay
     )

@@ -31,7 +31,7 @@ from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient, Creator
-from tfoperator.logs.archive import ArchiveBounds, LogArchive, LogSource, ensure_writable
+from tfoperator.logs.archive import ArchiveBounds, ArchiveSource, LogArchive, ensure_writable
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
@@ -70,7 +70,7 @@ class Parts:
         options: Options,
         *,
         host: str,
-        log_source: LogSource | None,
+        log_source: ArchiveSource | None,
         newest_line: NewestLineOf | None,
         stacks: StackKeeper | None,
         commands: CommandRunner | None,
@@ -169,7 +169,7 @@ class Parts:
         if address is None or fetch is None:
             return None
         # Imported late: an operator without it does without certificates and tokens.
-        from tfoperator.operator.metrics.progress_metrics import ProgressMetrics
+        from tfoperator.operator.metrics.progress_metrics import PrometheusProgressMetrics
         from tfoperator.servers.progress import ProgressConfig, ProgressServer
 
         config = ProgressConfig(
@@ -189,12 +189,12 @@ class Parts:
             pods=self.informers.pods,
             fetch=fetch,
             on_authorities=self._trust,
-            metrics=ProgressMetrics(self._metrics.registry, is_leader),
+            metrics=PrometheusProgressMetrics(self._metrics.registry, is_leader),
             queue_metrics=self._metrics.queues,
             clock=self._clock,
         )
 
-    def _make_archive(self, source: LogSource | None) -> LogArchive | None:
+    def _make_archive(self, source: ArchiveSource | None) -> LogArchive | None:
         options = self._options
         if not options.archive_dir or source is None:
             return None

@@ -5,7 +5,7 @@
 """
 
 from tfoperator.report.blame import FailedRun, first_failure, suspects
-from tfoperator.report.facts import POD_GONE, TAIL_BYTES, TAIL_LINES, JobFacts, ReplicaFacts, ReplicaState, RunFacts
+from tfoperator.report.facts import POD_GONE, TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.job import facts_of_job, facts_of_replica
 from tfoperator.report.report import Failure, Others, Report, Restart, make_report
 from tfoperator.report.text import headline, names_in_short, report_lines
@@ -17,11 +17,11 @@ __all__ = [
     "TAIL_LINES",
     "FailedRun",
     "Failure",
+    "FinalState",
     "Frame",
     "JobFacts",
     "Others",
     "ReplicaFacts",
-    "ReplicaState",
     "Report",
     "Restart",
     "RunFacts",

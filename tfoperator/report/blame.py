@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tfoperator.report.facts import ReplicaFacts, ReplicaState, RunFacts
+from tfoperator.report.facts import FinalState, ReplicaFacts, RunFacts
 from tfoperator.report.traceback_text import Traceback, last_traceback
 
 LAST_LINES = 20
@@ -84,10 +84,10 @@ def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
     """How the replica last failed: its last run if that has failed, or the one before while it waits for another."""
     bad = [run for run in replica.runs if run.failed]
     last = replica.last_run
-    if not bad or replica.state is ReplicaState.SUCCEEDED:
+    if not bad or replica.state is FinalState.SUCCEEDED:
         return None
     loops = max(len(bad), replica.restarts) >= IDENTICAL
-    if last is not None and not last.failed and replica.state is not ReplicaState.WAITING and not loops:
+    if last is not None and not last.failed and replica.state is not FinalState.WAITING and not loops:
         return None  # It has got over it: that is told among the restarts.
     return FailedRun(replica, bad[-1], last_traceback(bad[-1].tail))
 

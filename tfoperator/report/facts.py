@@ -18,7 +18,7 @@ POD_GONE = "its pod is gone"
 """The `detail` of a replica of which only its kept logs are left."""
 
 
-class ReplicaState(StrEnum):
+class FinalState(StrEnum):
     """What a replica was doing in the end. STOPPED: it ran until it was told to go, which says nothing of its work."""
 
     WAITING = "Waiting"
@@ -62,7 +62,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     pod: str = ""
-    state: ReplicaState = ReplicaState.WAITING
+    state: FinalState = FinalState.WAITING
     detail: str = ""
     restarts: int = 0
     restart_policy: str = ""

@@ -15,7 +15,7 @@ from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.objects import Pod
-from tfoperator.report.facts import JobFacts, ReplicaFacts, ReplicaState, RunFacts
+from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts
 
 
 class ReplicaSettings(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ def facts_of_replica(
     job: TFJob,
     pod: Pod,
     *,
-    state: ReplicaState,
+    state: FinalState,
     runs: Sequence[RunFacts],
     restarts: int,
     detail: str = "",

@@ -9,7 +9,7 @@ import msgspec
 
 from tfoperator.report.advice import advice_for
 from tfoperator.report.blame import IDENTICAL, LAST_LINES, FailedRun, constant, failed_runs
-from tfoperator.report.facts import JobFacts, ReplicaFacts, ReplicaState, RunFacts
+from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.traceback_text import Traceback, last_traceback
 
 _MAX_RESTARTS_TOLD = 20
@@ -42,7 +42,7 @@ class Others(msgspec.Struct, frozen=True, rename="camel"):
     """Replicas that did not fail and did the same thing in the end; `last_line` and `log` are the first one's."""
 
     replicas: tuple[str, ...]
-    state: ReplicaState
+    state: FinalState
     detail: str = ""
     last_line: str = ""
     log: str = ""
@@ -160,7 +160,7 @@ def _in_a_row(bad: FailedRun) -> int:
 
 
 def _others(replicas: Iterable[ReplicaFacts], failed: set[str]) -> Iterator[Others]:
-    alike: dict[tuple[ReplicaState, str, str], list[ReplicaFacts]] = {}
+    alike: dict[tuple[FinalState, str, str], list[ReplicaFacts]] = {}
     for replica in replicas:
         if replica.name not in failed:
             alike.setdefault((replica.state, replica.detail, constant(_last_line(replica))), []).append(replica)

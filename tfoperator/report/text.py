@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tfoperator.report.facts import POD_GONE, ReplicaState
+from tfoperator.report.facts import POD_GONE, FinalState
 from tfoperator.report.report import Failure, Others, Report, Restart
 from tfoperator.report.traceback_text import Frame, Traceback, folded
 
 _STATES = {
-    ReplicaState.WAITING: "waits",
-    ReplicaState.RUNNING: "runs",
-    ReplicaState.SUCCEEDED: "has succeeded",
-    ReplicaState.FAILED: "has failed",
-    ReplicaState.STOPPED: "was stopped when the job was over",
-    ReplicaState.NEVER_RAN: "never ran",
+    FinalState.WAITING: "waits",
+    FinalState.RUNNING: "runs",
+    FinalState.SUCCEEDED: "has succeeded",
+    FinalState.FAILED: "has failed",
+    FinalState.STOPPED: "was stopped when the job was over",
+    FinalState.NEVER_RAN: "never ran",
 }
 _PLURAL = {"waits": "wait", "runs": "run", "has": "have", "was": "were", "never": "never"}
 _PLURAL_DETAIL = {POD_GONE: "their pods are gone"}

@@ -25,9 +25,8 @@ from tfoperator.sdk.errors import (
     WaitTimeout,
 )
 from tfoperator.sdk.events import JobEvent
-from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE
+from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, JobSource
 from tfoperator.sdk.logs import JobLogStream, LogLine, ReplicaLog
-from tfoperator.sdk.manifests import JobSource
 from tfoperator.sdk.queues import JobQueue, QueueState, job_queues
 from tfoperator.sdk.reader import DEFAULT_WAIT_TIMEOUT
 from tfoperator.sdk.stacks import ReplicaStacks

@@ -10,8 +10,7 @@ from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.kube.retry import retry_on_conflict
 from tfoperator.sdk.errors import JobEnded, JobQueued, NoSuchReplica, job_errors
-from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, function_job
-from tfoperator.sdk.manifests import JobSource, job_manifest
+from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, JobSource, function_job, job_manifest
 from tfoperator.sdk.queues import QueueState, job_queue
 from tfoperator.sdk.reader import JobReader
 from tfoperator.sdk.states import replica_key

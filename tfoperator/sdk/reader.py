@@ -16,7 +16,7 @@ from tfoperator.kube.resources import EVENTS
 from tfoperator.report import Report, make_report
 from tfoperator.sdk.errors import JobElsewhere, JobFailed, WaitTimeout
 from tfoperator.sdk.events import JobEvent, events_of
-from tfoperator.sdk.logs import LogReader
+from tfoperator.sdk.logs import JobLogReader
 from tfoperator.sdk.queues import JobQueue, cluster_of, job_queue
 from tfoperator.sdk.reports import ClusterLogs, Culprit, job_facts, read_culprit
 from tfoperator.sdk.stacks import ReplicaStacks, take_stacks
@@ -28,7 +28,7 @@ DEFAULT_WAIT_TIMEOUT = 600.0
 """Seconds, as TrainingClient has it."""
 
 
-class JobReader(LogReader):
+class JobReader(JobLogReader):
     """See `TFJobClient`."""
 
     # Conditions.

@@ -25,7 +25,7 @@ MAX_SESSIONS = 64
 KEY_HEADER = "x-tfoperator-key"
 
 
-class Session(msgspec.Struct, frozen=True):
+class BrowserSession(msgspec.Struct, frozen=True):
     """The two halves of a session, and the cookie's name."""
 
     cookie_name: str
@@ -53,13 +53,13 @@ class Sessions:
         self._keys: FIFOCache[str, str] = FIFOCache(MAX_SESSIONS)  # by cookie
         on_link(self._token)
 
-    def exchange(self, token: str) -> Session | None:
+    def exchange(self, token: str) -> BrowserSession | None:
         """A session for the link's token; None if it is not the present one."""
         with self._lock:
             if not _same(token, self._token):
                 return None
             self._token = following = secrets.token_urlsafe(32)
-            session = Session(self._cookie_name, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+            session = BrowserSession(self._cookie_name, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
             self._keys[session.cookie] = session.key
         self._on_link(following)
         return session

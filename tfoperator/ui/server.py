@@ -26,9 +26,8 @@ from tfoperator.ui.guard import Sessions, complaint
 from tfoperator.ui.jobs import archived, streams
 from tfoperator.ui.jobs.board import Board
 from tfoperator.ui.jobs.logs import MAX_REPLICAS, LogFeed, Readers
-from tfoperator.ui.jobs.manifest import job_yaml
 from tfoperator.ui.jobs.queues import Queues
-from tfoperator.ui.jobs.report import job_report
+from tfoperator.ui.jobs.texts import job_report, job_yaml
 from tfoperator.ui.jobs.usage import UsageSamples
 from tfoperator.ui.pipeline_door import PipelineDoor
 from tfoperator.ui.problems import CannotRead, NotThere

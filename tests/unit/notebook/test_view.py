@@ -4,7 +4,7 @@ from typing import Any
 
 from tfoperator.cli.views.replica_rows import ReplicaRow
 from tfoperator.cli.views.run.plain import PlainView
-from tfoperator.local.run import JobResult, LogChunk, ReplicaResult, ReplicaState, RunOutcome, RunResult
+from tfoperator.local.run import FinalState, JobResult, LogChunk, ReplicaResult, RunOutcome, RunResult
 from tfoperator.notebook.view import CellView, make_cell_view, result_table, rows_table
 
 
@@ -50,7 +50,7 @@ def test_what_strangers_wrote_is_no_markup() -> None:
     table = rows_table([ReplicaRow("worker-0", "Failed", False, 0, "<script>alert(1)</script>")])
     assert "<script>" not in table
     assert "&lt;script&gt;" in table
-    replica = ReplicaResult("<b>w", "pod", ReplicaState.FAILED, 0, 1, ())
+    replica = ReplicaResult("<b>w", "pod", FinalState.FAILED, 0, 1, ())
     job = JobResult("default", "<i>x", "Failed", "r", "<img src=x onerror=alert(1)>", (replica,))
     text = result_table(RunResult(RunOutcome.FAILED, 1.0, "/run", (job,)))
     assert "<img" not in text

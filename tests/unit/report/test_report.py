@@ -10,9 +10,9 @@ from tfoperator.api.v1.types import JobCondition, TFJob, TFJobStatus
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.report import (
     POD_GONE,
+    FinalState,
     JobFacts,
     ReplicaFacts,
-    ReplicaState,
     Report,
     RunFacts,
     facts_of_job,
@@ -43,12 +43,12 @@ def run(code: int | None, seconds: float = 0, *tail: str, **more: object) -> Run
     return msgspec.structs.replace(RunFacts(exit_code=code, ended=ended, tail=tail, log="x.log"), **more)
 
 
-def replica(name: str, state: ReplicaState, *runs: RunFacts, **more: object) -> ReplicaFacts:
+def replica(name: str, state: FinalState, *runs: RunFacts, **more: object) -> ReplicaFacts:
     return msgspec.structs.replace(ReplicaFacts(name=name, state=state, runs=runs), **more)
 
 
 def failed(name: str, *runs: RunFacts, **more: object) -> ReplicaFacts:
-    return replica(name, ReplicaState.FAILED, *runs, **more)
+    return replica(name, FinalState.FAILED, *runs, **more)
 
 
 def report(*replicas: ReplicaFacts, **more: object) -> Report:
@@ -112,9 +112,9 @@ def test_without_a_traceback_the_last_lines_are_shown() -> None:
 def test_what_the_others_did_is_told_in_groups() -> None:
     made = report(
         failed("worker-0", run(1, 0, "boom")),
-        replica("worker-1", ReplicaState.STOPPED, run(143, 1, "step 10", stopped=True)),
-        replica("worker-2", ReplicaState.STOPPED, run(143, 1, "step 11", stopped=True)),
-        replica("ps-0", ReplicaState.WAITING, detail="ImagePullBackOff"),
+        replica("worker-1", FinalState.STOPPED, run(143, 1, "step 10", stopped=True)),
+        replica("worker-2", FinalState.STOPPED, run(143, 1, "step 11", stopped=True)),
+        replica("ps-0", FinalState.WAITING, detail="ImagePullBackOff"),
     )
     shown = text(made)
     assert "worker-1, worker-2 were stopped when the job was over; last line: step 10" in shown
@@ -137,7 +137,7 @@ def test_three_failures_alike_in_a_row_are_deterministic_where_they_are_started_
 
 def test_a_crash_loop_is_told_while_the_job_runs() -> None:
     runs = [run(1, n, *traceback("ValueError: x")) for n in range(3)]
-    looping = replica("worker-0", ReplicaState.RUNNING, *runs, run(None), restart_policy="OnFailure")
+    looping = replica("worker-0", FinalState.RUNNING, *runs, run(None), restart_policy="OnFailure")
     made = report(looping, outcome="Running")
     assert made.culprit is not None
     assert made.culprit.times == 3
@@ -146,7 +146,7 @@ def test_a_crash_loop_is_told_while_the_job_runs() -> None:
 
 def test_of_a_crash_loop_in_a_cluster_only_the_last_end_is_known() -> None:
     bad = run(1, 0, *traceback("ValueError: x"))
-    looping = replica("worker-0", ReplicaState.RUNNING, bad, run(None), restart_policy="OnFailure", restarts=5)
+    looping = replica("worker-0", FinalState.RUNNING, bad, run(None), restart_policy="OnFailure", restarts=5)
     made = report(looping, outcome="Running")
     assert made.culprit is not None
     assert made.culprit.restarts == 5
@@ -156,7 +156,7 @@ def test_of_a_crash_loop_in_a_cluster_only_the_last_end_is_known() -> None:
 
 
 def test_what_a_replica_has_got_over_is_a_restart_and_no_failure() -> None:
-    made = report(replica("worker-0", ReplicaState.RUNNING, run(1, 0, *traceback("ValueError: x")), run(None)))
+    made = report(replica("worker-0", FinalState.RUNNING, run(1, 0, *traceback("ValueError: x")), run(None)))
     assert made.failures == ()
     assert [(one.replica, one.cause) for one in made.restarts] == [("worker-0", "exit code 1: ValueError: x")]
 
@@ -183,7 +183,7 @@ def test_memory_and_the_kernels_word_are_told() -> None:
 
 
 def test_a_stall_is_told_with_its_stacks() -> None:
-    stuck = replica("worker-1", ReplicaState.RUNNING, run(None, 0, "step 7"), stacks="a/0.stacks.txt")
+    stuck = replica("worker-1", FinalState.RUNNING, run(None, 0, "step 7"), stacks="a/0.stacks.txt")
     shown = text(report(stuck, outcome="Running", stalled="TFJob job has stalled."))
     assert shown.startswith("TFJob job has stalled.")
     assert "worker-1: a/0.stacks.txt" in shown
@@ -200,22 +200,22 @@ def test_a_stall_is_told_with_its_stacks() -> None:
     ],
 )
 def test_what_to_do_about_a_stall_depends_on_what_there_is(outcome: str, stacks: str, advice: str) -> None:
-    stuck = replica("worker-0", ReplicaState.RUNNING, run(None, 0, "step 7"), stacks=stacks)
+    stuck = replica("worker-0", FinalState.RUNNING, run(None, 0, "step 7"), stacks=stacks)
     assert f"Next: {advice}." in text(report(stuck, outcome=outcome, stalled="TFJob job has stalled."))
 
 
 @pytest.mark.parametrize("stalled", ["", "TFJob job has stalled."])
 def test_why_no_stacks_could_be_taken_is_said(stalled: str) -> None:
-    stuck = replica("worker-0", ReplicaState.RUNNING, run(None, 0, "step 7"), no_stacks="install py-spy.")
+    stuck = replica("worker-0", FinalState.RUNNING, run(None, 0, "step 7"), no_stacks="install py-spy.")
     shown = text(report(stuck, outcome="TimedOut", stalled=stalled))
     assert "no stacks of its threads could be taken: install py-spy." in shown.replace("No stacks", "no stacks")
     assert "were kept" not in shown
-    other = replica("worker-1", ReplicaState.RUNNING, run(None, 0, "step 7"), stacks="a/0.stacks.txt")
+    other = replica("worker-1", FinalState.RUNNING, run(None, 0, "step 7"), stacks="a/0.stacks.txt")
     assert "py-spy" not in text(report(stuck, other, outcome="TimedOut", stalled=stalled))
 
 
 def test_of_a_job_whose_deadline_is_over_it_is_told_where_each_replica_was() -> None:
-    stopped = replica("worker-0", ReplicaState.STOPPED, run(143, 9, "step 7", stopped=True))
+    stopped = replica("worker-0", FinalState.STOPPED, run(143, 9, "step 7", stopped=True))
     shown = text(report(stopped, overdue=True))
     assert "worker-0 was stopped when the job was over; last line: step 7\n    x.log" in shown
     assert "Next: raise spec.runPolicy.activeDeadlineSeconds" in shown
@@ -238,7 +238,7 @@ def test_on_a_full_disk_nobody_is_told_to_correct_the_program() -> None:
 
 
 def test_a_success_has_nothing_to_report() -> None:
-    made = report(replica("chief-0", ReplicaState.SUCCEEDED, run(0, 1, "done")), outcome="Succeeded")
+    made = report(replica("chief-0", FinalState.SUCCEEDED, run(0, 1, "done")), outcome="Succeeded")
     assert report_lines(made) == []
 
 
@@ -283,7 +283,7 @@ def test_a_fit_that_keras_can_not_do_has_an_example_that_can() -> None:
 
 
 def test_of_a_run_whose_time_is_over_the_last_lines_and_logs_are_told() -> None:
-    stuck = replica("worker-0", ReplicaState.STOPPED, run(143, 0, "waiting for the others", stopped=True))
+    stuck = replica("worker-0", FinalState.STOPPED, run(143, 0, "waiting for the others", stopped=True))
     made = report(stuck, outcome="TimedOut")
     shown = text(made)
     assert "worker-0 was stopped when the job was over; last line: waiting for the others\n    x.log" in shown
@@ -295,7 +295,7 @@ def test_of_a_run_whose_time_is_over_the_last_lines_and_logs_are_told() -> None:
 
 
 def test_several_whose_pods_are_gone_are_told_of_as_several() -> None:
-    gone = [replica(f"worker-{n}", ReplicaState.STOPPED, run(143, stopped=True), detail=POD_GONE) for n in (1, 2)]
+    gone = [replica(f"worker-{n}", FinalState.STOPPED, run(143, stopped=True), detail=POD_GONE) for n in (1, 2)]
     bad = failed("worker-0", run(1, 1, "ValueError"))
     assert "worker-1, worker-2 were stopped when the job was over (their pods are gone)" in text(report(bad, *gone))
     assert "worker-1 was stopped when the job was over (its pod is gone)" in text(report(bad, gone[0]))

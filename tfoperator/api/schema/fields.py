@@ -286,7 +286,7 @@ TABLE = Table(
         },
         templates.PodTemplate: {"required": ["spec"]},
         templates.PodTemplateSpec: {"required": ["containers"]},
-        templates.Container: {"required": ["image", "name"]},
+        templates.TemplateContainer: {"required": ["image", "name"]},
     },
     open_structs=frozenset(POD_TEMPLATE_FIELDS),
 )

@@ -45,12 +45,12 @@ POD_TEMPLATE_FIELDS: dict[type, dict[str, Field]] = {
         "restartPolicy": Field("Without effect: the replica's own restartPolicy holds."),
         "schedulerName": Field("The scheduler of the pods."),
     },
-    templates.Container: {
+    templates.TemplateContainer: {
         "name": Field("Name of the container.", {"minLength": 1, "maxLength": MAX_NAME_LENGTH}),
         "image": Field("Container image.", {"minLength": 1}),
         "ports": Field("Ports that the container listens on; tfjob-port (2222 if there is none) is TensorFlow's."),
     },
-    templates.ContainerPort: {
+    templates.TemplatePort: {
         "name": Field("Name of the port."),
         "containerPort": Field("Number of the port.", {"minimum": 1, "maximum": 65535}),
     },

@@ -13,7 +13,7 @@ import msgspec
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import type_problems
-from tfoperator.api.templates import Container, PodTemplate, decode_template, is_absent
+from tfoperator.api.templates import PodTemplate, TemplateContainer, decode_template, is_absent
 from tfoperator.api.validation.limits import check_range, warning
 
 _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -53,7 +53,7 @@ def _validate_containers(path: str, template: PodTemplate) -> Iterator[Problem]:
         )
 
 
-def _validate_container(path: str, container: Container, names: set[str]) -> Iterator[Problem]:
+def _validate_container(path: str, container: TemplateContainer, names: set[str]) -> Iterator[Problem]:
     if not container.name:
         yield Problem(member(path, "name"), "is required")
     elif len(container.name) > MAX_NAME_LENGTH or not _CONTAINER_NAME.fullmatch(container.name):

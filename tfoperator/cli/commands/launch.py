@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tfoperator.base.controlchars import without_controls
-from tfoperator.cli.cluster import Cluster
+from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import note
@@ -76,7 +76,7 @@ def launch(
         str,
         typer.Option("--tmp-path", help="A directory that the container sees under the same path.", metavar="DIR"),
     ] = "",
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Run one component: a container on Docker, in a cluster, or as a TFJob; or a Python class.
 

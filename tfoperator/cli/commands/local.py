@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfoperator.cli.program_options import PodOptions, RuntimeChoice
+from tfoperator.cli.program_options import LocalPodOptions, RuntimeChoice
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
@@ -38,7 +38,7 @@ def up(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port of the API server; 0 takes a free one.")
     ] = 0,
-    pods: PodOptions = PodOptions(),
+    pods: LocalPodOptions = LocalPodOptions(),
     detach: Annotated[bool, typer.Option("--detach/--foreground", help="Return once it is up, or stay.")] = True,
     state_dir: _StateDir = None,
 ) -> None:

@@ -13,7 +13,7 @@ from tfoperator.api.loading import load_manifests
 from tfoperator.api.migration import Effort, Finding, cluster_findings, job_findings, read_cluster
 from tfoperator.api.migration.jobs import owned
 from tfoperator.base.clock import SystemClock
-from tfoperator.cli.cluster import AllNamespaces, Cluster
+from tfoperator.cli.cluster import AllNamespaces, ClusterOptions
 from tfoperator.cli.manifests import is_tfjob
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
@@ -34,14 +34,14 @@ def migrate(
     ] = None,
     output: ReportOutput = ReportFormat.TEXT,
     all_namespaces: AllNamespaces = False,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Say what would change for the TFJobs of the Go operator if this one took over.
 
     It reads a cluster, or manifests, and writes nothing. Exit code 0: nothing has to be done first. 1: something needs
     a hand (an action). 2: bad input.
     """
-    if files and (all_namespaces or cluster != Cluster()):
+    if files and (all_namespaces or cluster != ClusterOptions()):
         raise CliError("give either manifests or options of a cluster")
     if files:
         subjects = _of_files(files)
@@ -63,7 +63,7 @@ def _of_files(files: list[str]) -> list[_Subject]:
     return [_job(manifest.obj, job_findings(manifest.obj, None, now), manifest.place()) for manifest in manifests]
 
 
-def _of_cluster(cluster: Cluster, *, all_namespaces: bool) -> list[_Subject]:
+def _of_cluster(cluster: ClusterOptions, *, all_namespaces: bool) -> list[_Subject]:
     with cluster.connect() as client:
         facts = read_cluster(client.api, "" if all_namespaces else client.namespace)
     now = SystemClock().now()

@@ -19,7 +19,7 @@ from tfoperator.api.validation import STOCK_PARAMETER_SERVER
 from tfoperator.base.controlchars import printable
 from tfoperator.cli.manifests import check_runnable, checked, checked_manifests, is_tfjob
 from tfoperator.cli.program_job import ProgramJob
-from tfoperator.cli.program_options import PodOptions, ProgramOptions, RuntimeChoice, program_job
+from tfoperator.cli.program_options import LocalPodOptions, ProgramOptions, RuntimeChoice, program_job
 from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
@@ -39,7 +39,7 @@ def run(
             help="Manifests (YAML or JSON); - is stdin. Or one Python program, its own arguments after --.",
         ),
     ],
-    pods: PodOptions = PodOptions(),
+    pods: LocalPodOptions = LocalPodOptions(),
     logs_dir: Annotated[
         Path | None,
         typer.Option("--logs-dir", help="Keep logs and events here instead of .tfoperator/runs/...", metavar="DIR"),
@@ -164,7 +164,7 @@ def _execute(
     limit: float | None,
     keep: bool,
     output: ReportFormat,
-    pods: PodOptions,
+    pods: LocalPodOptions,
     page: bool,
     work_dir: Path | None,
 ) -> int:

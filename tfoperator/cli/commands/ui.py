@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tfoperator.cli.cluster import AllNamespaces, ArchiveDir, Cluster
+from tfoperator.cli.cluster import AllNamespaces, ArchiveDir, ClusterOptions
 from tfoperator.cli.page import DEFAULT_HOME, checked_home
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
@@ -26,7 +26,7 @@ def ui(
             "--pipelines", help="Show the pipeline runs kept there; by default those kept here.", metavar="DIR|URL"
         ),
     ] = None,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Serve a page that shows TFJobs as they train, and pipeline runs: state, replicas, progress, logs, resources.
 

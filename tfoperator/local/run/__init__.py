@@ -7,15 +7,15 @@ from tfoperator.local.run.container_output import LogChunk
 from tfoperator.local.run.job_run import JobRun
 from tfoperator.local.run.lifecycle import ControlPlaneFailed
 from tfoperator.local.run.results import JobResult, ReplicaResult, RunOutcome, RunResult
-from tfoperator.report import ReplicaState
+from tfoperator.report import FinalState
 
 __all__ = [
     "ControlPlaneFailed",
+    "FinalState",
     "JobResult",
     "JobRun",
     "LogChunk",
     "ReplicaResult",
-    "ReplicaState",
     "RunOutcome",
     "RunResult",
 ]

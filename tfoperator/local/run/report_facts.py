@@ -16,9 +16,9 @@ from tfoperator.local.runtime import LogFile, last_lines
 from tfoperator.report import (
     TAIL_BYTES,
     TAIL_LINES,
+    FinalState,
     JobFacts,
     ReplicaFacts,
-    ReplicaState,
     RunFacts,
     facts_of_job,
     facts_of_replica,
@@ -27,7 +27,7 @@ from tfoperator.report import (
 _RUNS_READ = 20  # of one replica, the last ones: a crash loop has thousands
 
 
-def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], ReplicaState]) -> ReplicaFacts:
+def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalState]) -> ReplicaFacts:
     """What is known of the replica of a pod, of whose decisive container these are the logs, and how it ended."""
     logs, state = found
     stacks = [kept_stacks(log.path) for log in logs]

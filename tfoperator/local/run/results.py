@@ -19,7 +19,7 @@ from tfoperator.kube.objects import Pod
 from tfoperator.local.node import LogStore
 from tfoperator.local.run.report_facts import job_facts, replica_facts, with_kernel_log
 from tfoperator.local.runtime import LogFile, PeakMemory, last_lines
-from tfoperator.report import ReplicaState, Report, make_report
+from tfoperator.report import FinalState, Report, make_report
 
 LAST_LINES = 20
 """How many of the last log lines of a failed replica are shown."""
@@ -50,7 +50,7 @@ class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
 
     name: str  # e.g. worker-0
     pod: str
-    state: ReplicaState
+    state: FinalState
     restarts: int
     exit_code: int | None
     logs: tuple[str, ...]
@@ -82,7 +82,7 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def failed_replicas(self) -> tuple[ReplicaResult, ...]:
         """Those that failed."""
-        return tuple(replica for replica in self.replicas if replica.state is ReplicaState.FAILED)
+        return tuple(replica for replica in self.replicas if replica.state is FinalState.FAILED)
 
 
 class RunResult(msgspec.Struct, frozen=True, rename="camel"):
@@ -131,7 +131,7 @@ def job_result(
         [replica_facts(job, by_name[pod], _chosen(attempts[pod])) for pod in names],
     )
     facts = with_kernel_log(facts, [log for found in attempts.values() for log, _ in found], kernel_log)
-    if any(replica.state is ReplicaState.FAILED for replica in facts.replicas):
+    if any(replica.state is FinalState.FAILED for replica in facts.replicas):
         facts = msgspec.structs.replace(facts, full_disk=full_disk())
     return JobResult(
         namespace=job.metadata.namespace,
@@ -153,7 +153,7 @@ class _Attempt(NamedTuple):
     init: bool  # of an init container
 
 
-def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], ReplicaState]:
+def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], FinalState]:
     """The logs of the container that matters, in their order, and how the replica ended."""
     latest = {attempt.log.path.parent: attempt.log for attempt in attempts}
     # Several containers have a log each: the one that failed is the one that is reported.
@@ -161,12 +161,12 @@ def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], ReplicaState]:
     main = [attempt.log for attempt in attempts if not attempt.init]
     chosen = failed[0] if failed else latest[main[0].path.parent] if main else None
     if chosen is None:
-        return [], ReplicaState.NEVER_RAN
+        return [], FinalState.NEVER_RAN
     logs = [attempt.log for attempt in attempts if attempt.log.path.parent == chosen.path.parent]
     if failed:
-        return logs, ReplicaState.FAILED
+        return logs, FinalState.FAILED
     ended_well = chosen.exit_code == 0 and not chosen.stopped
-    return logs, ReplicaState.SUCCEEDED if ended_well else ReplicaState.STOPPED
+    return logs, FinalState.SUCCEEDED if ended_well else FinalState.STOPPED
 
 
 def _replica(name: str, pod: str, attempts: list[_Attempt], peaks: Collection[int]) -> ReplicaResult:
@@ -181,7 +181,7 @@ def _replica(name: str, pod: str, attempts: list[_Attempt], peaks: Collection[in
         exit_code=chosen.exit_code if chosen else None,
         logs=tuple(str(attempt.log.path) for attempt in attempts),
         last_lines=(
-            tuple(last_lines(chosen.path, LAST_LINES)) if chosen is not None and state is ReplicaState.FAILED else ()
+            tuple(last_lines(chosen.path, LAST_LINES)) if chosen is not None and state is FinalState.FAILED else ()
         ),
         peak_memory=sum(peaks) if peaks else None,
     )

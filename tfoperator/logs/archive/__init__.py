@@ -5,7 +5,7 @@ operator writes the archive (`LogArchive`), clients that can see the directory r
 """
 
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
-from tfoperator.logs.archive.log_file import LogSource
+from tfoperator.logs.archive.log_file import ArchiveSource
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.reader import ARCHIVE_VARIABLE, archived_pods, read_archived
 from tfoperator.logs.archive.writer import ArchiveMetrics, LogArchive, ensure_writable
@@ -14,10 +14,10 @@ __all__ = [
     "ARCHIVE_VARIABLE",
     "ArchiveBounds",
     "ArchiveMetrics",
+    "ArchiveSource",
     "ArchivedContainer",
     "ArchivedPod",
     "LogArchive",
-    "LogSource",
     "archived_pods",
     "ensure_writable",
     "read_archived",

@@ -23,7 +23,7 @@ class LogText(AbstractContextManager["LogText"], Iterable[bytes], Protocol):
         ...
 
 
-class LogSource(Protocol):
+class ArchiveSource(Protocol):
     """Who has the logs: `tfoperator.kube.client.Client`."""
 
     def pod_log(self, namespace: str, name: str, container: str = "", *, previous: bool = False) -> LogText:

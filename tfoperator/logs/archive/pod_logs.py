@@ -30,7 +30,7 @@ from tfoperator.logs.archive.layout import (
     pod_record,
     read_record,
 )
-from tfoperator.logs.archive.log_file import LogSource, LogText, SavedLog, link, save_log
+from tfoperator.logs.archive.log_file import ArchiveSource, LogText, SavedLog, link, save_log
 from tfoperator.logs.archive.retention import Retention
 from tfoperator.logs.archive.runs import (
     NO_RUNS,
@@ -91,7 +91,9 @@ class ArchiveBounds(msgspec.Struct, frozen=True):
 class PodLogs:
     """Thread-safe, for different pods at a time; `close()` ends what is under way."""
 
-    def __init__(self, source: LogSource, root: Path, bounds: ArchiveBounds, *, clock: Clock, pod_now: PodNow) -> None:
+    def __init__(
+        self, source: ArchiveSource, root: Path, bounds: ArchiveBounds, *, clock: Clock, pod_now: PodNow
+    ) -> None:
         """The time of `bounds` runs from the call of `save` on."""
         self._source = source
         self._root = root

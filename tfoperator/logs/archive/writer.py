@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.logs.archive.log_file import LogSource
+from tfoperator.logs.archive.log_file import ArchiveSource
 from tfoperator.logs.archive.pod_logs import ArchiveBounds, PodLogs, PodNow, Saved
 from tfoperator.logs.archive.runs import NO_RUNS, Run, RunKey, ready_runs, runs_of
 
@@ -78,7 +78,7 @@ class LogArchive:
 
     def __init__(
         self,
-        source: LogSource,
+        source: ArchiveSource,
         root: Path,
         bounds: ArchiveBounds,
         *,

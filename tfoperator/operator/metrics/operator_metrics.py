@@ -18,7 +18,7 @@ from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller import ControllerMetrics, OwnedKind
 from tfoperator.logs import archive
 from tfoperator.operator.metrics.client_metrics import ClientMetrics
-from tfoperator.operator.metrics.tool_metrics import InformerMetrics, Makers, QueueMetrics
+from tfoperator.operator.metrics.tool_metrics import Makers, PrometheusInformerMetrics, QueueMetrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -98,7 +98,7 @@ class JobMetrics(ControllerMetrics):
         self._sync_failures.labels(reason).inc()
 
 
-class ReconcilerMetrics(reconciler.ReconcilerMetrics):
+class PrometheusReconcilerMetrics(reconciler.ReconcilerMetrics):
     """A `tfoperator.reconciler.ReconcilerMetrics`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -121,7 +121,7 @@ class ReconcilerMetrics(reconciler.ReconcilerMetrics):
         self._repairs.labels(resource).inc(objects)
 
 
-class ArchiveMetrics(archive.ArchiveMetrics):
+class PrometheusArchiveMetrics(archive.ArchiveMetrics):
     """What of the logs was kept."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -161,10 +161,10 @@ class OperatorMetrics:
         ProcessCollector(registry=self.registry)
         self.queues = QueueMetrics(self.registry)
         self.client = ClientMetrics(self.registry)
-        self.informers = InformerMetrics(self.registry)
+        self.informers = PrometheusInformerMetrics(self.registry)
         self.jobs = JobMetrics(self.registry)
-        self.reconciler = ReconcilerMetrics(self.registry)
-        self.archive = ArchiveMetrics(self.registry)
+        self.reconciler = PrometheusReconcilerMetrics(self.registry)
+        self.archive = PrometheusArchiveMetrics(self.registry)
         build = Gauge(
             "tfoperator_build_info", "Always 1; the version is the label.", ("version",), registry=self.registry
         )

@@ -22,7 +22,7 @@ _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _LABELS = ("job_namespace", "job_name")
 
 
-class ProgressMetrics(progress_server.ProgressMetrics):
+class PrometheusProgressMetrics(progress_server.ProgressMetrics):
     """A `tfoperator.servers.progress.ProgressMetrics`."""
 
     def __init__(self, registry: CollectorRegistry, is_leader: Callable[[], bool]) -> None:

@@ -65,7 +65,7 @@ class QueueMetrics(workqueue.MetricsProvider):
         return self._retries.labels(name)
 
 
-class InformerMetrics(informers.InformerMetrics):
+class PrometheusInformerMetrics(informers.InformerMetrics):
     """Whether caches are fresh, servers cope and handlers keep up."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

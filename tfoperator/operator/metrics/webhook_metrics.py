@@ -12,7 +12,7 @@ from tfoperator.servers import webhook
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5)
 
 
-class WebhookMetrics(webhook.WebhookMetrics):
+class PrometheusWebhookMetrics(webhook.WebhookMetrics):
     """Conversions, and the certificate that is shown."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -17,8 +17,7 @@ from tfoperator.api.progress_names import PROGRESS_SECRET, PROGRESS_SERVICE
 from tfoperator.api.v1.types import CleanPodPolicy, Network
 from tfoperator.controller import DEFAULT_TENSORBOARD_IMAGE, Accelerator, SchedulingRules
 from tfoperator.operator.options import values as parse
-from tfoperator.operator.options.accelerators import parse_accelerators
-from tfoperator.operator.options.scheduling import parse_scheduling
+from tfoperator.operator.options.pod_settings import parse_accelerators, parse_scheduling
 from tfoperator.servers.http import Address
 
 

@@ -1,9 +1,9 @@
 """What have a job's replicas logged, and what do they log now? Runs of containers, through restarts and deletions."""
 
 from tfoperator.sdk.logs.history import ReplicaLog
-from tfoperator.sdk.logs.log_reader import LogReader
+from tfoperator.sdk.logs.log_reader import JobLogReader
 from tfoperator.sdk.logs.log_stream import JobLogStream
 from tfoperator.sdk.logs.pod_logs import LogLine
 from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader
 
-__all__ = ["ContainerRun", "JobLogStream", "LogLine", "LogReader", "ReplicaLog", "RunLogReader"]
+__all__ = ["ContainerRun", "JobLogReader", "JobLogStream", "LogLine", "ReplicaLog", "RunLogReader"]

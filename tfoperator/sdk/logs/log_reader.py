@@ -17,7 +17,7 @@ from tfoperator.sdk.logs.pod_logs import LogLine, read_logs
 from tfoperator.sdk.states import ReplicaFilter, pod_order
 
 
-class LogReader(JobAccess):
+class JobLogReader(JobAccess):
     """See `TFJobClient`."""
 
     def get_job_logs(

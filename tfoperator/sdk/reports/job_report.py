@@ -24,9 +24,9 @@ from tfoperator.report import (
     POD_GONE,
     TAIL_BYTES,
     TAIL_LINES,
+    FinalState,
     JobFacts,
     ReplicaFacts,
-    ReplicaState,
     RunFacts,
     facts_of_job,
     facts_of_replica,
@@ -126,7 +126,7 @@ def _replica(logs: Logs, job: TFJob, old: dict[str, list[ArchivedPod]], pod: Pod
     before = _archived_runs(logs, old.get(replica_name(pod), ()))
     runs = [*before, *_runs(logs, pod, _decisive(pod))]
     state = _state(pod)
-    detail = waiting_reason(pod) if state is ReplicaState.WAITING else ""
+    detail = waiting_reason(pod) if state is FinalState.WAITING else ""
     restarts = _restarts(job, pod, max(len(runs) - 1, 0))
     return facts_of_replica(job, pod, state=state, runs=runs, restarts=restarts, detail=detail)
 
@@ -134,8 +134,8 @@ def _replica(logs: Logs, job: TFJob, old: dict[str, list[ArchivedPod]], pod: Pod
 def _archived_replica(logs: Logs, job: TFJob, records: Sequence[ArchivedPod]) -> ReplicaFacts:
     pod, record = records[-1].as_pod(), records[-1]
     runs = list(_archived_runs(logs, records))
-    ended = {"Succeeded": ReplicaState.SUCCEEDED, "Failed": ReplicaState.FAILED}.get(record.phase, ReplicaState.STOPPED)
-    state = ReplicaState.STOPPED if ended is ReplicaState.FAILED and runs and runs[-1].stopped else ended
+    ended = {"Succeeded": FinalState.SUCCEEDED, "Failed": FinalState.FAILED}.get(record.phase, FinalState.STOPPED)
+    state = FinalState.STOPPED if ended is FinalState.FAILED and runs and runs[-1].stopped else ended
     restarts = _restarts(job, pod, max(len(runs) - 1, 0))
     return facts_of_replica(job, pod, state=state, runs=runs, restarts=restarts, detail=POD_GONE)
 
@@ -166,15 +166,15 @@ def _failed(status: ContainerStatus) -> bool:
     return ended is not None and ended.exit_code != 0
 
 
-def _state(pod: Pod) -> ReplicaState:
+def _state(pod: Pod) -> FinalState:
     phase = pod.status.phase
     if phase == "Succeeded":
-        return ReplicaState.SUCCEEDED
+        return FinalState.SUCCEEDED
     if phase == "Failed":
-        return ReplicaState.STOPPED if pod.status.reason == _STOPPED_REASON else ReplicaState.FAILED
+        return FinalState.STOPPED if pod.status.reason == _STOPPED_REASON else FinalState.FAILED
     status = container_status(pod)
     waits = status is None or status.state is None or status.state.waiting is not None
-    return ReplicaState.WAITING if phase != "Running" or waits else ReplicaState.RUNNING
+    return FinalState.WAITING if phase != "Running" or waits else FinalState.RUNNING
 
 
 def _runs(logs: Logs, pod: Pod, status: ContainerStatus | None) -> Iterator[RunFacts]:

@@ -16,7 +16,7 @@ from tfoperator.api.names import parse_replica_index, parse_replica_type
 from tfoperator.api.v1.types import Metric, ReplicaProgress, ReplicaType, TFJob, TrainingProgress
 from tfoperator.api.validation import MAX_BEHIND, MAX_SHOWN_METRICS
 from tfoperator.base.durations import human_duration
-from tfoperator.servers.progress.reports import Report
+from tfoperator.servers.progress.reports import ProgressReport
 
 _SILENCE = timedelta(seconds=60)
 """After which another replica speaks for the job. Clients report every 5 s, or when a long step is over."""
@@ -31,7 +31,7 @@ _RANKS = {
 }
 
 
-def overlaid(before: Report | None, report: Report) -> Report:
+def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressReport:
     """A replica's new report over its last one: what it doesn't speak of is as it was.
 
     An estimate of the time that is left belongs to the moment at which it was made: progress without one ends it.
@@ -45,7 +45,7 @@ def overlaid(before: Report | None, report: Report) -> Report:
     metrics = {one.name: one for one in report.metrics}
     for one in before.metrics:
         metrics.setdefault(one.name, one)
-    return Report(
+    return ProgressReport(
         replica=report.replica,
         time=max(before.time, report.time),
         percentage=before.percentage if report.percentage is None else report.percentage,
@@ -56,7 +56,7 @@ def overlaid(before: Report | None, report: Report) -> Report:
     )
 
 
-def merged(job: TFJob, reports: Mapping[str, Report]) -> TrainingProgress | None:
+def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgress | None:
     """`status.progress` of a job by what it says now and by these reports, by replica; None if there is nothing."""
     said = job.status.progress
     if not reports:
@@ -88,12 +88,12 @@ def merged(job: TFJob, reports: Mapping[str, Report]) -> TrainingProgress | None
     )
 
 
-def _with_said(said: TrainingProgress | None, reports: Mapping[str, Report]) -> dict[str, Report]:
+def _with_said(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> dict[str, ProgressReport]:
     """The newest report of each replica, that in the status included, which another process may have received."""
     known = dict(reports)
     if said is None or not said.replica or said.report_time is None:
         return known
-    written = Report(
+    written = ProgressReport(
         replica=said.replica,
         time=said.report_time,
         percentage=said.percentage,
@@ -112,7 +112,7 @@ def _with_said(said: TrainingProgress | None, reports: Mapping[str, Report]) -> 
 
 
 def _behind(
-    said: TrainingProgress | None, known: Mapping[str, Report], takes_part: Callable[[str], bool]
+    said: TrainingProgress | None, known: Mapping[str, ProgressReport], takes_part: Callable[[str], bool]
 ) -> tuple[ReplicaProgress, ...]:
     found = {one.replica: ReplicaProgress(one.replica, one.step, one.time) for one in known.values()}
     for one in said.behind if said is not None else ():
@@ -128,7 +128,7 @@ def _behind(
     return tuple(taking_part[:MAX_BEHIND])
 
 
-def _age(report: Report) -> tuple[datetime, int, int]:
+def _age(report: ProgressReport) -> tuple[datetime, int, int]:
     return (report.time, report.step or 0, report.percentage or 0)
 
 

@@ -18,10 +18,10 @@ from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.certificates import KeyPair
 from tfoperator.servers.keyring import KeyringSecret
 from tfoperator.servers.progress.certificate import CertificateKeeper
+from tfoperator.servers.progress.merging import merged, overlaid
 from tfoperator.servers.progress.metrics import ProgressMetrics
-from tfoperator.servers.progress.reports import Report
+from tfoperator.servers.progress.reports import ProgressReport
 from tfoperator.servers.progress.server import ProgressEndpoint
-from tfoperator.servers.progress.store import ReportStore
 from tfoperator.servers.progress.tokens import TokenVerifier
 from tfoperator.servers.progress.writer import ProgressWriter
 from tfoperator.workqueue import MetricsProvider
@@ -68,7 +68,7 @@ class ProgressServer:
         `fetch` GETs a path of the API server. `on_authorities` hears what pods are to trust, from another thread.
         """
         clock, self._metrics = clock or SystemClock(), metrics or ProgressMetrics()
-        self._store = ReportStore()
+        self._store = _ReportStore()
         self._jobs = jobs.lister
         self._on_authorities = on_authorities
         self._ready = threading.Event()
@@ -140,7 +140,7 @@ class ProgressServer:
         self._on_authorities(authorities.decode())
         self._ready.set()
 
-    def _take(self, job: TFJob, report: Report) -> None:
+    def _take(self, job: TFJob, report: ProgressReport) -> None:
         meta = job.metadata
         self._store.add(meta.uid, report)
         if self._is_gone(meta):
@@ -189,3 +189,36 @@ class _JobHandler:
     def on_delete(self, obj: TFJob) -> None:
         """A job is gone."""
         self._gone(obj)
+
+
+class _ReportStore:
+    """The newest report of every replica, by job, for as long as the job exists. Thread-safe.
+
+    Of a replica one report is kept, so a store is as large as the jobs that report, and no larger.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards _reports
+        self._reports: dict[str, dict[str, ProgressReport]] = {}  # by the job's UID, by replica
+
+    def add(self, uid: str, report: ProgressReport) -> None:
+        """Keep a report of a replica of this job, over its last one."""
+        with self._lock:
+            reports = self._reports.setdefault(uid, {})
+            reports[report.replica] = overlaid(reports.get(report.replica), report)
+
+    def progress_of(self, job: TFJob) -> TrainingProgress | None:
+        """What the status of this job should say by now; what it says if there is nothing newer."""
+        with self._lock:
+            reports = dict(self._reports.get(job.metadata.uid, ()))
+        return merged(job, reports)
+
+    def forget(self, uid: str) -> None:
+        """The job is gone."""
+        with self._lock:
+            self._reports.pop(uid, None)
+
+    def __len__(self) -> int:
+        """How many jobs have reported."""
+        with self._lock:
+            return len(self._reports)

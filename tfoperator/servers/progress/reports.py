@@ -30,7 +30,7 @@ class InvalidReport(ValueError):
     """A report with a wrong value. The message is `field: what it must be`."""
 
 
-class Report(msgspec.Struct, frozen=True, gc=False):
+class ProgressReport(msgspec.Struct, frozen=True, gc=False):
     """One report of one replica, received at `time` (UTC, whole seconds). What it doesn't speak of is None."""
 
     replica: str
@@ -42,7 +42,7 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     metrics: tuple[Metric, ...] = ()
 
 
-def parse_report(body: bytes, replica: str, now: datetime) -> Report:
+def parse_report(body: bytes, replica: str, now: datetime) -> ProgressReport:
     """The report in a request's body. Raises MalformedReport and InvalidReport."""
     try:
         decoded = msgspec.json.decode(body)
@@ -53,7 +53,7 @@ def parse_report(body: bytes, replica: str, now: datetime) -> Report:
         raise MalformedReport('the body must be {"trainerStatus": {...}}')
     metrics = _metrics(status.get("metrics"))
     _check_time(status.get("lastUpdatedTime"))
-    return Report(
+    return ProgressReport(
         replica=replica,
         time=now.replace(microsecond=0),
         percentage=_whole_number("progressPercentage", status.get("progressPercentage"), 100),
@@ -66,7 +66,7 @@ def parse_report(body: bytes, replica: str, now: datetime) -> Report:
     )
 
 
-def encode_report(report: Report) -> bytes:
+def encode_report(report: ProgressReport) -> bytes:
     """The report as it was understood, in the words of the protocol."""
     status: dict[str, Any] = {"lastUpdatedTime": report.time}
     if report.percentage is not None:

@@ -30,7 +30,7 @@ from tfoperator.servers.progress.reports import (
     MAX_BODY,
     InvalidReport,
     MalformedReport,
-    Report,
+    ProgressReport,
     encode_report,
     parse_report,
 )
@@ -60,7 +60,7 @@ _REASONS = {
 }
 """`reason` of a `metav1.Status`."""
 
-TakeReport = Callable[[TFJob, Report], None]
+TakeReport = Callable[[TFJob, ProgressReport], None]
 
 
 class ProgressEndpoint(HttpServer):

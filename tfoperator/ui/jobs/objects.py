@@ -48,7 +48,7 @@ class SeenContainerStatus(ContainerStatus, frozen=True, gc=False, rename="camel"
     last_state: State | None = None
 
 
-class Resources(msgspec.Struct, frozen=True, gc=False):
+class ContainerResources(msgspec.Struct, frozen=True, gc=False):
     """Quantities by the resource's name, as they were written."""
 
     requests: dict[str, str | int | float] | None = None
@@ -60,7 +60,7 @@ class SeenContainer(msgspec.Struct, frozen=True, gc=False):
 
     name: str = ""
     image: str = ""
-    resources: Resources | None = None
+    resources: ContainerResources | None = None
 
 
 class SeenPodSpec(PodSpec, frozen=True, gc=False, rename="camel"):

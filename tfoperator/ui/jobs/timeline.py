@@ -12,7 +12,7 @@ from tfoperator.sdk.states import container_status, waiting_reason
 from tfoperator.ui.jobs.objects import SeenContainerStatus, SeenPod, State
 
 
-class Run(msgspec.Struct, frozen=True):
+class TimelineRun(msgspec.Struct, frozen=True):
     """One run of a replica's container; without `finished` it goes on."""
 
     started: datetime
@@ -33,7 +33,7 @@ class PodRecord(msgspec.Struct, frozen=True):
     uid: str
     replica: str
     created: datetime
-    runs: dict[datetime, Run] = {}
+    runs: dict[datetime, TimelineRun] = {}
     restarts: int = 0
     waits: str = ""
     gone: datetime | None = None
@@ -111,24 +111,26 @@ def _spans(record: PodRecord) -> Iterator[Span]:
         yield Span(state, since, record.gone, record.name, why)
 
 
-def _run(state: State | None) -> Run | None:
+def _run(state: State | None) -> TimelineRun | None:
     if state is None:
         return None
     if state.running is not None and state.running.started_at is not None:
-        return Run(state.running.started_at)
+        return TimelineRun(state.running.started_at)
     ended = state.terminated
     if ended is None or ended.finished_at is None:
         return None
-    return Run(ended.started_at or ended.finished_at, ended.finished_at, ended.exit_code, ended.reason, ended.message)
+    return TimelineRun(
+        ended.started_at or ended.finished_at, ended.finished_at, ended.exit_code, ended.reason, ended.message
+    )
 
 
-def _outcome(run: Run) -> str:
+def _outcome(run: TimelineRun) -> str:
     if run.exit_code is None:
         return "running"
     return "succeeded" if run.exit_code == 0 else "failed"
 
 
-def _why(run: Run) -> str:
+def _why(run: TimelineRun) -> str:
     if run.exit_code is None:
         return ""
     said = f"exit code {run.exit_code}"

@@ -18,7 +18,7 @@ from tfoperator.ui.pipelines.step_log import LogTail, StepLogTail
 from tfoperator.ui.problems import CannotRead, NotThere
 
 
-class RunFacts(msgspec.Struct, frozen=True):
+class PipelineRunFacts(msgspec.Struct, frozen=True):
     """A run: by step its last execution and its launch, and by artifact who has made it."""
 
     run: RunRecord
@@ -34,7 +34,7 @@ class ArtifactFacts(msgspec.Struct, frozen=True):
     use: Lineage
 
 
-def read_run(home: Home, run_id: str) -> RunFacts:
+def read_run(home: Home, run_id: str) -> PipelineRunFacts:
     """Raises NotThere, CannotRead."""
     with _opened(home) as store:
         try:
@@ -50,7 +50,7 @@ def read_run(home: Home, run_id: str) -> RunFacts:
     begun = executions if isinstance(home, ObjectHome) else run.steps
     launches = {step: found for step in begun if (found := home.known_launch(run.id, step)) is not None}
     try:
-        return RunFacts(home.seen(run), executions, launches, makers)
+        return PipelineRunFacts(home.seen(run), executions, launches, makers)
     except ObjectStoreError as error:
         raise CannotRead(str(error)) from error
 

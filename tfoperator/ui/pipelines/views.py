@@ -13,7 +13,7 @@ from tfoperator.launcher.core import LaunchRecord
 from tfoperator.pipeline import Lineage
 from tfoperator.pipeline.drawing import arrange, states_of, step_states, steps_done
 from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, ExecutionState, Maker, RunRecord
-from tfoperator.ui.pipelines.reading import ArtifactFacts, RunFacts
+from tfoperator.ui.pipelines.reading import ArtifactFacts, PipelineRunFacts
 
 MAX_TEXT = 4000
 """Characters of a message or a value that are sent."""
@@ -43,7 +43,7 @@ def run_row(run: RunRecord, states: Mapping[str, ExecutionState]) -> dict[str, A
     }
 
 
-def run_detail(facts: RunFacts) -> dict[str, Any]:
+def run_detail(facts: PipelineRunFacts) -> dict[str, Any]:
     """A run on its own page, with the places of its steps in the picture."""
     run = facts.run
     states = {name: execution.state for name, execution in facts.executions.items()}
@@ -56,7 +56,7 @@ def run_detail(facts: RunFacts) -> dict[str, Any]:
     }
 
 
-def step_rows(facts: RunFacts, find_job: FindJob) -> list[dict[str, Any]]:
+def step_rows(facts: PipelineRunFacts, find_job: FindJob) -> list[dict[str, Any]]:
     """The steps of a run in order, with what each has read and made."""
     states = step_states(facts.run, facts.executions)
     return [

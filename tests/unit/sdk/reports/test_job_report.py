@@ -11,7 +11,7 @@ from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
-from tfoperator.report import ReplicaFacts, ReplicaState
+from tfoperator.report import FinalState, ReplicaFacts
 from tfoperator.sdk.reports.job_report import ClusterLogs, WithoutLogs, job_facts
 
 ASKED = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -51,7 +51,7 @@ def archived(code: int | None, after: float, *, deleted: bool = True, reason: st
 def test_a_replica_that_was_told_to_go_has_not_failed(code: int, after: float, stopped: bool) -> None:
     replica = archived(code, after)
     assert replica.runs[-1].stopped is stopped
-    assert replica.state is (ReplicaState.STOPPED if stopped else ReplicaState.FAILED)
+    assert replica.state is (FinalState.STOPPED if stopped else FinalState.FAILED)
 
 
 def test_the_newest_stacks_of_a_replica_are_named() -> None:
@@ -69,12 +69,12 @@ def test_the_newest_stacks_of_a_replica_are_named() -> None:
 
 
 def test_a_replica_that_nobody_told_to_go_has_failed() -> None:
-    assert archived(143, 1, deleted=False).state is ReplicaState.FAILED
+    assert archived(143, 1, deleted=False).state is FinalState.FAILED
 
 
 def test_a_replica_whose_end_nobody_saw_and_one_that_was_stopped_have_not_failed() -> None:
     assert archived(None, 0).runs[-1].stopped
-    assert archived(143, -5, reason="DeadlineExceeded").state is ReplicaState.STOPPED
+    assert archived(143, -5, reason="DeadlineExceeded").state is FinalState.STOPPED
 
 
 def test_the_states_of_a_progress_bar_push_no_traceback_out_of_what_is_known(tmp_path: Path) -> None:

@@ -15,16 +15,16 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from tests.unit.controller.builders import make_job
 from tfoperator.api.v1.types import Metric, TFJob, TrainingProgress
-from tfoperator.servers.progress.reports import Report
+from tfoperator.servers.progress.reports import ProgressReport
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
-def report(replica: str = "worker-0", after: float = 0.0, **members: Any) -> Report:
+def report(replica: str = "worker-0", after: float = 0.0, **members: Any) -> ProgressReport:
     """A report that came so many seconds after NOW; `metrics` as a mapping."""
     metrics = tuple(Metric(name, value) for name, value in members.pop("metrics", {}).items())
-    return Report(replica=replica, time=NOW + timedelta(seconds=after), metrics=metrics, **members)
+    return ProgressReport(replica=replica, time=NOW + timedelta(seconds=after), metrics=metrics, **members)
 
 
 def job(progress: TrainingProgress | None = None, **replicas: int) -> TFJob:

@@ -10,10 +10,10 @@ from tests.unit.servers.progress.samples import NOW, job, report
 from tfoperator.api.v1.types import ReplicaStatus, TFJob, TrainingProgress
 from tfoperator.api.validation import MAX_BEHIND, MAX_SHOWN_METRICS
 from tfoperator.servers.progress.merging import merged, overlaid
-from tfoperator.servers.progress.reports import Report
+from tfoperator.servers.progress.reports import ProgressReport
 
 
-def told(of: TFJob, *reports: Report) -> TrainingProgress:
+def told(of: TFJob, *reports: ProgressReport) -> TrainingProgress:
     progress = merged(of, {one.replica: one for one in reports})
     assert progress is not None
     return progress
@@ -134,12 +134,12 @@ _REPORTS = st.lists(
 
 @given(_REPORTS, st.lists(st.booleans(), min_size=12, max_size=12))
 def test_whichever_process_receives_which_report_they_come_to_one_answer(
-    reports: list[Report], first: list[bool]
+    reports: list[ProgressReport], first: list[bool]
 ) -> None:
     """Two processes that write in turn, each what it knows over what is said, end where one that knows all would."""
-    stores: tuple[dict[str, Report], dict[str, Report]] = ({}, {})
+    stores: tuple[dict[str, ProgressReport], dict[str, ProgressReport]] = ({}, {})
     said: TrainingProgress | None = None
-    everything: dict[str, Report] = {}
+    everything: dict[str, ProgressReport] = {}
     for one, to_first in zip(sorted(reports, key=_when), first, strict=False):
         store = stores[0 if to_first else 1]
         for kept in (store, everything):
@@ -156,5 +156,5 @@ def test_whichever_process_receives_which_report_they_come_to_one_answer(
         assert merged(job(said), store) == said  # so nobody has anything to write any more
 
 
-def _when(one: Report) -> tuple[Any, ...]:
+def _when(one: ProgressReport) -> tuple[Any, ...]:
     return (one.time, one.step, one.percentage)

@@ -27,7 +27,7 @@ from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import PODS, SECRETS
 from tfoperator.servers.certificates import split
 from tfoperator.servers.progress import ProgressConfig, ProgressMetrics, ProgressServer
-from tfoperator.servers.progress.reports import Report
+from tfoperator.servers.progress.reports import ProgressReport
 
 NAMESPACE, NAME = "ns", "mnist"
 MINE = token_audience(NAMESPACE, NAME)
@@ -343,7 +343,7 @@ def test_a_report_that_comes_while_its_job_goes_leaves_nothing_behind(world: Wor
     job = replica.jobs.lister.find(f"{NAMESPACE}/{NAME}")
     world.api.remove(TFJOBS, NAMESPACE, NAME)
     eventually(lambda: not replica.jobs.lister.list(NAMESPACE), within=60, what="the job is gone")
-    replica.server._take(job, Report("worker-0", datetime.now(UTC), percentage=1))
+    replica.server._take(job, ProgressReport("worker-0", datetime.now(UTC), percentage=1))
     assert len(replica.server._store) == 0
 
 

@@ -12,7 +12,7 @@ from tfoperator.servers.progress.reports import (
     MAX_METRICS,
     InvalidReport,
     MalformedReport,
-    Report,
+    ProgressReport,
     encode_report,
     parse_report,
 )
@@ -20,7 +20,7 @@ from tfoperator.servers.progress.reports import (
 NOW = datetime(2026, 5, 1, 12, 0, 7, 654321, tzinfo=UTC)
 
 
-def parsed(status: Any) -> Report:
+def parsed(status: Any) -> ProgressReport:
     return parse_report(json.dumps({"trainerStatus": status}).encode(), "worker-0", NOW)
 
 
@@ -53,7 +53,7 @@ def test_what_is_answered_is_the_report_as_it_was_understood() -> None:
 
 def test_each_member_is_optional_and_null_is_absent() -> None:
     nothing = parsed({})
-    assert nothing == Report(replica="worker-0", time=NOW.replace(microsecond=0))
+    assert nothing == ProgressReport(replica="worker-0", time=NOW.replace(microsecond=0))
     absent = dict.fromkeys(("progressPercentage", "estimatedRemainingSeconds", "metrics", "lastUpdatedTime"))
     assert parsed(absent) == nothing
 

@@ -10,7 +10,7 @@ import typer
 from tfoperator.api.loading import load_manifests
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
-from tfoperator.cli.cluster import Cluster, JobName, plain
+from tfoperator.cli.cluster import ClusterOptions, JobName, plain
 from tfoperator.cli.manifests import in_namespace, is_tfjob, title
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
 from tfoperator.cli.terminal.output import (
@@ -35,7 +35,7 @@ def _command(change: Callable[[TFJobClient, str], TFJob], done: str, help_text: 
     def command(
         names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The jobs.")],
         output: ObjectOutput = ObjectFormat.TEXT,
-        cluster: Cluster = Cluster(),
+        cluster: ClusterOptions = ClusterOptions(),
     ) -> None:
         with cluster.connect() as client:
             _apply_to_each(client, names, lambda name: change(client, name), output, done=done)
@@ -57,7 +57,7 @@ def scale(
         list[str] | None, typer.Option("--replicas", help="How many of a type, e.g. PS=2.", metavar="TYPE=N")
     ] = None,
     output: ObjectOutput = ObjectFormat.TEXT,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Change the number of replicas of a TFJob."""
     wanted: dict[str, int] = dict(_count(text) for text in replicas or ())
@@ -122,7 +122,7 @@ def delete(
         bool, typer.Option("--ignore-not-found", help="A job that is not there is no failure.")
     ] = False,
     output: ReportOutput = ReportFormat.TEXT,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Delete TFJobs. Their pods and services go after them."""
     if bool(names) == bool(files):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tfoperator.base.controlchars import printable, without_controls
-from tfoperator.cli.cluster import ArchiveDir, Cluster, JobName, Replica
+from tfoperator.cli.cluster import ArchiveDir, ClusterOptions, JobName, Replica
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object
 
@@ -21,7 +21,7 @@ def stacks(
     name: JobName,
     replica: Replica = None,
     output: ReportOutput = ReportFormat.TEXT,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Show where the Python threads of a TFJob's replicas are at this moment, to see what a job waits for.
 
@@ -67,7 +67,7 @@ def report(
     name: JobName,
     archive_dir: ArchiveDir = None,
     output: ReportOutput = ReportFormat.TEXT,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Tell why a TFJob failed or does not go on.
 

@@ -12,7 +12,7 @@ import typer
 from tfoperator.api.names import parse_replica_index, parse_replica_type
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.base.controlchars import json_text, shown_line, without_controls
-from tfoperator.cli.cluster import ArchiveDir, Cluster, JobName, Replica
+from tfoperator.cli.cluster import ArchiveDir, ClusterOptions, JobName, Replica
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import REPLICA_COLOURS, ReportFormat, ReportOutput, note, paint, uses_colour
 from tfoperator.cli.terminal.progress import StatusLine
@@ -40,7 +40,7 @@ def logs(
     container: Annotated[str, typer.Option("--container", "-c", help="Default: tensorflow.")] = "",
     archive_dir: ArchiveDir = None,
     output: ReportOutput = ReportFormat.TEXT,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Show what replicas of a TFJob print, by default the one that leads it (the chief, else worker 0).
 

@@ -12,7 +12,7 @@ import typer
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import json_text
-from tfoperator.cli.cluster import AllNamespaces, Cluster, JobName, Selector, plain
+from tfoperator.cli.cluster import AllNamespaces, ClusterOptions, JobName, Selector, plain
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
 from tfoperator.cli.terminal.output import (
     ListFormat,
@@ -39,7 +39,7 @@ def get(
     selector: Selector = "",
     all_namespaces: AllNamespaces = False,
     output: ListOutput = ListFormat.TABLE,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Show TFJobs and how they stand."""
     wanted = names or []
@@ -73,14 +73,14 @@ def get(
 def describe(
     name: JobName,
     output: ReportOutput = ReportFormat.TEXT,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Show a TFJob with its replicas, conditions and events."""
-    from tfoperator.cli.terminal.progress import Progress
+    from tfoperator.cli.terminal.progress import StatusLine
     from tfoperator.cli.views.description import print_description
 
     with cluster.connect() as client:
-        with Progress(f"reading {name}"):
+        with StatusLine(f"reading {name}"):
             job = client.get_job(name)
             pods = client.get_job_pods(name)
             events = client.get_job_events(name)
@@ -117,7 +117,7 @@ def events(
     name: JobName,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show every new one.")] = False,
     output: ReportOutput = ReportFormat.TEXT,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Show the events of a TFJob, its pods and services, the oldest first."""
     from tfoperator.cli.views.jobs import EVENT_HEADER, event_summary

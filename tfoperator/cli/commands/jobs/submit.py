@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from tfoperator.api.loading import Manifest
-from tfoperator.cli.cluster import Cluster, plain
+from tfoperator.cli.cluster import ClusterOptions, plain
 from tfoperator.cli.manifests import checked_manifests, in_namespace, is_tfjob, title
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_TIMEOUT, complain
 from tfoperator.cli.terminal.output import ObjectFormat, ObjectOutput, as_list, note, print_object, say, without_noise
@@ -37,7 +37,7 @@ def submit(
         DryRun, typer.Option("--dry-run", help="Only check: here (client), or by the API server as well (server).")
     ] = DryRun.NONE,
     output: ObjectOutput = ObjectFormat.TEXT,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Create TFJobs in a cluster.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from tfoperator.api.v1.types import TFJOBS, ConditionType
-from tfoperator.cli.cluster import Cluster, JobName, plain
+from tfoperator.cli.cluster import ClusterOptions, JobName, plain
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, print_object, say, without_noise
 from tfoperator.cli.waiting import Deadline, await_conditions, await_deletion, timeout_seconds
@@ -27,7 +27,7 @@ def wait(
     ] = None,
     timeout: Annotated[str | None, typer.Option("--timeout", help="Default: for ever; e.g. 90s or 1h30m.")] = None,
     output: ReportOutput = ReportFormat.TEXT,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Wait for a TFJob, by default until it has succeeded.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from tfoperator.cli.cluster import Cluster
+from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.commands.launch import EXIT_RETRYABLE, CleanUpPolicy
 from tfoperator.cli.page import DEFAULT_HOME as DEFAULT_DIRECTORY
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
@@ -96,7 +96,7 @@ class Launching(msgspec.Struct, frozen=True):
         str, typer.Option("--tmp-path", help="A directory that containers see under the same path.", metavar="DIR")
     ] = ""
 
-    def context(self, cluster: Cluster) -> LaunchContext:
+    def context(self, cluster: ClusterOptions) -> LaunchContext:
         """The context of a step's launch."""
         from tfoperator.launcher import CleanUp, LaunchContext, RetryPolicy
 
@@ -109,7 +109,7 @@ class Launching(msgspec.Struct, frozen=True):
         )
 
 
-def patterned(cluster: Cluster) -> LaunchContext:
+def patterned(cluster: ClusterOptions) -> LaunchContext:
     """A context for launches that are only stopped."""
     from tfoperator.launcher import LaunchContext
 

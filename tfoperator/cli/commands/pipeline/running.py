@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfoperator.cli.cluster import Cluster
+from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.commands.launch import EXIT_RETRYABLE
 from tfoperator.cli.commands.pipeline.opening import (
     DEFAULT_HOME,
@@ -59,7 +59,7 @@ def run(
     ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the run while it goes on.")] = False,
     home: HomeOption = DEFAULT_HOME,
     output: ReportOutput = ReportFormat.TEXT,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Run a pipeline: its steps in order, independent ones at once, each recorded.
 
@@ -112,7 +112,7 @@ def run(
 def stop(
     run: RunArgument,
     home: HomeOption = DEFAULT_HOME,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Stop what a run has left whose runner has died. A runner that lives is stopped by SIGTERM or Ctrl-C."""
     from tfoperator.cli.commands.pipeline.opening import patterned

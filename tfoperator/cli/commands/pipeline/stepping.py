@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfoperator.cli.cluster import Cluster
+from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.commands.launch import EXIT_RETRYABLE
 from tfoperator.cli.commands.pipeline.opening import (
     DEFAULT_HOME,
@@ -50,7 +50,7 @@ def step(
     ] = "",
     launching: Launching = Launching(),
     home: HomeOption = DEFAULT_HOME,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Launch one step of a run whose order an orchestrator decides, such as Argo or Airflow.
 
@@ -97,7 +97,7 @@ def step(
 def finish(
     run: RunArgument,
     home: HomeOption = DEFAULT_HOME,
-    cluster: Cluster = Cluster(),
+    cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """End a run whose steps an orchestrator has launched: stop what they may have left, and record how it ended."""
     from tfoperator.cli.commands.pipeline.opening import patterned

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tfoperator.cli.views.run.summary import summary
-from tfoperator.local.run import JobResult, ReplicaResult, ReplicaState, RunOutcome, RunResult
+from tfoperator.local.run import FinalState, JobResult, ReplicaResult, RunOutcome, RunResult
 from tfoperator.report import JobFacts, ReplicaFacts, RunFacts, make_report
 
 
@@ -25,11 +25,11 @@ def result(outcome: RunOutcome, condition: str = "", message: str = "", *replica
     return "\n".join(summary(RunResult(outcome, 12.34, "runs/x", (job,))))
 
 
-CHIEF = ReplicaResult("chief-0", "digits-chief-0", ReplicaState.SUCCEEDED, 0, 0, ("runs/x/c.log",))
+CHIEF = ReplicaResult("chief-0", "digits-chief-0", FinalState.SUCCEEDED, 0, 0, ("runs/x/c.log",))
 
 
 def failed(code: int, restarts: int = 0, *lines: str) -> ReplicaResult:
-    return ReplicaResult("worker-1", "digits-worker-1", ReplicaState.FAILED, restarts, code, ("a.log", "b.log"), lines)
+    return ReplicaResult("worker-1", "digits-worker-1", FinalState.FAILED, restarts, code, ("a.log", "b.log"), lines)
 
 
 def test_a_success_is_short_and_says_where_the_logs_are() -> None:

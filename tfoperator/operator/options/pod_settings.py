@@ -1,6 +1,6 @@
-"""Reads `accelerators` of the configuration file: what is added to containers that ask for a resource. Pure.
+"""Read `accelerators` and `scheduling` of the configuration file: what is added to pods, and what PodGroups name. Pure.
 
-A mistake here would break the pods of every job that trains on an accelerator, hours later and in other hands. So
+A mistake in `accelerators` would break the pods of every job that trains on one, hours later and in other hands. So
 everything that an API server would refuse in a pod for what is said here is refused when the file is read.
 """
 
@@ -15,8 +15,8 @@ import msgspec
 from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import drop_nulls, type_problems, unknown_members
-from tfoperator.controller import Accelerator
-from tfoperator.operator.options.values import refuse
+from tfoperator.controller import ANY, Accelerator, SchedulingRules
+from tfoperator.operator.options.values import NAMESPACE, refuse
 
 _RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -33,11 +33,13 @@ def parse_accelerators(value: object) -> dict[str, Accelerator]:
         return {}
     if not isinstance(value, dict):
         raise ValueError(f"must be a mapping of resource names such as nvidia.com/gpu, is {value!r}")
-    refuse(problem for name, one in value.items() for problem in _problems(f"accelerators[{name}]", name, one))
+    refuse(
+        problem for name, one in value.items() for problem in _accelerator_problems(f"accelerators[{name}]", name, one)
+    )
     return {name: msgspec.convert(drop_nulls(one, Accelerator), Accelerator) for name, one in value.items()}
 
 
-def _problems(path: str, name: object, value: object) -> Iterator[Problem]:
+def _accelerator_problems(path: str, name: object, value: object) -> Iterator[Problem]:
     if not isinstance(name, str) or not _RESOURCE.fullmatch(name):
         yield Problem(path, "is no name of an extended resource, such as nvidia.com/gpu")
     wrong = type_problems(value, Accelerator, path)
@@ -120,3 +122,45 @@ def _doubles(path: str, items: list[dict[str, Any]], key: str) -> Iterator[Probl
         if item.get(key) is not None and value in seen:
             yield Problem(member(f"{path}[{position}]", key), f"is there twice: {shown(item.get(key))}")
         seen.add(value)
+
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_PATH = "scheduling"
+
+
+def parse_scheduling(value: object) -> SchedulingRules:
+    """The rules; those of an operator without a file for None. Raises ValueError with every problem."""
+    if value is None:
+        return SchedulingRules()
+    refuse(type_problems(value, SchedulingRules, _PATH) or _problems(value))
+    return msgspec.convert(value, SchedulingRules)
+
+
+def _problems(value: object) -> Iterator[Problem]:
+    """What is wrong beyond types. A null would silently be the default, which allows more than nothing."""
+    for unknown in unknown_members(value, SchedulingRules, _PATH):
+        yield Problem(member(unknown.path, unknown.name), f"is unknown; there are {', '.join(unknown.known)}")
+    for kind, lists in value.items() if isinstance(value, dict) else ():
+        path = member(_PATH, str(kind))
+        if not isinstance(lists, dict):
+            yield Problem(path, "must be an object with default and namespaces")
+            continue
+        namespaces = lists.get("namespaces", {})
+        if namespaces is None:
+            yield Problem(member(path, "namespaces"), "must be an object of lists by namespace")
+            continue
+        yield from _list_problems(member(path, "default"), lists.get("default"))
+        for namespace, names in namespaces.items():
+            at = f"{path}.namespaces[{namespace}]"
+            if not isinstance(namespace, str) or not NAMESPACE.fullmatch(namespace):
+                yield Problem(at, "is no name of a namespace")
+            yield from _list_problems(at, names)
+
+
+def _list_problems(path: str, names: object) -> Iterator[Problem]:
+    if not isinstance(names, list):
+        yield Problem(path, "must be a list; [] allows none")
+        return
+    for position, name in enumerate(names):
+        if name != ANY and not (isinstance(name, str) and _NAME.fullmatch(name)):
+            yield Problem(f"{path}[{position}]", f'must be a name, or "{ANY}" for any, is {shown(name)}')

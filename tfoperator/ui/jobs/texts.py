@@ -1,14 +1,25 @@
-"""A job as YAML, as the API server has it."""
+"""The two texts that the page shows of a job: the job itself as YAML, and the report of `tfoperator.report`."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import msgspec
 import yaml
 
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.client import Client
 from tfoperator.kube.verbs import ApiClient
+from tfoperator.report import report_lines
+from tfoperator.sdk import TFJobClient
+
+
+def job_report(client: Client, archive_dir: str | os.PathLike[str] | None, namespace: str, name: str) -> dict[str, str]:
+    """The report as text, from the logs of the job's pods: not at once. Raises TFJobError, KubeError, OSError."""
+    report = TFJobClient(client=client, archive_dir=archive_dir).get_job_report(name, namespace)
+    return {"report": "\n".join(report_lines(report))}
+
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
