@@ -35,9 +35,8 @@ from tfoperator.kube.objects import Pod
 
 
 def clean_up_finished(draft: Draft, *, failed: bool) -> None:
-    """Stop or delete what a finished job no longer needs, and free its pods from lost nodes."""
+    """Stop or delete what a finished job no longer needs."""
     policy = (draft.job.spec.run_policy or RunPolicy()).clean_pod_policy or draft.options.default_clean_pod_policy
-    draft.free_lost_pods()
     draft.delete("podgroups", draft.observed.pod_group, DeleteReason.FINISHED)
     if not policy:
         _stop_active(draft, failed=failed)

@@ -27,8 +27,7 @@ from tfoperator.controller.plan.conditions import find_condition, is_finished
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.invalid import plan_invalid
 from tfoperator.controller.plan.job_restart import plan_job_restart
-from tfoperator.controller.plan.observed import Observed, PlanOptions
-from tfoperator.controller.plan.postponing import with_own_deletions
+from tfoperator.controller.plan.observed import Observed, PlanOptions, with_own_deletions
 from tfoperator.controller.plan.progress import NOT_WATCHED, stacks_before_deadline
 from tfoperator.controller.plan.replica_states import observe_replicas
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, start_over
@@ -39,7 +38,7 @@ from tfoperator.controller.plan.reporting import (
     report_suspension,
     watch_progress,
 )
-from tfoperator.controller.plan.restart import job_restarts_so_far
+from tfoperator.controller.plan.restart import job_restarts_so_far, overdue_seconds
 from tfoperator.controller.plan.scaling import plan_replicas
 from tfoperator.controller.plan.stall import judge_progress, mark_stalled
 from tfoperator.controller.plan.status import build_status
@@ -158,6 +157,7 @@ def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJo
     failed = find_condition(job.status.conditions, ConditionType.FAILED)
     # Nobody knows what an unreadable spec would have cleaned up.
     if not job.decode_error:
+        _free_lost_pods(draft)
         clean_up_finished(draft, failed=failed is not None and failed.status == "True")
     if tensorboard is not None and not draft.observed.problems:
         plan_tensorboard(draft, tensorboard)
@@ -220,9 +220,23 @@ def _look_at(draft: Draft, *, suspended: bool) -> Situation:
     return known
 
 
+def _free_lost_pods(draft: Draft) -> None:
+    """Delete by force what terminates on a lost node past its time: no kubelet will ever confirm its end."""
+    for pod in draft.observed.pods:
+        if pod.metadata.deletion_timestamp is None:
+            continue
+        overdue = overdue_seconds(pod, draft.now, draft.options)
+        if overdue is None:
+            continue
+        if overdue >= 0:
+            draft.delete("pods", pod, DeleteReason.NODE_LOST, grace=0)
+        else:
+            draft.requeue_in(-overdue)
+
+
 def _plan_active(draft: Draft, known: Situation) -> None:
     """The job goes on: its pods and services are brought to what it asks for. Raises TemplateError."""
-    draft.free_lost_pods()
+    _free_lost_pods(draft)
     if known.resumed:
         # Before a pod is made, which could be taken for an old one otherwise.
         draft.write_status_first()
@@ -252,7 +266,7 @@ def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Mapping[Rep
     again = draft.conditions.is_true(ConditionType.SUSPENDED)
     unkept = frozenset() if observed.unkept_logs is None else observed.unkept_logs.pods
     report_suspension(draft)
-    draft.free_lost_pods()
+    _free_lost_pods(draft)
     delete_everything(draft, DeleteReason.SUSPEND)
     held = {
         group.type: sum(
@@ -272,6 +286,7 @@ def _plan_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) ->
     for group in groups:
         group.forget_new_restarts()
     report_end(draft, groups, verdict)
+    _free_lost_pods(draft)
     clean_up_finished(draft, failed=verdict.stage is Stage.FAILED)
     policy = draft.job.spec.run_policy
     if policy is not None and policy.ttl_seconds_after_finished is not None:

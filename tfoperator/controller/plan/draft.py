@@ -1,4 +1,15 @@
-"""A plan in the making: collects what to do, and makes the plan of it."""
+"""A plan in the making: collects what to do, and makes the plan of it.
+
+Two things are left for a later plan, which finds them still to be done, for it is made from the whole observed state:
+a crash in between forgets nothing.
+
+*What would act on stale caches.* A creation that no cache shows yet would be made a second time, and a pod that was
+deleted and is not seen so would be taken for alive.
+
+*Deletions before logs.* A pod whose log is not in the archive yet stays for now, and its log is asked for, at most for
+the archive's timeout: no worker thread waits for a log. A lost node doesn't answer, and a node that is gone has its
+pods' logs.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +28,7 @@ from tfoperator.controller.plan.actions import (
     Create,
     Delete,
     DeleteReason,
+    KeepLogs,
     LookAtLog,
     Patch,
     Phase,
@@ -28,15 +40,14 @@ from tfoperator.controller.plan.actions import (
 )
 from tfoperator.controller.plan.conditions import Conditions
 from tfoperator.controller.plan.observed import Observed, PlanOptions
-from tfoperator.controller.plan.postponing import postpone
-from tfoperator.controller.plan.restart import overdue_seconds
-from tfoperator.controller.plan.status import is_worth_writing
+from tfoperator.controller.plan.status import is_worth_writing, seconds_until_due
 from tfoperator.kube.objects import HasMetadata, Pod
 
 MAX_REQUEUE = 3600.0
 """Seconds. A farther moment is approached in steps: wall clocks get corrected, and timers run on another clock."""
 
 _PODS_NEED = frozenset({PhaseName.POD_GROUP, PhaseName.NETWORK})
+_ONLY_LOOK = frozenset({PhaseName.LOGS, PhaseName.LOOKS, PhaseName.STACKS})
 
 _STOP_AFTER = 1
 """Seconds, `spec.activeDeadlineSeconds` of a pod that is stopped: the least that API servers accept."""
@@ -57,7 +68,11 @@ class Draft:
         self.tensorboard_status = observed.job.status.tensor_board
         # A service before its pod, by their common name.
         self._replicas: defaultdict[str, list[Action]] = defaultdict(list)
-        self._replaces = False  # whether one of them deletes its predecessor first
+        self._awaited = observed.unseen.awaited
+        self._unsure: set[PhaseName] = set()  # those of which a creation is not made because the like is awaited
+        self._awaits_pods = False  # whether that is a pod
+        self._unkept = frozenset() if observed.unkept_logs is None else observed.unkept_logs.pods
+        self._logs: set[str] = set()  # UIDs of pods that stay until their logs are kept
         self._deletions: dict[str, Delete] = {}  # by UID
         self._stops: dict[str, Patch] = {}  # by UID
         self._pod_group: list[Action] = []
@@ -65,7 +80,7 @@ class Draft:
         self._tensorboard: list[Action] = []
         self._events: list[PlannedEvent] = []
         self._requeue: float | None = None
-        self._status_first = False
+        self._status_first = False  # whether the status must be durable before anything is done
         self._looks: list[LookAtLog] = []
         self._stacks: list[TakeStacks] = []
 
@@ -89,25 +104,32 @@ class Draft:
 
     def create_replica_object(self, creation: Create) -> None:
         """Create a pod or a service of a replica; the service first, since both have the same name."""
-        self._replicas[creation.name].append(creation)
+        if not self._waits(creation, PhaseName.REPLICAS) and self._unsure.isdisjoint(_PODS_NEED):
+            self._replicas[creation.name].append(creation)
 
     def replace(self, pod: Pod, creation: Create) -> None:
         """Delete a failed pod, and create its successor if that succeeds: both have the same name."""
-        deletion = _deletion("pods", pod, DeleteReason.RESTART)
-        self._replicas[creation.name] += (deletion, creation)
-        self._replaces = True
+        self._status_first = True
+        if not self._waits(creation, PhaseName.REPLICAS) and self._unsure.isdisjoint(_PODS_NEED):
+            if pod.metadata.uid in self._unkept:
+                self._logs.add(pod.metadata.uid)
+            else:
+                self._replicas[creation.name] += (_deletion("pods", pod, DeleteReason.RESTART), creation)
 
     def change_pod_group(self, action: Create | Patch) -> None:
         """Create or change the job's PodGroup, before any pod is created."""
-        self._pod_group.append(action)
+        if not self._waits(action, PhaseName.POD_GROUP):
+            self._pod_group.append(action)
 
     def create_job_service(self, creation: Create) -> None:
         """Create the one service of all replicas, before any pod is created."""
-        self._network.append(creation)
+        if not self._waits(creation, PhaseName.NETWORK):
+            self._network.append(creation)
 
     def change_tensorboard(self, action: Action) -> None:
         """Do something about the job's TensorBoard, whatever becomes of the rest."""
-        self._tensorboard.append(action)
+        if not self._waits(action, PhaseName.TENSORBOARD):
+            self._tensorboard.append(action)
 
     def delete(
         self,
@@ -124,7 +146,14 @@ class Draft:
         """
         if owned is None or (owned.metadata.deletion_timestamp is not None and grace is None):
             return
-        self._deletions[owned.metadata.uid] = _deletion(kind, owned, reason, grace=grace, as_seen=as_seen)
+        self._status_first = True
+        deletion = _deletion(kind, owned, reason, grace=grace, as_seen=as_seen)
+        if self._waits(deletion, PhaseName.DELETIONS):
+            return
+        if deletion.uid in self._unkept and kind == "pods" and reason is not DeleteReason.NODE_LOST:
+            self._logs.add(deletion.uid)
+        else:
+            self._deletions[deletion.uid] = deletion
 
     def stop(self, pod: Pod, reason: StopReason) -> None:
         """Have the pod's kubelet end it by SIGTERM and its grace period, unless it terminates or is stopped already.
@@ -136,6 +165,7 @@ class Draft:
         meta, deadline = pod.metadata, pod.spec.active_deadline_seconds
         if meta.deletion_timestamp is not None or (deadline is not None and deadline <= _STOP_AFTER):
             return
+        self._status_first = True
         self._stops[meta.uid] = Patch(
             kind="pods",
             name=meta.name,
@@ -160,21 +190,8 @@ class Draft:
         """Have the stacks of all threads of these pods kept."""
         self._stacks += (TakeStacks(kind="pods", name=pod.metadata.name, required=False, pod=pod) for pod in pods)
 
-    def free_lost_pods(self) -> None:
-        """Delete by force what terminates on a lost node past its time: no kubelet will ever confirm its end."""
-        for pod in self.observed.pods:
-            if pod.metadata.deletion_timestamp is None:
-                continue
-            overdue = overdue_seconds(pod, self.now, self.options)
-            if overdue is None:
-                continue
-            if overdue >= 0:
-                self.delete("pods", pod, DeleteReason.NODE_LOST, grace=0)
-            else:
-                self.requeue_in(-overdue)
-
     def delete_job(self) -> None:
-        """Delete the job, which takes everything that it owns with it; and do nothing else.
+        """Delete the job, which takes all of its pods with it, once their logs are kept; and do nothing else.
 
         Only as it was seen: somebody may have given it more time, which the cache doesn't show yet.
         """
@@ -186,27 +203,64 @@ class Draft:
             reason=DeleteReason.EXPIRED,
             resource_version=meta.resource_version,
         )
-        self._deletions = {meta.uid: deletion}
+        if self._waits(deletion, PhaseName.DELETIONS):
+            return
+        self._logs = {pod.metadata.uid for pod in self.observed.pods} & self._unkept
+        if not self._logs:
+            self._deletions[meta.uid] = deletion
 
     def finish(self, status: TFJobStatus) -> Plan:
         """The plan, with `status` as the desired status."""
+        comparison = self.observed.comparison
+        if self.absent and self._awaits_pods:
+            # A pod that is not seen yet must not be counted as lost: wait for the cache with everything.
+            plan = Plan(status=self.job.status)
+        else:
+            plan = self._plan(status)
+        if comparison is None:
+            return plan
+        status = msgspec.structs.replace(plan.status, last_reconcile_time=comparison.time.replace(microsecond=0))
+        return msgspec.structs.replace(plan, status=status, write_status=plan.write_status or comparison.write)
+
+    def _plan(self, status: TFJobStatus) -> Plan:
         if status.tensor_board != self.tensorboard_status:
             status = msgspec.structs.replace(status, tensor_board=self.tensorboard_status)
-        write = is_worth_writing(self.job.status, status)
-        plan = Plan(
+        if self._logs and self.observed.unkept_logs is not None:
+            self.requeue_in(self.observed.unkept_logs.timeout)
+        phases, write = self._phases(), is_worth_writing(self.job.status, status)
+        transitions = self.conditions.became_true() if write else frozenset()
+        if write and not self._status_first and not self._events:
+            acts = any(phase.name not in _ONLY_LOOK for phase in phases)
+            left = seconds_until_due(self.observed, status, transitions, self.options, acts=acts)
+            if left > 0:
+                write, transitions = False, frozenset()
+                self.requeue_in(left)
+        return Plan(
             status=status,
-            phases=self._phases(),
-            write_status_first=write and bool(self._status_first or self._deletions or self._stops or self._replaces),
+            phases=phases,
+            write_status_first=write and self._status_first,
             write_status=write,
             events=tuple(self._events),
             requeue_after=self._requeue,
             absent=tuple(self.absent),
-            transitions=self.conditions.became_true() if write else frozenset(),
+            transitions=transitions,
         )
-        return postpone(plan, self.observed, self.options)
+
+    def _waits(self, action: Action, phase: PhaseName) -> bool:
+        """Whether objects like its own are still to appear or to vanish; a patch of an older version is refused."""
+        if not self._awaited or not isinstance(action, Create | Delete):
+            return False
+        replica_type = action.replica[0].lower() if action.replica is not None else ""
+        awaited = (replica_type, action.kind) in self._awaited
+        if awaited and isinstance(action, Create):
+            self._unsure.add(phase)
+            self._awaits_pods |= action.kind == "pods"
+        return awaited
 
     def _phases(self) -> tuple[Phase, ...]:
+        logs = [pod for pod in self.observed.pods if pod.metadata.uid in self._logs] if self._logs else ()
         phases = (
+            _independent(PhaseName.LOGS, (KeepLogs(kind="pods", name=pod.metadata.name, pod=pod) for pod in logs)),
             _independent(PhaseName.DELETIONS, self._deletions.values()),
             _independent(PhaseName.STOPS, self._stops.values()),
             # A gang scheduler would not know what to do with pods whose PodGroup is not there.

@@ -107,7 +107,7 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     the moment its graceful deletion should have been over. `default_clean_pod_policy` holds for jobs that leave theirs
     unset; empty: what still runs when they have ended is stopped (see `cleanup`). For `first_status_period` a job's
     first status waits for a second one to be written with it; a status with nothing new but counts is written
-    `counts_period` after the last write at the earliest (see `postponing`).
+    `counts_period` after the last write at the earliest (see `status`).
     """
 
     restart_delay_base: float = 1.0
@@ -116,3 +116,22 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     default_clean_pod_policy: str = ""
     first_status_period: float = 0.0
     counts_period: float = 0.0
+
+
+def with_own_deletions(observed: Observed, now: datetime) -> Observed:
+    """The same with each pod marked as terminating that this process has deleted.
+
+    Taken for alive, a pod of a job that was suspended and resumed at once would count as started again, and its
+    end, once it is seen, as a loss.
+    """
+    deleted = observed.unseen.deleted
+    if not deleted:
+        return observed
+
+    def marked(pod: Pod) -> Pod:
+        meta = pod.metadata
+        if meta.deletion_timestamp is not None or meta.uid not in deleted:
+            return pod
+        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(meta, deletion_timestamp=now))
+
+    return msgspec.structs.replace(observed, pods=tuple(map(marked, observed.pods)))

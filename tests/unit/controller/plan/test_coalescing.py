@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.controller.builders import after, make_job, make_pod, plan_for, planned, services_of, with_status
+from tests.unit.controller.builders import NOW, after, make_job, make_pod, plan_for, planned, services_of, with_status
 from tests.unit.controller.world import World
 from tfoperator.api.v1.types import TFJob, TFJobStatus
-from tfoperator.controller import Comparison, Observed, Plan, PlannedEvent, PlanOptions
-from tfoperator.controller.plan.postponing import postpone
+from tfoperator.controller import Comparison, Observed, Plan, PlanOptions
+from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.status import only_counts_rise
 
 BOUND = 1.0
@@ -49,34 +50,36 @@ def test_without_a_period_nothing_waits() -> None:
     assert decided(options=PlanOptions()).write_status
 
 
+def finished(*changes: Callable[[Draft], object], comparison: Comparison | None = None) -> Plan:
+    """The plan of a draft that says that one more worker runs, and what else is drafted."""
+    draft = Draft(Observed(RUNNING, status_age=0.0, comparison=comparison), NOW, OPTIONS)
+    for change in changes:
+        change(draft)
+    return draft.finish(decided(options=PlanOptions()).status)
+
+
 def test_what_is_due_sooner_stays_so() -> None:
-    plan = msgspec.structs.replace(decided(options=PlanOptions()), requeue_after=0.5)
-    assert postponed(plan).requeue_after == 0.5
-
-
-def postponed(plan: Plan, comparison: Comparison | None = None) -> Plan:
-    return postpone(plan, Observed(RUNNING, status_age=0.0, comparison=comparison), OPTIONS)
+    assert finished(lambda draft: draft.requeue_in(0.5)).requeue_after == 0.5
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"write_status_first": True},
-        {"events": (PlannedEvent("Normal", "TFJobResumed", "it is"),)},
-        {"phases": planned(JOB).phases},
+        lambda draft: draft.write_status_first(),
+        lambda draft: draft.event("Normal", "TFJobResumed", "it is"),
+        lambda draft: draft.create_replica_object(planned(JOB).creations("pods")[0]),
     ],
 )
-def test_a_plan_that_does_more_than_to_write_counts_writes_them(change: dict[str, Any]) -> None:
-    plan = decided(options=PlanOptions())
-    assert not postponed(plan).write_status
-    plan = msgspec.structs.replace(plan, **change)
-    assert postponed(plan) == plan
+def test_a_plan_that_does_more_than_to_write_counts_writes_them(change: Callable[[Draft], object]) -> None:
+    assert not finished().write_status
+    plan = finished(change)
+    assert plan.write_status
+    assert plan.requeue_after is None
 
 
 def test_a_comparison_that_is_to_be_recorded_takes_them_along() -> None:
-    plan = decided(options=PlanOptions())
-    assert postponed(plan, Comparison(after(0), write=True)).write_status
-    assert not postponed(plan, Comparison(after(0), write=False)).write_status
+    assert finished(comparison=Comparison(after(0), write=True)).write_status
+    assert not finished(comparison=Comparison(after(0), write=False)).write_status
 
 
 # In virtual time.

@@ -1,66 +1,74 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
-import msgspec
 import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
-from tests.unit.controller.builders import make_job, make_pod, planned, started
+from tests.unit.controller.builders import NOW, make_job, make_pod, plan_for, services_of, started
 from tfoperator.api.v1.types import ConditionType, TFJob, TFJobStatus
-from tfoperator.controller import ControllerOptions, Observed, Plan, PlannedEvent, PlanOptions
-from tfoperator.controller.plan.postponing import postpone
+from tfoperator.controller import ControllerOptions, Observed, Plan, PlanOptions
+from tfoperator.controller.plan.draft import Draft
+from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import PODS
 
 WAITING = PlanOptions(first_status_period=1.0)
 
 
-def decided(job: TFJob, plan: Plan, *, known_for: float = 0.5) -> Plan:
-    return postpone(plan, Observed(job, known_for=known_for), WAITING)
+def decided(job: TFJob, *pods: Pod, known_for: float = 0.5) -> Plan:
+    return plan_for(Observed(job, pods, services_of(job), known_for=known_for), options=WAITING)
 
 
 def test_that_a_job_is_created_may_wait_for_a_while() -> None:
     job = make_job({"Worker": 2})
-    waiting = decided(job, planned(job))
+    waiting = decided(job)
     assert not waiting.write_status
     assert waiting.transitions == frozenset()
     assert waiting.requeue_after == 0.5
-    assert decided(job, planned(job), known_for=1.0).write_status
+    assert decided(job, known_for=1.0).write_status
 
 
 def test_what_follows_the_first_status_may_not() -> None:
     job = started(make_job({"Worker": 1}))
-    assert decided(job, planned(job, make_pod("Worker-0"))).write_status
+    assert decided(job, make_pod("Worker-0")).write_status
 
 
 def test_that_it_runs_may_not_wait_even_if_it_is_the_first_to_be_said() -> None:
     job = make_job({"Worker": 1})
-    assert decided(job, planned(job, make_pod("Worker-0"))).write_status
+    assert decided(job, make_pod("Worker-0")).write_status
+
+
+def finished(change: Callable[[Draft], object]) -> Plan:
+    """The plan of a draft that says that its job is created, and what else is drafted."""
+    draft = Draft(Observed(make_job({"Worker": 2}), known_for=0.5), NOW, WAITING)
+    draft.conditions.set(ConditionType.CREATED, "True", "TFJobCreated", "it is")
+    change(draft)
+    return draft.finish(TFJobStatus(conditions=draft.conditions.result()))
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"write_status_first": True},
-        {"events": (PlannedEvent("Warning", "Unschedulable", "for want of nodes"),)},
-        {"transitions": frozenset({ConditionType.CREATED, ConditionType.FAILED})},
-        {"transitions": frozenset({ConditionType.CREATED, ConditionType.SUSPENDED})},
+        lambda draft: draft.write_status_first(),
+        lambda draft: draft.event("Warning", "Unschedulable", "for want of nodes"),
+        lambda draft: draft.conditions.set(ConditionType.FAILED, "True", "TFJobFailed", "it has"),
+        lambda draft: draft.conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", "it is"),
     ],
 )
-def test_nothing_else_may_wait(change: dict[str, Any]) -> None:
-    job = make_job({"Worker": 2})
-    plan = msgspec.structs.replace(planned(job), **change)
-    assert decided(job, plan) == plan
+def test_nothing_else_may_wait(change: Callable[[Draft], object]) -> None:
+    plan = finished(change)
+    assert plan.write_status
+    assert ConditionType.CREATED in plan.transitions
+    assert plan.requeue_after is None
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0.5), (0.2, 0.2), (9.0, 0.5)])
 def test_a_plan_whose_status_waits_is_made_again_in_time(before: float | None, after: float) -> None:
-    job = make_job({"Worker": 2})
-    plan = Plan(status=TFJobStatus(), write_status=True, requeue_after=before)
-    assert decided(job, plan) == Plan(status=TFJobStatus(), requeue_after=after)
+    plan = finished(lambda draft: None if before is None else draft.requeue_in(before))
+    assert not plan.write_status
+    assert plan.requeue_after == after
 
 
 @pytest.fixture
