@@ -25,9 +25,7 @@ def test_a_look_is_told_what_has_happened_since_the_last_one(space: Space, monke
         return ask(resource, *arguments, **options)
 
     monkeypatch.setattr(space.client, "list", listed)
-    looker = Looker(
-        space.client, [space.namespace], keep=lambda _: True, whole_every=3600, clock=SystemClock(), news_above=-1
-    )
+    looker = Looker(space.client, [space.namespace], whole_every=3600, clock=SystemClock(), news_above=-1)
     empty: list[Any] = [SimpleNamespace(lister=Lister(Indexer[Any]()), versions=()) for _ in range(2)]
 
     def look() -> tuple[set[str], set[str]]:
