@@ -49,6 +49,7 @@ _ASYNCHRONOUS = (
 )  # fmt: skip
 
 LOCKS = (
+    Lock("installer", ("requirements/installer.in",)),
     Lock("build", ("requirements/build.in",)),
     Lock("operator", ("requirements/operator.in",), leaves_out=_ASYNCHRONOUS),
     Lock("run", ("setup.cfg", "requirements/build.in"), ("examples",), extends="operator"),
@@ -59,7 +60,7 @@ LOCKS = (
         extends="run",
     ),
 )
-"""The image's build stage has the first and the second, `make run` the third, `make test` the last."""
+"""What the Makefile installs with, what the image's build stage has (two), what `make run` and what tests have."""
 
 
 class LockError(Exception):

@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from hack import debian
+
 _REAL = re.compile(r"[\[-]real[\]-]")
 """In the name of a test of the contract: the parameter that is a real API server, which takes some 10 s to start."""
 
@@ -23,11 +25,37 @@ def pytest_configure() -> None:
     settings.load_profile("tests")
 
 
+def pytest_report_header() -> str:
+    """Say what `make test` leaves out on this machine."""
+    return "" if _has_chromium() else "no Chromium is unpacked (make controlplane): `make test` leaves the page out"
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest."""
+    """Mark what `make test` leaves out, and begin with what takes longest."""
+    for item in items:
+        if _is_full(item):
+            item.add_marker(pytest.mark.full)
     trains = {item.path for item in items if item.get_closest_marker("tensorflow")}
     early = {"cluster": 0, "docker": 1}
     items.sort(key=lambda item: early.get(_group(item.nodeid), 2 if item.path in trains else 3))
+
+
+def _is_full(item: pytest.Item) -> bool:
+    """Whether it needs more than pip installs, or is neither a unit test, nor of the contract, nor a journey."""
+    if item.get_closest_marker("controlplane"):
+        return True
+    if item.get_closest_marker("page"):
+        return not _has_chromium()
+    folder = item.nodeid.split("/")[1]
+    return folder not in ("unit", "contract") and item.get_closest_marker("journey") is None
+
+
+def _has_chromium() -> bool:
+    try:
+        return debian.find(debian.CHROMIUM).is_dir()
+    except debian.PackageError:
+        return False
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -76,25 +76,6 @@ def test_a_retryable_failure_brings_the_replica_back_and_is_counted(cluster: Clu
     eventually(counted, what="the restart is counted, once")
 
 
-def test_sigkill_while_creating_fifty_replicas_loses_and_doubles_nothing(
-    cluster: Cluster, start_operator: Start
-) -> None:
-    # So slow that the kill comes in time, however late it is.
-    operator = start_operator("--kube-api-qps=2", "--kube-api-burst=40")
-    cluster.submit(tfjob("big", Worker=50))
-    eventually(lambda: len(cluster.pods()) >= 10, every=0.005, what="the first pods")
-    operator.kill()
-    assert len(cluster.pods()) < 50, "the kill came too late to prove anything"
-    start_operator()
-    cluster.wait_pods(50)
-    eventually(lambda: len(cluster.services()) == 50, what="50 services")
-    for name in cluster.pods():
-        cluster.set_phase(name, "Running")
-    cluster.wait_condition("big", "Running")
-    names = {f"big-worker-{index}" for index in range(50)}
-    assert set(cluster.pods()) == names == set(cluster.services())
-
-
 # A lease that nobody gives back is waited for. One that is given back is taken long before its time is over.
 @pytest.mark.parametrize(("how", "lasts", "renewed"), [(signal.SIGKILL, "8s", "6s"), (signal.SIGTERM, "10m", "5m")])
 def test_the_standby_takes_over(

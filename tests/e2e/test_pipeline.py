@@ -52,6 +52,7 @@ def states(report: str) -> dict[str, str]:
     return {step["name"]: step["state"] for step in json.loads(report)["steps"]}
 
 
+@pytest.mark.journey
 def test_the_example_runs_once_is_cached_and_then_runs_what_another_parameter_changes(
     cli: Cli, cluster: ControlPlane, tmp_path: Path
 ) -> None:

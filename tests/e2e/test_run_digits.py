@@ -42,6 +42,7 @@ def modified_example(folder: Path, *options: str, prelude: str = "", **replaceme
     return "tfjob.yaml"
 
 
+@pytest.mark.journey
 def test_the_example_trains_a_model(tmp_path: Path) -> None:
     done = Cli(ROOT).run("run", "examples/digits/tfjob.yaml", "--logs-dir", str(tmp_path), timeout=LIMIT, code=0)
     assert accuracy(done.stdout) >= 0.90

@@ -113,6 +113,7 @@ def test_other_objects_of_the_manifest_are_there_for_the_pods(cli: Cli) -> None:
     assert (cli.folder / ".tfoperator/runs/latest/mine.quick.yaml").exists()
 
 
+@pytest.mark.journey
 def test_a_worker_that_fails_ends_the_job_and_is_named_with_its_last_words(cli: Cli) -> None:
     failing = replica("sh", "-c", "for i in $(seq 30); do echo line $i; done; echo out of luck >&2; exit 1")
     job = tfjob("bad", Worker=failing, PS=replica("sh", "-c", SERVE))
@@ -170,6 +171,7 @@ def test_under_exit_code_a_permanent_failure_ends_the_job(cli: Cli) -> None:
     assert "worker-0 failed with exit code 3." in done.stdout
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize("policy", ["ExitCode", "OnFailure"])
 def test_a_worker_process_that_is_killed_comes_back(cli: Cli, policy: str) -> None:
     code = "if [ -e pid-1 ]; then echo resumed; exit 0; fi; echo $$$$ > pid-1; echo working; sleep 60"

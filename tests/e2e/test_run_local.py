@@ -62,6 +62,19 @@ def log_of(cli: Cli, pod: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
+@pytest.mark.journey
+def test_jobs_are_submitted_waited_for_and_read_from_a_terminal(cli: Cli) -> None:
+    cli.environment["KUBECONFIG"] = cli.local_up()["KUBECONFIG"]
+    cli.run("submit", cli.write(tfjob("short", clean="None", Worker=replica("echo", "hello", replicas=2))), code=0)
+    cli.run("wait", "short", "--timeout", "100s", code=0)
+    assert sorted(cli.run("logs", "short", "--all-replicas", code=0).stdout.splitlines()) == [
+        "[worker-0] hello",
+        "[worker-1] hello",
+    ]
+    assert "Succeeded" in cli.run("get", code=0).stdout
+
+
+@pytest.mark.journey
 def test_it_stays_up_runs_jobs_and_goes_down_in_order(cli: Cli) -> None:
     kubeconfig = cli.local_up()["KUBECONFIG"]
     assert stat.S_IMODE(Path(kubeconfig).stat().st_mode) == 0o600
@@ -107,6 +120,7 @@ def test_a_job_that_has_failed_lets_go_of_its_processes_and_keeps_its_pods_and_l
     assert "SuccessfulStopPod" in shown
 
 
+@pytest.mark.journey
 def test_after_a_crash_nothing_is_left_and_it_can_be_started_again(cli: Cli) -> None:
     kubeconfig = cli.local_up()["KUBECONFIG"]
     submit(kubeconfig, tfjob("long", Worker=replica("sh", "-c", "echo $$$$; sleep 60")))

@@ -100,6 +100,8 @@ def _look_at_a_pipeline(cli: Cli, page: Page, kubeconfig: str) -> None:
         expect(page.get_by_role("region", name="Step Train")).to_contain_text("Succeeded")
 
 
+@pytest.mark.journey
+@pytest.mark.page
 def test_run_serves_the_page_while_it_runs(cli: Cli, browser: Browser) -> None:
     cli.write(tfjob("talks", Worker=replica("sh", "-c", _SPEAK)))
     with cli.start("run", "--ui", "job.yaml") as run:

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from hack.faults.injection.injector import FaultInjector
 from hack.faults.journal import JournalRecorder
+from tests.hack.faults.test_proxy import Behind, behind
 from tests.support.eventually import eventually
 from tests.support.served import Served, served
-from tests.unit.hack.faults.test_proxy import Behind, behind
 from tfoperator.api.v1.types import TFJOBS
 
 __all__ = ["served"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.hack.faults.story import Story
+from tests.hack.faults.story import Story
 
 ACTIVE = {"active": 2, "startedIndexes": "0-1"}
 REPORTED = {"step": 10, "lastUpdatedTime": "2026-01-01T00:00:00Z"}

@@ -66,7 +66,7 @@ def test_locks_are_for_every_platform() -> None:
 
 
 def test_nothing_is_in_the_folder_that_is_not_made_or_read() -> None:
-    expected = {f"{lock.name}.lock" for lock in LOCKS} | {"build.in", "operator.in", "overrides.txt"}
+    expected = {f"{lock.name}.lock" for lock in LOCKS} | {"build.in", "installer.in", "operator.in", "overrides.txt"}
     assert {path.name for path in FOLDER.iterdir()} == expected
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.hack.faults.story import Story
+from tests.hack.faults.story import Story
 
 ACTIVE = {"active": 1, "startedIndexes": "0"}
 TENSORBOARD = {"logDir": "/logs", "image": "board:1"}

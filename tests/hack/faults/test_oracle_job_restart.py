@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.hack.faults.story import Story
+from tests.hack.faults.story import Story
 
 ACTIVE = {"active": 2, "startedIndexes": "0-1"}
 

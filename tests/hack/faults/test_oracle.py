@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from tests.unit.hack.faults.story import Story
+from tests.hack.faults.story import Story
 
 ACTIVE = {"active": 1, "startedIndexes": "0"}
 

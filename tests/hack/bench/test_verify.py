@@ -9,7 +9,7 @@ import pytest
 
 from hack.bench.loads import Load
 from hack.bench.verify import MAX_COMPLAINTS, Found, verify
-from tests.unit.hack.bench.outcomes import (
+from tests.hack.bench.outcomes import (
     ALONE,
     CHURNING,
     DYNAMIC,

@@ -11,7 +11,7 @@ from hack.bench.loads import LOADS
 from hack.bench.plot import draw
 from hack.bench.report import FIGURES, TARGETS, growth, medians, refused, table, targets, to_json
 from hack.bench.run import EXEMPT, Result
-from tests.unit.hack.bench.outcomes import result
+from tests.hack.bench.outcomes import result
 
 
 def bad(contestant: str, load: str = "medium", repetition: int = 0, **figures: float) -> Result:
