@@ -66,7 +66,7 @@ def behind(served: Served, injector: FaultInjector) -> Iterator[Behind]:
         FaultProxy(server.url, server.token, injector, certificate=server.certificate) as proxy,
         # A clock on which a Retry-After of seconds is over at once.
         Client(
-            ClusterConfig(server=proxy.url), request_timeout=5, clock=ScaledClock(Origin.here(1000.0, 1.0))
+            ClusterConfig(server=proxy.url), request_timeout=60, clock=ScaledClock(Origin.here(1000.0, 1.0))
         ) as client,
     ):
         yield Behind(proxy, client, JobWorld(served.api))
