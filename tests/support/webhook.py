@@ -9,6 +9,7 @@ from typing import Any
 from tests.support.cluster import decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import free_port
+from tests.support.threads import no_threads_left
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ServerError
 from tfoperator.kube.resources import Resource
@@ -48,10 +49,11 @@ def wait_served(client: Client) -> None:
 @contextmanager
 def conversion_webhook(client: Client) -> Iterator[ConversionWebhook]:
     """A running webhook that the installed CRD leads to."""
-    webhook = ConversionWebhook(client, webhook_config())
-    try:
-        webhook.start()
-        wait_served(client)
-        yield webhook
-    finally:
-        webhook.stop()
+    with no_threads_left():  # it waits for its keeper for 5 s only, which would then log into a closed stream
+        webhook = ConversionWebhook(client, webhook_config())
+        try:
+            webhook.start()
+            wait_served(client)
+            yield webhook
+        finally:
+            webhook.stop()
