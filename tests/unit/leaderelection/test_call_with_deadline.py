@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.threads import InThread
-from tfoperator.leaderelection.attempt import call_with_deadline
+from tfoperator.leaderelection.elector import call_with_deadline
 
 
 def test_the_result_is_passed_on() -> None:
