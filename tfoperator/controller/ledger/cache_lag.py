@@ -32,9 +32,9 @@ from tfoperator.controller.kinds import ObjectKind, expectation_key
 from tfoperator.controller.ledger.claims import Claims, is_refused
 from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen
 from tfoperator.expectations import ExpectationKey, Expectations
-from tfoperator.informers import Lister, ObjectNotFound
+from tfoperator.informers import Lister
 from tfoperator.kube.errors import KubeError, NotFoundError
-from tfoperator.kube.objects import decode_partial
+from tfoperator.kube.objects import decode_partial, object_key
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import ApiClient
 
@@ -166,11 +166,9 @@ class CacheLag:
 
     def shows_alive(self, kind: ObjectKind, namespace: str, name: str, uid: str) -> bool:
         """Whether the cache has this object, and knows nothing of its deletion."""
-        try:
-            meta = self._caches[kind].get(namespace, name).metadata
-        except (KeyError, ObjectNotFound):
-            return False
-        return bool(meta.uid == uid and meta.deletion_timestamp is None)
+        cache = self._caches.get(kind)
+        shown = None if cache is None else cache.find(object_key(namespace, name))
+        return shown is not None and shown.metadata.uid == uid and shown.metadata.deletion_timestamp is None
 
     def look(self, cached: TFJob) -> tuple[TFJob, Unseen]:
         """The job with the newest status known, and what was asked for on its behalf and is not seen yet.

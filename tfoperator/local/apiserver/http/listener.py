@@ -28,7 +28,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator import certificates
+from tfoperator.servers import certificates
 
 logger = logging.getLogger(__name__)
 
