@@ -5,9 +5,11 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
-# uv takes a fifth of pip's time, and refuses what has no hash as pip does. It reads pip's variables not, but its own.
+# uv takes a fifth of pip's time, and refuses what has no hash as pip does. It does not read pip's variables.
 INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps
-export UV_DEFAULT_INDEX ?= $(or $(PIP_INDEX_URL),https://pypi.org/simple)
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
 # Tests start hundreds of Python programs: without bytecode each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 # One more than there are cores: a test that talks with other programs waits a part of its time.
